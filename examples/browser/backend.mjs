@@ -15,7 +15,7 @@ const SEALED = ['name', 'email', 'phone', 'note']
 /**
  * @typedef {object} BackendOptions
  * @property {string} eaasUrl
- * @property {string} apiKey the broker's: `wrap`, `unwrap` and `audit:on_behalf_of`, and the key of the customers alone
+ * @property {string} apiKey the broker's: `wrap`, `unwrap` and `audit:on_behalf_of`, for the customers' key only
  * @property {{ key_id: string, index_key: string }} keys the key of the customers, and the index key that it wraps
  * @property {object[]} customers sealed rows to begin with
  * @property {string} pageFolder the built page
@@ -23,7 +23,7 @@ const SEALED = ['name', 'email', 'phone', 'note']
  */
 
 /**
- * Makes the server; it listens to nothing yet.
+ * Makes the server; does not listen yet.
  *
  * @param {BackendOptions} options
  */
@@ -31,8 +31,8 @@ export function createBackend({ eaasUrl, apiKey, keys, customers, pageFolder, li
   const sessions = createSessions()
   const rows = customers.map((row, at) => ({ ...row, id: at + 1, added_by: 'import' }))
 
-  // Pages get no API key. They call the broker with their session. Who may read has data keys unwrapped, and who may search the
-  // index key: the service opens it for its own purpose alone. Nothing is sent to be hashed.
+  // Pages get no API key. They call the broker with their session. It unwraps data keys for users who may read, and the
+  // index key for users who may search: the service opens it only for its own purpose. Nothing is sent to be hashed.
   const broker = toNodeHandler(
     createBroker({
       baseUrl: eaasUrl,
@@ -109,7 +109,8 @@ function notFound() {
 }
 
 /**
- * Reads JSON that a page of our own has sent: no other site's form can send this type, and its scripts would have to ask.
+ * Reads JSON that our own page sent: another site's form cannot send this type, and its scripts would have to ask
+ * (CORS).
  *
  * @param {IncomingMessage} request
  * @returns {Promise<unknown>}
@@ -130,7 +131,7 @@ async function readJson(request) {
 }
 
 /**
- * Takes envelopes only: what a page forgot to encrypt is not stored.
+ * Accepts only envelopes: values that a page forgot to encrypt are not stored.
  *
  * @param {unknown} body
  * @param {string} keyId

@@ -38,13 +38,13 @@ export function createLive(auditor) {
      * @param {Omit<Seen, 'at'>} request
      */
     note(request) {
-      const at = new Date(Date.now() + ++count / 1_000).toISOString() // the page tells them apart by it
+      const at = new Date(Date.now() + ++count / 1_000).toISOString() // the page tells requests apart by it
       seen.unshift({ at, ...request })
       seen.splice(SHOWN)
       tell()
     },
     /**
-     * Sends a page all that comes, until it is left.
+     * Sends a page all new events, until the user leaves it.
      *
      * @param {ServerResponse} response
      */
@@ -68,8 +68,8 @@ function entryOf({ id, action, created_at, actor, metadata }) {
 }
 
 /**
- * A `fetch` for the broker that notes what EaaS is sent. What it would be wrong to show to others is described instead: the
- * data key, which EaaS gets to wrap.
+ * A `fetch` for the broker that notes what EaaS is sent. Secrets are described instead of shown: the data key, which
+ * EaaS gets to wrap.
  *
  * @param {ReturnType<typeof createLive>} live
  * @returns {typeof fetch}

@@ -58,7 +58,7 @@ async function main() {
 }
 
 /**
- * Listens on the usual port, or on any other if somebody has that.
+ * Listens on the usual port, or on any other if that is taken.
  *
  * @param {Server} backend
  */

@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 const USERS = [
   { id: 'ada', name: 'Ada', may_add: true, may_search: true, may_read: true },
   { id: 'ben', name: 'Ben', may_add: true, may_search: true, may_read: false },
-  // Not on the page, for a program: opens the rows that it is given, and must not find out whose they are among many.
+  // Not on the page, for a program: opens the rows that it is given, but must not be able to search for a person.
   { id: 'cleo', name: 'Cleo', may_add: false, may_search: false, may_read: true },
 ]
 
@@ -16,7 +16,7 @@ export function createSessions() {
   const sessions = new Map()
   return {
     /**
-     * Begins a session and ends the one before. Returns its user and its cookie, or undefined for an unknown user.
+     * Begins a session and ends the previous one. Returns its user and its cookie, or undefined for an unknown user.
      *
      * @param {unknown} id
      * @param {string | null | undefined} cookie

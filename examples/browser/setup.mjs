@@ -1,4 +1,4 @@
-// What an operator does once: a key, and two API keys that can do no more than they must. And some customers to begin with.
+// What an operator does once: creates a key, and two API keys with the least rights. And some customers to begin with.
 import { createClient, text } from '@eaas/sdk'
 
 const CUSTOMERS = [

@@ -11,7 +11,7 @@ const TYPES = /** @type {Record<string, string>} */ ({
   '.svg': 'image/svg+xml',
 })
 
-/** Scripts from here and nowhere else, none inline, no eval, no text that becomes markup, no connection to anyone else. */
+/** Scripts only from here, none inline, no eval, no text that becomes markup, no connection to other hosts. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",

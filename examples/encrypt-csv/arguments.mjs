@@ -34,7 +34,7 @@ Exit code: 0 all is as it should be; 1 it is not; 2 the command line or the file
  * @property {boolean} help
  * @property {boolean} isSample
  * @property {string} file
- * @property {string[]} columns as they were given: several may stand in one text, with commas between
+ * @property {string[]} columns as given: one text may have several, separated by commas
  * @property {string | undefined} index
  * @property {string | undefined} out
  * @property {string} delimiter

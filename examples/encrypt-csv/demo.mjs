@@ -16,7 +16,7 @@ import { watchTraffic } from './traffic.mjs'
 /** @import { Table } from '../lib/csv.mjs' */
 /** @import { Stage } from '../lib/run-example.mjs' */
 
-/** One DEK seals 2^20 messages; well below that, one wrap is all that may happen. */
+/** One DEK seals 2^20 messages; well below that, only one wrap may happen. */
 const MAX_CELLS = 500_000
 
 /**
@@ -24,7 +24,7 @@ const MAX_CELLS = 500_000
  *
  * @param {Choice} choice
  * @param {Stage} stage
- * @returns {Promise<string[]>} what was not as it should be; empty when all was
+ * @returns {Promise<string[]>} what was wrong; empty if nothing was
  * @throws {UsageError} when the file or the choice of columns cannot be used
  */
 export async function demo(choice, { output, openServer, signal }) {

@@ -45,7 +45,7 @@ export async function encryptTable(model, table, { indexColumns, signal, onProgr
 }
 
 /**
- * The rows of an encrypted table that hold a value: their places. Nothing is sent, and no row is decrypted.
+ * Finds the positions of the rows that hold a value in an encrypted table. Sends nothing, and decrypts no row.
  *
  * @param {TableModel} model
  * @param {Table} encrypted
@@ -59,7 +59,7 @@ export async function findRows(model, encrypted, { column, indexColumn, value, s
 }
 
 /**
- * Decrypts the columns of a table that `encryptTable` made, and leaves out those that it added.
+ * Decrypts the columns of a table that `encryptTable` made, and removes the columns that it added.
  *
  * @param {TableModel} model
  * @param {Table} encrypted

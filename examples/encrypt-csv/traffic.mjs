@@ -1,4 +1,4 @@
-// Notes what a client sends: which route, how often, and the names of the fields in the bodies, never what is in them.
+// Notes what a client sends: which route, how often, and the names of the fields in the bodies, never their values.
 
 /** @typedef {{ route: string, requests: number, fields: Set<string> }} Sent */
 

@@ -14,7 +14,7 @@ const TAG_BYTES = 16
 const HEADER_BYTES = 512
 
 /**
- * The length of an encrypted file, which stores demand before its first byte.
+ * Computes the length of an encrypted file, which stores demand before its first byte.
  *
  * @param {number} size of the file
  */
@@ -23,7 +23,8 @@ export function encryptedLength(size) {
 }
 
 /**
- * Encrypts a file and uploads it, a segment at a time. The store's name of the object is bound to it: under another name it does not open.
+ * Encrypts a file and uploads it, a segment at a time. It is bound to its name in the store: under another name it does
+ * not open.
  *
  * @param {Client} eaas
  * @param {{ path: string, url: string, name: string, keyId: string, signal?: AbortSignal }} options `url` is presigned for PUT
@@ -38,7 +39,8 @@ export async function upload(eaas, { path, url, name, keyId, signal }) {
 }
 
 /**
- * Downloads a file and decrypts it. It gets its name only once it is whole: a download that was cut leaves nothing that looks like the file.
+ * Downloads a file and decrypts it. It gets its name only once it is whole: a truncated download leaves nothing that
+ * looks like the file.
  *
  * @param {Client} eaas
  * @param {{ path: string, url: string, name: string, signal?: AbortSignal }} options `url` is presigned for GET
@@ -67,7 +69,7 @@ export async function readPart(eaas, { url, name, from, to }) {
   /** @type {RangeSource} */
   const source = async (start, end) => {
     const response = await fetch(url, { headers: { range: `bytes=${start}-${end - 1}` } })
-    if (response.status === 416) return new Uint8Array(0) // the object ends before
+    if (response.status === 416) return new Uint8Array(0) // the object ends before `start`
     return new Uint8Array(await (await assertDone(response)).arrayBuffer())
   }
   return new Uint8Array(

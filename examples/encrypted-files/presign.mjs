@@ -1,5 +1,5 @@
-// Presigned URLs by AWS Signature Version 4 in the query. An application takes its store's own package for this, such as
-// @aws-sdk/s3-request-presigner; these lines keep the example free of it, and the store of the example checks with them.
+// Presigned URLs by AWS Signature Version 4 in the query. An application uses its store's own package for this, such as
+// @aws-sdk/s3-request-presigner. These lines spare the example that package, and its store checks URLs with them.
 import { createHash, createHmac } from 'node:crypto'
 
 const ALGORITHM = 'AWS4-HMAC-SHA256'
@@ -12,7 +12,7 @@ const ALGORITHM = 'AWS4-HMAC-SHA256'
  */
 
 /**
- * Makes the URL that lets its holder make one kind of request on one object for so many seconds.
+ * Makes the URL that lets its holder make one kind of request on one object for `seconds`.
  *
  * @param {Credentials} credentials
  * @param {{ method: string, url: string, seconds: number, now?: Date }} options
@@ -31,7 +31,7 @@ export function presign({ accessKey, secretKey, region }, { method, url, seconds
 }
 
 /**
- * The signature of a request whose query has all parameters but the signature.
+ * Computes the signature of a request whose query has all parameters but the signature.
  *
  * @param {string} secretKey
  * @param {{ method: string, url: URL, time: string, scope: string }} request

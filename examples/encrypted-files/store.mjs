@@ -12,7 +12,7 @@ import { signatureOf } from './presign.mjs'
 /** @import { AddressInfo } from 'node:net' */
 /** @import { Credentials } from './presign.mjs' */
 
-/** What the store answers a request that it refuses, by S3's codes. */
+/** The answer to a refused request, with S3's code. */
 class Refusal extends Error {
   /** @param {number} status @param {string} code */
   constructor(status, code) {

@@ -28,7 +28,7 @@ export async function readTable(path, delimiter) {
   if (twice !== undefined) {
     throw new UsageError(`${path} has two columns named ${JSON.stringify(twice)}. Give each a name of its own.`)
   }
-  // A blank line is a row only where a row is one cell.
+  // A blank line is a row only if rows have one cell.
   const rows = columns.length === 1 ? records : records.filter(({ cells }) => cells.length > 1 || cells[0] !== '')
   for (const { cells, line } of rows) {
     if (cells.length !== columns.length) {
@@ -44,7 +44,7 @@ export async function readTable(path, delimiter) {
 }
 
 /**
- * Writes a new file, as RFC 4180 says. What is there already is never overwritten.
+ * Writes a new file, as RFC 4180 says. Never overwrites a file.
  *
  * @param {string} path
  * @param {Table} table

@@ -15,7 +15,7 @@ process.stdin.resume().on('close', () => {
 })
 if ('unref' in process.stdin && typeof process.stdin.unref === 'function') process.stdin.unref()
 
-/** Still starting: there is nothing to put in order but the process that may be creating the database, in our group. */
+/** Ends a server that is still starting, with the process in our group that may be creating the database. */
 function endStarting() {
   process.on('SIGTERM', () => undefined) // not for us
   process.kill(-process.pid, 'SIGTERM')

@@ -1,4 +1,4 @@
-// Ctrl-C, and what else asks a program to end, as an AbortSignal: so an example can clean up first.
+// Ctrl-C and other requests to end, as an AbortSignal, so that an example can clean up first.
 import { constants } from 'node:os'
 
 /**
@@ -14,7 +14,7 @@ export function abortOnInterruption() {
 }
 
 /**
- * The exit code that tells a shell which signal ended a program.
+ * Returns the exit code that tells a shell which signal ended a program.
  *
  * @param {AbortSignal} signal one of `abortOnInterruption` that is aborted
  */

@@ -2,7 +2,7 @@
 import { styleText } from 'node:util'
 
 const REDRAW_MS = 100
-/** Where nothing can be shown in place, such as in a log, a long step says now and then that it goes on. */
+/** Where nothing can be shown in place, such as in a log, a long step says this often that it is still running. */
 const STILL_MS = 10_000
 
 /** @param {NodeJS.WriteStream} stream */
@@ -50,7 +50,7 @@ export function createOutput(stream) {
       }
     },
     /**
-     * A column with numbers stands to the right. The first row is a heading if `heading` says so.
+     * Aligns columns with numbers to the right. The first row is a heading if `heading` is set.
      *
      * @param {(string | number)[][]} rows
      * @param {{ heading?: boolean }} [options]
@@ -78,7 +78,7 @@ export function count(number) {
 }
 
 /**
- * Text of a file as a terminal may show it: without what would move the cursor or turn the direction of writing.
+ * Makes text of a file safe to show on a terminal: without what would move the cursor or change the writing direction.
  *
  * @param {string} text
  * @param {number} [length] characters at most

@@ -16,14 +16,14 @@ const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'NODE_OPTIONS']
 const STOP_DEADLINE_MS = 12_000
 
 /**
- * Starts a server in a temporary folder of its own. Call `stop` whatever happens.
+ * Starts a server in a temporary folder of its own. Always call `stop`.
  *
  * @param {AbortSignal} [signal] ends the waiting, not the server
  */
 export function startServer(signal) {
   signal?.throwIfAborted()
   const inherited = INHERITED.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]))
-  // end-with-parent.mjs makes it if nobody has, and removes it, however the example ends.
+  // end-with-parent.mjs makes it if it is missing, and removes it however the example ends.
   const folder = join(tmpdir(), `eaas-demo-${randomUUID()}`)
   const env = {
     ...Object.fromEntries(inherited),

@@ -1,4 +1,4 @@
-// What the person at the command line can fix: printed without a stack, exit code 2.
+// An error that the user can fix: printed without a stack, exit code 2.
 
 export class UsageError extends Error {
   /** @override */

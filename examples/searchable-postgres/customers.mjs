@@ -46,7 +46,7 @@ export function defineCustomers(eaas, keyId) {
   return eaas.model({
     name: 'customers',
     keyId,
-    bind: ['id'], // known before the insert, and never changed: values that are exchanged between rows do not open
+    bind: ['id'], // known before the insert, and never changed: values that are swapped between rows do not open
     format: 'compact',
     dek: 'call', // a DEK that leaks opens the rows of one batch
     fields: {
@@ -94,8 +94,8 @@ export async function findByEmail(query, model, email) {
 }
 
 /**
- * Finds the customers of a name. Of its index only 6 bits are kept, so other names share it: what was found is opened, and
- * looked at again.
+ * Finds the customers of a name. Its index keeps only 6 bits, so other names share it: rows that are found are opened
+ * and compared.
  *
  * @param {Query} query
  * @param {Customers} model
@@ -121,8 +121,8 @@ export async function findByNameAndBirth(query, model, wanted) {
 }
 
 /**
- * Brings the wrapped keys of all rows to the current version of the key. A row that somebody has sealed anew meanwhile is
- * left alone: the new wrapped key is that of the old DEK, and would make it unreadable.
+ * Brings the wrapped keys of all rows to the current version of the key. Skips a row that was sealed anew meanwhile:
+ * the new wrapped key is that of the old DEK, and would make the row unreadable.
  *
  * @param {Query} query
  * @param {Customers} model
@@ -167,7 +167,7 @@ export async function resealSome(database, model, ids) {
 }
 
 /**
- * Opens rows. One that does not open loses no other.
+ * Opens rows. A row that does not open does not affect the others.
  *
  * @param {Customers} model
  * @param {StoredCustomer[]} rows

@@ -1,8 +1,8 @@
-// The application's database: PostgreSQL where DATABASE_URL names one, else PGlite, which is PostgreSQL in this process.
+// The application's database: PostgreSQL if DATABASE_URL names one, otherwise PGlite: PostgreSQL in this process.
 import { UsageError } from '../lib/usage-error.mjs'
 
 /**
- * Runs one statement, with its parameters; an object or a list is passed as JSON where the statement takes JSON.
+ * Runs one statement, with its parameters; an object or a list is passed as JSON if the statement takes JSON.
  *
  * @typedef {(text: string, parameters?: unknown[]) => Promise<any[]>} Query
  */
@@ -10,7 +10,7 @@ import { UsageError } from '../lib/usage-error.mjs'
 /**
  * @typedef {object} Database
  * @property {string} name for people
- * @property {Query} query on one and the same connection: temporary tables are seen by it alone, and end with it
+ * @property {Query} query always on the same connection: only it sees temporary tables, which end with it
  * @property {(text: string) => Promise<void>} execute runs several statements
  * @property {<T>(work: (query: Query) => Promise<T>) => Promise<T>} transaction
  * @property {() => Promise<void>} close

@@ -1,4 +1,4 @@
-// The sample customers as the application has them: dates are dates, numbers are numbers, what is empty is null.
+// The sample customers as the application has them: dates are dates, numbers are numbers, empty cells are null.
 import { fileURLToPath } from 'node:url'
 import { readTable } from '../lib/csv.mjs'
 

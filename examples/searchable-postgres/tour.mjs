@@ -28,10 +28,10 @@ const SHOWN_DIFFERENCES = 10
 /** @typedef {Example & { database: Database, tamper: boolean }} Stage */
 
 /**
- * Fills the table, searches it, brings it to a new version of its key, reads it back and compares.
+ * Fills the table, searches it, rewraps it under a new version of its key, reads it back and compares.
  *
  * @param {Stage} stage
- * @returns {Promise<string[]>} what was not as it should be; empty when all was
+ * @returns {Promise<string[]>} what was wrong; empty if nothing was
  */
 export async function tour({ openServer, database, output, tamper, signal }) {
   const { step, tell } = output
@@ -114,7 +114,7 @@ async function showRow({ tell, table }, query, list) {
 }
 
 /**
- * Searches in the three ways, and compares with what is known of the customers.
+ * Searches in the three ways, and compares the results with the known customers.
  *
  * @param {Stage['output']} output
  * @param {Query} query
@@ -233,7 +233,7 @@ async function reseal({ step, tell }, database, model, list) {
 }
 
 /**
- * A hash over all that is sealed: over all rows, over some, or over all but those.
+ * Hashes the sealed values of all rows, of some, or of all but those.
  *
  * @param {Query} query
  * @param {number[]} [ids]
@@ -301,7 +301,7 @@ async function alterOneBit(query) {
 }
 
 /**
- * A customer to look for: with a birth date, and with a name that others have too.
+ * Picks a customer to look for: with a birth date, and with a name that others have too.
  *
  * @param {Customer[]} list
  */
@@ -321,7 +321,7 @@ function normalized(name) {
 }
 
 /**
- * What PostgreSQL does in the end to get the rows: below a bitmap scan, it is the index that makes the bitmap.
+ * Finds the innermost step by which PostgreSQL gets the rows: below a bitmap scan, the index that makes the bitmap.
  *
  * @param {any[]} rows the answer to `explain (format json)`
  * @returns {Record<string, any>}

@@ -29,7 +29,7 @@ export function buildApp({ db }) {
 
   app.setErrorHandler((error, _, reply) => {
     if (isUniqueViolation(error)) return reply.code(409).send({ error: 'this address is taken' })
-    // The service of the keys is away: the caller may try again. Nothing of the error is shown.
+    // The key service is unavailable: the caller may try again. The error is not shown.
     if (isEaasError(error) && error.retryable) return reply.code(503).send({ error: 'try again later' })
     const { validation, message } = /** @type {{ validation?: unknown, message?: string }} */ (error)
     if (validation) return reply.code(400).send({ error: message })
@@ -49,8 +49,8 @@ export function buildApp({ db }) {
     return user ?? reply.code(404).send({ error: 'no such user' })
   })
 
-  // In the body: URLs are in the logs of every proxy. Compares the index of the address, which the service makes: no row is decrypted but the
-  // one that is found.
+  // In the body, because every proxy logs URLs. Compares the index of the address, which the service makes: only the
+  // found row is decrypted.
   const search = {
     type: 'object',
     additionalProperties: false,

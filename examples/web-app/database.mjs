@@ -21,7 +21,7 @@ export async function openDatabase() {
      * @param {ReturnType<typeof defineUsers>} model
      */
     encrypted: (model) => encrypted(stored, [[users, model]]),
-    /** The table as it is. */
+    /** The table as it is stored. */
     stored,
     /**
      * Runs one statement outside of a transaction: for migrations, and for what works through the whole table.

@@ -1,4 +1,4 @@
-// Encrypts the rows that were written before the application did, beside the running application. May be killed, and run as often as you like.
+// Encrypts the rows from before the application encrypted, while it runs. May be killed, and run as often as you like.
 import { backfill, inspectTable, postgresTable } from '@eaas/cli/backfill'
 
 /** @import { Database } from './database.mjs' */
@@ -27,7 +27,7 @@ export async function encryptRows(database, { migrating, strict }, signal) {
       if (secondsLeft) console.error(`${rows} of ${total} rows, ${secondsLeft} s left`)
     },
   })
-  // Such as two users of one address: they stay as they were, until somebody decides. No value is in a failure.
+  // Such as two users with one address: they stay as they were until the operator decides. A failure holds no value.
   for (const { key, field, message } of failures) console.error(`row ${key}, ${field}: ${message}`)
   // Opens every row, and compares its index.
   const { found, failed } = await inspectTable(strict, usersTable(database), { open: true, signal })

@@ -1,4 +1,5 @@
-// Rotates the key and brings the stored rows to its new version. Run it as often as you like, beside the application: rows that are current cost nothing.
+// Rotates the key and rewraps the stored rows under its new version. Run it as often as you like while the application
+// runs: current rows cost nothing.
 import { backfill } from '@eaas/cli/backfill'
 import { usersTable } from './encrypt-rows.mjs'
 
@@ -14,7 +15,7 @@ import { usersTable } from './encrypt-rows.mjs'
  */
 export async function rotate(database, { eaas, keyId, model }, signal) {
   const { current_version } = await eaas.keys.rotate(keyId, { signal })
-  // Wrapped keys only: no value is decrypted, and none is encrypted anew. A row that somebody changes meanwhile is read again.
+  // Changes only wrapped keys: no value is decrypted or encrypted anew. A row that changes meanwhile is read again.
   const { changed, failed, contended } = await backfill(model, usersTable(database), { work: 'rewrap', signal })
   return { version: current_version, rewrapped: changed, left: failed + contended }
 }

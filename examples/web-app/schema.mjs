@@ -1,4 +1,4 @@
-// The tables, and what of them is encrypted. Names, addresses and telephone numbers are; roles are not.
+// The tables, and what is encrypted in them: names, addresses and telephone numbers, but not roles.
 import { text } from '@eaas/sdk'
 import { text as column, pgTable, primaryKey, uuid } from 'drizzle-orm/pg-core'
 
@@ -45,8 +45,8 @@ export const MAKE_UNIQUE = 'alter table users add unique (email_index)'
  *
  * @param {Client} eaas
  * @param {string} keyId
- * @param {{ acceptPlaintext?: boolean }} [options] `acceptPlaintext` until all rows are encrypted, and not a day longer: with it, whoever can write to
- * the table can put any value there
+ * @param {{ acceptPlaintext?: boolean }} [options] `acceptPlaintext` until all rows are encrypted, and not a day longer:
+ * with it, anyone who can write to the table can put any value there
  */
 export function defineUsers(eaas, keyId, { acceptPlaintext = false } = {}) {
   return eaas.model({

@@ -12,7 +12,7 @@ const OLD_USER = '6f1d3a52-6b0c-4c54-9d0e-2f5d6e0f8a11'
 
 /**
  * @param {Stage} stage
- * @returns {Promise<string[]>} what was not as it should be
+ * @returns {Promise<string[]>} what was wrong
  */
 export async function tour({ output: { step, tell, table, title }, openServer, signal }) {
   title('A web application with encrypted columns')

@@ -1,7 +1,7 @@
-// The application's own API, which knows customers by their ciphertext only.
+// The application's own API, which knows only the ciphertext of customers.
 import type { SealedCustomer, StoredCustomer } from './customers.js'
 
-/** What the page needs to know of the keys; none of it is secret. */
+/** What the page needs to know about the keys; none of it is secret. */
 export interface Keys {
   key_id: string
   /** The index key, wrapped. */

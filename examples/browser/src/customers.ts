@@ -2,7 +2,7 @@
 import { type Client, createClient, isEaasError, type PlainRow, type StoredRow, text } from '@eaas/sdk'
 import type { Keys } from './api.js'
 
-// Values are bound to the model and their field. Not to the row: its id is made by the backend, after the page has sealed it.
+// Values are bound to the model and their field, but not to the row: the backend makes its id once the page sealed it.
 // Each value is stored as one text. The index is made in the page, so no server is sent an e-mail.
 const MODEL = {
   name: 'customers',
@@ -15,18 +15,18 @@ const MODEL = {
     note: text(),
   },
 }
-// Who may not read must search and add too: the broker opens the index key for them, and no row.
+// Users who may not read must search and add too: the broker opens the index key for them, but no row.
 const modelOf = (eaas: Client, { key_id, index_key }: Keys) =>
   eaas.model({ ...MODEL, keyId: key_id, indexKey: index_key })
 
 /** A customer as people see it. */
 export type Customer = PlainRow<ReturnType<typeof modelOf>>
-/** What leaves the page in its place. */
+/** What leaves the page instead. */
 export type SealedCustomer = StoredRow<ReturnType<typeof modelOf>>
 /** The same, as the application keeps it. */
 export type StoredCustomer = SealedCustomer & { id: number; added_by: string }
 
-/** Opens the customers for whoever is signed in. Close it when somebody else is: it holds data keys. */
+/** Opens the customers for the signed-in user. Close it when the user changes: it holds data keys. */
 export function openCustomers(keys: Keys) {
   // No API key: the broker at this path has it, and asks the session who is calling.
   const eaas = createClient({ baseUrl: '/api/eaas' })
@@ -35,7 +35,7 @@ export function openCustomers(keys: Keys) {
   return {
     /** Encrypts a customer; the e-mail's index is added. */
     seal: (customer: Customer): Promise<SealedCustomer> => customers.encrypt(customer),
-    /** What to look a customer up by, where nobody can read e-mails. */
+    /** Makes the index to look a customer up by, since the application cannot read e-mails. */
     async index(email: string): Promise<string> {
       return (await customers.index({ email })).email_index
     },

@@ -2,7 +2,7 @@
 
 type Child = Node | string
 
-/** Finds what index.html has. @throws when it has not */
+/** Finds an element of index.html. @throws if there is none */
 export function find<E extends Element>(selector: string, type: new () => E): E {
   const found = document.querySelector(selector)
   if (!(found instanceof type)) throw new Error(`index.html has no ${selector}`)

@@ -83,7 +83,7 @@ function opened(): ReturnType<typeof openCustomers> {
   return customers
 }
 
-/** Does it in its turn, with the form out of reach meanwhile, and says so when it does not work. */
+/** Does the work in its turn, with the form disabled meanwhile, and shows an error if it fails. */
 function act(work: () => Promise<void>, form?: HTMLFormElement): void {
   const buttons = [...(form?.querySelectorAll('button') ?? [])]
   for (const button of buttons) button.disabled = true

@@ -4,7 +4,7 @@ import { element, find } from './dom.js'
 
 const time = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
 
-/** Shows the newest of both; what somebody has unfolded stays so. */
+/** Shows the newest of both; unfolded items stay unfolded. */
 export function showLive({ seen, entries, chain }: Live): void {
   const requests = find('#requests', HTMLElement)
   const unfolded = new Set([...requests.querySelectorAll('details[open]')].map((one) => one.getAttribute('data-at')))

@@ -24,7 +24,7 @@ export function showRows(rows: readonly { sealed: StoredCustomer; plain: Custome
   find('#empty', HTMLElement).hidden = rows.length > 0
 }
 
-/** Takes away what the one before could read. */
+/** Removes what the previous user could read. */
 export function clearRows(): void {
   find('#rows', HTMLElement).replaceChildren()
 }

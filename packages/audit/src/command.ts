@@ -1,4 +1,4 @@
-/** What the commands `eaas-audit` and `eaas` share. For the server; no interface for applications. */
+/** What the commands `eaas-audit` and `eaas` share. For the server, not for applications. */
 export * from './command/files.js'
 export * from './command/follow/cursor.js'
 export * from './command/follow/deliver.js'

@@ -1,5 +1,5 @@
 /**
- * Formats of the audit log of an EaaS server, and their verification offline. Runs in Node and in browsers.
+ * Formats of an EaaS server's audit log, and their verification offline. Runs in Node and in browsers.
  */
 export type { Permission } from '@eaas/protocol'
 export type { SigningKey } from './crypto.js'

@@ -1,4 +1,4 @@
-/** The command line: options that commands share, and what must never stand on it. */
+/** The command line: options that commands share, and checks for what must never be on it. */
 import { type Command, Option } from 'commander'
 import { CsvReader } from './csv.js'
 import { ArgumentsError } from './io.js'
@@ -72,8 +72,8 @@ export function collect(text: string, before: readonly string[] = []): string[] 
 }
 
 /**
- * Returns the arguments for commander. Refuses secrets, and what commander would take for something else: a
- * value of a flag, or an option as the value of another one. No message repeats a value. @throws ArgumentsError
+ * Returns the arguments for commander. Refuses secrets, and what commander would misread: a value for a flag, or an
+ * option as the value of another one. No message repeats a value. @throws ArgumentsError
  */
 export function checkArguments(argv: readonly string[], program: Command): string[] {
   if (argv.some((text) => /^--api-?key(=|$)/i.test(text))) {
@@ -102,9 +102,8 @@ export function checkArguments(argv: readonly string[], program: Command): strin
 }
 
 /**
- * Makes it a usage error that an option with one value is given twice, since which one counts would be a guess,
- * and that a required one is missing. The latter is checked last: commander would report it as missing where
- * its name was misspelt.
+ * Makes it a usage error to give a single-value option twice, since which value counts would be a guess, and to leave
+ * out a required option. Checks the latter last: otherwise commander reports a misspelt option as missing.
  */
 export function checkOptions(command: Command): void {
   for (const option of command.options) {
@@ -124,8 +123,8 @@ export function checkOptions(command: Command): void {
 }
 
 /**
- * Reads the names of an option that takes several by commas, and may be repeated. As in CSV, quotes stand
- * around one with a comma. @throws ArgumentsError
+ * Reads the names of an option that takes several, separated by commas, and may be repeated. As in CSV, a name with a
+ * comma is in quotes. @throws ArgumentsError
  */
 export function readNames(option: string, lists: readonly string[] = []): string[] {
   return lists.flatMap((list) => {
@@ -154,7 +153,7 @@ export function readPairs(option: string, pairs: readonly string[] = []): Record
   return Object.fromEntries(entries)
 }
 
-/** Reads the pairs of a context; undefined where there are none. @throws ArgumentsError */
+/** Reads the pairs of a context; the result is empty if there are none. @throws ArgumentsError */
 export function readContextPairs(pairs: readonly string[] = []): { context?: Record<string, string> } {
   return pairs.length === 0 ? {} : { context: readPairs('context', pairs) }
 }

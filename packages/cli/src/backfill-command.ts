@@ -112,7 +112,7 @@ async function runBackfill(
         const done = addCounts(before?.done, progress)
         const total = progress.total === undefined ? undefined : progress.total + (before?.done.rows ?? 0)
         bar.show(done.rows, total, describeProgress({ ...progress, ...done }))
-        // With rows that others held, `after` stands still, and the counts are ahead of it.
+        // While rows are contended, `after` does not move, and the counts are ahead of it.
         if (dryRun) stand = { after: '', done }
         else if (progress.after !== undefined && progress.contended === 0) {
           stand = { after: progress.after, done }
@@ -133,10 +133,10 @@ async function runBackfill(
   }
 }
 
-/** Returns what a run must share with an earlier one to go on where that stopped. */
+/** Returns what a run must share with an earlier one to continue where that stopped. */
 async function identify(io: Io, { work, read }: BackfillCommandOptions, { sdk, model, identity }: OpenTable) {
   const run = { ...identity, work, read: read ?? null }
-  // After a rotation, what the earlier run rewrapped is due again.
+  // After a rotation, rows that the earlier run rewrapped are due again.
   return work === 'rewrap' ? { ...run, versions: await sdk.getVersions(model, { signal: io.signal }) } : run
 }
 
@@ -146,7 +146,7 @@ function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
     promise.then(resolve, reject)
     const refuse = () => reject(new AbortedError(signal))
     if (signal.aborted) refuse()
-    else signal.addEventListener('abort', refuse, { once: true }) // a signal of this run alone
+    else signal.addEventListener('abort', refuse, { once: true }) // only this run uses the signal
   })
 }
 

@@ -1,4 +1,4 @@
-/** How far a run of `backfill` got, in a file that a kill leaves whole. */
+/** How far a run of `backfill` got, in a file that is never partly written, even if the process is killed. */
 import { open, readFile, rename, unlink } from 'node:fs/promises'
 import { FOLDER_REASONS, refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
@@ -24,8 +24,8 @@ export interface StateFile {
 }
 
 /**
- * @param run what the file belongs to: another table, another work or another database never goes on where
- * this one stopped. @throws UsageError
+ * @param run what the file belongs to, so that another table, work or database never continues where this one
+ * stopped. @throws UsageError
  */
 export async function openState(io: Io, file: string, run: Readonly<Record<string, unknown>>): Promise<StateFile> {
   const path = resolvePath(io, file)
@@ -90,7 +90,7 @@ function isDone(value: unknown): value is DoneCounts {
   return COUNTS.every((name) => Number.isSafeInteger(counts[name]) && Number(counts[name]) >= 0)
 }
 
-/** Adds what a run did to what runs before it did. */
+/** Adds the counts of a run to those of earlier runs. */
 export function addCounts(before: DoneCounts | undefined, more: DoneCounts): DoneCounts {
   const sums = COUNTS.map((name) => [name, (before?.[name] ?? 0) + more[name]])
   return Object.fromEntries(sums) as DoneCounts

@@ -1,8 +1,8 @@
-/** Says what the errors of the SDK say of its options in words of the command, which has others. */
+/** Rewrites what the SDK's errors say about its options in words of the command, whose options differ. */
 import type { EaasError } from '@eaas/sdk'
 
 interface Words {
-  /** what the option is here */
+  /** the name of the option here */
   name: string
   /** what to do about it here, if that is not what the SDK advises */
   remedy?: string
@@ -29,7 +29,7 @@ const OPTIONS: Readonly<Record<string, Words>> = {
   },
 }
 
-/** What was wrong, and what to do about it. */
+/** Returns what was wrong, and what to do about it. */
 export function inCommandWords(error: EaasError): { message: string; hint: string } {
   const { code, message, hint } = error
   if (code === 'E_API' && error.httpStatus === 401) {

@@ -1,5 +1,5 @@
 /**
- * Makes the client of a command: where the service is, and with which API key. Neither is ever an argument.
+ * Makes the client of a command, from the service's URL and an API key. Neither is ever an argument.
  */
 import { readFile, stat } from 'node:fs/promises'
 import { isUuid } from '@eaas/protocol'
@@ -10,14 +10,14 @@ import { ArgumentsError, CommandError, type Io, tell, UsageError } from './io.js
 import { openKit } from './kit.js'
 
 const LOCAL_SERVER = 'http://127.0.0.1:8420'
-/** Permissions of a file that let others than its owner read it. */
+/** File permissions that let users other than the owner read. */
 const READABLE_BY_OTHERS = 0o044
 const SECRET_BYTES = 32
 
 export interface ClientUse {
   /**
    * Whether each new wrapped key is unwrapped once before it is used. For commands that replace the only copy
-   * of a value: after a wrong wrapped key it could never be read again. Needs `unwrap` beside `wrap`.
+   * of a value: with a wrong wrapped key it could never be read again. Needs `unwrap` in addition to `wrap`.
    */
   verify?: boolean
 }
@@ -46,7 +46,7 @@ export async function withClient<T>(
   }
 }
 
-/** Refuses standard input as both what is decrypted and the kit. @throws ArgumentsError */
+/** Refuses standard input as both the encrypted data and the kit. @throws ArgumentsError */
 export function assertOneInput(name: string, { kit }: DecryptingOptions): void {
   if (kit !== '-' || name !== '-') return
   throw new ArgumentsError('--kit -: standard input is the kit, so name the file that is decrypted')
@@ -70,7 +70,7 @@ async function withKit<T>(
   }
 }
 
-/** Says which service did not answer, where nobody named one. */
+/** Says which service did not answer, if the user named none. */
 export function tellService(io: Io): void {
   if (io.env.EAAS_URL) return
   tell(io, `EAAS_URL is not set, so the service was looked for on this machine. npx @eaas/server start starts one.`)
@@ -95,7 +95,7 @@ async function readSecret(io: Io, file: string): Promise<Uint8Array> {
   throw new UsageError(`${file}: expected the base64 of ${SECRET_BYTES} bytes, as openssl rand -base64 32 makes it`)
 }
 
-/** Reads a file that holds a secret alone, and warns where other users can read it. */
+/** Reads a file that holds only a secret, and warns if other users can read it. */
 async function readPrivate(io: Io, file: string, what: string): Promise<string> {
   const path = resolvePath(io, file)
   const text = await readFile(path, 'utf8').catch((error: unknown) => refusePath(file, error))
@@ -109,7 +109,7 @@ async function readPrivate(io: Io, file: string, what: string): Promise<string> 
 /**
  * Returns the id of a key by its name or its id.
  *
- * @param create whether one that is not there is created; undefined where the command has no such option
+ * @param create whether to create a missing key; undefined if the command has no such option
  * @throws CommandError when there is none, or it is not active
  */
 export async function findKeyId(eaas: Client, nameOrId: string, io: Io, create?: boolean): Promise<string> {

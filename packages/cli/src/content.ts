@@ -1,16 +1,16 @@
-/** Tells what a file or standard input holds by its beginning, without reading more of it. */
+/** Tells what a file or standard input holds by its beginning, without reading the rest. */
 import { MAX_STREAM_HEADER_BYTES } from '@eaas/protocol'
 import { type Input, readAll } from './files.js'
 import { UsageError } from './io.js'
 
-/** The longest text of an envelope that is read: that of the longest plaintext, and some. */
+/** The longest text of an envelope that is read: a little more than the longest plaintext needs. */
 const MAX_ENVELOPE_BYTES = 400_000_000
 
 export type Form = 'stream' | 'text' | 'json'
 
 export interface Content {
   form: Form
-  /** The first bytes, at least a stream's first line where there is so much. */
+  /** The first bytes: at least a stream's first line, if there are that many. */
   head: Uint8Array
   /** All bytes, from the first one on. */
   bytes: ReadableStream<Uint8Array>
@@ -18,7 +18,7 @@ export interface Content {
   readText(): Promise<string>
 }
 
-/** @throws UsageError when it begins as no encrypted data does */
+/** @throws UsageError when it does not begin as encrypted data does */
 export async function readContent(input: Input): Promise<Content> {
   const chunks = (input.stream as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
   const first: Uint8Array[] = []
@@ -60,7 +60,7 @@ function formOf(head: Uint8Array): Form | undefined {
   return text.startsWith('{') ? 'json' : undefined
 }
 
-/** Makes a stream of chunks. `cancel` runs when nobody reads it any more. */
+/** Makes a stream of chunks. `cancel` runs when the reader cancels it. */
 export function streamOf(chunks: AsyncIterator<Uint8Array>, cancel: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {

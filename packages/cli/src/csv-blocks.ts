@@ -1,10 +1,10 @@
 /**
- * Reads a CSV file block by block, with what writing it again takes: its line breaks and its byte order mark.
+ * Reads a CSV file block by block, with what is needed to write it again: its line breaks and its byte order mark.
  */
 import { type Cell, CsvReader } from './csv.js'
 import { UsageError } from './io.js'
 
-/** Rows that are encrypted, or decrypted, at a time, and where they are long the length of their texts. */
+/** How many rows are encrypted or decrypted at a time, and how much text, if the rows are long. */
 const BLOCK_ROWS = 1_000
 const BLOCK_LENGTH = 4 * 1024 * 1024
 const BYTE_ORDER_MARK = '\ufeff'
@@ -12,7 +12,7 @@ const BYTE_ORDER_MARK = '\ufeff'
 /** A part of a CSV file. */
 export interface Block {
   header: readonly string[]
-  /** Undefined of the first block, which is the header alone. */
+  /** Undefined for the first block, which is only the header. */
   rows: readonly Cell[][] | undefined
   lineBreak: string
   /** The byte order mark with which the file begins, or nothing. */

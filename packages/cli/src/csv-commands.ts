@@ -209,7 +209,7 @@ async function* convert(
           return refuseCell(first.error, done, first.index, isEmpty)
         })
     done += rows.length
-    // An empty text needs quotes only where it is not the same as none.
+    // An empty text needs quotes only if it differs from null.
     const cellOf = (row: Row, name: string) => row[name] || (isText.has(name) ? null : (row[name] ?? null))
     const part = (converted as unknown as Row[]).map((row) => write(written.map((name) => cellOf(row, name)))).join('')
     yield { part, rows: rows.length }
@@ -227,10 +227,10 @@ function assertPlain(records: readonly Row[], columns: readonly string[], before
 }
 
 /**
- * Says in which row of the file it is what the SDK found at a record of a block. `isEmpty` tells of a column to
- * decrypt whether the row's cell is empty, as that of null is.
+ * Says in which row of the file the error is that the SDK found in a record of a block. `isEmpty` tells whether the
+ * row's cell in a column to decrypt is empty, as the cell of a null is.
  *
- * @throws CommandError or UsageError; the error itself where it is not about a row
+ * @throws CommandError or UsageError; the error itself if it is not about a row
  */
 function refuseCell(
   error: unknown,

@@ -6,12 +6,12 @@
 import { UsageError } from './io.js'
 
 /**
- * The text of a cell; null where nothing stands in it, not even quotes: PostgreSQL's COPY writes NULL so, and
- * an empty text as `""`.
+ * The text of a cell; null if it is empty, without quotes. PostgreSQL's COPY writes NULL this way, and an empty
+ * text as `""`.
  */
 export type Cell = string | null
 
-/** The longest record, in UTF-16 code units: an open quote would take the rest of the file. */
+/** The longest record, in UTF-16 code units: otherwise an open quote would take the rest of the file. */
 const MAX_RECORD_LENGTH = 8 * 1024 * 1024
 
 /** Splits text that arrives in parts into rows of cells. */
@@ -24,7 +24,7 @@ export class CsvReader {
   /** Whether the last character was a carriage return that ends a row, unless a line feed follows. */
   #afterReturn = false
   /**
-   * Whether the last character was a carriage return, which counts as a line with the line feed that follows.
+   * Whether the last character was a carriage return, which counts as one line with a line feed that follows.
    */
   #wasReturn = false
   #line = 1
@@ -47,7 +47,7 @@ export class CsvReader {
    */
   push(text: string): Cell[][] {
     const rows: Cell[][] = []
-    /** Where the part of the cell begins that is not in `#cell` yet. */
+    /** Where the part of the cell that is not in `#cell` yet begins. */
     let start = 0
     const take = (end: number) => {
       if (end > start) this.#cell += text.slice(start, end)
@@ -91,8 +91,7 @@ export class CsvReader {
   }
 
   /**
-   * Returns the last row, where the text does not end with a line break. @throws UsageError where a quote is
-   * open
+   * Returns the last row, if the text does not end with a line break. @throws UsageError if a quote is open
    */
   end(): Cell[][] {
     if (this.#quoted === 'open') this.#refuse('a quote is never closed', this.#begin)
@@ -149,7 +148,7 @@ export class CsvReader {
   }
 }
 
-/** Writes a row. A cell is quoted where it has to be, and where it is an empty text. */
+/** Writes a row. Quotes a cell if that is needed, and if the cell is an empty text. */
 export function writeRow(
   cells: readonly Cell[],
   { delimiter, lineBreak }: { delimiter: string; lineBreak: string },

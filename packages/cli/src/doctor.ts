@@ -1,5 +1,5 @@
 /**
- * `doctor`: whether this machine can encrypt and decrypt with the service, step by step, and what to do where
+ * `doctor`: checks step by step whether this machine can encrypt and decrypt with the service, and says what to do if
  * it cannot.
  */
 import { type Client, isEaasError } from '@eaas/sdk'

@@ -6,7 +6,7 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import { concatBytes } from '@eaas/protocol'
 import { type Io, UsageError } from './io.js'
 
-/** What the error of a path says, by the code of the system's error. */
+/** Why a path cannot be used, by the code of the system error. */
 export const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'this user may not open it',
   EEXIST: 'it exists already; --force replaces it',
@@ -18,7 +18,7 @@ export const REASONS: Readonly<Record<string, string>> = {
   EPERM: 'this user may not open it',
 }
 
-/** What the error of a new file says, where it is its folder that refuses it. */
+/** Why a new file cannot be made, if the reason is its folder. */
 export const FOLDER_REASONS: typeof REASONS = {
   EACCES: 'its folder is not writable for this user',
   ENOENT: 'its folder does not exist',
@@ -26,7 +26,7 @@ export const FOLDER_REASONS: typeof REASONS = {
   EROFS: 'its folder is not writable, since the file system is read-only',
 }
 
-/** @throws UsageError always, that says what is wrong with a path; any other error unchanged */
+/** @throws UsageError that says what is wrong with a path; any other error unchanged */
 export function refusePath(path: string, error: unknown, reasons: typeof REASONS = {}): never {
   const { code = '' } = error as NodeJS.ErrnoException
   const reason = reasons[code] ?? REASONS[code]
@@ -44,13 +44,13 @@ export interface Input {
   stream: Readable
   /** Bytes; undefined for standard input. */
   size: number | undefined
-  /** Of the file, also of one that is standard input; undefined for what is no regular file. */
+  /** Of the file, also if it is standard input; undefined if it is no regular file. */
   stats: Stats | undefined
 }
 
 /**
- * Opens a file, or standard input for `-` and where there is none. Reading ends when the command is
- * interrupted. @throws UsageError
+ * Opens a file, or standard input for `-` or without a name. Reading ends when the command is interrupted.
+ * @throws UsageError
  */
 export async function openInput(io: Io, name = '-'): Promise<Input> {
   if (name === '-') {

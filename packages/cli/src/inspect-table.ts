@@ -1,4 +1,4 @@
-/** `inspect-table`: in which form the values of a table are. Reads alone. */
+/** `inspect-table`: counts the forms of a table's values. Writes nothing. */
 import type { Command } from 'commander'
 import { type InspectReport, inspectWith } from './backfill/backfill.js'
 import { type Io, print } from './io.js'

@@ -1,4 +1,4 @@
-/** `inspect`: what can be known of encrypted data without the service. */
+/** `inspect`: shows what can be known about encrypted data without the service. */
 import {
   decodeEnvelope,
   decodeEnvelopeText,
@@ -15,7 +15,7 @@ import { openInput } from './files.js'
 import { CommandError, type Io, print, USAGE } from './io.js'
 import { readKeyVersions, tellDifference } from './key-versions.js'
 
-/** What is printed. The members that are not known are left out. */
+/** What is printed, without unknown members. */
 interface Inspected {
   format: string
   form: Content['form']
@@ -54,7 +54,7 @@ async function inspect(io: Io, file: string | undefined, { json }: { json?: bool
   tellDifference(io, found)
 }
 
-/** The members of a stream's first line. @throws CommandError when it is none */
+/** Reads the members of a stream's first line. @throws CommandError when it is not one */
 export function readFirstLine(head: Uint8Array) {
   const end = findStreamHeaderEnd(head)
   if (end === undefined)
@@ -66,7 +66,7 @@ export function readFirstLine(head: Uint8Array) {
   }
 }
 
-/** The decoded parts of an envelope, from its text or its JSON. @throws CommandError when it is none */
+/** Decodes the parts of an envelope, from its text or its JSON. @throws CommandError when it is not one */
 export function readEnvelope(text: string): SealedParts {
   try {
     return text.startsWith('{') ? decodeEnvelope(parseJson(text)) : decodeEnvelopeText(text)

@@ -61,7 +61,7 @@ export function write(stream: Writable, chunk: string | Uint8Array): Promise<voi
 }
 
 /**
- * Tells whether a text has no control characters, which a terminal would obey, besides tabs and line breaks.
+ * Whether a text has no control characters other than tabs and line breaks: a terminal would obey them.
  */
 export function isPlain(text: string): boolean {
   return !/[^\P{Cc}\t\n\r]/u.test(text)

@@ -1,17 +1,16 @@
 /**
- * Under which version of a key encrypted data is: what the wrapped key says, which nobody can change, and
- * what only stands beside it.
+ * The key version of encrypted data: what the wrapped key says, which nobody can change, and the unprotected number
+ * beside it.
  */
 import { findWrappedVersion, type WrappedKey } from '@eaas/protocol'
 import { type Io, tell } from './io.js'
 
 export interface KeyVersions {
   /**
-   * The version that wrapped the data key (wrapped-key.md 1); left out where the wrapped key is of another
-   * format.
+   * The version that wrapped the data key (wrapped-key.md 1); left out if the wrapped key is of another format.
    */
   key_version?: number
-  /** The number beside the wrapped key, where it is another one. Whoever stores the data can change it. */
+  /** The number beside the wrapped key, if it differs. Anyone who stores the data can change it. */
   claimed_key_version?: number
 }
 
@@ -21,7 +20,7 @@ export function readKeyVersions({ wrapped_key, key_version: claimed }: WrappedKe
   return { ...(key_version !== undefined && { key_version }), claimed_key_version: claimed }
 }
 
-/** Shows on standard error where the two differ. */
+/** Says on standard error if the two differ. */
 export function tellDifference(io: Io, { key_version, claimed_key_version }: KeyVersions): void {
   if (claimed_key_version === undefined) return
   tell(

@@ -1,6 +1,6 @@
 /**
- * A recovery kit in the place of the service: a line for each key, each the export of one. It answers the calls
- * that decrypt, by `@eaas/sdk/offline`, so every command that decrypts works with it as with the service.
+ * A recovery kit in place of the service: each line is the export of one key. It answers the calls that decrypt, by
+ * `@eaas/sdk/offline`, so every command that decrypts works with it as with the service.
  */
 import { encodeBase64, findWrappedVersion, matchPath, ROUTES, type wire } from '@eaas/protocol'
 import { type Fetch, isEaasError } from '@eaas/sdk'
@@ -14,7 +14,7 @@ const MAX_KIT_BYTES = 200_000_000
 export interface Kit {
   /** Answers as the service does. */
   fetch: Fetch
-  /** What the kit lacks for a call that failed, in words for the user. */
+  /** What the kit lacks for a failed call, in words for the user. */
   refusal(): CommandError | undefined
   /** Zeroes the keys. */
   close(): void
@@ -143,7 +143,7 @@ function readKeys(name: string, text: string): Map<string, KitKey> {
   return keys
 }
 
-/** The keys of a name, as the service lists them; what an export does not say is what every key begins with. */
+/** Lists the keys of a name as the service does; a new key's values fill in what an export does not say. */
 function list(keys: ReadonlyMap<string, KitKey>, name: string | null): wire.KeyList {
   const found = [...keys.values()].filter(({ exported }) => exported.name === name)
   return {

@@ -7,7 +7,7 @@ import { openStandardOutput } from './standard-output.js'
 const interruption = new AbortController()
 // Once each: a second signal of the same kind ends the process at once.
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => interruption.abort(name))
-// Writing tells of the error too, and ends the command.
+// The write reports the error too, and ends the command.
 const stdout = openStandardOutput()
 stdout.on('error', () => undefined)
 process.stderr.on('error', () => undefined)
@@ -20,12 +20,12 @@ const exitCode = await run(process.argv.slice(2), {
   stderr: process.stderr,
   signal: interruption.signal,
 })
-// Standard input that nobody read to its end, or a module that `backfill` loaded, would keep the process
+// Otherwise standard input that was not read to its end, or a module that `backfill` loaded, would keep the process
 // alive.
 await Promise.all([stdout, process.stderr].map(drained))
 process.exit(exitCode)
 
-/** Resolves when all that was written has been taken, or when nobody takes it any more. */
+/** Resolves when everything written has been taken, or when the reader is gone. */
 function drained(stream: Writable): Promise<void> {
   return new Promise((resolve) => stream.write('', () => resolve()))
 }

@@ -11,7 +11,7 @@ import { type Io, UsageError } from './io.js'
 export interface ModelModule {
   /** The file, without symbolic links. */
   path: string
-  /** Returns what an export holds. @throws UsageError naming the exports, where there is none of the name */
+  /** Returns the value of an export. @throws UsageError naming the exports, if none has the name */
   get(name: string): unknown
 }
 

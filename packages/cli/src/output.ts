@@ -1,6 +1,6 @@
 /**
- * The file that a command writes: under a temporary name until all of it is there, and readable by nobody who
- * may not read its source.
+ * The file that a command writes: under a temporary name until it is complete, and readable only by users who may
+ * read its source.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Stats } from 'node:fs'
@@ -15,7 +15,7 @@ import { ArgumentsError, type Io, isPlain, print, UsageError, write } from './io
 export const PRIVATE_MODE = 0o600
 const DEFAULT_MODE = 0o666
 const GROUP_BITS = 0o070
-/** Other spellings of standard output: as files they would be replaced. */
+/** Other names of standard output, which would be replaced if taken for files. */
 const STANDARD_OUTPUT = ['-', '/dev/stdout', '/dev/fd/1', '/proc/self/fd/1']
 const SUFFIX = '.eaas'
 const NO_FILE = 'it is a device, a FIFO or a socket, and must be a file; -o - writes to standard output'
@@ -25,25 +25,24 @@ export interface Output {
   /** As the user named it; `-` for standard output. */
   name: string
   write(chunk: string | Uint8Array): Promise<void>
-  /** Puts the file in its place, once all is on disk. @throws UsageError where its source changed meanwhile */
+  /** Gives the file its name once all is on disk. @throws UsageError if its source changed meanwhile */
   commit(): Promise<void>
   /** Removes what was written. What went to standard output stays. */
   discard(): Promise<void>
 }
 
 export interface OpenOptions {
-  /** Whether an existing file is replaced, and a terminal gets what is no text. */
+  /** Whether to replace an existing file, and to write what is no text to a terminal. */
   force: boolean
   /**
-   * The permissions of the new file, of which the source and the replaced file take away what they do not
-   * have.
+   * The permissions of the new file, without those that the source or the replaced file lacks.
    */
   mode?: number | undefined
   /** The file that is read. */
   source?: Stats | undefined
   /**
-   * Whether the new file takes the place of its source, with the same permissions and, where this user may
-   * give them, the same owner and group. A source that changed meanwhile stays.
+   * Whether the new file replaces its source, with the same permissions and, if this user may set them, the
+   * same owner and group. A source that changed meanwhile stays.
    */
   inPlace?: boolean | undefined
 }
@@ -55,12 +54,12 @@ export function readOut(given: OutputOptions, fallback: () => string): string {
   return STANDARD_OUTPUT.includes(out) ? '-' : out
 }
 
-/** Refuses `--json` where standard output has the data. @throws ArgumentsError */
+/** Refuses `--json` if standard output has the data. @throws ArgumentsError */
 export function assertReportable({ json }: OutputOptions, out: string): void {
   if (json && out === '-') throw new ArgumentsError('--json needs --out <file>: standard output has the data')
 }
 
-/** Prints what was done, as a line or as JSON. Nothing where standard output has the data. */
+/** Prints what was done, as a line or as JSON; nothing if standard output has the data. */
 export async function report(
   io: Io,
   { given, out }: { given: OutputOptions; out: string },
@@ -71,13 +70,13 @@ export async function report(
   await print(io, given.json ? JSON.stringify(result) : line)
 }
 
-/** Names what is encrypted after its source. @throws UsageError where nothing can be made beside that */
+/** Names the encrypted file after its source. @throws UsageError if no file can be made next to that */
 export function sealedName(name: string): string {
   if (/^\/(dev|proc)\//.test(name)) throw new UsageError(`${name}: no file is made beside it, so pass --out <file>`)
   return name === '-' ? '-' : `${name}${SUFFIX}`
 }
 
-/** Names what is decrypted after its source. @throws UsageError where that does not have the suffix */
+/** Names the decrypted file after its source. @throws UsageError if that does not have the suffix */
 export function plainName(name: string): string {
   if (name === '-') return '-'
   if (name.endsWith(SUFFIX) && name.length > SUFFIX.length) return name.slice(0, -SUFFIX.length)
@@ -127,7 +126,7 @@ export async function openOutput(io: Io, name: string, options: OpenOptions): Pr
   }
 }
 
-/** Runs what writes a file: commits it at the end, and leaves nothing where that fails. */
+/** Runs the code that writes an output; commits it at the end, or discards it on failure. */
 export async function writing<T>(output: Output, run: () => Promise<T>): Promise<T> {
   try {
     const result = await run()
@@ -170,7 +169,7 @@ function createTerminalGuard(): (chunk: string | Uint8Array) => void {
 }
 
 /**
- * Refuses to write bytes to a terminal, where it is known before the first one that they are no text. @throws
+ * Refuses to write to a terminal, if it is known before the first byte that the output is no text. @throws
  * UsageError
  */
 export function assertNoTerminal({ stdout }: Io, out: string, force: boolean): void {
@@ -203,7 +202,7 @@ async function giveTo(file: FileHandle, { uid, gid }: Stats, mode: number): Prom
   await file.chmod(mode)
 }
 
-/** Takes the permissions of the group away where it is not the group of the other files. */
+/** Removes the group's permissions if the group is not that of the other files. */
 async function withoutOtherGroups(file: FileHandle, others: readonly Stats[]): Promise<void> {
   const { gid, mode } = await file.stat()
   if ((mode & GROUP_BITS) !== 0 && others.some((one) => one.gid !== gid)) await file.chmod(mode & 0o777 & ~GROUP_BITS)
@@ -212,13 +211,12 @@ async function withoutOtherGroups(file: FileHandle, others: readonly Stats[]): P
 /** The temporary files of this process that are being written. */
 const underway = new Set<string>()
 /**
- * What a temporary name keeps of the file's: with the rest it is shorter than the 255 bytes of a file system.
+ * How much of the file's name a temporary name keeps, so that all of it is shorter than the 255 bytes of a file system.
  */
 const KEPT_CHARACTERS = 40
 
 /**
- * Names a temporary file beside a file, and removes those that commands of this machine left there when they
- * were killed.
+ * Names a temporary file next to a file, and removes those that killed commands of this machine left there.
  */
 export async function nameTemporary(path: string): Promise<string> {
   const folder = dirname(path)
@@ -244,13 +242,13 @@ function isUnderway(temporary: string, pid: number): boolean {
 
 async function discard(file: FileHandle, temporary: string): Promise<void> {
   await file.close().catch(() => undefined)
-  await unlink(temporary).catch(() => undefined) // gone where `commit` removed it
+  await unlink(temporary).catch(() => undefined) // gone if `commit` removed it
   underway.delete(temporary)
 }
 
 /**
- * Gives a file its name. Without `force`, a file that appeared meanwhile is not replaced: `link` fails for
- * it, and `rename` would not.
+ * Gives a file its name. Without `force`, a file that appeared meanwhile is not replaced: `link` fails if it exists,
+ * and `rename` would not.
  */
 async function place(temporary: string, path: string, force: boolean): Promise<void> {
   if (force) return rename(temporary, path)
@@ -265,8 +263,8 @@ async function place(temporary: string, path: string, force: boolean): Promise<v
 }
 
 /**
- * Refuses to replace a file that is not the one that was read. A change between this check and the rename is not
- * noticed: no call of the system does both. @throws UsageError
+ * Refuses to replace a file other than the one that was read. A change between this check and the rename goes
+ * unnoticed: no system call does both. @throws UsageError
  */
 async function assertUnchanged(path: string, name: string, read: Stats): Promise<void> {
   const now = await stat(path).catch(() => undefined)

@@ -1,4 +1,4 @@
-/** Opens the PostgreSQL of `DATABASE_URL` by the driver that the application has installed. */
+/** Opens the PostgreSQL database of `DATABASE_URL` with the driver that the application has installed. */
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { PostgresQuery } from './backfill.js'
@@ -17,14 +17,14 @@ const CONNECT_SECONDS = 10
 
 export interface Database {
   query: PostgresQuery
-  /** Its name and address, as the server tells them. */
+  /** Its name and address, as the server reports them. */
   identity: string
   close(): Promise<void>
 }
 
 type Connection = Omit<Database, 'identity'>
 
-/** What is used of `pg`. */
+/** The parts of `pg` that are used. */
 interface Pg {
   Pool: new (
     options: object,
@@ -35,7 +35,7 @@ interface Pg {
   }
 }
 
-/** What is used of postgres.js. */
+/** The parts of postgres.js that are used. */
 type PostgresJs = (
   url: string,
   options: object,
@@ -74,7 +74,7 @@ const OPENERS: Readonly<Record<Driver, (loaded: unknown, url: string) => Connect
 }
 
 /**
- * Connects. The driver is the one that the module's package finds, or else the current folder's.
+ * Connects, with the driver that the module's package finds, otherwise the current folder's.
  *
  * @throws UsageError when there is no URL or no driver; CommandError when there is no connection
  */
@@ -114,7 +114,7 @@ function loadDriver(places: readonly string[], wanted: Driver | undefined): { na
   )
 }
 
-/** What a driver says of a connection, without the password of the URL. */
+/** Describes a driver's error without the password of the URL. */
 function describeError(error: unknown, url: string): string {
   const { code, message = '' } = error as { code?: unknown; message?: string }
   if (code === 'ERR_INVALID_URL') return 'it is no URL'

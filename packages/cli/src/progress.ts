@@ -18,7 +18,7 @@ export interface Bar {
   done(): void
 }
 
-/** Shows a bar where the total is known, and a text beside it. */
+/** Shows a text, and a bar if the total is known. */
 export function showBar(io: Io, what: string): Bar {
   if (!io.stderr.isTTY) return { show: () => undefined, done: () => undefined }
   let shownAt = 0
@@ -33,8 +33,8 @@ export function showBar(io: Io, what: string): Bar {
 }
 
 /**
- * Shows how far the work is: in bytes, or whatever `show` makes of the amount. Without a total, shows the
- * amount alone.
+ * Shows how far the work is: in bytes, or whatever `show` makes of the amount. Without a total, shows only the
+ * amount.
  */
 export function showProgress(
   io: Io,

@@ -1,4 +1,4 @@
-/** `rewrap`: has the data key wrapped under the current version of its key. The ciphertext stays as it is. */
+/** `rewrap`: rewraps the data key under the current version of its key. The ciphertext stays as it is. */
 
 import { decodeTextForm, type WrappedKey } from '@eaas/protocol'
 import { rewrapStream } from '@eaas/sdk/streams'

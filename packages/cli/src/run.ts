@@ -68,7 +68,7 @@ function createProgram(io: Io, printed: string[]): Command {
     .configureHelp({ subcommandTerm: (command) => command.name() })
     .configureOutput({
       writeOut: (text) => void printed.push(text),
-      writeErr: () => undefined, // `explain` tells of errors
+      writeErr: () => undefined, // `explain` reports errors
       getOutHelpWidth: () => HELP_COLUMNS,
       getOutHasColors: () => false,
     })
@@ -86,7 +86,7 @@ function explain(error: unknown, io: Io, command: string | undefined): number {
     const [first = '', ...more] = error.message.replace(/^error: /, '').split('\n')
     tell(io, `eaas-cli: ${first}`)
     for (const line of more) tell(io, line)
-    // Of a file that is not there, the options say nothing.
+    // The options do not help with a missing file.
     if (error instanceof ArgumentsError || error instanceof CommanderError)
       tell(io, `npx @eaas/cli ${command ? `${command} --help lists the options.` : '--help lists the commands.'}`)
     return USAGE
@@ -103,7 +103,7 @@ function explain(error: unknown, io: Io, command: string | undefined): number {
     return error.code === 'E_DECRYPTION' ? NOT_AUTHENTIC : error.code === 'E_INVALID_INPUT' ? USAGE : FAILED
   }
   const { code, message, stack } = error as NodeJS.ErrnoException
-  tell(io, `eaas-cli: ${code === undefined ? (stack ?? String(error)) : message}`) // of the system: a full disk, for example
+  tell(io, `eaas-cli: ${code === undefined ? (stack ?? String(error)) : message}`) // a code marks a system error
   return FAILED
 }
 

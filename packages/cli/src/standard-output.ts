@@ -5,8 +5,9 @@ import { Writable } from 'node:stream'
 const FD = 1
 
 /**
- * Returns standard output. Where that is a file, Node.js writes each chunk by one call and does not check how
- * much of it was taken: on a disk that is nearly full the rest would be missing, without an error.
+ * Returns standard output, which writes each chunk whole or fails. If standard output is a file, Node.js writes a
+ * chunk by one call and does not check how much was written: on a nearly full disk the rest would be missing without
+ * an error.
  */
 export function openStandardOutput(): Writable & { isTTY?: boolean } {
   if (!fstatSync(FD).isFile()) return process.stdout

@@ -23,7 +23,7 @@ export interface TableOptions extends DecryptingOptions {
   table: string
   export: string
   key?: string
-  /** Undefined where the command does not create keys. */
+  /** Undefined if the command does not create keys. */
   createKey?: boolean | undefined
   column?: string[]
   keyColumns?: string[]
@@ -33,7 +33,7 @@ export interface TableOptions extends DecryptingOptions {
   json?: boolean
 }
 
-/** Adds the options of a command that works on a table. @param addService adds those of how it reaches the keys */
+/** Adds the options of a command that works on a table. @param addService adds the options for reaching the keys */
 export function addTableOptions(command: Command, addService = addServiceOptions): Command {
   command
     .requiredOption(
@@ -71,7 +71,7 @@ export interface OpenTable {
   table: TableSource
   /** The values of the options that `backfill` and `inspectTable` share. */
   speed: { batchSize: number | undefined; rowsPerSecond: number | undefined }
-  /** What tells this table, read by this model, from all others. */
+  /** What distinguishes this table, read by this model, from all others. */
   identity: Record<string, unknown>
   /** Another export of the module. */
   get(name: string): unknown
@@ -141,7 +141,7 @@ function readCount(option: string, text: string | undefined): number | undefined
   return Number(text)
 }
 
-/** Shows what a bar has beside it. */
+/** Describes progress, for the text beside a bar. */
 export function describeProgress({ rows, rowsPerSecond, secondsLeft, failed }: BackfillProgress): string {
   const left = secondsLeft === undefined ? '' : `, ${describeSeconds(secondsLeft)} left`
   return `${rows} rows, ${rowsPerSecond} a second${left}${failed === 0 ? '' : `, ${failed} failed`}`
@@ -152,7 +152,7 @@ function describeSeconds(seconds: number): string {
   return hours > 0 ? `${hours} h ${minutes} min` : minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
 }
 
-/** Shows on standard error which index keys are left, and returns whether there are any: no run rewraps them. */
+/** Shows on standard error how many old index keys are left, and returns whether any are: no run rewraps them. */
 export function tellOldIndexKeys(io: Io, { oldIndexKeys: count }: TableCounts): boolean {
   if (count === 0) return false
   const what = `index keys of the model under an old version of their key: ${count}`

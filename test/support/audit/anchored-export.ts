@@ -1,4 +1,5 @@
-// Exports of logs that no server wrote, with an anchor of an installation's log; and what its server and its witness would have kept.
+// Exports of logs that no server wrote, with an anchor of an installation's log, and what its server and witness
+// would have kept.
 import { createSecretKey } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { anchorMetadata } from '../../../packages/audit/src/formats/anchor.js'
@@ -32,7 +33,7 @@ export const WITNESS = encodeNoteKey(witnessKey)
 
 export const day = (number: number) => `2026-01-${String(number).padStart(2, '0')}T00:00:00.000Z`
 
-/** The entries of a log, or of what is written behind some entries of it. */
+/** Makes the entries of a log, or those that follow some of its entries. */
 export function chain(tenant_id: string, drafts: readonly Drafted[], before: readonly Entry[] = []): Entry[] {
   const entries = [...before]
   for (const { on, action = 'usage.doubled', metadata } of drafts) {
@@ -62,7 +63,7 @@ export function installationOf(
   )
 }
 
-/** The entry of an id. */
+/** Finds the entry of an id. */
 export function at(log: readonly Entry[], id: number): Entry {
   const entry = log[id - 1]
   if (!entry) throw new Error(`the log has no entry ${id}`)
@@ -74,7 +75,7 @@ export function noteOf({ tenant_id, id, hash }: Entry, on: number, key = signing
   return signCheckpoint(key, { tenant_id, last_id: id, hash, created_at: day(on) })
 }
 
-/** The line of a checkpoint file of an installation's log that ended then, which the witness cosigned. */
+/** Makes the line of a checkpoint file for an installation's log that ended then, cosigned by the witness. */
 export function cosignedLine(log: readonly Entry[], on: number): string {
   const hashes = log.map(({ hash }) => hash)
   const tree = signTree(signingKey, hashes)
@@ -89,11 +90,11 @@ export interface Anchored {
   covers?: Entry
   /** entries that are linked to it */
   linked?: readonly number[]
-  /** hashes in the tree that is signed, where they are not those of the entries */
+  /** hashes in the signed tree that differ from those of the entries */
   hashes?: Readonly<Record<number, Uint8Array>>
 }
 
-/** An export of a log behind the entry `after`, signed on a day. */
+/** Makes an export of a log after the entry `after`, signed on a day. */
 export function exportOf(log: readonly Entry[], on: number, anchored?: Anchored, after = 0): string {
   const last = at(log, log.length)
   const after_hash = after === 0 ? genesisHash(TENANT) : at(log, after).hash

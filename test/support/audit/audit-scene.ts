@@ -59,7 +59,7 @@ export interface Target {
   rowKey: KeyObject
   /** the entries that exist at the end, in order */
   entries: readonly Entry[]
-  /** the last entry that the last purge deleted, and that the purge before it deleted; 0 without such a purge */
+  /** the last entries that the last purge and the one before it deleted; 0 without such a purge */
   purged_through: number
   purgedBefore: number
   /** the key of most entries: active, of several versions */
@@ -90,14 +90,17 @@ export interface Scene {
   now(): number
   /** Makes a server that has cached and witnessed nothing yet. */
   server(): Server
-  /** Ends the servers made so far, but not these: later ones reuse their applications, which take longer to build than most attacks. */
+  /**
+   * Ends the servers made so far, except these. Later servers reuse their applications, which take longer to build
+   * than most attacks.
+   */
   endServers(except?: Iterable<Server>): void
   /** Restores every row as it was at a moment. */
   restore(moment: Moment): Promise<void>
   close(): Promise<void>
 }
 
-/** Makes the scene, on a copy of the one that the run has filled a database with: filling one takes seven times the CPU time of a copy. */
+/** Makes the scene on a copy of the database that the run filled: filling takes seven times the CPU time of a copy. */
 export async function makeScene(): Promise<Scene> {
   let passed = START
   const pass = (days: number) => {
@@ -176,7 +179,10 @@ export function serverOf(service: Service, built = build(service)): Server & { a
   }
 }
 
-/** Has a service know no more than one that is started now: after its tables were restored, what it witnessed before would be an alarm. */
+/**
+ * Makes a service forget what it witnessed, as if started now: after its tables were restored, that would raise an
+ * alarm.
+ */
 export function startAnew({ services, alarms }: Service): void {
   forget(services, (tenant_id, reason) => alarms.push({ tenant_id, reason }))
 }
@@ -188,7 +194,7 @@ function forget(services: Services, onAlarm: (tenant_id: string, reason: string)
   Object.assign(services, fresh satisfies Partial<Services>)
 }
 
-/** Copies every table into a new schema of this name, as they all are at one moment: a server may be writing to them. */
+/** Copies every table into a new schema of this name, all from one moment, since a server may be writing to them. */
 export async function copyTables(sql: postgres.Sql, moment: string): Promise<void> {
   const statements = TABLES.map((table) => `create table ${moment}.${table} as table public.${table}`)
   await sql.begin('isolation level repeatable read', (transaction) =>
@@ -197,8 +203,8 @@ export async function copyTables(sql: postgres.Sql, moment: string): Promise<voi
 }
 
 /**
- * Restores the rows of every table, or of some, from a copy. No server appends an entry meanwhile. Rows that are as they were stay: each
- * that is written again leaves a dead one behind, which every later statement passes.
+ * Restores the rows of every table, or of some, from a copy. No server can append an entry meanwhile. Leaves
+ * unchanged rows alone: each rewritten row leaves a dead one, which every later statement has to skip.
  */
 export async function restoreTables(sql: postgres.Sql, moment: string, tables?: readonly string[]): Promise<void> {
   // The statements of one query are one transaction.
@@ -214,7 +220,9 @@ function restoreStatements(moment: string, tables: readonly string[]): string {
   return `lock table heads in exclusive mode; ${statements.join(' ')}`
 }
 
-/** A function, because PostgreSQL keeps the plans of its statements: a scene is restored hundreds of times. */
+/**
+ * Makes a function, because PostgreSQL caches the plans of its statements, and a scene is restored hundreds of times.
+ */
 function restoreFunction(moment: string): string {
   return `create function ${moment}.restore() returns void language plpgsql as $$ begin ${restoreStatements(moment, TABLES)} end $$`
 }
@@ -226,7 +234,7 @@ interface FilledScene {
   whole: WrittenTarget
 }
 
-/** What the rows of a tenant do not tell. */
+/** What the rows of a tenant do not say. */
 type WrittenTarget = Omit<Target, 'auditKey' | 'rowKey' | 'entries'>
 
 /** Fills a database with the rows of all moments, while days pass. */

@@ -1,4 +1,4 @@
-// Another entry in the place of one, genuine in itself: a server wrote it in another history of the log.
+// Replaces an entry by another one that is genuine in itself: a server wrote it in another history of the log.
 
 import type { ChainedEntry } from '../../../packages/audit/src/formats/chain.js'
 import type { AuditKey } from '../../../packages/server/src/audit/formats/chain.js'
@@ -6,7 +6,7 @@ import { extendChain } from '../../../packages/server/src/audit/formats/chain.js
 import { readChain } from '../../../packages/server/src/store/audit.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
 
-/** Puts it there; returns what puts the true one back. */
+/** Replaces the entry; returns a function that restores the true one. */
 export async function exchangeEntry(
   sql: Sql,
   { tenant_id, id, auditKey }: { tenant_id: string; id: number; auditKey: AuditKey },

@@ -1,4 +1,5 @@
-// Makes a log of any length in seconds: computes the chain by the server's own code, and copies it into the tables directly.
+// Makes a log of any length in seconds: computes the chain with the server's own code, and copies it into the tables
+// directly.
 import { createSecretKey } from 'node:crypto'
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
@@ -70,7 +71,10 @@ async function headOf(sql: postgres.Sql, tenant_id: string): Promise<Head> {
   return { tenant_id, hash, mac, created_at: created_at.toISOString(), ...numbers }
 }
 
-/** Drops the indexes except the primary key, because creating them at the end is faster; returns the statements that create them. */
+/**
+ * Drops all indexes but the primary key, because creating them at the end is faster; returns the statements that
+ * create them.
+ */
 async function dropIndexes(sql: postgres.Sql): Promise<string[]> {
   const indexes = await sql<{ indexname: string; indexdef: string }[]>`
     select indexname, indexdef from pg_indexes where tablename = 'audit_log' and indexname <> 'audit_log_pkey'`

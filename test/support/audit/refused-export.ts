@@ -1,4 +1,4 @@
-// The files of export.vectors.json that a verifier must refuse, and what it is given with a file.
+// The files of export.vectors.json that a verifier must refuse, and the options for each file.
 
 import vectors from '../../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
 import type { VerifyExportOptions } from '../../../packages/audit/src/verify/verify-export.js'
@@ -11,7 +11,7 @@ export function refusedExport({ head, tail, ...row }: (typeof vectors.refuse)[nu
   return Buffer.concat([file.subarray(0, head), insert, file.subarray(file.length - tail)])
 }
 
-/** What a verifier is given with a file. */
+/** The options that a verifier gets with a file. */
 export function optionsOf({
   public_key: publicKey = vectors.public_key,
   checkpoint,

@@ -7,9 +7,9 @@ export const CLERK = '6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f03'
 export const CUSTOMERS = 'a1b2c3d4-0000-4000-8000-000000000001'
 export const ORDERS = 'a1b2c3d4-0000-4000-8000-000000000002'
 export const ERASED = 'a1b2c3d4-0000-4000-8000-000000000003'
-/** An end user whom an application named to harm whoever reads the report. */
+/** The name of an end user that an application chose to harm readers of the report. */
 export const HOSTILE = `<script>alert('x')</script>"'&\u202eexe.txt\u0007`
-/** The name of an API key, made as harmful. */
+/** The name of an API key, equally harmful. */
 export const HOSTILE_NAME = `<img src=x onerror=alert(1)>\u200b `
 export const FORMULA = "=cmd|' /C calc'!A0"
 export const SIGNED_AT = '2026-07-02T00:00:00.000Z'
@@ -154,12 +154,12 @@ export function* reportedLog(busy = 1): Generator<Draft> {
   }
 }
 
-/** The last entry of `purgedLog` that a purge took. */
+/** The last entry of `purgedLog` that the purge deleted. */
 export const PURGED_THROUGH = 6
 
 /**
- * A history of which a purge took the first six entries: the beginning of each key and API key but SHOP, and an export. In February
- * CLERK opens; the purge of 1 March restates CUSTOMERS, OWNER and CLERK; SHOP is made on 2 March.
+ * A history whose first six entries were purged: the creation of each key and API key except SHOP, and an export. In
+ * February CLERK opens; the purge of 1 March restates CUSTOMERS, OWNER and CLERK; SHOP is made on 2 March.
  */
 export function purgedLog(): Draft[] {
   const granted = { expires_at: null, allowed_ips: null }

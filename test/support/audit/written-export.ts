@@ -1,4 +1,4 @@
-// Exports of logs that no server wrote: any history, in milliseconds, signed by a key of the test's own.
+// Exports of logs that no server wrote: any history, made in milliseconds, signed by a key of the test's own.
 import { createSecretKey } from 'node:crypto'
 import { decodeHex } from '@eaas/protocol'
 import { type AuditEntry, entryHash, genesisHash } from '../../../packages/audit/src/formats/chain.js'
@@ -43,7 +43,7 @@ export function* writeExport(drafts: Iterable<Draft>, signed_at: string): Genera
   yield trailerLine({ checkpoint, public_key: publicKey, tree: signEntryTree(signingKey, range) })
 }
 
-/** Cuts a written export into files of their own, each through one of the ids: all but the last one end with a stretch. */
+/** Cuts a written export into several files, each through one of the ids: all but the last one end with a stretch. */
 export function cutExport(lines: readonly string[], ends: readonly number[], signed_at: string): string[] {
   const entries = lines.slice(1, -1)
   const hashAt = (id: number) => (id === 0 ? genesisHash(TENANT) : decodeHex(JSON.parse(entries[id - 1] ?? '').hash))

@@ -3,7 +3,10 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { findOrInstallPrograms } from '../run/apt-program.js'
 
-/** The path of SoftHSM2's PKCS#11 library; undefined, after one line that says so, if it or pkcs11-tool is missing. */
+/**
+ * Finds the path of SoftHSM2's PKCS#11 library; prints one line and returns undefined if it or pkcs11-tool is
+ * missing.
+ */
 export function findOrInstallSoftHsm(): string | undefined {
   if (!findOrInstallPrograms(['softhsm2-util', 'pkcs11-tool'], ['softhsm2', 'opensc'])) return undefined
   const found = library()

@@ -11,7 +11,7 @@ const PACKAGE = 'moto[server]==5.2.5'
 const INSTALL_TIMEOUT_MS = 10 * 60_000
 const READY_TIMEOUT_MS = 60_000
 
-/** The program, installed with pip where it is missing; undefined, after one line that says so, if it cannot be. */
+/** Finds the program, or installs it with pip; prints one line and returns undefined if that fails. */
 export function findOrInstallMoto(): string | undefined {
   const named = process.env.EAAS_TEST_MOTO
   const cache = process.env.XDG_CACHE_HOME || join(homedir(), '.cache')

@@ -1,4 +1,4 @@
-// What is asked of each provider of a root key: that an installation moves to it and back, and what its absence does.
+// Tests for each provider of a root key: an installation moves to it and back, and what happens in its absence.
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,11 +12,11 @@ import { guardedDir } from '../run/guarded-dir.js'
 import { ROOT_KEY, type Service, startService } from '../service/service.js'
 
 export interface ProviderUnderTest {
-  /** the kind, as /health names it; none where the server's process holds the key */
+  /** the kind, as /health names it; none if the server's process holds the key */
   health: string
   /** the variables that name it */
   environment: Record<string, string>
-  /** Has it not answer; and answer again. */
+  /** Stops it from answering, and lets it answer again. */
   takeAway(): Promise<unknown>
   bringBack(): Promise<unknown>
   remove(): Promise<unknown>
@@ -116,7 +116,7 @@ export function testProvider(make: () => Promise<ProviderUnderTest>): void {
       await expect(rotateStoreKey(service.services, { provider: from })).rejects.toMatchObject({ name: 'RootKeyError' })
     }
     expect(await listStoreKeys(sql)).toEqual(before)
-    // Somebody else begins a rotation, whose store key this server cannot open; it goes on under the one it has.
+    // Another process begins a rotation, whose store key this server cannot open; it continues under the one it has.
     await sql`insert into store_keys select number + 1, wrapped, created_at from store_keys`
     await expect(service.refreshStoreKeys()).rejects.toMatchObject({ name: 'RootKeyError' })
     await expectServed(service)

@@ -4,12 +4,12 @@ import { rotateStoreKey, type StoreKeyRotation } from '../../../packages/server/
 import { localProvider, type RootKeyProvider } from '../../../packages/server/src/root-key/provider.js'
 import { ROOT_KEY, type Service } from '../service/service.js'
 
-/** What wraps the store keys of a service, by a root key in base64. */
+/** Makes the provider that wraps a service's store keys under a root key in base64. */
 export function providerOf(base64: string = ROOT_KEY): RootKeyProvider {
   return localProvider(createSecretKey(Buffer.from(base64, 'base64')), { kind: 'variable', name: 'EAAS_ROOT_KEY' })
 }
 
-/** Has each new store key be as old as one that every process has read; returns what ends that. */
+/** Makes each new store key as old as one that every process has read; returns a function that ends that. */
 export function ageStoreKeys({ services: { sql } }: Service): () => void {
   const age = () => sql`update store_keys set created_at = created_at - interval '1 minute'`.catch(() => undefined)
   const aging = setInterval(age, 50)

@@ -1,5 +1,5 @@
-// An embedded database as the server creates it, made once in a run and copied wherever a test is not about its creation, which takes
-// PGlite two seconds of CPU time; opening one takes a fifth of that.
+// An embedded database as the server creates it, made once in a run and copied unless a test is about its creation.
+// Creating one takes PGlite two seconds of CPU time; opening one takes a fifth of that.
 import { execFile } from 'node:child_process'
 import { copyFileSync, mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,31 +14,31 @@ const run = promisify(execFile)
 const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
 const IN_MEMORY = new URL('created-in-memory.mjs', import.meta.url).href
 
-/** The server's own setting. Of an opening with PGlite's default of 160 MB, the buffers take half of the CPU time. */
+/** The server's own setting. With PGlite's default of 160 MB, the buffers take half of the CPU time of opening. */
 const FEW_BUFFERS = ['-c', 'shared_buffers=16MB']
 
 /**
- * Returns a folder of the run whose `postgres` is a newly created database that nobody has opened.
+ * Returns a folder of the run whose `postgres` is a newly created database that was never opened.
  * @param runDir the folder of the run
  */
 export function createdCluster(runDir: string): Promise<string> {
   return madeOnce(runDir, 'created', (folder) => createClusterIfAbsent(join(folder, 'postgres')))
 }
 
-/** Copies it to `directory`, which need not exist. */
+/** Copies the created database to `directory`, which need not exist. */
 export async function copyCreatedCluster(runDir: string, directory: string): Promise<void> {
   copyFolder(join(await createdCluster(runDir), 'postgres'), directory)
 }
 
 /**
- * Copies an embedded database that nobody has open, to the same file system: what is in PostgreSQL's templates, the databases 1 and 4, to
- * which nothing ever connects, becomes links. That is two thirds of the files.
+ * Copies an embedded database that is not open, on the same file system. Files of PostgreSQL's templates, the
+ * databases 1 and 4, become links, since nothing ever connects to these. They are two thirds of all files.
  */
 export function linkCluster(from: string, to: string): void {
   copyFolder(from, to, /\/base\/[14]$/)
 }
 
-/** Opens a copy of it in this process. The end of the run removes the copy. */
+/** Opens a copy of the created database in this process. The end of the run removes the copy. */
 export async function openCreatedCluster(runDir: string): Promise<PGlite> {
   const { PGlite } = await import('@electric-sql/pglite')
   const directory = mkdtempSync(join(runDir, 'copy-'))
@@ -46,14 +46,14 @@ export async function openCreatedCluster(runDir: string): Promise<PGlite> {
   return PGlite.create(directory, { startParams: [...PGlite.defaultStartParams, ...FEW_BUFFERS] })
 }
 
-/** Returns a value of NODE_OPTIONS with which the processes below copy it where they would create a database. */
+/** Returns a value of NODE_OPTIONS that makes child processes copy the database where they would create one. */
 export async function copiesClusterBelow(runDir: string): Promise<string> {
   const preloaded = join(await createdCluster(runDir), 'preloaded.cjs')
   copyFileSync(PRELOADED, preloaded)
   return `--require="${preloaded}"`
 }
 
-/** Returns a value of NODE_OPTIONS: that of `copiesClusterBelow`, and a database that a process below has in memory is a copy too. */
+/** Returns the NODE_OPTIONS of `copiesClusterBelow` that also make a child process's database in memory a copy. */
 export async function copiesInMemoryBelow(runDir: string): Promise<string> {
   const cluster = join(await createdCluster(runDir), 'postgres')
   const folder = await madeOnce(runDir, 'created-archive', (draft) =>

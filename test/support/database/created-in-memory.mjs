@@ -1,4 +1,5 @@
-// Loaded into an example (node --import): where it would create a database in memory, it loads the archive that this file's URL names.
+// Loaded into an example (node --import): instead of creating a database in memory, the example loads the archive
+// that this file's URL names.
 import { readFileSync } from 'node:fs'
 import { PGlite } from '@electric-sql/pglite'
 

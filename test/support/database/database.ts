@@ -42,8 +42,9 @@ export function backend(): Backend {
  * @param name distinguishes it from other databases while debugging; letters, digits and `_`
  * @param created whether an embedded database is copied into the folder, which is ten times faster than creating one;
  * `false` leaves the folder empty, as it is before the first start
- * @param migrated whether it has the server's tables, without a row, so that a test need not make them; otherwise it is empty
- * @param copyOf the `originalOf` a database that nobody uses, to have what that has
+ * @param migrated whether it has the server's tables, without rows, so that a test need not make them; otherwise it
+ * is empty
+ * @param copyOf the `originalOf` an unused database whose content to copy
  */
 export async function freshDatabase(
   name = 'test',
@@ -100,7 +101,7 @@ function adminOf(adminUrl: string): postgres.Sql {
 async function dropDatabase(adminUrl: string, name: string): Promise<void> {
   const admin = adminOf(adminUrl)
   try {
-    // Waits for the sessions that are about to end. A client reports one that was ended by force, even after it has closed its pool.
+    // Waits for the sessions that are about to end: a client reports a forced end, even after it has closed its pool.
     if (!isPooled()) return void (await admin`drop database if exists ${admin(name)}`)
   } catch (error) {
     if (!(error instanceof postgres.PostgresError && error.code === '55006')) throw error // a session is in use

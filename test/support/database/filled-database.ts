@@ -1,4 +1,5 @@
-// Databases that a run fills once: a test that starts from what one holds gets a copy, which takes a tenth of the CPU time of the filling.
+// Databases that a run fills once: tests that start from their content get copies, which take a tenth of the CPU time
+// of filling.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inject } from 'vitest'
@@ -11,9 +12,9 @@ import { backend, freshDatabase, isPooled, originalOf, type TestDatabase } from 
 const FILLED = 'filled.json'
 
 /**
- * Returns a copy of a database that the run fills once, and what was returned when it was filled.
+ * Returns a copy of a database that the run fills once, and what `fill` returned.
  * @param name the database's name among those of the run; letters, digits and `_`
- * @param fill fills it by a service that is closed afterwards; what it returns is kept as JSON
+ * @param fill fills it through a service that is closed afterwards; its result is kept as JSON
  */
 export async function copyOfFilled<Filled>(
   name: string,

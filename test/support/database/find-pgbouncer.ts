@@ -17,7 +17,10 @@ export function findPgbouncer(): string | undefined {
   return folders.map((folder) => join(folder, 'pgbouncer')).find((path) => existsSync(path))
 }
 
-/** Finds pgbouncer, or installs it with apt-get when we are root on a Debian-like system, or else prints one line that there is none. */
+/**
+ * Finds pgbouncer, or installs it with apt-get if we are root on a Debian-like system, otherwise prints one line that
+ * there is none.
+ */
 export function findOrInstallPgbouncer(): string | undefined {
   const found = findPgbouncer()
   if (found) return found

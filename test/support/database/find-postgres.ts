@@ -30,8 +30,8 @@ export function findPostgres(): string | undefined {
 }
 
 /**
- * Finds PostgreSQL, or installs it with apt-get when we are root on a Debian-like system, or else prints one line that there
- * is none.
+ * Finds PostgreSQL, or installs it with apt-get if we are root on a Debian-like system, otherwise prints one line
+ * that there is none.
  */
 export function findOrInstallPostgres(): string | undefined {
   const found = findPostgres()

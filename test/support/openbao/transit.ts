@@ -1,4 +1,5 @@
-// What the transit engine of Vault and OpenBao answers, in memory, for tests without one. test/slow/transit.test.ts compares it with OpenBao.
+// The transit engine of Vault and OpenBao, in memory, for tests without one. test/slow/transit.test.ts compares it
+// with OpenBao.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 
 const IV_BYTES = 12

@@ -25,8 +25,8 @@ const FIREFOX: Browser = {
 }
 
 /**
- * Finds Chromium: CHROMIUM_PATH, then the usual places. If there is none, installs it with apt-get when we are root on a
- * Debian-like system, or else prints one line that there is none. CHROMIUM_PATH=none means none.
+ * Finds Chromium: CHROMIUM_PATH, then the usual places. If there is none, installs it with apt-get if we are root on a
+ * Debian-like system, otherwise prints one line that there is none. CHROMIUM_PATH=none means none.
  * @throws when CHROMIUM_PATH names a file that does not exist
  */
 export const findOrInstallChromium = () => findOrInstall(CHROMIUM)

@@ -23,7 +23,7 @@ export function findOrInstallGoGenerator(): { go: string; oapiCodegen: string } 
   return undefined
 }
 
-/** Installs openapi-python-client with pip in an environment of its own, whose `python` can run what it generates. */
+/** Installs openapi-python-client with pip in its own environment, whose `python` can run the generated client. */
 export function findOrInstallPythonGenerator(): { bin: string } | undefined {
   const folder = join(cache, OPENAPI_PYTHON_CLIENT.replace('==', '-'))
   const bin = join(folder, 'bin')

@@ -1,4 +1,4 @@
-// What a runtime and Node make of one another's values, streams and indexes, over a real server: the packed SDK there, the sources here.
+// A runtime and Node exchange values, streams and indexes over a real server: the packed SDK there, the sources here.
 import { execFile, spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ export const DENO = [
   '--node-modules-dir=manual',
 ]
 
-/** workerd of that day: what came later is off. */
+/** workerd as of that day: later features are off. */
 const WORKERD = `
 using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
@@ -37,14 +37,17 @@ const suite :Workerd.Worker = (
 `
 
 export interface Exchange {
-  /** Has a runtime with a command line open what Node made, with each engine, and opens in Node what it made. */
+  /**
+   * Makes a runtime with a command line open what Node made, with each engine, and opens in Node what the runtime
+   * made.
+   */
   by(engines: readonly string[], command: string, args?: readonly string[]): Promise<void>
   /** The same in workerd, compatible with a day. */
   inWorkerd(engines: readonly string[], command: string, date: string): Promise<void>
   end(): Promise<void>
 }
 
-/** Starts a server and makes what is exchanged. `folder` has the packed SDK: see `installPackedSdk`. */
+/** Starts a server and makes the data to exchange. `folder` has the packed SDK: see `installPackedSdk`. */
 export async function startExchange(folder: string): Promise<Exchange> {
   const service = await startService()
   const { secret: apiKey } = await service.createTenant()
@@ -92,7 +95,7 @@ export interface WorkerOptions {
   date: string
   /** A compatibility flag, or an empty text. */
   flag?: string
-  /** What stands for names in the worker's code. */
+  /** Replacements for names in the worker's code. */
   define?: Record<string, unknown>
 }
 

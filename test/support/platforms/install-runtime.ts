@@ -1,4 +1,4 @@
-// Runtimes of JavaScript that the npm registry has.
+// JavaScript runtimes from the npm registry.
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -29,7 +29,7 @@ export async function installRuntime(folder: string, source: string): Promise<st
       () => false,
     )
   if (await works()) return command
-  // npm may have been told to run no scripts; what fetches the program is run by hand then.
+  // npm may be configured to run no scripts; then the script that fetches the program is run here.
   const place = join(home, 'node_modules', name)
   const { scripts = {} } = JSON.parse(readFileSync(join(place, 'package.json'), 'utf8')) as {
     scripts?: Record<string, string>

@@ -14,7 +14,7 @@ const run = promisify(execFile)
 const SUITE_TIMEOUT_MS = 120_000
 const MAX_LIST_BYTES = 16 * 1_048_576
 
-/** What `npm pack --json` says of a package. */
+/** What `npm pack --json` says about a package. */
 interface Listed {
   name: string
   filename: string
@@ -53,7 +53,7 @@ export const ADAPTERS = ['@eaas/drizzle', '@eaas/kysely', '@eaas/prisma', '@eaas
 
 /**
  * Unpacks the packed SDK and its adapters below a folder's node_modules. The packages that they declare are links to those of this
- * checkout, so that no network is needed; there are no others. Puts the suite beside them. Returns the path of the SDK's tarball.
+ * checkout, so that no network is needed; there are no others. Adds the suite. Returns the path of the SDK's tarball.
  */
 export async function installPackedSdk(folder: string): Promise<string> {
   const modules = join(folder, 'node_modules')
@@ -114,7 +114,7 @@ async function bundleSuite(folder: string): Promise<void> {
   })
 }
 
-/** Runs the suite, beside a server that redirects every request. */
+/** Runs the suite together with a server that redirects every request. */
 export async function runSuite(ask: (redirecting: string) => Promise<SuiteOutcome>): Promise<SuiteRun> {
   let followed = 0
   const server = createServer((request, response) => {

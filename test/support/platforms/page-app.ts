@@ -1,5 +1,5 @@
 // The applications that pages of the SDK begin with, as a reader makes them: the files and commands of a page's blocks, in a folder, with a
-// service in memory and a PostgreSQL. Nothing of them is written here, so that a page and its test cannot differ.
+// service in memory and a PostgreSQL. None of their text is written here, so that a page and its test cannot differ.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -76,7 +76,7 @@ export function writeApp(app: PageApp, folder: string): void {
   }
 }
 
-/** Gives an application the packages of this checkout, ours as they were built. */
+/** Gives an application the packages of this checkout, including our built ones. */
 export function linkPackages(folder: string): void {
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'), 'junction')
 }
@@ -132,7 +132,7 @@ export async function startApp(app: PageApp, folder: string, path: readonly stri
       throw new Error(`${command}: ${error.message}\n${error.stdout}\n${error.stderr}`)
     })
   }
-  // A group of its own: what `npx` starts would outlive it.
+  // A group of its own: otherwise the processes that `npx` starts would outlive it.
   const child = spawn('sh', ['-c', app.start], { cwd: folder, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
@@ -160,7 +160,7 @@ export async function startApp(app: PageApp, folder: string, path: readonly stri
   return { url, service, rows: (table) => sql`select * from ${sql(table)}`, stop }
 }
 
-/** This process's environment without what its runner of tests has told its workers. */
+/** This process's environment without the variables that the test runner sets for its workers. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   const { VITEST: _, TEST: __, NODE_ENV: ___, NODE_OPTIONS: ____, ...env } = process.env
   const own = Object.entries(env).filter(([name]) => !/^(VITEST_|EAAS_|DATABASE_URL$)/.test(name))

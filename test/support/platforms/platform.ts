@@ -9,7 +9,7 @@ export type Globals = Readonly<Record<string, unknown>>
 const bundles = new Map<string, Promise<string>>()
 
 /**
- * Loads a fresh copy of a module with all that it imports.
+ * Loads a fresh copy of a module with all its imports.
  *
  * @param path of the module's source, a URL of a file
  * @param globals the globals that differ from Node; the others are those of the test

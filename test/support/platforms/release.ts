@@ -15,10 +15,10 @@ import { PUBLISHED } from './packed-sdk.js'
 const run = promisify(execFile)
 const START_MS = 60_000
 const MAX_OUTPUT = 16 * 1_048_576
-/** The newest that runs on every Node of ours, with the one package that its own range does not get. */
+/** The newest version that runs on every supported Node, with the one package that its own range does not reach. */
 const VERDACCIO = { dependencies: { verdaccio: '6.8.0' }, overrides: { 'node-fetch': '2.7.0' } }
 
-/** Nothing of the run of the tests: a build would follow NODE_ENV. */
+/** The environment without anything of the test run: a build would follow NODE_ENV. */
 export function environmentOfUser(): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(
     ([name]) => !/^(npm_(?!config_registry$)|EAAS_|NODE_(ENV|OPTIONS)$|TEST$|VITEST)/i.test(name),
@@ -49,13 +49,16 @@ export async function makeRelease(root: string): Promise<string> {
   return tarballs
 }
 
-/** The release of this run; returns the folder of its tarballs. */
+/** Makes the release of this run; returns the folder of its tarballs. */
 export async function releaseOfRun(): Promise<string> {
   const made = await madeOnce(inject('runDir'), 'release', (draft) => makeRelease(join(draft, 'eaas')))
   return join(made, 'eaas/tarballs')
 }
 
-/** Starts a registry on loopback, publishes the release there, and has it pass on to npm's own registry what is not ours. */
+/**
+ * Starts a registry on loopback that forwards to npm's own registry what is not ours, and publishes the release
+ * there.
+ */
 export async function startReleaseRegistry(): Promise<LocalRegistry> {
   const tarballs = await releaseOfRun()
   const program = await madeOnce(inject('runDir'), 'verdaccio', (draft) => {

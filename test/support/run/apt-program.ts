@@ -6,13 +6,16 @@ import { delimiter, join } from 'node:path'
 const FOLDERS = ['/usr/bin', '/usr/sbin', '/usr/local/bin', '/usr/local/sbin', '/usr/local/go/bin']
 const INSTALL_TIMEOUT_MS = 10 * 60_000
 
-/** The path of a program; undefined if there is none. */
+/** Finds the path of a program; undefined if there is none. */
 export function findProgram(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? '').split(delimiter).filter(Boolean), ...FOLDERS]
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
-/** The paths of programs by their names, after installing packages that are missing; undefined, after one line that says so, if one is not there. */
+/**
+ * Finds the paths of programs by name, installing missing packages; prints one line and returns undefined if a
+ * program is missing.
+ */
 export function findOrInstallPrograms<Name extends string>(
   names: readonly Name[],
   packages: readonly string[],
@@ -31,7 +34,7 @@ export function canInstallWithApt(): boolean {
   return process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
 }
 
-/** Installs the packages of what is missing where that is possible, and says so; if it fails, says why. */
+/** Installs the packages of missing programs if possible, and says so; if it fails, says why. */
 export function installWithApt(missing: string, packages: readonly string[]): void {
   if (!canInstallWithApt()) return
   console.error(`No ${missing} found: installing ${packages.join(' ')} with apt-get (we are root) …`)

@@ -1,5 +1,5 @@
-// Runs code of a folder of sources in a real child process: tests of locks and of kill -9 need one, and Node 20
-// runs no TypeScript.
+// Runs code of a source folder in a real child process: tests of locks and of kill -9 need one, and Node 20 runs no
+// TypeScript.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -30,8 +30,8 @@ export interface Child {
 }
 
 /**
- * Compiles the modules of the folder of a test, which names itself, and those of the one above that they import,
- * for child processes. Other packages of ours are those that were built.
+ * Compiles for child processes the modules of a test's folder, and those of the folder above that they import. The test
+ * passes its own URL. Our other packages are the built ones.
  */
 export function compileForChildren(test: string): Compiled {
   const here = fileURLToPath(new URL('.', test))
@@ -49,7 +49,7 @@ export function compileForChildren(test: string): Compiled {
   }
 }
 
-/** Compiles a module into a folder, and returns its text. Imports of types alone are gone from it. */
+/** Compiles a module into a folder, and returns its text, without type-only imports. */
 function compile(file: string, folder: string): string {
   const { outputText } = ts.transpileModule(readFileSync(file, 'utf8'), {
     compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },

@@ -1,11 +1,11 @@
-// Copies a folder of many small files, such as a database that nobody uses.
+// Copies a folder of many small files, such as a database that is not in use.
 import { copyFileSync, linkSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * Copies the files and folders in `from` to the folder `to`, which need not exist; they are as accessible as the originals. Node's own
- * `cpSync` asks after each file what it is and what is where it goes, which takes half as long again for the thousand files of a database,
- * and `cp` five times as long.
+ * Copies the files and folders in `from` to the folder `to`, which need not exist, with the same permissions. Node's
+ * own `cpSync` inspects each file and its target, which takes half as long again for the thousand files of a
+ * database, and `cp` five times as long.
  * @param linked the folders whose files never change, so that a link to them is enough
  */
 export function copyFolder(from: string, to: string, linked?: RegExp): void {

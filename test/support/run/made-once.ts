@@ -1,4 +1,4 @@
-// What a run of the tests makes once, in its folder, for all of its files, whichever worker runs them.
+// What a test run makes once, in its folder, for all of its files, in all workers.
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,7 +19,7 @@ export async function madeOnce(
     if (!tryCreate(draft)) await sleep(50)
     else
       try {
-        // Another caller may have made it between the two looks.
+        // Another caller may have made it between the two checks.
         if (existsSync(made)) break
         await make(draft)
         renameSync(draft, made)
@@ -30,7 +30,7 @@ export async function madeOnce(
   return made
 }
 
-/** Returns false if the folder is there. */
+/** Returns false if the folder exists. */
 function tryCreate(folder: string): boolean {
   try {
     mkdirSync(folder)

@@ -1,5 +1,5 @@
-// Has vite find the source of each frame of a stack trace once. It does so again for each error, up to a hundred frames long: a quarter of
-// the CPU time of tests that provoke thousands of errors.
+// Makes vite find the source of each stack frame only once. By default it does so again for each error, for up to a
+// hundred frames: a quarter of the CPU time of tests that provoke thousands of errors.
 const shared = globalThis as { eaasMapsFramesOnce?: true }
 
 /** What a frame begins with in a stack trace. */

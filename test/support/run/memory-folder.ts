@@ -1,15 +1,19 @@
 // Finds a folder in memory for the temporary files of a run. Its databases create and delete many thousands of small files, for which a
 // file system on a disk takes a tenth of the CPU time of `npm test`. Tests of crashes kill processes and not the machine, and what a
-// killed process has written survives it in memory too. The settings of durability stay, so fsync is called as before.
+// killed process wrote also survives in memory. The durability settings stay, so fsync is called as before.
 import { readFileSync, statfsSync } from 'node:fs'
 
 /** Where Linux has a file system in memory. */
 const FOLDER = '/dev/shm'
-/** Plenty, in bytes: databases held 1.3 GB in a run of half of the suites, and each of two clusters may keep another GB of WAL. */
+/**
+ * Ample, in bytes: databases held 1.3 GB in a run of half of the suites, and each of two clusters may keep another GB
+ * of WAL.
+ */
 const NEEDED_BYTES = 6 * 1024 ** 3
 
 /**
- * Returns the folder; undefined where there is none, programs may not be run from it, as in many containers, or memory could become scarce.
+ * Returns the folder; undefined if there is none, if programs may not run from it, as in many containers, or if
+ * memory could become scarce.
  */
 export function findMemoryFolder(): string | undefined {
   const [, , type, options = ''] = findMount(FOLDER) ?? []

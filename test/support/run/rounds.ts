@@ -5,8 +5,8 @@ export const IS_SLOW_RUN = process.env.EAAS_TEST_SLOW === '1'
 
 /**
  * Chooses the size of a test that repeats itself.
- * @param few what finds a fault that is not rare, for `npm test`
- * @param many what `npm run test:slow` takes
+ * @param few enough to find a fault that is not rare, for `npm test`
+ * @param many the number for `npm run test:slow`
  */
 export function rounds(few: number, many: number): number {
   return IS_SLOW_RUN ? many : few

@@ -21,7 +21,7 @@ export interface Answer {
 /** What a proxy does to a call. */
 export type Break = (call: Call, forward: () => Promise<Answer>) => Promise<Answer>
 
-/** A fault in what is answered. */
+/** A fault in the answer. */
 export const answering =
   (change: (answer: Answer, call: Call) => void): Break =>
   async (call, forward) => {
@@ -30,7 +30,7 @@ export const answering =
     return answer
   }
 
-/** A fault in what is understood. */
+/** A fault in how the call is understood. */
 export const hearing =
   (change: (call: Call) => void): Break =>
   (call, forward) => {
@@ -38,7 +38,7 @@ export const hearing =
     return forward()
   }
 
-/** Wraps a `fetch`. Bodies that are JSON are read, and written again where they were changed. */
+/** Wraps a `fetch`. Reads JSON bodies, and rewrites them if they were changed. */
 export function breaking(fetch: typeof globalThis.fetch, change: Break): typeof globalThis.fetch {
   return async (input, init) => {
     const request = new Request(input, init)

@@ -1,6 +1,6 @@
-// Runs commands one after another in this process, as test/support/service/command-host.ts asks for them. Each is run by its built program
-// from its first line on, with its own command line and environment; only what it imports stays loaded.
-/** Thrown by process.exit, so that nothing of the command runs on. */
+// Runs commands one after another in this process, for test/support/service/command-host.ts. Each runs its built
+// program from the first line, with its own command line and environment; only imported modules stay loaded.
+/** Thrown by process.exit, so that the command does not continue. */
 const EXITED = Symbol('exited')
 
 // Each command adds its own.

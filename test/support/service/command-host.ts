@@ -25,7 +25,7 @@ interface Host {
 let host: Host | undefined
 let turn: Promise<unknown> = Promise.resolve()
 
-/** Runs an `eaas` command that ends by itself, after those that run already. */
+/** Runs an `eaas` command that ends by itself, after the commands that are already running. */
 export function runCommand(
   args: string[],
   options: Pick<EaasOptions, 'database' | 'rootKey' | 'environment'>,
@@ -66,7 +66,7 @@ export async function createTenantByCli(
   return JSON.parse(stdout)
 }
 
-/** Starts the process. It ends with this one, whose channel it sees closed. */
+/** Starts the process. It ends with this one, because it notices that the channel is closed. */
 function startHost(): Host {
   const { path: cwd } = guardedDir('eaas-test-commands')
   const child = spawn(process.execPath, [HOST], {

@@ -19,7 +19,10 @@ const KEPT_OUTPUT = 65_536
 
 /** The root key of processes unless the test sets another. */
 export const ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
-/** The purge at each start verifies a log in a thread of its own, a quarter of what a start costs: servers have none unless the test sets it. */
+/**
+ * The purge at each start verifies a log in its own thread, a quarter of the cost of a start: servers have none
+ * unless the test sets it.
+ */
 export const NO_PURGE = { EAAS_AUDIT_RETENTION_MONTHS: '0' }
 
 export interface EaasOptions {
@@ -30,11 +33,11 @@ export interface EaasOptions {
   environment?: Record<string, string>
   /** a file descriptor for its standard error, which otherwise goes to the caller */
   stderr?: number
-  /** a program with its arguments that is given the server's command line and executes it */
+  /** a program with its arguments that gets the server's command line and executes it */
   under?: readonly [string, ...string[]]
   /** the path of another build's `eaas`; the one of these sources by default */
   program?: string
-  /** another program that listens than `eaas start`, with its arguments */
+  /** a program that listens instead of `eaas start`, with its arguments */
   command?: readonly [program: string, ...string[]]
 }
 
@@ -108,7 +111,10 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
   return eaas
 }
 
-/** Waits until a server answers that it is healthy: on a busy machine, its checks may take longer than they may at first. */
+/**
+ * Waits until a server answers that it is healthy: on a busy machine, its checks may at first exceed their time
+ * limit.
+ */
 export async function untilHealthy({ url }: { url: string }): Promise<void> {
   const read = async () => (await fetch(`${url}/health`)).json()
   await expect.poll(read, { timeout: START_TIMEOUT_MS }).toMatchObject({ status: 'healthy' })
@@ -139,7 +145,7 @@ export function connectTo(database: TestDatabase): postgres.Sql {
   >)
 }
 
-/** Works on a connection of its own, as the owner of the tables. */
+/** Does work on its own connection, as the owner of the tables. */
 export async function asOwner<T>(database: TestDatabase, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
   const sql = connectTo(database)
   try {
@@ -149,7 +155,10 @@ export async function asOwner<T>(database: TestDatabase, work: (sql: postgres.Sq
   }
 }
 
-/** Creates a tenant as `eaas tenant create` does, without its process: beside a server, or on a database that nobody has opened. */
+/**
+ * Creates a tenant as `eaas tenant create` does, without its process: while a server runs, or on a database that is
+ * not open.
+ */
 export function createTenantInProcess(options: EaasOptions, name: string): Promise<NewTenant> {
   return withServices(
     readConfig(environmentOf(options)),

@@ -31,7 +31,7 @@ export function startFollower(args: readonly string[], environment: Record<strin
     entries: () =>
       text
         .split('\n')
-        .slice(0, -1) // what follows the last line feed has not arrived in whole
+        .slice(0, -1) // the text after the last line feed has not fully arrived
         .map((line) => JSON.parse(line) as Line),
     text: () => text,
     errors: () => errors,
@@ -52,7 +52,7 @@ export function upTo(last: number): number[] {
   return Array.from({ length: last }, (_, at) => at + 1)
 }
 
-/** Starts a collector that handles its requests as it is told to, one after another, and all others with 204. */
+/** Starts a collector that handles one request with each handler, in order, and answers all others with 204. */
 export async function startCollector(...handlers: RequestListener[]) {
   const taken: Line[] = []
   let requests = 0

@@ -1,4 +1,4 @@
-// How calls fare while something else goes on: their latencies and failures, and the memory of the server.
+// Measures calls while something else happens: their latencies and failures, and the memory of the server.
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -52,7 +52,7 @@ export async function measureLatencies({ url, secret, clients, pauseMs, during }
   return { calls: times.length, failed, p50: at(0.5), p99: at(0.99), max: at(1) }
 }
 
-/** The memory of a process in MiB, as Linux tells it; NaN elsewhere. */
+/** Reads the memory of a process in MiB from Linux; NaN elsewhere. */
 export function residentMiB(pid: number): number {
   try {
     return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1_024
@@ -62,7 +62,7 @@ export function residentMiB(pid: number): number {
   }
 }
 
-/** Does the work and tells the most memory that the process had meanwhile. */
+/** Waits for the work, and returns the most memory that the process had meanwhile. */
 export async function peakMiB(pid: () => number, work: Promise<unknown>): Promise<number> {
   let peak = Number.NaN
   const look = () => {

@@ -54,9 +54,9 @@ export interface LoadOptions {
   secret: string
   clients: number
   mix?: Mix
-  /** how long a client waits now after a call that was acknowledged, in milliseconds; 0 by default. Asked once a call. */
+  /** how long a client waits after an acknowledged call, in milliseconds; 0 by default. Called once for each call. */
   pauseMs?: () => number
-  /** is told how long each call took that was acknowledged, in milliseconds */
+  /** called with how long each acknowledged call took, in milliseconds */
   onAcked?: (tookMs: number) => void
 }
 

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { type GuardedDir, guardedDir } from '../run/guarded-dir.js'
 import { ROOT } from '../sources/source-files.js'
 
-/** What a build of the server reads, beside the modules. */
+/** What a build of the server reads in addition to the modules. */
 const SOURCES = ['docs', 'package.json', 'tsconfig.json', 'packages', 'test/independent']
 /** In the order in which they are built; `protocol` is inlined. */
 const PACKAGES = ['protocol', 'audit', 'server']
@@ -64,7 +64,7 @@ export function buildCommit(commit: string): string {
   return program
 }
 
-/** Links each module, so that what imports it is found in the other root, and `@eaas` there is its own. */
+/** Links each module, so that its importers resolve it in the other root, where `@eaas` is that root's own. */
 function linkModules(below: string, root: string): void {
   const modules = join(ROOT, below, 'node_modules')
   if (!existsSync(modules)) return

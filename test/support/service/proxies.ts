@@ -3,7 +3,7 @@ import { blockOf } from '../sources/server-docs.js'
 
 const GUIDE = 'several-processes.md'
 
-/** @param ports those of the two servers, in the place of the recipe's addresses */
+/** @param ports those of the two servers, which replace the recipe's addresses */
 export function haproxyConfig(port: number, ports: readonly (number | string)[]): string {
   const defaults = 'defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n'
   const frontend = `frontend in\n  bind 127.0.0.1:${port}\n  default_backend eaas\n`

@@ -1,5 +1,5 @@
-// How to call each route of the table successfully: with the example of its body in the OpenAPI document, where nothing else is
-// said here. The matrix tests of the contract are generated from this.
+// How to call each route of the table successfully: with the example of its body in the OpenAPI document, unless this
+// file says otherwise. The matrix tests of the contract are generated from this.
 import { randomBytes } from 'node:crypto'
 import { fillPath } from '@eaas/protocol'
 import { ROUTES } from '../../../packages/server/src/http/endpoints.js'
@@ -39,7 +39,7 @@ async function disable(owner: Caller, id: string): Promise<void> {
   await owner.call('DELETE', `/v1/keys/${id}`)
 }
 
-/** Closes the first version, longer ago than the waiting period. */
+/** Closes the first version, further in the past than the waiting period. */
 async function closeVersion(owner: Caller, id: string, { services }: Service): Promise<void> {
   await rotate(owner, id)
   const { now, databaseNow, destroyWindowDays } = services
@@ -88,7 +88,7 @@ function exampleCall({ method, path }: Route, { key_id, wrapped_key, name }: Gro
   return { body: { ...example, ...Object.fromEntries(known) } }
 }
 
-/** Lists every route with its rule, and what the id in its path is of. */
+/** Lists every route with its rule, and what the id in its path refers to. */
 export function routesWithRules() {
   return ROUTES.map((row) => {
     const name = `${row.method} ${row.path}`

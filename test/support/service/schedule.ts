@@ -1,4 +1,5 @@
-// A schedule as a server starts it, without a server: what it reports is not measured, and it compares no log with another one's alarm or anchor.
+// A schedule as a server starts it, without a server: its reports are not measured, and it compares no log with
+// another one's alarm or anchor.
 import { type Config, readConfig } from '../../../packages/server/src/config.js'
 import { type Schedule, type ScheduleOptions, startSchedule } from '../../../packages/server/src/jobs/schedule.js'
 import { ROOT_KEY, type Service } from './service.js'
@@ -16,7 +17,7 @@ export const UNMEASURED: ScheduleOptions['measures'] = {
   witnessesAsked: ignore,
 }
 
-/** Starts the schedule of a service, of which no log is verified. `config` replaces single settings. */
+/** Starts the schedule of a service without verifying any log. `config` replaces single settings. */
 export function startScheduleOf(
   { services }: Service,
   { config, ...options }: { config: Partial<Config> } & Partial<Omit<ScheduleOptions, 'config' | 'services'>>,

@@ -1,5 +1,6 @@
-// Runs the server that `eaas start` runs, its jobs included, in the test's process: a process of its own takes three times the CPU time. Tests
-// of what a process does, such as its signals, streams and crashes, and of the first start's tenant use `startEaas`.
+// Runs the server of `eaas start`, its jobs included, in the test's process: a separate process takes three times the
+// CPU time. Tests of what a process does, such as its signals, streams and crashes, and of the first start's tenant
+// use `startEaas`.
 import type { AddressInfo } from 'node:net'
 import { readConfig } from '../../../packages/server/src/config.js'
 import { openServer, type Server } from '../../../packages/server/src/server.js'

@@ -102,7 +102,7 @@ export async function startService({
     trustProxy,
     corsOrigins,
     operatorApi,
-    // Only where a test asks for it: the other suites need no build of the console.
+    // Only if a test asks for it: the other suites need no build of the console.
     consoleDirectory: environment.EAAS_CONSOLE === 'on' ? findConsoleDirectory() : undefined,
     metrics,
   })
@@ -151,7 +151,7 @@ const agent = new Agent({ keepAlive: true })
 
 /**
  * Sends a request with `node:http`: `fetch` takes half a millisecond more CPU time for each of the thousands of calls of a run.
- * @param as another connection than the shared ones, and a path that is sent as it is, instead of that of the URL
+ * @param as a connection instead of a shared one, and a path to send as it is instead of that of the URL
  */
 export function send(
   url: URL,

@@ -1,7 +1,7 @@
 // Makes the Grafana dashboard of the package from the list of metrics.
 import type { Metric } from './metrics.js'
 
-/** What every process of Node has, of which these are worth a look. */
+/** The metrics of every Node process that are worth showing. */
 const OF_PROCESS: Metric[] = [
   ['process_cpu_seconds_total', 'counter', 'Cores in use.'],
   ['process_resident_memory_bytes', 'gauge', 'Memory of the process.'],

@@ -8,7 +8,7 @@ export interface Hover {
   description: string
 }
 
-/** Asks TypeScript's language service about each name that a file declares or sets, by the first place where it stands. */
+/** Asks TypeScript's language service about each name that a file declares or sets, at its first occurrence. */
 export function readHovers(file: string, compilerOptions: ts.CompilerOptions): Map<string, Hover> {
   const service = ts.createLanguageService({
     getScriptFileNames: () => [file],

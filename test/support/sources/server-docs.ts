@@ -1,4 +1,4 @@
-// The commands and statements of the server's guides, for the tests that run them as they stand there.
+// The commands and statements of the server's guides, for the tests that run them unchanged.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from './source-files.js'

@@ -24,7 +24,10 @@ export const PAGES = [
 /** The folder of Prisma's client, as `prisma generate` makes it. */
 export const PRISMA = join(root, 'test/orm/prisma')
 
-/** A block that begins by naming a file, `// src/main.ts`, is of an application that test/slow/page-apps.test.ts builds and runs. */
+/**
+ * A block that begins by naming a file, `// src/main.ts`, belongs to an application that test/slow/page-apps.test.ts
+ * builds and runs.
+ */
 const BLOCK = /^```ts\n(?!\/\/ [^ \n]+\.ts\n)(?<code>.*?)^```$/gms
 const IMPORT = /^import [^\n]+$/gm
 /** A printed value that the page promises: `console.log(…) // → 1`. */
@@ -53,7 +56,7 @@ export function programOf(markdown: string): string {
   return blocks.length === 0 ? '' : `${lines.join('; ')}; export {};${program}${'}'.repeat(blocks.length)}\n`
 }
 
-/** Adds what a line imports, once: several programs of a page import the same. */
+/** Adds what a line imports only once, since several programs of a page import the same. */
 function addImport(imports: Map<string, Set<string>>, line: string): void {
   const from = line.replace(/\{.*\}/, '{}')
   const names = imports.get(from) ?? new Set()
@@ -81,7 +84,7 @@ export async function compilePrograms(
   const declared = names.map((name) => `const ${name}: Prelude[${JSON.stringify(name)}]`).join('\n')
   const declarations = `import type { Prelude } from '${globals}'\ndeclare global {\n${declared}\n}\n`
   const files = [write('prelude-globals', declarations), ...[...programs].map(([page, code]) => write(page, code))]
-  // What a page imports besides the SDK.
+  // What a page imports in addition to the SDK.
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
   const sdk = (name: string) => [join(root, `packages/sdk/src/${name}.ts`)]
   const adapters = ADAPTERS.map((name) => [`@eaas/${name}`, [join(root, `packages/${name}/src/index.ts`)]])
@@ -92,7 +95,7 @@ export async function compilePrograms(
       '@eaas/cli/backfill': [join(root, 'packages/cli/src/backfill.ts')],
       ...Object.fromEntries(adapters),
     },
-    // Some pages import what `prisma generate` makes beside it.
+    // Some pages import what `prisma generate` makes next to them.
     rootDirs: [
       join(folder, 'packages/sdk/docs'),
       join(folder, 'packages/cli/docs'),

@@ -93,7 +93,7 @@ export function usesName({ names }: SourceFile, name: string): boolean {
   return names.has(name)
 }
 
-/** Whether a file uses a name by itself, neither as a member of an object nor as a member's name. */
+/** Whether a file uses a name on its own, neither as a member of an object nor as a member's name. */
 export function usesGlobal({ tree, names }: SourceFile, name: string): boolean {
   let uses = false
   if (!names.has(name)) return uses

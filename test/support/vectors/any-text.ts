@@ -5,7 +5,8 @@ import type { AuditEntry } from '../../../packages/audit/src/formats/chain.js'
 const SURROGATES = { first: 0xd800, count: 0x800 }
 
 /**
- * Any character, as fast-check's unit `binary`, which makes a table of all 1.1 million characters in each process: a second of CPU time.
+ * Any character, like fast-check's unit `binary`, but without its table of all 1.1 million characters: a second of
+ * CPU time in each process.
  */
 export const ANY_CHARACTER: fc.Arbitrary<string> = fc
   .nat({ max: 0x10ffff - SURROGATES.count })
@@ -29,7 +30,7 @@ function characterOf(number: number): string {
   return String.fromCodePoint(number < SURROGATES.first ? number : number + SURROGATES.count)
 }
 
-/** @throws for anything but a character, as fast-check has it */
+/** @throws for anything but a character, as fast-check does */
 function numberOf(text: unknown): number {
   const codePoint = typeof text === 'string' ? text.codePointAt(0) : undefined
   if (codePoint === undefined || String.fromCodePoint(codePoint) !== text) throw new Error('not one character')

@@ -78,7 +78,7 @@ function framesOf({ key, iv, aad, text }: Job): Uint8Array[] {
 
 interface Language {
   child: ChildProcessWithoutNullStreams
-  /** who waits for its answers, which come in the order of the questions */
+  /** the callers that wait for its answers, which come in the order of the questions */
   waiting: { resolve(answer: Uint8Array): void; reject(error: Error): void }[]
 }
 
@@ -116,7 +116,7 @@ function startLanguage(): Language {
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text
   })
-  child.stdin.on('error', () => undefined) // it has ended, which `close` tells
+  child.stdin.on('error', () => undefined) // it has ended, which `close` reports
   child.on('close', () => {
     language = undefined
     for (const { reject } of waiting) reject(new Error(`the other language failed: ${stderr}`))
@@ -145,7 +145,7 @@ function framed(jobs: readonly Uint8Array[][]): Uint8Array {
 }
 
 function programOf(command: string): { args: string[]; env: NodeJS.ProcessEnv } {
-  // As a module, because Python keeps what it compiled of a module only; the compiler takes half of the time of a start.
+  // As a module, because Python caches compiled code only for modules; compiling takes half of the time of a start.
   const args = ['-X', `pycache_prefix=${join(inject('runDir'), 'python')}`, '-m', 'vectors', command]
   return { args, env: { ...process.env, PYTHONPATH: FOLDER, PYTHONDONTWRITEBYTECODE: '' } }
 }

@@ -1,7 +1,10 @@
 // The Python of the independent programs.
 import { spawnSync } from 'node:child_process'
 
-/** The interpreter that `python3` starts: on machines with pyenv that is a shell script, which takes longer than most programs. */
+/**
+ * The interpreter that `python3` starts: with pyenv `python3` is a shell script, which takes longer than most
+ * programs.
+ */
 export const PYTHON = findInterpreter()
 
 function findInterpreter(): string {

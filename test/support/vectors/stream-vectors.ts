@@ -64,7 +64,10 @@ export function plaintextOf(name: string, bytes: number): Uint8Array {
 
 const built = new Map<StreamVector, Uint8Array>()
 
-/** Makes the stream that a vector describes, a copy at each call. @throws when it is not the one that the vector's author had */
+/**
+ * Makes the stream that a vector describes, a new copy at each call. @throws when it differs from that of the
+ * vector's author
+ */
 export function buildStream(vector: StreamVector): Uint8Array {
   const stream = built.get(vector) ?? build(vector)
   built.set(vector, stream)

@@ -1,4 +1,4 @@
-/** `eaas-audit entries`: prints the entries of an export that match, once the export has verified. */
+/** `eaas-audit entries`: prints the matching entries of an export, and whether the export is valid. */
 import { ACTIONS, encodeHex, INSTALLATION_ACTIONS, readRecordedName } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
@@ -37,10 +37,10 @@ interface EntriesCommand extends Trusted {
   json: boolean
 }
 
-/** An entry with the names that its key and its actor had then; null if no entry before states them. */
+/** An entry with the names that its key and its actor had then; null if no earlier entry states them. */
 type NamedEntry = ExportedEntry & { key_name: string | null; actor_name: string | null }
 
-/** Entries that are printed at a time. */
+/** How many entries are printed at a time. */
 const PAGE_ENTRIES = 1_000
 
 const KNOWN_ACTIONS: readonly string[] = [...ACTIONS, ...INSTALLATION_ACTIONS]
@@ -83,7 +83,7 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   const filter = filterOf(options)
   const times = createTimesReader({ from: options.from ?? '', to: options.to ?? '9999' })
   const unknown = new Set(options.action?.filter((action) => !KNOWN_ACTIONS.includes(action)))
-  /** as of the entry that is read */
+  /** by id, as of the current entry */
   const names = new Map<string, string>()
   let found: NamedEntry[] = []
   let printed = 0
@@ -136,7 +136,7 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   return Math.max(exitCode(verdict), ahead ? PART : VALID)
 }
 
-// A newer server may write an action that this version does not know: the export shows it then.
+// A newer server may write an action that this version does not know; the export then has it.
 function describeUnknown(action: string): string {
   const subjectOf = (name: string) => name.split('.')[0]
   const similar = KNOWN_ACTIONS.filter((known) => subjectOf(known) === subjectOf(action))

@@ -1,4 +1,4 @@
-/** How a command ends that failed: what it prints, and its exit code. */
+/** How a failed command ends: what it prints, and its exit code. */
 import { visibleLine } from '@eaas/protocol'
 import { CheckpointError } from '../formats/signed-note.js'
 import { ForeignServerError } from '../node/data-directory-lock.js'
@@ -21,7 +21,7 @@ function explain(error: unknown): string {
   const { message, stack } = error
   const { code } = error as NodeJS.ErrnoException
   if (EXPECTED.some((kind) => error instanceof kind)) return message
-  // Errors of the system carry a code; their stack adds nothing.
+  // System errors carry a code; their stack adds nothing.
   if (code === undefined) return stack ?? message
   return message.includes(code) ? message : `${message} (${code})`
 }

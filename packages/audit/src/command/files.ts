@@ -1,17 +1,17 @@
 /**
- * The files that a command is given: read, or created, with an error that says what is wrong with the path.
+ * Reads the files that a command is given, or creates them, with errors that say what is wrong with the path.
  */
 import { createReadStream } from 'node:fs'
 import { access, constants, type FileHandle, readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { createFile, createFileBy, createFolder, explainUnwritten } from '../node/new-file.js'
 
-/** Thrown when a command cannot do what it was asked to; the message says why. */
+/** Thrown when a command cannot do its work; the message says why. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
 }
 
-/** What the error of a path says, by the code of the system's error. */
+/** Why a path cannot be used, by the code of the system error. */
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'this user may not open it',
   EEXIST: 'it exists already, and is not overwritten',
@@ -28,7 +28,7 @@ export function readGiven(path: string): Promise<string> {
   return readFile(path, 'utf8').catch((error: unknown) => refuse(path, error))
 }
 
-/** As the path of a file that is read once, from its beginning: standard input. Of one that is written: standard output. */
+/** As the path of a file that is read once: standard input. As the path of a file that is written: standard output. */
 export const STANDARD_STREAM = '-'
 
 /** Opens a file that is read once as a stream; `-` is standard input. @throws CommandError */
@@ -42,11 +42,11 @@ export async function openGiven(path: string): Promise<OpenedFile> {
 
 export interface OpenedFile {
   chunks: AsyncIterable<Uint8Array>
-  /** the part that was read, 0 to 1; undefined if the size is not known */
+  /** the part that was read, 0 to 1; undefined if the size is unknown */
   progress(): number | undefined
 }
 
-/** Checks that a file can be read, before a stream does. @throws CommandError */
+/** Checks that a file can be read, before a stream opens it. @throws CommandError */
 export async function assertFile(path: string): Promise<void> {
   try {
     await access(path, constants.R_OK)
@@ -67,12 +67,12 @@ export async function createNew(path: string, text: string): Promise<void> {
   )
 }
 
-/** The same, where `write` writes into the file, as what is larger than the memory. */
+/** Like `createNew`, but `write` writes into the file, for content that is larger than memory. */
 export async function createNewBy(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
   await assertCreated(path, createFileBy(resolve(path), write))
 }
 
-/** The same for a folder with files, by their names. */
+/** Like `createNew`, for a folder with files by their names. */
 export async function createNewFolder(path: string, texts: ReadonlyMap<string, string>): Promise<void> {
   await assertCreated(path, createFolder(resolve(path), texts))
 }

@@ -1,4 +1,4 @@
-/** `eaas-audit follow`: a tenant's entries as they are written, for a SIEM, over HTTP. */
+/** `eaas-audit follow`: delivers a tenant's entries to a SIEM as they are written, read over HTTP. */
 import type { Command } from 'commander'
 import { CommandError } from './files.js'
 import { addDeliveryOptions, type DeliveryOptions, deliverFrom } from './follow/deliver.js'
@@ -38,7 +38,7 @@ export function addFollow(program: Command): void {
     })
 }
 
-/** Where the service is, and the API key, which is never an argument: other users can read those. */
+/** Reads where the service is, and the API key, which is never an argument because other users can read those. */
 function readService(
   { EAAS_URL, EAAS_API_KEY }: Readonly<Record<string, string | undefined>>,
   apiKeyFile: string | undefined,

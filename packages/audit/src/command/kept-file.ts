@@ -1,4 +1,4 @@
-/** The public key and the file of checkpoints that a log is verified by, and the witnesses that must have cosigned one. */
+/** Reads the public key, checkpoint files and witness keys that a log is verified by. */
 import { type PublicKeys, readPublicKey } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
@@ -9,7 +9,7 @@ import { readGiven } from './files.js'
 const KEY_START = 'eaas-audit+'
 
 /**
- * Reads a public key, or the file that contains it. @throws CheckpointError if it is none, CommandError if
+ * Reads a public key, or the file that contains it. @throws CheckpointError if it is not one, CommandError if
  * the file cannot be read
  */
 export async function readKey(text: string): Promise<string> {
@@ -20,13 +20,13 @@ export async function readKey(text: string): Promise<string> {
   return assertKey(key)
 }
 
-// A key that was mistyped verifies nothing: that must not look like an export that is not valid.
+// A mistyped key verifies nothing, which must not look like an invalid export.
 function assertKey(key: string): string {
   readPublicKey(key)
   return key
 }
 
-/** Says what is wrong with the key of a witness, and what to give; undefined if nothing is. */
+/** Says what is wrong with a witness's key, and what to give instead; undefined if nothing is wrong. */
 export function findWitnessKeyFault(text: string): string | undefined {
   if (isKey(text, COSIGNATURE)) return undefined
   if (isKey(text, ED25519)) return `${text} is the key of a log, which a witness does not cosign with. ${GIVE_KEY}`
@@ -47,7 +47,7 @@ function isKey(text: string, type: number): boolean {
 }
 
 /**
- * Reads the checkpoint of the installation's log in a file that each of the witnesses cosigned. @throws
+ * Reads from files the checkpoint of the installation's log that each of the witnesses cosigned. @throws
  * CheckpointError
  */
 export async function readWitnessedNote(
@@ -58,7 +58,7 @@ export async function readWitnessedNote(
   return readAs(files, (kept) => findWitnessed(listWitnessedLines(kept), { publicKey, witnesses }))
 }
 
-/** Reads from what files of checkpoints have; an error of a checkpoint names the files. @throws CheckpointError */
+/** Calls `read` with the content of checkpoint files; its errors name the files. @throws CheckpointError */
 export async function readAs<T>(files: string | readonly string[], read: (kept: Kept) => T): Promise<T> {
   const kept = await readKeptFiles(files)
   try {
@@ -71,14 +71,14 @@ export async function readAs<T>(files: string | readonly string[], read: (kept: 
 }
 
 /**
- * Reads a file of checkpoints, or several as if their checkpoints stood in one. @throws CheckpointError if one has none,
- * CommandError if one cannot be read
+ * Reads a file of checkpoints, or several as if they were one. @throws CheckpointError if one has none, CommandError
+ * if one cannot be read
  */
 export async function readKeptFiles(files: string | readonly string[]): Promise<Kept> {
   return readKept(await Promise.all([files].flat().map(async (name) => ({ name, text: await readGiven(name) }))))
 }
 
-/** The member of a JSON verdict about what witnesses cosigned; none without witnesses. */
+/** Makes the member of a JSON verdict about what witnesses cosigned; none without witnesses. */
 export function viewWitnessed(witnessed: Witnessed | undefined): {
   witnessed?: { entry_id: number; cosigned_at: string }
 } {
@@ -87,7 +87,7 @@ export function viewWitnessed(witnessed: Witnessed | undefined): {
   return { witnessed: { entry_id: last_id, cosigned_at: new Date(seconds * 1_000).toISOString() } }
 }
 
-/** The line of a verdict about what witnesses cosigned; none without witnesses. */
+/** Makes the line of a verdict about what witnesses cosigned; none without witnesses. */
 export function describeWitnessed(witnessed: Witnessed | undefined): string[] {
   const view = viewWitnessed(witnessed).witnessed
   if (!view) return []

@@ -1,4 +1,4 @@
-/** Options that commands share, the parsers of their values, and the exit codes of a verification. */
+/** Options that commands share, parsers for their values, and the exit codes of a verification. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { CheckpointError } from '../formats/signed-note.js'
@@ -6,13 +6,13 @@ import { STANDARD_STREAM } from './files.js'
 import { findWitnessKeyFault, readKey } from './kept-file.js'
 
 export const VALID = 0
-/** The exit code of a command that could not do what it was asked to. */
+/** The exit code of a command that could not do its work. */
 export const FAILED = 1
 export const NOT_VALID = 1
 export const USAGE_ERROR = 2
 /** The exit code of a verification that could not complete, or had nothing to verify. */
 export const NOT_VERIFIED = 3
-/** Exit codes of what is valid, but proves less than the command was to find out. */
+/** Exit codes of a valid export that proves less than the command was to find out. */
 export const PART = 4
 export const UNUSED = 5
 export const UNTRUSTED_KEY = 6
@@ -45,7 +45,7 @@ export const CHECKPOINT_OPTION = new Option(
   'a checkpoint that you kept, of the tenant or the installation: the export must agree with it; may be repeated, the verdict names the newest; needs --public-key',
 ).argParser(readRepeated)
 
-/** The exports that a command reads as one. */
+/** Creates the argument for exports that a command reads as one. */
 export function exportsArgument(): Argument {
   return new Argument(
     '<export...>',
@@ -61,8 +61,8 @@ export function describeVariables(variables: Readonly<Record<string, string>>): 
 }
 
 /**
- * Makes it a usage error to give --witness without --checkpoint, or a key that is none. A key has its own
- * checksum: one that was mistyped must not look like a log that no witness saw.
+ * Makes it a usage error to give --witness without --checkpoint, or a malformed key. A key has its own checksum: a
+ * mistyped key must not look like a log that no witness saw.
  */
 export function assertWitnessable(command: Command): void {
   const { witness, checkpoint } = command.opts<{ witness?: string[]; checkpoint?: string }>()
@@ -77,7 +77,7 @@ export function assertWitnessable(command: Command): void {
   }
 }
 
-/** As above, and makes it a usage error to give --checkpoint without --public-key. */
+/** Like `assertWitnessable`, and makes it a usage error to give --checkpoint without --public-key. */
 export function assertComparable(command: Command): void {
   assertWitnessable(command)
   const { publicKey, checkpoint } = command.opts<{ publicKey?: string; checkpoint?: string }>()
@@ -87,7 +87,7 @@ export function assertComparable(command: Command): void {
   })
 }
 
-/** Reads the key that `--public-key` gives, or the file that contains it; a usage error if it is none. */
+/** Reads the key that `--public-key` gives, or the file that contains it; a usage error if it is not a key. */
 export async function withKey<Options extends { publicKey?: string }>(
   options: Options,
   command: Command,
@@ -101,7 +101,7 @@ export async function withKey<Options extends { publicKey?: string }>(
   }
 }
 
-/** Sets the exit code that `verify` returns: that of "could not complete" until then, and if it fails. */
+/** Sets the exit code that `verify` returns; until then, and if it fails, the code is that of "could not complete". */
 export async function judge(verify: () => Promise<number>): Promise<void> {
   process.exitCode = NOT_VERIFIED
   process.exitCode = await verify()
@@ -127,7 +127,7 @@ export function readName(text: string): string {
   return text
 }
 
-/** Reads the path of what a command creates. */
+/** Reads the path of a file or folder that a command creates. */
 export function readNewPath(text: string): string {
   if (text === STANDARD_STREAM)
     throw new InvalidArgumentError('It must be a file or folder to create. Standard output does not get it.')

@@ -9,7 +9,7 @@ export function createProgram(name: string, { version }: { version: string }): C
     .version(version, '--version', 'print the version')
     .showHelpAfterError('Run the command with --help to see its options.')
     .configureHelp({
-      // A flag that is not given is false; the help does not repeat that.
+      // A flag is false by default; the help does not repeat that.
       optionDescription: (option) =>
         option.defaultValue === false ? option.description : Help.prototype.optionDescription(option),
     })
@@ -30,14 +30,14 @@ export async function runProgram(
   requireAfterUnknown(program)
   writeOutputWhole()
   let isLost = false
-  // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what
-  // it opened.
+  // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it
+  // opened.
   process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
     if (code === 'EPIPE' || serving.includes(program.args[0] ?? '')) return
     if (!isLost) process.stderr.write(`${program.name()}: standard output cannot be written (${code})\n`)
     isLost = true
   })
-  // Only now the exit code is known: a verdict sets it after it was printed.
+  // The exit code is known only now: a verdict sets it after it was printed.
   process.on('exit', () => {
     if (isLost) process.exitCode = withoutOutput(process.exitCode)
   })
@@ -45,15 +45,15 @@ export async function runProgram(
   await program.parseAsync().catch(fail)
 }
 
-/** The exit code of a command whose output is lost: that of a failure stays, and nobody heard what another one was about. */
+/** The exit code of a command whose output is lost: a failure keeps its code, any other verdict was never seen. */
 function withoutOutput(code: typeof process.exitCode): number {
   if (code === undefined) return FAILED
   return [FAILED, USAGE_ERROR].includes(Number(code)) ? Number(code) : NOT_VERIFIED
 }
 
 /**
- * Makes it a usage error to give an option with one value twice, in a command and those below it: which value
- * counts would be a guess.
+ * Makes it a usage error to give a single-value option twice, in a command and its subcommands: which value counts
+ * would be a guess.
  */
 function refuseRepeated(command: Command): void {
   for (const option of command.options) {
@@ -68,11 +68,11 @@ function refuseRepeated(command: Command): void {
 }
 
 /**
- * Has a command and those below it check that the required options are given after they checked that all
- * given options exist: commander would report the required option as missing where its name was misspelt.
+ * Makes a command and its subcommands check required options only after unknown options: otherwise commander reports
+ * a misspelt required option as missing.
  */
 function requireAfterUnknown(program: Command): void {
-  // All are found before one is changed, since commands share options.
+  // Finds all before it changes one, since commands share options.
   const found = withBelow(program).map((command) => ({
     command,
     required: command.options.filter(({ mandatory }) => mandatory),

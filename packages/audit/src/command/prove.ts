@@ -1,4 +1,4 @@
-/** `eaas-audit prove` and `eaas-audit verify-proof`: single entries as evidence for somebody who gets nothing else of the log. */
+/** `eaas-audit prove` and `eaas-audit verify-proof`: entries as evidence for people who get nothing else of the log. */
 import type { Command } from 'commander'
 import type { PublicKeys } from '../formats/checkpoint.js'
 import { writeProof } from '../formats/proof.js'
@@ -38,11 +38,11 @@ interface VerifyProofCommand {
   json: boolean
 }
 
-/** Checkpoints of a file to which a proof is linked: the newest ones. */
+/** How many of the newest checkpoints of a file a proof is linked to. */
 const LAST_LINKED = 16
-/** An argument that is no file, unless ./ is before it. */
+/** An argument that is an entry's id; a file with such a name needs ./ before it. */
 const IS_ID = /^[1-9]\d{0,15}$/
-/** The file is read at once. */
+/** The file is read into memory. */
 const MOST_PROOF_BYTES = 64 * 1_048_576
 
 /** Adds `eaas-audit prove`. */
@@ -111,7 +111,7 @@ async function prove(
   return verdict.trusted_key ? VALID : UNTRUSTED_KEY
 }
 
-/** Finds the export that has all entries, once all exports have verified as one; undefined, and says why, if they do not. */
+/** Finds the export that has all entries, once all verified as one; if they did not, prints why, returns undefined. */
 async function findExport(
   files: readonly string[],
   ids: readonly number[],
@@ -146,7 +146,7 @@ async function* joined(first: string | undefined, rest: AsyncGenerator<string>):
   yield* rest
 }
 
-/** The ids of the last checkpoints of the tenant in a file. Checks no signature: an id proves nothing. */
+/** Lists the ids of the tenant's newest checkpoints in a file. Checks no signature: an id proves nothing. */
 async function readLinkable(file: string, header: string): Promise<number[]> {
   return readAs(file, ({ notes }) => {
     const kept = notes.filter(({ tenant_id }) => tenant_id === readHeader(header).tenant_id)

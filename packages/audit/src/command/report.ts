@@ -111,7 +111,7 @@ async function readNames(file: string): Promise<Map<string, string>> {
   return new Map(pairs)
 }
 
-/** The command that makes the same report, but for where it writes to. */
+/** Writes the command that makes the same report, except for where it writes it. */
 function repeat(
   files: readonly string[],
   { from, to, publicKey, checkpoint = [], witness = [], tenantNames }: ReportCommand,

@@ -1,4 +1,4 @@
-/** `eaas-audit rights`: who could do what with which key at a time, from an export that verifies. */
+/** `eaas-audit rights`: shows who could do what with which key at a time, from an export that verifies. */
 import { findUsefulPermissions, INSTALLATION_ID, KEY_STATUSES, type Permission } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeAddresses, describeBudgets } from '../report/rights.js'
@@ -31,7 +31,7 @@ import { verifyFiles } from './verify-files.js'
 interface RightsCommand {
   /** RFC 3339 in UTC with milliseconds */
   at: string
-  /** the id of the tenant that the export must be of */
+  /** the id of the tenant that the export must belong to */
   tenant?: string
   /** only this key, and who could do what with it */
   keyId?: string
@@ -79,7 +79,7 @@ async function rightsOfFiles(files: readonly string[], command: RightsCommand): 
 interface Shown {
   json: boolean
   keyId?: string | undefined
-  /** names the tenant, if it is known by more than its id */
+  /** how to name the tenant, if more than its id is known */
   owner?: string | undefined
 }
 
@@ -106,10 +106,10 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
   return Math.max(exitCode(verdict), valid && (report.losses.length > 0 || report.ahead) ? PART : VALID)
 }
 
-/** The key alone, with the API keys that could do anything with it, as far as the entries after `after_id` say. */
+/** Selects one key, with the API keys that could do anything with it, as far as the entries after `after_id` say. */
 function ofKey({ keys, api_keys, exports, ...report }: RightsReport, key_id: string, after_id: number): RightsReport {
   const found = keys.find((key) => key.key_id === key_id)
-  // Where no entry names the key, a missing one may have created it.
+  // If no entry names the key, a missing entry may have created it.
   const key = found ?? (after_id > 0 ? { key_id, folder: null, status: null, permissions: [] } : undefined)
   const isServed = report.tenant.status === 'active' || report.tenant.status === null
   return {
@@ -124,7 +124,7 @@ type UsableKey = Pick<KeyRights, 'key_id' | 'folder' | 'status' | 'permissions'>
 
 const USEFUL_IN_ANY_STATE: readonly Permission[] = KEY_STATUSES.flatMap(findUsefulPermissions)
 
-/** Whether an API key could do anything with a key. What is not known counts as what allows it. */
+/** Whether an API key could do anything with a key. Unknown values count as allowing it. */
 function couldUse(apiKey: ApiKeyRights, key: UsableKey): boolean {
   if (apiKey.status !== 'active' && apiKey.status !== null) return false
   const useful: readonly string[] = key.status === null ? USEFUL_IN_ANY_STATE : key.permissions

@@ -1,4 +1,4 @@
-/** `eaas-audit verify-archive`: verifies the archives of purges in a directory, those of each log as one. */
+/** `eaas-audit verify-archive`: verifies the archives of purges in a directory, joining those of each log. */
 import { createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,11 +21,11 @@ interface Archive {
   path: string
   tenant_id: string
   after_id: number
-  /** the last entry, by what is signed at the end of the file */
+  /** the last entry, by the signed end of the file */
   through_id: number
 }
 
-/** More than the last line has. */
+/** More than the length of the last line. */
 const END_BYTES = 65_536
 
 /** Adds `eaas-audit verify-archive`. */
@@ -43,7 +43,7 @@ export function addVerifyArchive(program: Command): void {
     )
 }
 
-/** Verifies the logs one after another; returns the highest exit code that applies, or 1 if one is not valid. */
+/** Verifies one log after another; returns the highest exit code that applies, or 1 if a log is not valid. */
 async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchiveCommand): Promise<number> {
   const logs = byTenant(await listArchives(folder))
   if (logs.size === 0) throw new CommandError(`${folder} has no archive: no file whose name ends in .ndjson`)
@@ -61,7 +61,7 @@ async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchive
   return codes.includes(NOT_VALID) ? NOT_VALID : Math.max(...codes)
 }
 
-/** The archives of each log, in the order in which they end. */
+/** Groups archives by log, in the order in which they end. */
 function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
   const logs = new Map<string, Archive[]>()
   for (const archive of archives.toSorted((a, b) => a.through_id - b.through_id || a.after_id - b.after_id)) {
@@ -101,7 +101,7 @@ async function readBeginning(path: string): Promise<Pick<Archive, 'tenant_id' | 
   }
 }
 
-/** Reads with which entry a file ends; undefined if nothing signed says so, which its verification refuses. */
+/** Reads the signed id of a file's last entry; undefined if there is none, which the verification refuses. */
 async function readEnd(path: string, size: number): Promise<number | undefined> {
   let last = ''
   for await (const line of splitLines(createReadStream(path, { start: Math.max(0, size - END_BYTES) }))) last = line

@@ -1,4 +1,4 @@
-/** Verifies a file that a command was given, with the checkpoint and the witnesses that were given beside it. */
+/** Verifies the files that a command was given, with the checkpoints and witnesses that were given with them. */
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
@@ -18,20 +18,20 @@ export interface Trusted {
   publicKey?: string
   /** files with checkpoints, in any form (kept-checkpoint.ts); require a public key */
   checkpoint?: string[]
-  /** keys of witnesses that must have cosigned the checkpoint of the installation's log in that file */
+  /** keys of witnesses that must have cosigned a checkpoint of the installation's log in these files */
   witness?: string[]
 }
 
 export interface VerifiedFiles {
   verdict: ExportVerdict
   witnessed: Witnessed | undefined
-  /** the SHA-256 of each, in hexadecimal; undefined of standard input that was not read to its end, because it is not valid */
+  /** the SHA-256 of each, in hexadecimal; undefined for an invalid standard input, which was not read to its end */
   files: { name: string; sha256: string | undefined }[]
 }
 
 /**
- * Verifies an export, `-` for standard input, or several of one log in the order of their entries, and shows progress on a
- * terminal. @throws CheckpointError, CommandError
+ * Verifies an export, `-` for standard input, or several of one log in the order of their entries, and shows progress
+ * on a terminal. @throws CheckpointError, CommandError
  */
 export async function verifyFiles(
   files: readonly string[],
@@ -69,14 +69,14 @@ async function openPart(file: string): Promise<Part> {
   return { file, opened: await openGiven(file), hash: createHash('sha256') }
 }
 
-/** What is read of several files; undefined if that of one is not known. */
+/** The part that was read of several files; undefined if it is unknown for one of them. */
 function progressOf(opened: readonly OpenedFile[]): number | undefined {
   const parts = opened.map((file) => file.progress())
   const known = parts.filter((part) => part !== undefined)
   return known.length < parts.length ? undefined : known.reduce((sum, part) => sum + part, 0) / parts.length
 }
 
-/** A file that is not valid was not read to its end. */
+/** Names and hashes a file; one that is not valid was not read to its end, so it is read again. */
 async function nameFile({ file, hash }: Part, isRead: boolean): Promise<VerifiedFiles['files'][number]> {
   const name = file === '-' ? 'standard input' : basename(file)
   return { name, sha256: isRead ? hash.digest('hex') : await hashOf(file) }

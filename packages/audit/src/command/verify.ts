@@ -52,9 +52,8 @@ async function verifyAndPrint(files: readonly string[], { json, ...trusted }: Ve
 }
 
 /** The exit code of a verdict. */
-// A script that accepts a lower code must not overlook a higher one. Archives are parts as a rule, so a
-// script may accept those; nobody who gives a checkpoint expects that it is not compared; and without a
-// trusted key nothing is proven.
+// A script that accepts a lower code must not overlook a higher one. Archives are usually parts, so a script may
+// accept those. A caller who gives a checkpoint expects it to be compared. Without a trusted key nothing is proven.
 export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: ExportVerdict): number {
   if (!valid) return NOT_VALID
   return Math.max(
@@ -135,7 +134,7 @@ function describeCompared(checkpoint: KeptStatement, verdict: Partial<ExportVerd
   return [[`checkpoint  agrees: ${what}`, ...said].join('; ')]
 }
 
-/** What a checkpoint of the installation's log says of the anchor, and so of the tenant. */
+/** Describes what a checkpoint of the installation's log says about the anchor, and so about the tenant. */
 function describeOrder({ id }: KeptStatement, anchor: NonNullable<ExportVerdict['anchor']>): string {
   const order = id < anchor.id ? 'that log goes on from it to the anchor' : 'that log has the anchor up to it'
   return anchor.vouched
@@ -143,7 +142,7 @@ function describeOrder({ id }: KeptStatement, anchor: NonNullable<ExportVerdict[
     : `${order}, by the word of the server alone: whoever has its keys can sign another log`
 }
 
-/** What was not done to the log, as far as the file has its entries; nothing where an operator accepted a rollback. */
+/** Describes what was not done to the log, as far as the file has its entries; nothing after an accepted rollback. */
 function describeUnchanged(
   { id }: KeptStatement,
   { after_id = 0, accepted_rollbacks }: Partial<ExportVerdict>,

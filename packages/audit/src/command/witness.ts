@@ -66,7 +66,7 @@ interface WitnessOptions {
   forget?: string
 }
 
-/** Takes a log out of the state. @throws WitnessError if nothing of it was cosigned, or a witness runs */
+/** Removes a log from the state. @throws WitnessError if nothing of it was cosigned, or a witness is running */
 async function forgetLog(config: WitnessConfig, origin: string): Promise<void> {
   const { state, save, release } = await openWitness(config)
   try {

@@ -1,4 +1,4 @@
-/** What an anchor of the installation's log says of the heads of all tenants, see anchor.md 3. Pure. */
+/** What an anchor in the installation's log states about the heads of all tenants, see anchor.md 3. Pure. */
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { anchorLeaf, merkleRoot } from './merkle.js'
@@ -11,12 +11,12 @@ const metadataSchema = z.strictObject({
   tenants: z.int().check(z.gte(0)),
 })
 
-/** The root over the heads. @throws RangeError if one holds what no head has */
+/** Computes the root over the heads. @throws RangeError if a tenant id, last id or hash is malformed */
 export function anchorRoot(heads: CoveredHeads): Uint8Array {
   return merkleRoot(heads.map(anchorLeaf))
 }
 
-/** The metadata of an anchor over the heads. */
+/** Makes the metadata of an anchor over the heads. */
 export function anchorMetadata(heads: CoveredHeads): { root: string; tenants: number } {
   return { root: encodeHex(anchorRoot(heads)), tenants: heads.length }
 }

@@ -1,5 +1,5 @@
 /**
- * The bytes and hashes of the entries of the audit chain, see chain.md 1 and 2. Its MACs are the server's.
+ * The bytes and hashes of the entries of the audit chain, see chain.md 1 and 2. Only the server computes the MACs.
  * Pure.
  */
 import { concatBytes, encodeUtf8, type LogAction } from '@eaas/protocol'
@@ -9,7 +9,7 @@ import { sha256 } from '../crypto.js'
 export const ENTRY_LABEL = 'eaas/audit/entry/v1'
 const GENESIS_LABEL = encodeUtf8('eaas/audit/genesis/v1')
 const HASH_LABEL = encodeUtf8('eaas/audit/hash/v1')
-/** Of UTF-16 in UTF-8. */
+/** UTF-8 bytes for one UTF-16 code unit. */
 const MOST_BYTES_A_CHARACTER = 3
 
 /** The fields of an entry (chain.md 1). */
@@ -33,7 +33,7 @@ export interface ChainedEntry extends AuditEntry {
   mac: Uint8Array
 }
 
-/** The text whose UTF-8 bytes are those of an entry (chain.md 1). */
+/** Writes the text whose UTF-8 encoding is the bytes of an entry (chain.md 1). */
 export function entryText(entry: AuditEntry): string {
   const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at } = entry
   return JSON.stringify([
@@ -50,23 +50,22 @@ export function entryText(entry: AuditEntry): string {
   ])
 }
 
-/** h_0 of a tenant (chain.md 2). */
+/** Computes h_0 of a tenant (chain.md 2). */
 export function genesisHash(tenant_id: string): Uint8Array {
   return sha256(concatBytes(GENESIS_LABEL, encodeUtf8(tenant_id)))
 }
 
-/** h_n from h_(n-1) and the entry (chain.md 2). */
+/** Computes h_n from h_(n-1) and the entry (chain.md 2). */
 export function entryHash(previous: Uint8Array, entry: AuditEntry): Uint8Array {
   return textHash(previous, entryText(entry))
 }
 
-// The input is assembled in one block, because allocating two arrays for each entry takes as long as its
-// hash.
+// One block holds the input, because allocating two arrays for each entry takes as long as its hash.
 const block = new Uint8Array(4_096)
 block.set(HASH_LABEL)
 const encoder = new TextEncoder()
 
-/** h_n from h_(n-1) and the text of the entry (chain.md 2). */
+/** Computes h_n from h_(n-1) and the text of the entry (chain.md 2). */
 export function textHash(previous: Uint8Array, text: string): Uint8Array {
   const at = HASH_LABEL.length + previous.length
   if (at + MOST_BYTES_A_CHARACTER * text.length > block.length) {
@@ -76,10 +75,7 @@ export function textHash(previous: Uint8Array, text: string): Uint8Array {
   return sha256(block.subarray(0, at + encoder.encodeInto(text, block.subarray(at)).written))
 }
 
-/**
- * Whether the time of an entry is before that of the entry before it, and the entry does not accept that
- * (chain.md 4).
- */
+/** Whether an entry is dated before the previous one and is not the entry that accepts this (chain.md 4). */
 export function hasTimeGoneBack(
   previous: Pick<AuditEntry, 'created_at'>,
   { action, metadata, created_at }: Pick<AuditEntry, 'action' | 'metadata' | 'created_at'>,
@@ -88,7 +84,7 @@ export function hasTimeGoneBack(
   return action !== 'audit.clock_accepted' || readMetadata({ metadata }).ahead_until !== previous.created_at
 }
 
-/** The metadata of an entry; empty if it is no JSON object, which no server writes. */
+/** Reads the metadata of an entry; empty if null, or not a JSON object, which no server writes. */
 export function readMetadata({ metadata }: Pick<AuditEntry, 'metadata'>): Record<string, unknown> {
   if (metadata === null) return {}
   try {

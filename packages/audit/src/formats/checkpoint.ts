@@ -36,7 +36,7 @@ export function signCheckpoint(signingKey: SigningKey, { tenant_id, last_id, has
   return signNote(signingKey, `${ORIGIN}\n${tenant_id}\n${last_id}\n${encodeBase64(hash)}\n${created_at}\n`)
 }
 
-/** A public key in its written form; or all that signed for an installation, in their order (key-change.md 4). */
+/** A public key in its written form, or all keys that signed for an installation, oldest first (key-change.md 4). */
 export type PublicKeys = string | readonly string[]
 
 /** Reads a note that one of the keys signed. @throws CheckpointError (checkpoint.md 4) */
@@ -64,12 +64,12 @@ export function readPosition(last_id: string, h: string): { last_id: number; has
   return { last_id: Number(last_id), hash }
 }
 
-/** Signs a text whose last line feed is in it: returns the note (checkpoint.md 2). */
+/** Signs a text that ends with a line feed: returns the note (checkpoint.md 2). */
 export function signNote(signingKey: SigningKey, text: string): string {
   return `${text}\n${signatureLine(keyOf(signingKey), signingKey.sign(encodeUtf8(text)))}`
 }
 
-/** The text of a note that one of the keys signed. @throws CheckpointError */
+/** Reads the text of a note that one of the keys signed. @throws CheckpointError */
 export function openNote(note: string, publicKeys: PublicKeys): string {
   const { text, signature } = parseNote(note)
   const key = [publicKeys]
@@ -89,7 +89,7 @@ function parseNote(note: string): { text: string; signature: Uint8Array } {
   return { text, signature: base64(signed) }
 }
 
-/** A public key in its written form (checkpoint.md 3). */
+/** Writes the public key of a signing key (checkpoint.md 3). */
 export function encodePublicKey(signingKey: SigningKey): string {
   return encodeNoteKey(keyOf(signingKey))
 }

@@ -15,12 +15,12 @@ import {
 
 const TIME_BYTES = 8
 const SIGNATURE_BYTES = 64
-/** The bytes behind the key id in a cosignature's line (cosignature.md 2). */
+/** The number of bytes after the key id in a cosignature's line (cosignature.md 2). */
 export const COSIGNATURE_BYTES = TIME_BYTES + SIGNATURE_BYTES
 /** 9999-12-31T23:59:59Z, the last second that RFC 3339 can write. */
 const LAST_SECOND = 253_402_300_799
 
-/** The public key of a witness from its signing key. @throws CheckpointError if no key can have the name */
+/** Makes a witness's public key from its signing key. @throws CheckpointError if the name is invalid */
 export function createWitnessKey(name: string, signingKey: SigningKey): NoteKey {
   return createNoteKey(name, COSIGNATURE, signingKey.publicKey)
 }
@@ -42,8 +42,7 @@ export function cosign(
 }
 
 /**
- * The time, in seconds since 1970, at which a witness cosigned the text; undefined if no line has its name
- * and id.
+ * Reads when a witness cosigned the text, in seconds since 1970; undefined if no line has its name and id.
  * @throws CheckpointError if its line is not a cosignature of this text
  */
 export function readCosignature(signatures: readonly NoteSignature[], key: NoteKey, text: string): number | undefined {

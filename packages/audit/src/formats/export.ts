@@ -13,7 +13,7 @@ export interface ExportHeader {
   key_changes: readonly string[]
 }
 
-/** That an anchor of the installation's log covers the tenant's head (export.md 8). */
+/** Shows that an anchor in the installation's log covers the tenant's head (export.md 8). */
 export interface ExportAnchor {
   /** the entry of the anchor */
   anchor: AuditEntry & { hash: Uint8Array }
@@ -28,7 +28,7 @@ export interface ExportAnchor {
 }
 
 /**
- * That the tree of the installation's log holds the anchor, and entries of which somebody keeps a checkpoint
+ * Shows that the tree of the installation's log holds the anchor and the entries of kept checkpoints
  * (export.md 9).
  */
 export interface ExportLinks {
@@ -48,7 +48,7 @@ export interface LinkedEntry {
 }
 
 /**
- * What an export ends with (export.md 4): a checkpoint, or a statement that the log goes on behind the last
+ * The last line of an export (export.md 4): a checkpoint, or a statement that the log continues after the last
  * entry.
  */
 export type ExportTrailer = {
@@ -57,37 +57,37 @@ export type ExportTrailer = {
   tree?: string | undefined
 } & ({ checkpoint: string } | { stretch: string })
 
-/** The first line, with its line feed. */
+/** Writes the first line, with its line feed. */
 export function headerLine({ tenant_id, after_id, after_hash, key_changes }: ExportHeader): string {
   const header = { format: EXPORT_FORMAT, tenant_id, after_id, after_hash: hex(after_hash) }
   return `${JSON.stringify({ ...header, ...(key_changes.length > 0 && { key_changes }) })}\n`
 }
 
-/** The line of an entry, with its line feed. */
+/** Writes the line of an entry, with its line feed. */
 export function entryLine(entry: Omit<ChainedEntry, 'mac'>): string {
   return `${writeEntry(entry)}\n`
 }
 
-/** Writes an entry as a line has it, without the line feed. */
+/** Writes an entry as in its line, without the line feed. */
 export function writeEntry(entry: Omit<ChainedEntry, 'mac'>): string {
   const { id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash } = entry
   const line = { id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash: hex(hash) }
   return JSON.stringify(line satisfies Omit<AuditEntry, 'tenant_id'> & { hash: string })
 }
 
-/** The line of an anchor, with its line feed. */
+/** Writes the line of an anchor, with its line feed. */
 export function anchorLine({ anchor, after_hash, last_id, hash, index, proof, signed }: ExportAnchor): string {
   const rest = { after_hash: hex(after_hash), last_id, hash: hex(hash), index, proof: proof.map(hex), signed }
   return `{"anchor":${writeEntry(anchor)},${JSON.stringify(rest).slice(1)}\n`
 }
 
-/** The line that links entries of the installation's log to the anchor, with its line feed. */
+/** Writes the line that links entries of the installation's log to the anchor, with its line feed. */
 export function linksLine({ tree, proof, entries }: ExportLinks): string {
   const linked = entries.map(({ id, hash, proof }) => ({ id, hash: hex(hash), proof: proof.map(hex) }))
   return `${JSON.stringify({ tree, proof: proof.map(hex), entries: linked })}\n`
 }
 
-/** The last line, with its line feed. */
+/** Writes the last line, with its line feed. */
 export function trailerLine({ public_key, tree, ...signed }: ExportTrailer): string {
   const end = 'stretch' in signed ? { stretch: signed.stretch } : { checkpoint: signed.checkpoint }
   return `${JSON.stringify({ ...end, public_key, tree })}\n`

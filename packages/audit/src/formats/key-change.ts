@@ -8,7 +8,7 @@ const ORIGIN = 'eaas/audit/key-change/v1'
 const STATEMENT = new RegExp(
   `^${ORIGIN}\\n([^\\n]+)\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n$`,
 )
-/** That of the key before, and that of the new one. */
+/** One by the earlier key and one by the new key. */
 const SIGNATURES = 2
 
 /** What a statement says; both keys in their written form (checkpoint.md 3). */
@@ -19,7 +19,7 @@ export interface KeyChange {
   created_at: string
 }
 
-/** Signs that `to` signs from now on, by both keys: returns the note. */
+/** Signs with both keys that `to` signs from now on: returns the note. */
 export function signKeyChange(from: SigningKey, to: SigningKey, created_at: string): string {
   const [before, after] = [encodePublicKey(from), encodePublicKey(to)]
   const text = `${ORIGIN}\n${before}\n${after}\n${created_at}\n`
@@ -47,7 +47,7 @@ export function readKeyChange(note: string): KeyChange {
   return { from, to, created_at }
 }
 
-/** Reads a note that both of its keys signed; undefined if it is none. */
+/** Reads a note that both of its keys signed; undefined if it is not one. */
 export function findKeyChange(note: string): KeyChange | undefined {
   try {
     return readKeyChange(note)
@@ -58,8 +58,8 @@ export function findKeyChange(note: string): KeyChange | undefined {
 }
 
 /**
- * Reads statements of which each begins with the key that the one before it ended with. @throws
- * CheckpointError (key-change.md 4)
+ * Reads a chain of statements, each from the key that the previous statement changed to.
+ * @throws CheckpointError (key-change.md 4)
  */
 export function followKeyChanges(notes: readonly string[]): KeyChange[] {
   const changes = notes.map(readKeyChange)
@@ -74,7 +74,7 @@ export function followKeyChanges(notes: readonly string[]): KeyChange[] {
   return changes
 }
 
-/** All keys that these statements name, in their order. */
+/** Lists the keys that these statements name, oldest first. */
 export function listKeys(changes: readonly KeyChange[]): string[] {
   return [...changes.slice(0, 1).map(({ from }) => from), ...changes.map(({ to }) => to)]
 }

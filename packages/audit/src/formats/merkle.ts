@@ -5,11 +5,11 @@ import { equalBytes, sha256 } from '../crypto.js'
 const LEAF_PREFIX = Uint8Array.of(0x00)
 const NODE_PREFIX = Uint8Array.of(0x01)
 const HASH_BYTES = 32
-/** For the hashes of a level at first, in bytes. */
+/** Initial room for the hashes of a level, in bytes. */
 const LEAST_ROOM = 32 * HASH_BYTES
 const ANCHOR_LEAF_LABEL = 'eaas/audit/anchor-leaf/v1'
 
-/** That a tree of `size` leaves with this root holds the leaf at the index. */
+/** The claim that a tree of `size` leaves with this root holds the leaf at the index. */
 export interface Inclusion {
   root: Uint8Array
   size: number
@@ -19,7 +19,7 @@ export interface Inclusion {
   proof: readonly Uint8Array[]
 }
 
-/** That the first `oldSize` leaves of the new tree are those of the old one. */
+/** The claim that the first `oldSize` leaves of the new tree are those of the old one. */
 export interface Consistency {
   oldRoot: Uint8Array
   oldSize: number
@@ -28,12 +28,12 @@ export interface Consistency {
   proof: readonly Uint8Array[]
 }
 
-/** Leaves of which every complete subtree is hashed: a root or a proof of them takes a few more hashes. */
+/** Leaves whose complete subtrees are all hashed, so a root or a proof takes only a few more hashes. */
 export interface HashedLeaves {
   readonly length: number
   /**
-   * the hash of the complete subtree over 2^level leaves, the one at the index of its level; undefined if
-   * there is none
+   * the hash of the complete subtree over 2^level leaves at this index of its level; undefined if there is
+   * none
    */
   node(level: number, index: number): Uint8Array | undefined
 }
@@ -66,7 +66,7 @@ export class GrowingLeaves {
     }
   }
 
-  /** The leaves that there are now; those that are added later are not among them. */
+  /** Returns the leaves added so far; later ones do not appear in it. */
   now(): HashedLeaves {
     const length = this.#length
     return {
@@ -94,7 +94,7 @@ export class GrowingLeaves {
   }
 }
 
-/** The root over leaves that are added one after another, in memory for their logarithm. */
+/** The root over leaves that are added one by one; its memory grows with the logarithm of their number. */
 export class RunningRoot {
   #length = 0
   /** the roots of complete subtrees of falling sizes: one for each bit of the length */
@@ -113,7 +113,7 @@ export class RunningRoot {
     this.#subtrees.push(hash)
   }
 
-  /** The root over the leaves so far. */
+  /** Computes the root over the leaves added so far. */
   root(): Uint8Array {
     return this.#subtrees.length === 0
       ? merkleRoot([])
@@ -121,13 +121,13 @@ export class RunningRoot {
   }
 }
 
-/** The root over the leaves (merkle.md 1). */
+/** Computes the root over the leaves (merkle.md 1). */
 export function merkleRoot(leaves: Leaves): Uint8Array {
   return rootOf(leaves, 0, leaves.length)
 }
 
 /**
- * The proof that the leaves hold the one at the index (merkle.md 2). Hashes all leaves.
+ * Makes the proof that the leaves hold the one at the index (merkle.md 2). Hashes all leaves.
  * @throws RangeError when there is no such leaf
  */
 export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
@@ -146,8 +146,7 @@ export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
 }
 
 /**
- * The proof that the first `oldSize` leaves are the beginning of all of them (merkle.md 3). Hashes all
- * leaves.
+ * Makes the proof that the leaves begin with the first `oldSize` of them (merkle.md 3). Hashes all leaves.
  * @throws RangeError when there are fewer leaves
  */
 export function consistencyProof(leaves: Leaves, oldSize: number): Uint8Array[] {
@@ -168,7 +167,7 @@ export function consistencyProof(leaves: Leaves, oldSize: number): Uint8Array[] 
   return proof.reverse()
 }
 
-/** Whether the proof shows the inclusion. False for input of any other form too (merkle.md 4). */
+/** Whether the proof shows the inclusion. False for malformed input too (merkle.md 4). */
 export function verifyInclusion({ root, size, index, leaf, proof }: Inclusion): boolean {
   if (!isHash(root) || !isCount(size) || !isCount(index) || index >= size) return false
   if (!(leaf instanceof Uint8Array) || !Array.isArray(proof)) return false
@@ -189,8 +188,8 @@ export function verifyInclusion({ root, size, index, leaf, proof }: Inclusion): 
 }
 
 /**
- * Lists the nodes of a proof of inclusion that stand to the left of the leaf. They are the whole proof in the tree that
- * ends with this leaf: so a larger tree continues that one if these nodes are the same.
+ * Lists the nodes of an inclusion proof that are left of the leaf. In the tree that ends with this leaf they are the
+ * whole proof, so a larger tree continues that tree if these nodes are the same.
  */
 export function leftNodes({ size, index, proof }: Pick<Inclusion, 'size' | 'index' | 'proof'>): Uint8Array[] {
   const left: Uint8Array[] = []
@@ -205,7 +204,7 @@ export function leftNodes({ size, index, proof }: Pick<Inclusion, 'size' | 'inde
   return left
 }
 
-/** Whether the proof shows the consistency. False for input of any other form too (merkle.md 4). */
+/** Whether the proof shows the consistency. False for malformed input too (merkle.md 4). */
 export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }: Consistency): boolean {
   if (!isHash(oldRoot) || !isHash(newRoot) || !isCount(oldSize) || !isCount(newSize) || oldSize > newSize) return false
   if (!Array.isArray(proof)) return false
@@ -234,7 +233,7 @@ export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }:
 }
 
 /**
- * The leaf of a tenant's head (merkle.md 5).
+ * Makes the leaf of a tenant's head (merkle.md 5).
  * @throws RangeError when the tenant's id is no UUID in lower case, the last id not 1 to 2^53 − 1, or the
  * hash not 32 bytes
  */

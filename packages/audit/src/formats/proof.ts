@@ -1,4 +1,4 @@
-/** Signed trees over consecutive entries of a log, and files that prove single entries by them, see proof.md. Pure. */
+/** Signed trees over consecutive entries of a log, and files that use them to prove entries, see proof.md. Pure. */
 import { encodeBase64, encodeHex as hex, isUuid } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
 import type { AuditEntry } from './chain.js'
@@ -7,7 +7,7 @@ import { type LinkedEntry, writeEntry } from './export.js'
 import { CheckpointError, findBase64 } from './signed-note.js'
 
 export const PROOF_FORMAT = 'eaas/audit/proof/v1'
-/** The first line of each statement: another one than that of a checkpoint, so that no reader takes one for the other. */
+/** The first line of each statement; it differs from a checkpoint's, so that no reader confuses the two. */
 const ENTRIES_ORIGIN = 'eaas/audit/entries/v1'
 const STATEMENT = new RegExp(
   `^${ENTRIES_ORIGIN}\\n([^\\n]+)\\n(0|[1-9]\\d{0,15})\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n` +
@@ -15,7 +15,7 @@ const STATEMENT = new RegExp(
 )
 const HASH_BYTES = 32
 
-/** What is signed of the entries after `after_id` through `last_id` (proof.md 2). */
+/** The signed statement about the entries after `after_id` through `last_id` (proof.md 2). */
 export interface EntryTree {
   tenant_id: string
   after_id: number
@@ -25,7 +25,7 @@ export interface EntryTree {
   created_at: string
 }
 
-/** An entry, and what shows that the tree holds it. */
+/** An entry and the proof that the tree holds it. */
 export interface ProvenEntry {
   /** `h` of the entry before it */
   before: Uint8Array

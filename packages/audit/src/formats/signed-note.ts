@@ -39,14 +39,14 @@ export interface NoteKey {
   key: Uint8Array
 }
 
-/** A signature as its line has it. */
+/** The parts of a signature line. */
 export interface NoteSignature {
   name: string
   id: Uint8Array
   signature: Uint8Array
 }
 
-/** A note in its parts. */
+/** The parts of a note. */
 export interface SignedNote {
   /** what was signed, with the last line feed */
   text: string
@@ -54,8 +54,8 @@ export interface SignedNote {
 }
 
 /**
- * The key under a name. @throws CheckpointError if the name has a blank, a plus, a control character, or
- * nothing
+ * Makes a key with a name. @throws CheckpointError if the name is empty, or has a space, a plus or a control
+ * character
  */
 export function createNoteKey(name: string, type: number, key: Uint8Array): NoteKey {
   if (!KEY_NAME.test(name) || !isPlain(name)) {
@@ -72,7 +72,7 @@ export function encodeNoteKey({ name, type, id, key }: NoteKey): string {
   return `${name}+${encodeHex(id)}+${encodeBase64(concatBytes(Uint8Array.of(type), key))}`
 }
 
-/** Reads a key that must have the type. @throws CheckpointError */
+/** Reads a key of this type. @throws CheckpointError */
 export function readNoteKey(text: string, type: number): NoteKey {
   const [, name = '', id = '', encoded = ''] = WRITTEN_KEY.exec(text) ?? []
   const bytes = findBase64(encoded)
@@ -99,8 +99,8 @@ export function splitNote(note: string): SignedNote {
 }
 
 /**
- * Reads the lines of signatures, each ended by a line feed. @throws CheckpointError if there is none or one
- * has another form
+ * Reads the lines of signatures, each ended by a line feed. @throws CheckpointError if there is none or one is
+ * malformed
  */
 export function readSignatures(lines: string): NoteSignature[] {
   if (!lines.endsWith('\n')) throw new CheckpointError('the last line of the signatures is not ended')
@@ -115,10 +115,7 @@ export function readSignatures(lines: string): NoteSignature[] {
     })
 }
 
-/**
- * The first signature under the name and id of a key. Those of other keys are ignored, also if they share one
- * of the two.
- */
+/** Finds the first signature with both the name and the id of a key; one of the two is not enough. */
 export function findSignature(signatures: readonly NoteSignature[], { name, id }: NoteKey): Uint8Array | undefined {
   return signatures.find((one) => one.name === name && equalBytes(one.id, id))?.signature
 }
@@ -128,10 +125,7 @@ export function isSignedBy({ key }: Pick<NoteKey, 'key'>, bytes: Uint8Array, sig
   return verifySignature(key, bytes, signature)
 }
 
-/**
- * The bytes of canonical base64; undefined if the text is none, or has another number of bytes than the one
- * given.
- */
+/** Decodes canonical base64; undefined if the text is not that, or does not decode to `length` bytes. */
 export function findBase64(text: string, length?: number): Uint8Array | undefined {
   try {
     const bytes = decodeBase64(text)

@@ -4,10 +4,7 @@ import type { SigningKey } from '../crypto.js'
 import { openNote, type PublicKeys, readPosition, signNote } from './checkpoint.js'
 import { CheckpointError } from './signed-note.js'
 
-/**
- * The first line of each note: another one than that of a checkpoint, so that no reader takes one for the
- * other.
- */
+/** The first line of each note; it differs from a checkpoint's, so that no reader confuses the two. */
 export const STRETCH_ORIGIN = 'eaas/audit/stretch/v1'
 const STATEMENT = new RegExp(
   `^${STRETCH_ORIGIN}\\n([^\\n]+)\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n` +

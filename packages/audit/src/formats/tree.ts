@@ -22,7 +22,7 @@ const HASH_BYTES = 32
 /** c2sp.org/tlog-checkpoint: origin, size, root, and extension lines, none of them empty. */
 const TREE_HEAD = /^([^\n]+)\n(0|[1-9]\d{0,15})\n([^\n]+)\n((?:[^\n]+\n)*)$/
 
-/** What a log states of its tree. */
+/** What a log states about its tree. */
 export interface TreeHead {
   origin: string
   size: number
@@ -33,14 +33,14 @@ export interface TreeHead {
 export interface SignedTree extends TreeHead, SignedNote {}
 
 /**
- * The key that signs trees, from the public key of the installation and the first that signed for it (tree.md
- * 3). @throws CheckpointError if one is none
+ * Derives the key that signs trees from the installation's public key and the first key that signed for it
+ * (tree.md 3). @throws CheckpointError if either is not a public key
  */
 export function readTreeKey(publicKey: string, first = publicKey): NoteKey {
   return treeKeyOf(readPublicKey(publicKey).key, readPublicKey(first).key)
 }
 
-/** Lists the keys that sign trees, from all that signed for the installation. @throws CheckpointError */
+/** Lists the keys that sign trees, one for each key that signed for the installation. @throws CheckpointError */
 export function readTreeKeys(publicKeys: PublicKeys): NoteKey[] {
   const [first = '', ...later] = [publicKeys].flat()
   return [first, ...later].map((publicKey) => readTreeKey(publicKey, first))
@@ -56,7 +56,7 @@ export function signTree(signingKey: SigningKey, hashes: Leaves, first = encodeP
   return `${text}\n${signatureLine(key, signingKey.sign(encodeUtf8(text)))}`
 }
 
-/** Reads a note that one of the keys signed, which have one name. @throws CheckpointError (tree.md 4) */
+/** Reads a note that one of the keys signed; the keys share one name. @throws CheckpointError (tree.md 4) */
 export function readTree(note: string, keys: readonly NoteKey[]): SignedTree {
   const { text, signatures } = splitNote(note)
   assertSigned({ text, signatures }, keys)
@@ -68,8 +68,8 @@ export function readTree(note: string, keys: readonly NoteKey[]): SignedTree {
 }
 
 /**
- * Checks that one of a log's keys signed a note. @throws CheckpointError if none did, or if the signature of
- * one does not verify
+ * Checks that one of a log's keys signed a note. @throws CheckpointError if none did, or if a signature by any
+ * of them does not verify
  */
 export function assertSigned({ text, signatures }: SignedNote, keys: readonly NoteKey[]): void {
   const signed = keys.flatMap((key) => {

@@ -2,7 +2,7 @@
 import { decodeUtf8, encodeBase64 } from '@eaas/protocol'
 import { CheckpointError, findBase64 } from './signed-note.js'
 
-/** Most bytes of a request: 63 lines of a proof, and a note with 16 signatures of the largest kind. */
+/** The largest request, in bytes: 63 lines of a proof, and a note with 16 signatures of the largest kind. */
 export const MAX_REQUEST_BYTES = 131_072
 /** The media type of the size in a 409. */
 export const SIZE_TYPE = 'text/x.tlog.size'
@@ -11,7 +11,7 @@ const HASH_BYTES = 32
 const REQUEST = /^old (0|[1-9]\d{0,15})\n((?:[A-Za-z0-9+/]{43}=\n)*)\n([\s\S]+)$/
 
 export interface AddCheckpoint {
-  /** size of the tree that the proof begins with; 0: none */
+  /** size of the tree that the proof starts from; 0: none */
   old: number
   /** the consistency proof from the old tree to that of the note */
   proof: Uint8Array[]
@@ -23,7 +23,7 @@ export function writeAddCheckpoint({ old, proof, note }: AddCheckpoint): string 
   return `old ${old}\n${proof.map((hash) => `${encodeBase64(hash)}\n`).join('')}\n${note}`
 }
 
-/** Reads a request; does not look at the note. @throws CheckpointError */
+/** Reads a request without reading its note. @throws CheckpointError */
 export function readAddCheckpoint(body: Uint8Array): AddCheckpoint {
   const [, old = '', lines = '', note = ''] = (body.length <= MAX_REQUEST_BYTES && REQUEST.exec(decode(body))) || []
   const encoded = lines.split('\n').slice(0, -1)

@@ -8,13 +8,13 @@ import { readTree, readTreeKeys } from './tree.js'
 
 /** The member `tree` of a line of the checkpoint file. */
 export interface KeptTree {
-  /** the note, with the lines of those that cosigned it */
+  /** the note, with the cosignature lines of the witnesses */
   checkpoint: string
   /** the Merkle proof that the hash of the line's checkpoint is the last leaf: hashes in base64 */
   proof: string[]
 }
 
-/** A line of the checkpoint file, as far as witnesses go; `tree` is whatever the line has there. */
+/** The members of a checkpoint file's line that concern witnesses; `tree` is still unchecked. */
 export interface WitnessedLine {
   checkpoint: string
   tree: unknown
@@ -30,7 +30,7 @@ export interface Witnessed extends Checkpoint {
   proof: Uint8Array[]
 }
 
-/** Makes the member `tree` of a line whose checkpoint ends with the last of these hashes. */
+/** Makes the member `tree` of the line whose checkpoint states the last of these hashes. */
 export function keepTree(note: string, hashes: Leaves): KeptTree {
   return { checkpoint: note, proof: inclusionProof(hashes, hashes.length - 1).map(encodeBase64) }
 }
@@ -64,11 +64,11 @@ export function readWitnessed(
 }
 
 /**
- * Finds the first of the lines that each of the witnesses cosigned, or the first that `prefer` accepts if
- * there is one. The newest lines come first.
+ * Finds the first line that every witness cosigned, or the first of them that `prefer` accepts if there is one.
+ * The newest lines come first.
  *
  * @throws CheckpointError if there is none. The message names the required witnesses that no line names and
- * those that lines do name, or else what is wrong with the newest line
+ * those that lines do name; if no required witness is missing, it says what is wrong with the newest line
  */
 export function findWitnessed(
   lines: readonly WitnessedLine[],
@@ -106,10 +106,7 @@ function notCosigned(lines: readonly WitnessedLine[], witnesses: readonly NoteKe
   )
 }
 
-/**
- * Lists the short names of those that cosigned the tree beside a checkpoint, as the line says; none if it has
- * no such tree.
- */
+/** Lists the short names of the witnesses whose cosignatures the line has, unverified; none if it has no tree. */
 export function listCosigners({ tree }: WitnessedLine): string[] {
   try {
     const { signatures } = splitNote(readMember(tree).checkpoint)

@@ -1,4 +1,4 @@
-/** What is to be done before this process ends, however it ends but by SIGKILL. */
+/** Cleanup before this process ends, in any way except SIGKILL. */
 import { constants } from 'node:os'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -6,11 +6,11 @@ const left = new Set<() => void>()
 
 /**
  * Calls `clean`, which must be synchronous, if this process ends by a signal or `process.exit` before the
- * returned function is called. A signal that somebody else handles, as a server does, ends nothing yet.
+ * returned function is called. A signal that has another listener, such as a server's, ends nothing yet.
  */
 export function beforeEnd(clean: () => void): () => void {
   if (left.size === 0) {
-    for (const name of SIGNALS) process.prependListener(name, onSignal) // first: it counts those that handle it
+    for (const name of SIGNALS) process.prependListener(name, onSignal) // first: it counts the other listeners
     process.on('exit', cleanAll)
   }
   left.add(clean)
@@ -34,15 +34,15 @@ function onSignal(signal: NodeJS.Signals): void {
   if (process.listenerCount(signal) > 1) return
   cleanAll()
   if (process.pid === FIRST_PROCESS) process.exit(128 + constants.signals[signal])
-  process.kill(process.pid, signal) // nobody handles it any more, so it ends the process as it would have
+  process.kill(process.pid, signal) // no listener is left, so it ends the process as usual
 }
 
-/** In a container, this process's id, which the kernel ends by no signal that it does not handle. */
+/** The first process of a container, which the kernel does not end by a signal that it does not handle. */
 const FIRST_PROCESS = 1
 
 /**
- * As the first process of a container: has signals end this process that nobody else handles, as they end every other
- * process. Takes the place of the listeners of bin/eaas.mjs, which do that while the program is loaded.
+ * Lets signals without another listener end the first process of a container, as they end any other process. Replaces
+ * the listeners of bin/eaas.mjs, which do that while the program is loaded.
  */
 export function endBySignals(): void {
   if (process.pid !== FIRST_PROCESS) return

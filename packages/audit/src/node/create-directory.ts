@@ -1,6 +1,6 @@
 /**
- * Creates directories. Node's own way, `recursive`, never returns for a path below /proc, where the kernel
- * has ENOENT for every new name.
+ * Creates directories. Node's `recursive` never returns for a path below /proc, where the kernel answers ENOENT for
+ * every new name.
  */
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -16,8 +16,7 @@ export function createDirectory(path: string): string | undefined {
   const parent = dirname(whole)
   const isMade = make(whole)
   if (isMade !== undefined) return isMade ? whole : undefined
-  // The parent is missing. Once it is there, the same error is the answer: another attempt would end as this
-  // one did.
+  // The parent is missing. If the error is the same once the parent exists, it is final.
   if (parent === whole) throw missing(whole)
   const first = createDirectory(parent)
   const isMadeNow = make(whole)
@@ -26,7 +25,7 @@ export function createDirectory(path: string): string | undefined {
 }
 
 /**
- * Returns true if it made the directory, false if that was there, undefined if the system finds no parent.
+ * Returns true if it made the directory, false if the directory existed, undefined if the system finds no parent.
  */
 function make(path: string): boolean | undefined {
   try {
@@ -34,8 +33,7 @@ function make(path: string): boolean | undefined {
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    // Which code an existing directory has differs between systems, and one on a read-only file system may
-    // have EROFS.
+    // The error code for an existing directory differs between systems; on a read-only file system it may be EROFS.
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false
     throw error
   }

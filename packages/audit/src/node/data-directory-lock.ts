@@ -1,16 +1,16 @@
-// One process on a data directory: PGlite lets two open the same one, and loses rows without an error.
+// Keeps a data directory to one process: PGlite lets two open the same one, and loses rows without an error.
 //
-// Whoever holds the lock listens on a unix socket of its own in the directory, and a lock file names that
-// socket. The kernel closes the socket with the process, so a holder lives exactly if its socket answers. A
-// pid is no proof: it may be recycled, and in two containers both are 1. The lock file records it for people.
+// The holder of the lock listens on its own unix socket in the directory, and a lock file names that socket. The
+// kernel closes the socket with the process, so a holder lives exactly if its socket answers. A pid proves nothing:
+// it may be recycled, and in two containers both are 1. The lock file records it for people.
 //
-// Lock files are numbered (`server.lock.7`). The holder is the highest number, if its socket answers. To take
-// over from a dead holder n is to create n + 1, which `link` grants to one process only. The highest file is
-// never deleted, not even on release: were a number used twice, a process that slept since it saw n die could
-// win n + 1 a second time.
+// Lock files are numbered (`server.lock.7`). The holder is the highest number, if its socket answers. A process takes
+// over from a dead holder n by creating n + 1, which `link` grants to only one process. The highest file is never
+// deleted, not even on release: if a number were used twice, a process that slept since it saw n die could win n + 1
+// a second time.
 //
-// Whoever can write the directory can take the lock from its holder, who therefore looks at it again and
-// again (`assertHeld`); who comes next finds that the holder's database still answers (database.ts).
+// Any user who can write the directory can take the lock from its holder, which therefore checks it repeatedly
+// (`assertHeld`). The next process notices that the holder's database still answers (database.ts).
 //
 // The directory must be on a file system of this host (a unix socket does not answer across NFS).
 
@@ -45,8 +45,8 @@ export interface LockHolder {
   /** File name of the socket that answers as long as the holder lives. */
   socket: string
   /**
-   * Whether its commits reach the disk; undefined until it has found out, and of a server from before it
-   * wrote this.
+   * Whether its commits reach the disk; undefined until the holder has found out, and for an older server that does
+   * not write it.
    */
   durability?: 'fsync' | 'none' | undefined
 }
@@ -59,13 +59,12 @@ const Holder: z.ZodMiniType<LockHolder> = z.object({
   durability: z.optional(z.enum(['fsync', 'none'])),
 })
 
-/** A lock held by this process; the kernel releases it when the process ends in whatever way. */
+/** A lock held by this process; the kernel releases it however the process ends. */
 export interface DataDirectoryLock {
-  /** Writes into the lock file whether commits reach the disk, for commands that work beside this process. */
+  /** Writes into the lock file whether commits reach the disk, for commands that run alongside this process. */
   writeDurability(durability: 'fsync' | 'none'): void
   /**
-   * Checks that the path still leads to the directory that was locked, and that the lock in it is this
-   * process's and as it wrote it.
+   * Checks that the path still leads to the locked directory, and that its lock is this process's, unchanged.
    *
    * @throws LockLostError if not
    */
@@ -89,7 +88,7 @@ export class DataDirectoryInUseError extends Error {
   }
 }
 
-/** Thrown when the lock that this process holds was removed or changed, or its directory exchanged. */
+/** Thrown when this process's lock was removed or changed, or its directory replaced. */
 export class LockLostError extends Error {
   override readonly name = 'LockLostError'
 
@@ -116,7 +115,7 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
     started_at: new Date().toISOString(),
     socket: `alive-${token}.sock`,
   }
-  // The socket answers before the lock file names it: there is no moment in which a holder looks dead.
+  // The socket answers before the lock file names it, so a holder never looks dead.
   const alive = await listen(shortSocketPath(directory, holder.socket))
   const draft = join(directory, `lock-draft-${token}`)
   let number: number
@@ -131,8 +130,7 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
     rmSync(draft, { force: true })
   }
   let written = holder
-  // Held open: the system gives the number of a file or directory that is open to no other, nor that of a
-  // socket that is bound.
+  // Held open, because the system does not reuse the inode number of an open file or directory, or of a bound socket.
   const opened = openSync(directory, 'r')
   const locked = {
     directory: fstatSync(opened, { bigint: true }),
@@ -143,7 +141,7 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
     writeDurability(durability) {
       written = { ...holder, durability }
       writeDraft(draft, written)
-      renameSync(draft, lockFile(directory, number)) // it is ours: others change it only when our socket is dead
+      renameSync(draft, lockFile(directory, number)) // it is ours: others change it only once our socket is dead
     },
     assertHeld() {
       const change = findChange(directory, number, { ...locked, written })
@@ -158,7 +156,7 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
   }
 }
 
-/** What became of a lock, for the operator; undefined if it is as its holder left it. */
+/** Describes for the operator how a lock was changed; undefined if it is as its holder left it. */
 function findChange(
   directory: string,
   number: number,
@@ -174,7 +172,7 @@ function findChange(
     return text === textOf(locked.written) ? undefined : `somebody changed server.lock.${number}`
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'EMFILE' || code === 'ENFILE') return undefined // as many files are open as may be: nothing is wrong with the lock
+    if (code === 'EMFILE' || code === 'ENFILE') return undefined // too many open files: nothing is wrong with the lock
     return code === 'ENOENT' ? `somebody removed server.lock.${number}` : `its lock cannot be read (${message})`
   }
 }
@@ -184,7 +182,7 @@ function isSame(path: string, known: BigIntStats): boolean {
   return found?.dev === known.dev && found.ino === known.ino
 }
 
-/** Thrown when this user may not ask whether a server holds the data directory. */
+/** Thrown when this user may not find out whether a server holds the data directory. */
 export class ForeignServerError extends Error {
   override readonly name = 'ForeignServerError'
 
@@ -207,8 +205,8 @@ export async function findLockHolder(directory: string): Promise<LockHolder | un
 }
 
 /**
- * Whether a process listens on a unix socket. Anything but a definite no counts as yes: in doubt, the
- * directory is in use.
+ * Whether a process listens on a unix socket: false only if it definitely does not, so that in doubt the directory is
+ * in use.
  */
 export function answers(socketPath: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
@@ -218,7 +216,7 @@ export function answers(socketPath: string): Promise<boolean> {
     })
     socket.on('error', ({ code, message }: NodeJS.ErrnoException) => {
       if (code === 'ECONNREFUSED' || code === 'ENOENT') return resolve(false)
-      // A holder that was stopped (SIGSTOP) and whose backlog is full.
+      // A holder that is stopped (SIGSTOP) and has a full backlog.
       if (code === 'EAGAIN' || code === 'ETIMEDOUT') return resolve(true)
       if (code === 'EACCES' || code === 'EPERM') return reject(new ForeignServerError(socketPath, code))
       reject(new Error(`Cannot tell whether a server is running: ${socketPath} gives ${code ?? message}.`))
@@ -237,16 +235,16 @@ async function claim(directory: string, draft: string): Promise<number> {
     }
     const mine = highest + 1
     if (!linkIfAbsent(draft, lockFile(directory, mine))) continue
-    // `highest` may be out of date, and a later holder may have deleted the number that we created now.
+    // `highest` may be out of date: a later holder may have deleted the number that we just created.
     if (highestLock(directory) === mine) return mine
     rmSync(lockFile(directory, mine), { force: true })
   }
 }
 
 /**
- * Removes what dead holders left. A lower number may for a moment also be that of a rival that is about to
- * notice that it lost: its socket answers and stays, it might claim again. So does a socket that no lock file
- * names yet.
+ * Removes what dead holders left. A lower number may for a moment belong to a rival that has not noticed yet that it
+ * lost. Its socket answers and is kept, since the rival might claim again. A socket that no lock file names yet is
+ * kept too.
  */
 async function removeLeftovers(directory: string, mine: number): Promise<void> {
   for (const number of lockNumbers(directory)) {
@@ -258,7 +256,7 @@ async function removeLeftovers(directory: string, mine: number): Promise<void> {
   }
 }
 
-// Flushed before it becomes a lock file: one that a power cut left empty could not be judged.
+// Flushed before it becomes a lock file: a lock file that a power cut left empty could not be judged.
 function writeDraft(draft: string, holder: LockHolder): void {
   writeFileSync(draft, textOf(holder), { mode: 0o600, flag: 'wx', flush: true })
 }

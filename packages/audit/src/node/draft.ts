@@ -1,12 +1,12 @@
-/** What is made beside a file or folder, and gets its name once it is whole. */
+/** Drafts: made next to a file or folder, and given its name once they are whole. */
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { beforeEnd } from './before-end.js'
 
 /**
- * Calls `make` with a name beside the path. What is there afterwards is removed, however this process ends but by
- * SIGKILL. The name is random, since in two containers both processes have the id 1.
+ * Calls `make` with a name next to the path. Whatever has that name afterwards is removed, also if this process ends,
+ * except by SIGKILL. The name is random, since in two containers both processes have the id 1.
  */
 export async function withDraft<Made>(path: string, make: (draft: string) => Promise<Made>): Promise<Made> {
   const draft = `${path}.${randomBytes(8).toString('hex')}.new`

@@ -1,7 +1,7 @@
 /** Listens on the configured address, and says what to do if that fails. */
 import type { Server } from 'node:http'
 
-/** Thrown when an address cannot be listened at; the message says what to do. */
+/** Thrown when listening on an address fails; the message says what to do. */
 export class ListenError extends Error {
   override readonly name = 'ListenError'
 }
@@ -31,7 +31,7 @@ export async function listenOn(
   })
 }
 
-/** The error of listening with what to do about it; the error itself if that is not known. */
+/** Adds to an error of listening what to do about it; returns the error itself if that is unknown. */
 export function explainListening(
   error: unknown,
   { host, port }: Address,

@@ -1,4 +1,4 @@
-/** Logs as JSON lines on standard error, which is also how the server logs. Standard output is for people. */
+/** Logs as JSON lines on standard error, as the server does. Standard output is for people. */
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -9,7 +9,7 @@ const NUMBERS = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60, silent: 1
   number
 >
 /**
- * Most bytes that may wait for a reader of the log that has stopped reading: lines beyond that are dropped.
+ * Most bytes that may wait for a log reader that stopped reading; further lines are dropped.
  */
 const MOST_WAITING_BYTES = 1_048_576
 
@@ -18,7 +18,7 @@ export type Log = Record<
   (details: Record<string, unknown>, msg: string) => void
 >
 
-/** Creates a log that writes lines from the level on. */
+/** Creates a log that writes lines of this level and above. */
 export function createLog(least: LogLevel, write: (line: string) => void = writeOrDrop): Log {
   const at = (level: keyof Log) => (details: Record<string, unknown>, msg: string) => {
     if (NUMBERS[level] < NUMBERS[least]) return

@@ -1,4 +1,4 @@
-/** Makes files and folders that are there whole or not at all, and never in the place of another one. */
+/** Makes files and folders that exist whole or not at all, and never replace an existing one. */
 import { constants, existsSync } from 'node:fs'
 import { copyFile, type FileHandle, link, mkdir, open, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -10,16 +10,16 @@ const PRIVATE_FILE = 0o600
 const PRIVATE_FOLDER = 0o700
 
 /**
- * Creates a file (mode 0600). `makeText` is called once a file can be written there. It is on the disk when this
- * returns, name and all.
+ * Creates a file (mode 0600). Calls `makeText` once a file can be written there. The file and its name are on the
+ * disk when this returns.
  *
- * @returns false if there is something at the path already, which is left as it is
+ * @returns false if the path exists already; it is left unchanged
  */
 export async function createFile(path: string, makeText: () => string | Promise<string>): Promise<boolean> {
   return createFileBy(path, async (file) => file.writeFile(await makeText()))
 }
 
-/** The same, where `write` writes into the file, as what is larger than the memory. */
+/** Like `createFile`, but `write` writes into the file, for content that is larger than memory. */
 export async function createFileBy(path: string, write: (file: FileHandle) => Promise<void>): Promise<boolean> {
   return withDraft(path, async (draft) => {
     const file = await open(draft, 'wx', PRIVATE_FILE)
@@ -30,7 +30,7 @@ export async function createFileBy(path: string, write: (file: FileHandle) => Pr
         await file.sync()
       }
       const isCreated = !exists && (await giveName(draft, path).then(() => true, refuseUnlessExists))
-      await syncDirectory(dirname(path)) // also if another process made it: whatever is sealed later needs it
+      await syncDirectory(dirname(path)) // also if another process made it: what is sealed later needs the file
       return isCreated
     } finally {
       await file.close()
@@ -39,10 +39,10 @@ export async function createFileBy(path: string, write: (file: FileHandle) => Pr
 }
 
 /**
- * Creates a folder (mode 0700) with all of its files (mode 0600), by their names. They are on the disk when this
- * returns, names and all.
+ * Creates a folder (mode 0700) with all of its files (mode 0600), by their names. All of it is on the disk when this
+ * returns, names included.
  *
- * @returns false if there is something at the path already, which is left as it is; an empty folder is replaced
+ * @returns false if the path exists already; it is left unchanged, but an empty folder is replaced
  */
 export async function createFolder(path: string, texts: ReadonlyMap<string, string>): Promise<boolean> {
   return withDraft(path, async (draft) => {
@@ -60,8 +60,8 @@ export async function createFolder(path: string, texts: ReadonlyMap<string, stri
 }
 
 /**
- * Says that a file or folder was not written, why, and what to do. An error that came from elsewhere, such as from
- * making the text, is thrown as it is.
+ * Says that a file or folder was not written, why, and what to do. Rethrows errors from elsewhere, such as from making
+ * the text.
  */
 export function explainUnwritten(path: string, error: NodeJS.ErrnoException): string {
   const { code, syscall } = error
@@ -72,9 +72,9 @@ export function explainUnwritten(path: string, error: NodeJS.ErrnoException): st
   return `${what} Name a path in a folder that exists and that you may write to.`
 }
 
-/** What creating a file calls, besides write. */
+/** The system calls that create a file, other than write. */
 const CREATING = ['open', 'mkdir', 'fsync', 'link', 'copyfile', 'rename']
-/** What a write to a file ends with, and one to a connection does not. */
+/** Error codes that a write to a file can have and a write to a connection cannot. */
 const UNWRITTEN = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS']
 
 function isOfFile(code: string, syscall: string): boolean {
@@ -86,10 +86,10 @@ async function writeAll(file: FileHandle, text: string): Promise<void> {
   await file.sync()
 }
 
-/** What linking ends with on a file system without links, as that of a memory stick. */
+/** Error codes of linking on a file system without links, such as a memory stick's. */
 const NO_LINKS = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']
 
-/** Gives a draft the name of the file. Linked: a crash leaves the whole file or none. A copy may end within it. */
+/** Gives a draft the name of the file. After a crash a link is whole or absent; a copy may be partial. */
 async function giveName(draft: string, path: string): Promise<void> {
   try {
     await link(draft, path)
@@ -101,7 +101,7 @@ async function giveName(draft: string, path: string): Promise<void> {
   }
 }
 
-/** A folder cannot take the place of a folder with something in it, nor of a file. */
+/** Error codes for an existing path: a folder cannot replace a file or a folder that is not empty. */
 const EXISTS = ['EEXIST', 'ENOTEMPTY', 'ENOTDIR']
 
 function refuseUnlessExists(error: NodeJS.ErrnoException): false {

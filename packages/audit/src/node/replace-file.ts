@@ -5,8 +5,8 @@ import { withDraft } from './draft.js'
 import { syncDirectory } from './sync-directory.js'
 
 /**
- * Replaces a file, or creates it; it is on the disk when this resolves. A crash before the rename leaves the old file,
- * one after it the new file.
+ * Replaces a file, or creates it; it is on the disk when this resolves. A crash leaves the old file before the rename,
+ * and the new file after it.
  */
 export async function replaceFile(path: string, content: string | Uint8Array, { mode = 0o600 } = {}): Promise<void> {
   await withDraft(path, async (draft) => {

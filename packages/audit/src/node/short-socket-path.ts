@@ -10,10 +10,9 @@ const MAX_SOCKET_PATH_BYTES = 103
 const shortNames = new Map<string, string>()
 
 /**
- * Returns a path of at most 103 bytes to `directory/name`. Only the path is limited, not the place: where the
- * plain one is too long, it leads through a symlink in a directory of this process's own (mode 0700) under
- * the temporary directory, so the socket stays with the data, where other processes and containers find it.
- * Removed at exit.
+ * Returns a path of at most 103 bytes to `directory/name`. If the plain path is too long, the result leads through a
+ * symlink in a directory of this process (mode 0700, removed at exit) under the temporary directory. The socket
+ * itself stays with the data, where other processes and containers find it.
  *
  * @throws Error when the temporary directory's own path is too long.
  */

@@ -25,16 +25,16 @@ const PKCS8_PREFIX = Uint8Array.of(
   0x20,
 )
 
-/** RFC 8410: the length of what is before the 32 bytes of a public key in SubjectPublicKeyInfo. */
+/** RFC 8410: the number of bytes before the 32 bytes of a public key in SubjectPublicKeyInfo. */
 const SPKI_PREFIX_BYTES = 12
 
-/** What signs by a private key of Ed25519. */
+/** Makes a signing key from an Ed25519 private key. */
 export function signerOf(key: KeyObject): SigningKey {
   const publicKey = createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX_BYTES)
   return { publicKey, sign: (message) => sign(null, message, key) }
 }
 
-/** The signing key of a seed. */
+/** Makes the signing key of a seed. */
 export function signingKeyOf(seed: KeyObject): SigningKey {
   const bytes = seed.export()
   const der = Buffer.from(concatBytes(PKCS8_PREFIX, bytes))

@@ -2,9 +2,9 @@
 import { fstatSync, writeSync } from 'node:fs'
 
 /**
- * Has whatever is written to standard output written whole, or fail. Where that is a file, Node.js writes each chunk by
- * one call and does not check how much of it was taken: on a disk that is nearly full the rest would be missing,
- * without an error.
+ * Makes each write to standard output write everything or fail. If standard output is a file, Node.js writes each
+ * chunk by one call and does not check how much was written: on a nearly full disk the rest would be missing without
+ * an error.
  */
 export function writeOutputWhole(): void {
   const { stdout } = process

@@ -5,10 +5,10 @@ import { countEntry, createFigure, type Figure, Groups } from './figure.js'
 import { type Cell, columns, type Day, type Row, type Section } from './table.js'
 
 const MOST_GROUPS = 10_000
-/** Days of persons that are counted, of all persons together. */
+/** How many days are counted, over all persons together. */
 const MOST_PERSON_DAYS = 200_000
 const DAY_MS = 86_400_000
-/** A spike exceeds the median of this many days with openings, at least, and by this many openings. */
+/** A spike exceeds the median of at least this many days with openings, by at least this many openings. */
 const SPIKE_DAYS = 5
 const SPIKE_LEAST = 10
 
@@ -43,7 +43,7 @@ export interface AccessReader {
   section(): Section
 }
 
-/** Reads who opened what in a period; other entries are passed over. */
+/** Reads who opened what in a period; skips other entries. */
 export function createAccessReader(period: { from: string; to: string }): AccessReader {
   const persons = new Groups<Person>(MOST_GROUPS)
   const uses = new Groups<KeyUse>(MOST_GROUPS)
@@ -256,12 +256,12 @@ function rowOf({ exported }: Counted, cells: Cell[]): Row {
   return { cells, tones: exported.count > 0 ? { exported: 'alarm' } : {} }
 }
 
-/** Exports first, then whoever opened most. */
+/** Sorts by exports, then by openings, most first. */
 function sorted<Group extends Counted>(groups: readonly Group[]): Group[] {
   return groups.toSorted((a, b) => b.exported.count - a.exported.count || b.opened.count - a.opened.count)
 }
 
-/** Key by key, that which was opened most first; of a key as above. */
+/** Groups by key, the key that was opened most first; sorts within a key as `sorted` does. */
 function byKey(uses: readonly KeyUse[]): KeyUse[] {
   const totals = new Map<string, number>()
   for (const { key_id, opened } of uses) totals.set(key_id, (totals.get(key_id) ?? 0) + opened.count)

@@ -3,11 +3,11 @@ import type { ExportedEntry } from '../verify/read-export.js'
 import { EXPORTING, OPENING, SEALING } from './entry-filter.js'
 import { REFUSED } from './refusals.js'
 
-/** How many entries of one action are kept, of the period and of other times each, so that none takes the place of another. */
+/** How many entries of one action are kept, for the period and for other times each, so that they do not compete. */
 const MOST_OF_KIND = 50_000
-/** Counted alone, and cited by no table. */
+/** Only counted: no table cites them. */
 const COUNTED: readonly string[] = [...OPENING, ...SEALING, ...REFUSED]
-/** They set no state: cited only if they are of the period. */
+/** They set no state, so they are cited only if they are of the period. */
 const STATELESS: readonly string[] = EXPORTING
 
 export class CitedEntries {

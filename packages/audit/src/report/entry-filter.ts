@@ -1,4 +1,4 @@
-/** Which entries of a log a question is about: what `eaas-audit entries` prints, and each figure of a report counts. Pure. */
+/** Filters of entries: what `eaas-audit entries` prints, and what each figure of a report counts. Pure. */
 import { formsOfUser } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 
@@ -8,7 +8,7 @@ export type FilteredEntry = Pick<AuditEntry, 'id' | 'key_id' | 'actor' | 'metada
   ip_address?: string | null
 }
 
-/** All that is given must hold. */
+/** All given conditions must hold. */
 export interface EntryFilter {
   key_id?: string | undefined
   /** the id of an API key, or `system` */
@@ -21,25 +21,25 @@ export interface EntryFilter {
   from?: string | undefined
   /** before this time */
   to?: string | undefined
-  /** members of the metadata, as `name=value`; of the context that a call stated `context.<name>=value` */
+  /** members of the metadata, as `name=value`; for the context that a call stated, `context.<name>=value` */
   told?: readonly string[] | undefined
   /** null: entries without an address */
   address?: string | null | undefined
 }
 
-/** The actions by which data can be read: a data key is handed out, a value is decrypted, or a key's secrets leave. */
+/** The actions that hand out a data key or decrypt a value. */
 export const OPENING = ['key.unwrap', 'decrypt'] as const
 export const SEALING = ['key.wrap', 'encrypt'] as const
 export const EXPORTING = ['key.export'] as const
 
-/** Which use of a key an action is; undefined for none. */
+/** Finds which use of a key an action is; undefined for none. */
 export function kindOf(action: string): 'opened' | 'sealed' | 'exported' | undefined {
   if ((OPENING as readonly string[]).includes(action)) return 'opened'
   if ((SEALING as readonly string[]).includes(action)) return 'sealed'
   return (EXPORTING as readonly string[]).includes(action) ? 'exported' : undefined
 }
 
-/** Whether an entry is one of those that a filter is about. */
+/** Whether an entry matches a filter. */
 export function matchesFilter(filter: EntryFilter, entry: FilteredEntry): boolean {
   const { key_id, actor, actions, from, to, user, address, told: pairs = [] } = filter
   if (from !== undefined && entry.created_at < from) return false
@@ -62,12 +62,12 @@ function isUser(recorded: string | null, user: string | null): boolean {
   return recorded === user || (recorded !== null && user !== null && formsOfUser(user).includes(recorded))
 }
 
-/** The end user whom the metadata of an entry names; null if it names none. */
+/** Finds the end user whom an entry's metadata names; null if it names none. */
 export function findUser(told: Readonly<Record<string, unknown>>): string | null {
   return typeof told.on_behalf_of === 'string' ? told.on_behalf_of : null
 }
 
-/** The options of `eaas-audit entries` that mean a filter, quoted for a shell. */
+/** Writes a filter as options of `eaas-audit entries`, quoted for a shell. */
 export function filterOptions({
   key_id,
   actor,
@@ -95,7 +95,7 @@ export function filterOptions({
 /** As the value of `--address`: entries without one. */
 export const NO_ADDRESS = 'none'
 
-/** Quotes a word for a POSIX shell, if it needs that. */
+/** Quotes a word for a POSIX shell if needed. */
 export function quote(word: string): string {
   return /^[\w@%+:,./=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

@@ -7,12 +7,12 @@ import { describeCheckpoints, describeStatement } from '../verify/compare-checkp
 import { describeAhead, type EntryTimes } from '../verify/entry-times.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 
-/** What the sheet is made of. */
+/** What the evidence is made from. */
 export interface EvidenceSource extends EntryTimes {
   verdict: ExportVerdict
   from: string
   to: string
-  /** of the files that were read, as `name` and SHA-256 in hexadecimal */
+  /** the files that were read, with their SHA-256 in hexadecimal */
   files: readonly { name: string; sha256: string }[]
   /** what witnesses cosigned */
   witnessed?: { entry_id: number; cosigned_at: string } | undefined
@@ -32,7 +32,7 @@ export interface Evidence {
   not_proven: readonly string[]
 }
 
-/** Why a valid export does not have all of the period, each as a sentence without a full stop; empty if it covers it. */
+/** Lists why a valid export does not cover the period, as sentences without a full stop; empty if it does. */
 export function listUncovered(source: EvidenceSource): string[] {
   const { losses } = source
   return [
@@ -44,7 +44,7 @@ export function listUncovered(source: EvidenceSource): string[] {
 function findUncoveredEnd({ verdict, to, last_at = '', ahead }: EvidenceSource): string | undefined {
   const { last_id, missing = [], signed_at = '' } = verdict
   const isCut = missing.includes('end')
-  // The next entry may be of the same millisecond, and the rights at the end of the period include it.
+  // The next entry may have the same millisecond, and the rights at the end of the period include it.
   if (isCut && last_at <= to)
     return `the export ends with entry ${last_id} of ${last_at}, which is not after the end of the period`
   if (!isCut && signed_at < to)
@@ -55,13 +55,13 @@ function findUncoveredEnd({ verdict, to, last_at = '', ahead }: EvidenceSource):
 
 function findUncoveredBeginning({ verdict, from, to, first_at }: EvidenceSource): string | undefined {
   const { after_id = 0, purged_through } = verdict
-  // The entry before may be of the same millisecond: a purge of many entries that was interrupted ends anywhere.
+  // The entry before may have the same millisecond: an interrupted purge of many entries ends anywhere.
   if (after_id === 0 || (first_at ?? to) < from) return undefined
   const why = purged_through === after_id ? 'were purged' : 'are missing'
   return `entries through ${after_id} ${why}, and the first that is left is of ${first_at ?? 'no time'}, not before the beginning of the period`
 }
 
-/** Makes the sheet. */
+/** Makes the evidence. */
 export function createEvidence(source: EvidenceSource): Evidence {
   const { verdict, from, to } = source
   const uncovered = verdict.valid ? listUncovered(source) : []
@@ -175,12 +175,12 @@ function listProven({ verdict, first_at, last_at, witnessed, witnesses }: Eviden
   ]
 }
 
-/** Whether the server alone says that the checkpoint which was compared is of the log that has the anchor. */
+/** Whether only the server says that the compared checkpoint is of the log that has the anchor. */
 function isWordOfServer({ checkpoint_compared, anchor }: ExportVerdict): boolean {
   return checkpoint_compared === true && anchor?.vouched === false
 }
 
-/** What nobody but the server says of the log, as a sentence. */
+/** Describes, in one sentence, what only the server says about the log. */
 function describeRewriting(verdict: ExportVerdict, isWitnessed: boolean): string {
   const { checkpoint_compared, anchor } = verdict
   if (!checkpoint_compared)

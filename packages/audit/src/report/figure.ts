@@ -1,7 +1,7 @@
 /** A number in a report, and the entries that it counts. Pure. */
 import type { EntryFilter, FilteredEntry } from './entry-filter.js'
 
-/** How many entries a figure names by id; the command beside it lists all. */
+/** How many entries a figure names by id; its command lists all. */
 const NAMED_ENTRIES = 20
 
 export interface Figure {
@@ -28,7 +28,7 @@ export function countEntry(figure: Figure, { id, created_at }: Pick<FilteredEntr
   figure.last = { id, created_at }
 }
 
-/** Groups that are made when an entry first belongs to them. What exceeds the number of groups is counted together. */
+/** Groups that are made when an entry first belongs to them. Entries of further groups are counted together. */
 export class Groups<Group> {
   readonly #groups = new Map<string, Group>()
   /** entries whose group was not made */

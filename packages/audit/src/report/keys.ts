@@ -1,4 +1,4 @@
-/** The section of a report that is the register of keys: state, since when, by whom, rotations, exports, destruction. Pure. */
+/** The register of keys in a report: state, since when, by whom, rotations, exports, destruction. Pure. */
 import { readMetadata } from '../formats/chain.js'
 import type { KeyRights } from '../verify/rights-report.js'
 import { createStateReader } from '../verify/state-reader.js'
@@ -19,7 +19,7 @@ interface Deed {
 /** The changes of a key that were read. */
 interface KeyChanges {
   created?: Deed
-  /** the change after which the state is as it is */
+  /** the change that led to the present state */
   changed?: Deed
   rotated?: Deed
   destroyed?: Deed | undefined
@@ -27,7 +27,7 @@ interface KeyChanges {
   interval_days?: number | null
 }
 
-/** Its uses by the times of their entries, as the command of each figure lists them. */
+/** The uses of a key by the times of their entries, as the command of each figure lists them. */
 interface KeyUses {
   exported: Figure
   opened: Figure
@@ -38,7 +38,7 @@ export interface KeysReader {
   read(entry: FilteredEntry): void
   /**
    * @param keys the state of each key at the end of the period
-   * @param after_id the entry after which the log that was read begins; 0 for the first one
+   * @param after_id the entry after which the read part of the log begins; 0 if it begins with the first entry
    */
   section(keys: readonly KeyRights[], after_id: number): Section
 }
@@ -61,7 +61,7 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
   function readUse(entry: FilteredEntry): void {
     const { key_id, action, created_at } = entry
     if (key_id === null) return
-    // Made at the first entry of a key, so that these are the keys that the table has.
+    // Made at a key's first entry, so that these are the keys in the table.
     const found = uses.get([key_id], () => createUses(key_id, period))
     const kind = kindOf(action)
     if (!found || !kind || created_at >= to || (kind !== 'exported' && created_at < from)) return
@@ -125,7 +125,7 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
   }
 }
 
-/** What an entry of a key changes; nothing if it is a use. */
+/** Reads what an entry of a key changes; nothing if it is a use. */
 function readChange(entry: FilteredEntry): KeyChanges {
   const { interval_days, step } = readMetadata(entry)
   const deed = { id: entry.id, created_at: entry.created_at, actor: entry.actor }
@@ -177,7 +177,7 @@ function rowOf(key: KeyRights, record: KeyChanges & KeyUses, to: string): Row {
       rotated?.id ?? null,
       interval_days === undefined ? 'unknown' : interval_days,
       overdue,
-      // Entries from before the log that was read may have exported an older key.
+      // Entries before the read part of the log may have exported an older key.
       created === undefined && exported.count === 0 ? 'unknown' : exported,
       destroyed?.created_at ?? null,
       destroyed?.id ?? null,

@@ -1,4 +1,4 @@
-/** A report as one page of HTML, without script and without anything from elsewhere. Pure. */
+/** A report as one page of HTML, without scripts or anything from elsewhere. Pure. */
 import { encodeBase64, encodeHex, encodeUtf8, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { filterOptions, quote } from './entry-filter.js'
@@ -23,7 +23,7 @@ export interface PageOptions {
 export function writePage(report: Report, options: PageOptions): string {
   const page = new Page(report, options)
   const policy = `default-src 'none'; style-src 'sha256-${encodeBase64(sha256(encodeUtf8(STYLE)))}'; base-uri 'none'; form-action 'none'`
-  // Written apart from `html`: nothing but the text whose hash is in the policy may stand in the element.
+  // Written without `html`: the style element must hold exactly the text whose hash is in the policy.
   const head = html`<!doctype html>
 <html lang="en">
 <head>
@@ -38,7 +38,7 @@ export function writePage(report: Report, options: PageOptions): string {
 }
 
 class Page {
-  /** of the figures that are shown, the number in the annex */
+  /** the number in the annex of each figure that is shown */
   readonly #numbers = new Map<Figure, number>()
   readonly #entries: ReadonlySet<number>
 

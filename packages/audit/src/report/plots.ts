@@ -6,11 +6,11 @@ import type { Day } from './table.js'
 const DAY_MS = 86_400_000
 const BAR = 10
 const HEIGHT = 100
-/** Days that the table of days and hours has. */
+/** How many days the table of days and hours has. */
 const HEAT_DAYS = 100
 const LEVELS = 5
 
-/** The number of a figure in the annex, if it is there. */
+/** Finds the number of a figure in the annex, if it is there. */
 type NumberOf = (figure: Figure) => number | undefined
 
 /** Draws a bar for each day. */
@@ -48,7 +48,7 @@ function drawBars(days: readonly Day[], link: Link): Markup {
     const bar = html`<rect x="${BAR * position(day)}" y="${(HEIGHT - height).toFixed(1)}" width="${BAR - 2}" height="${height.toFixed(1)}"><title>${told}</title></rect>`
     return html`<g class="${exported > 0 ? 'exported' : isSpike ? 'spike' : ''}">${link(figure, bar)}</g>`
   })
-  // Few days would be drawn as wide as the page.
+  // Otherwise a few days would fill the width of the page.
   const room = Math.max(width, 60 * BAR)
   return html`<svg class="days" viewBox="0 0 ${room} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Opened by day; the table below has the numbers">${bars}</svg>`
 }
@@ -76,7 +76,7 @@ function drawHeat(days: readonly Day[], link: Link): Markup {
 <p class="note">Opened by hour of UTC.${left > 0 && ` The ${HEAT_DAYS} days on which most was opened; ${left} others are left out.`}</p>`
 }
 
-/** A number of at most four characters. */
+/** Writes a number in at most four characters. */
 function shorten(count: number): string {
   if (count < 1_000) return String(count)
   if (count < 10_000) return `${(count / 1_000).toFixed(1)}k`

@@ -1,4 +1,4 @@
-/** The section of a report that says what was refused, and which entries stand out. Pure. */
+/** The section of a report about refusals, and entries that stand out. Pure. */
 import { readMetadata } from '../formats/chain.js'
 import type { FilteredEntry } from './entry-filter.js'
 import { countEntry, createFigure, type Figure, Groups } from './figure.js'
@@ -8,7 +8,7 @@ const MOST_GROUPS = 5_000
 const MOST_NOTABLE = 1_000
 
 export const REFUSED = ['envelope_only.refused', 'budget.refused']
-/** The members of their metadata that say why. */
+/** The members of a refusal's metadata that say why. */
 const EXPLAINING = ['operation', 'window', 'limit']
 
 interface Refused {
@@ -30,7 +30,7 @@ export interface RefusalsReader {
   section(): Section
 }
 
-/** Reads what was refused in a period, and what stands out in it. */
+/** Reads what was refused in a period, and which entries stand out. */
 export function createRefusalsReader({ from, to }: { from: string; to: string }): RefusalsReader {
   const groups = new Groups<Refused>(MOST_GROUPS)
   const notable: Notable[] = []

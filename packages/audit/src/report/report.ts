@@ -15,27 +15,27 @@ export interface Report {
   evidence: Evidence
   /** none if the export is not valid */
   sections: readonly Section[]
-  /** all figures above 0 that the sections show, in their order: their number is the position, from 1 */
+  /** all figures above 0 that the sections show, in order: the number of a figure is its position, from 1 */
   figures: readonly Figure[]
   /** the entries that the sections name, and how many more they name than were kept */
   entries: readonly ExportedEntry[]
   entries_left_out: number
-  /** names of the tenant, of keys and of API keys, by their ids: as the log states them, or else as they were given */
+  /** names of the tenant, of keys and of API keys, by their ids: as the log states them, otherwise as given */
   names: ReadonlyMap<string, string>
   /** whether the export is valid and covers the period */
   isCovered: boolean
-  /** what the log lost by rollbacks that an operator accepted, if it may have been of the period */
+  /** what the log lost by rollbacks that an operator accepted, if it may belong to the period */
   losses: readonly AcceptedLoss[]
 }
 
 export interface ReportReader {
-  /** Reads the next entry; to be given to `verifyExport` as `onEntry`. */
+  /** Reads the next entry; give it to `verifyExport` as `onEntry`. */
   read(entry: ExportedEntry): void
-  /** Makes the report, once the log was read; it has nothing but the verdict if that is not valid. */
+  /** Makes the report once the log was read; only the verdict if the export is not valid. */
   report(source: Omit<EvidenceSource, 'from' | 'to' | keyof EntryTimes>): Report
 }
 
-/** Creates a reader of a period: from a time until before another one, RFC 3339 in UTC with milliseconds. */
+/** Creates a reader of a period, from a time until before another one, RFC 3339 in UTC with milliseconds. */
 export function createReportReader(period: { from: string; to: string }): ReportReader {
   const access = createAccessReader(period)
   const keys = createKeysReader(period)
@@ -74,7 +74,7 @@ export function createReportReader(period: { from: string; to: string }): Report
   }
 }
 
-/** What is said below the tables of a report, such as how much they leave out, by the table. */
+/** Lists the notes below the tables of a report, by table, such as how much they leave out. */
 export function listNotes({ sections, entries_left_out }: Report): { table: string; text: string }[] {
   const left = `${entries_left_out} further entries that the tables name are not here: the command entries lists them.`
   return [
@@ -85,7 +85,7 @@ export function listNotes({ sections, entries_left_out }: Report): { table: stri
   ]
 }
 
-/** All tables of a report as they are written as CSV: those of the sections, the facts of the evidence, and the days. */
+/** Lists all tables of a report for CSV: those of the sections, the facts of the evidence, and the days. */
 export function listTables(report: Report): Table[] {
   const { evidence, sections, names } = report
   const facts = [

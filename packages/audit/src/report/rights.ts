@@ -1,4 +1,4 @@
-/** The section of a report that says which API key could do what: at the end of a period, and what changed in it. Pure. */
+/** The section of a report about which API key could do what at the end of a period, and what changed in it. Pure. */
 import { BUDGET_KINDS, PERMISSIONS } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { type ApiKeyRights, createRightsReader, type KeyRights } from '../verify/rights-report.js'
@@ -8,7 +8,7 @@ import { type Cell, type Column, columns, type Row, type Section } from './table
 
 export interface RightsSectionReader {
   read(entry: FilteredEntry & { key_version: number | null }): void
-  /** @param after_id the entry after which the log that was read begins; 0 for the first one */
+  /** @param after_id the entry after which the read part of the log begins; 0 if it begins with the first entry */
   section(after_id: number): Section
   /** the state of each key at the end of the period */
   keys(): KeyRights[]
@@ -30,9 +30,9 @@ const ASPECTS: readonly [name: string, of: (apiKey: ApiKeyRights) => string][] =
 export function createRightsSectionReader({ from, to }: { from: string; to: string }): RightsSectionReader {
   const before = createRightsReader(from)
   const after = createRightsReader(to)
-  /** by API key and permission, the entry since which it has it without a break */
+  /** by API key and permission, the entry since which the API key has it without interruption */
   const since = new Map<string, ReadonlyMap<string, number>>()
-  /** the API keys whose `api_key.create` was read; another one is older than what a part or a purged log begins with */
+  /** the API keys whose `api_key.create` was read; any other is older than the first entry of a part or purged log */
   const created = new Set<string>()
 
   function change(entry: FilteredEntry): void {
@@ -140,7 +140,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
   }
 }
 
-/** The row of an API key that no entry until the beginning of the period names. */
+/** Makes the row of an API key that no entry before or at the beginning of the period names. */
 function firstKnown({ api_key_id, status, permissions, entry_id }: ApiKeyRights, isCreated: boolean): Row {
   const is = `${status ?? 'unknown'}, ${permissions?.join(' ') ?? 'unknown'}`
   const [what, was] = isCreated ? ['created', 'did not exist'] : ['what is known', 'unknown']

@@ -1,12 +1,12 @@
-/** What the sections of a report consist of. Each table becomes a table of the page, a file of CSV, and a member of the JSON. */
+/** What the sections of a report consist of. A table becomes a table of the page, a CSV file, and a JSON member. */
 import type { Figure } from './figure.js'
 
-/** A figure stands in a column of kind `count`, or `unknown`. */
+/** A column of kind `count` has figures, or `unknown`. */
 export type Cell = string | number | null | Figure
 
 /**
- * How a column is shown: `id` of a key, an API key or the tenant, by its name if one was given; `entry` is the id of an
- * entry, linked to it; `user` is what the application named an end user.
+ * How a column is shown: `id` is a key, an API key or the tenant, by its name if one was given; `entry` is the id of an
+ * entry, linked to it; `user` is an end user as the application named them.
  */
 export type Kind = 'text' | 'user' | 'id' | 'time' | 'number' | 'count' | 'entry' | 'mark'
 
@@ -28,14 +28,14 @@ export interface Row {
 }
 
 export interface Table {
-  /** of the file of CSV, and the member of the JSON */
+  /** of the CSV file and the JSON member */
   name: string
   title: string
   columns: readonly Column[]
   rows: readonly Row[]
-  /** said in place of a table without rows */
+  /** shown instead of a table without rows */
   empty: string
-  /** said below the table */
+  /** shown below the table */
   notes?: readonly string[]
 }
 
@@ -48,7 +48,7 @@ export interface Section {
   days?: readonly Day[]
 }
 
-/** How much was opened in a day of UTC. */
+/** How much was opened on a day of UTC. */
 export interface Day {
   /** as in 2026-05-03 */
   day: string
@@ -60,7 +60,7 @@ export interface Day {
   isSpike: boolean
 }
 
-/** Adds a column of names after each column of ids, for what shows no name with an id. */
+/** Adds a column of names after each column of ids, for forms that show no name with an id. */
 export function withNames(table: Table, names: ReadonlyMap<string, string>): Table {
   const { columns, rows } = table
   const isId = columns.map(({ kind }) => kind === 'id')

@@ -3,7 +3,7 @@ import { visible } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 import type { Checkpoint } from '../formats/checkpoint.js'
 
-/** Entries that a log lost. When they were written it does not say, but before the entry that accepts the loss. */
+/** Entries that a log lost, written at unknown times before the entry that accepts the loss. */
 export interface AcceptedLoss {
   /** the entry that accepts the loss */
   entry_id: number
@@ -11,7 +11,7 @@ export interface AcceptedLoss {
   created_at: string
   /** the operator's */
   reason: string
-  /** what was lost was written after this entry; 0 if it is not known after which one */
+  /** the lost entries come after this one; 0 if it is not known after which */
   agrees_through: number
   /** the last entry that is known to be lost */
   lost_through: number
@@ -19,7 +19,7 @@ export interface AcceptedLoss {
 
 type Told = Pick<AuditEntry, 'id' | 'metadata' | 'created_at'> & { action: string }
 
-/** Reads which loss an entry accepts; undefined of any other entry, and of one that accepts that no entry is known to be lost. */
+/** Reads the loss that an entry accepts; undefined for other entries, and if no entry is known to be lost. */
 export function readAcceptedLoss(entry: Told): AcceptedLoss | undefined {
   if (entry.action !== 'audit.rollback_accepted') return undefined
   const { agrees_through, witnessed_id, named_id, reason } = readMetadata(entry)
@@ -35,7 +35,7 @@ function numberOf(value: unknown): number {
   return typeof value === 'number' ? value : 0
 }
 
-/** Says what a log lost, of at least one loss. */
+/** Describes the newest loss and counts the earlier ones; empty if there is none. */
 export function describeLosses(losses: readonly AcceptedLoss[]): string {
   const newest = losses.at(-1)
   if (!newest) return ''
@@ -62,7 +62,7 @@ export function describeRollbacks({ entries, newest_id }: CountedRollbacks): str
   return `an operator accepted ${accepted}: what the log had lost by then is not in it`
 }
 
-/** An entry that explains what was signed before it of entries after `after` and up to `through`: these may be lost. */
+/** An entry that explains checkpoints signed before it of entries after `after` through `through`: they may be lost. */
 interface Acceptance {
   id: number
   after: number
@@ -85,7 +85,7 @@ export class AcceptedRollbacks {
       this.#explaining.push({ id, after: agrees_through, through: witnessed_id, created_at })
   }
 
-  /** None if the log has no such entry. */
+  /** Undefined if the log has no such entry. */
   get counted(): CountedRollbacks | undefined {
     return this.#counted
   }

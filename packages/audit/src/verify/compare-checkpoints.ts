@@ -1,4 +1,4 @@
-/** Compares every checkpoint that was kept of a log, and of the installation's, with an export of it, see export.md 6. Pure. */
+/** Compares all kept checkpoints of a log and of the installation's with an export of it, see export.md 6. Pure. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
@@ -9,49 +9,49 @@ import { byNewest, findNote, namedOf } from './kept-checkpoint.js'
 import { ExportFault } from './read-export.js'
 import type { KeptStatement } from './verify-export.js'
 
-/** How the checkpoints that were given compare with an export that contradicts none of them. */
+/** How the given checkpoints compare with an export that contradicts none of them. */
 export interface ComparedCheckpoints {
   given: number
-  /** those whose entries the file does not have, nor is linked to; and what another installation signed */
+  /** those whose entries the file neither has nor is linked to, and those that another installation signed */
   not_compared: number
-  /** those of entries that the log lost, where an entry of the file says that an operator accepted that */
+  /** those of lost entries, if an entry of the file says that an operator accepted the loss */
   accepted: number
 }
 
-/** Thrown for a kept checkpoint of the log that contradicts an export, but that none of the keys signed. */
+/** Thrown for a kept checkpoint of the log that contradicts an export, but was signed by none of the keys. */
 export class KeptNoteError extends CheckpointError {
   override readonly name = 'KeptNoteError'
 }
 
-/** What another entry in the place of a known one says. Which of the two it was, the entries don't tell. */
+/** What a different entry at a known entry's id means. The entries cannot tell which of the two happened. */
 export const ANOTHER_LOG = 'the log was rewritten, or rolled back and written on'
 
-/** What an export shows of the installation's log, by its anchor (export.md 8 and 9). */
+/** What an export shows about the installation's log, by its anchor (export.md 8 and 9). */
 export interface ShownInstallation {
   /** where the log ended, and when that was signed */
   head_id: number
   created_at: string
-  /** the entries with their hashes that it shows */
+  /** the entries that it shows, with their hashes */
   known: readonly Pick<Checkpoint, 'last_id' | 'hash'>[]
   /** whether the file has the entry of the tenant that the anchor covers */
   isCovering: boolean
 }
 
-/** What all checkpoints together say of an export that contradicts none. */
+/** What all checkpoints together say about an export that contradicts none of them. */
 export interface Comparison {
-  /** the one that the verdict names: the newest that could not be compared, if none that agrees is as new */
+  /** the one that the verdict names: the newest that could not be compared, if all that agree are older */
   named: Checkpoint
   /** whether that one was compared */
   isCompared: boolean
   counted: ComparedCheckpoints
 }
 
-/** `later`: of an entry behind the end, and signed after the export, which so says nothing of it */
+/** `later`: of an entry after the end, and signed after the export, which therefore says nothing about it */
 type State = 'agrees' | 'contradicts' | 'later'
 
 interface Kept extends Checkpoint {
   note: string
-  /** undefined as long as it was not compared */
+  /** undefined until it is compared */
   state?: State
 }
 
@@ -60,7 +60,7 @@ export class CheckpointComparison {
   readonly #named: Kept
   /** all, the newest first */
   readonly #kept: readonly Kept[]
-  /** those of the log itself of entries that were not read yet, by these */
+  /** the checkpoints of the log itself whose entries are still unread, by entry id */
   readonly #left = new Map<number, Kept[]>()
   readonly #signers: PublicKeys
   readonly #tenant_id: string
@@ -68,10 +68,10 @@ export class CheckpointComparison {
   readonly #given: number
 
   /**
-   * Signatures are checked of the named one and of those alone that the verdict rests on: there may be many thousand.
-   * @param named by default the newest of the log, or else the newest
+   * Checks only the signatures of the named checkpoint and of those that the verdict rests on: there may be thousands.
+   * @param named by default the newest of the log, or the newest of all if the log has none
    * @param rollbacks of the log, complete once `judge` is called
-   * @throws CheckpointError if none of the signers signed the named one, ExportFault if it is of another log
+   * @throws CheckpointError if none of the signers signed the named one, ExportFault if it belongs to another log
    */
   constructor(
     named: string | undefined,
@@ -94,12 +94,12 @@ export class CheckpointComparison {
       if (this.#isOwn(kept)) this.#left.set(kept.last_id, [...(this.#left.get(kept.last_id) ?? []), kept])
   }
 
-  /** The one that the verdict is to name. */
+  /** The checkpoint that the verdict names by default. */
   get named(): Checkpoint {
     return this.#named
   }
 
-  /** Compares those of an entry. Returns what the named one says against it, if it does. */
+  /** Compares the checkpoints of an entry. Returns a fault if the named one contradicts the entry. */
   compare({ id, hash }: { id: number; hash: Uint8Array }): ExportFault | undefined {
     const found = this.#left.get(id) ?? []
     this.#left.delete(id)
@@ -109,14 +109,14 @@ export class CheckpointComparison {
       : undefined
   }
 
-  /** Whether one that agrees is of this entry, so that a file which begins behind it misses nothing. */
+  /** Whether a checkpoint of this entry agrees, so that a file that begins after the entry misses nothing. */
   joins(id: number): boolean {
     return this.#kept.some((kept) => kept.last_id === id && this.#isOwn(kept) && this.#isAgreeing(kept))
   }
 
   /**
-   * Judges all by what was signed of the ends. @throws ExportFault if one contradicts the export or another one,
-   * KeptNoteError if it does and was not signed
+   * Judges all checkpoints by the signed ends of the logs. @throws ExportFault if one contradicts the export or
+   * another checkpoint, KeptNoteError if one contradicts the export and none of the keys signed it
    */
   judge(end: Stretch, installation: ShownInstallation | undefined): Comparison {
     for (const kept of this.#kept) {
@@ -142,8 +142,8 @@ export class CheckpointComparison {
   }
 
   /**
-   * Which entry may explain that the log contradicts the named checkpoint, and what to give; empty if none does. It is
-   * the log's own word, so it counts only beside a newer checkpoint that agrees (export.md 6).
+   * Names the entry that may explain why the log contradicts the checkpoint, and what to give; empty if there is none.
+   * The entry is the log's own word, so it counts only with a newer checkpoint that agrees (export.md 6).
    */
   explain(kept: Kept = this.#named): string {
     const accepted = this.#isOwn(kept) && this.#rollbacks.find(kept)
@@ -164,7 +164,7 @@ export class CheckpointComparison {
     return kept.last_id > head_id ? this.#stateBehind(kept, created_at) : undefined
   }
 
-  // Another installation's log has the same id, and its checkpoints may stand in the same file.
+  // Another installation's log has the same id, and the same file may hold its checkpoints.
   #stateBeside(kept: Kept, installation: ShownInstallation): State | undefined {
     const state = this.#stateIn(kept, installation)
     return state && unsignedError(kept, this.#signers) ? undefined : state
@@ -178,12 +178,12 @@ export class CheckpointComparison {
     return same.length > 0 && isCovering ? 'agrees' : undefined
   }
 
-  // What was signed after the export may be of entries that were written since.
+  // A checkpoint signed after the export may be of an entry written since.
   #stateBehind(kept: Kept, signed_at: string): State {
     return kept === this.#named || kept.created_at <= signed_at ? 'contradicts' : 'later'
   }
 
-  /** Whether an operator accepted the loss: the log's own word, which never counts against its newest checkpoint. */
+  /** Whether an operator accepted the loss: this is the log's own word, so it never excuses the newest checkpoint. */
   #isExcused(kept: Kept): boolean {
     if (!this.#isOwn(kept) || !this.#rollbacks.find(kept)) return false
     const newer = this.#kept.slice(0, this.#kept.indexOf(kept))
@@ -191,8 +191,8 @@ export class CheckpointComparison {
   }
 
   /**
-   * The newest that could not be compared, if none that agrees was signed as late. With a file that has no anchor, none
-   * of the installation can be.
+   * Finds the newest checkpoint that could not be compared and was signed later than all that agree; none if none
+   * agrees. If the file has no anchor, the installation's checkpoints do not count: none of them can be compared.
    */
   #findUnused(installation: ShownInstallation | undefined): Kept | undefined {
     const newest = this.#kept.find((kept) => this.#isAgreeing(kept))
@@ -206,12 +206,12 @@ export class CheckpointComparison {
     )
   }
 
-  /** Those of the log itself first, by their entries. */
+  /** Orders the checkpoints of the log itself first, then by entry. */
   #order(a: Kept, b: Kept): number {
     return Number(this.#isOwn(b)) - Number(this.#isOwn(a)) || a.last_id - b.last_id
   }
 
-  // The file does not have the entry: which of the two is of this log, it cannot tell.
+  // The file does not have the entry, so it cannot tell which of the two belongs to this log.
   #assertOneHash(kept: readonly Kept[]): void {
     if (!findOther(kept)) return
     const signed = kept.filter(
@@ -240,7 +240,7 @@ export class CheckpointComparison {
   }
 }
 
-/** Checkpoints of one entry of one log together. */
+/** Groups checkpoints by log and entry. */
 function byEntry(kept: readonly Kept[]): Iterable<Kept[]> {
   const entries = new Map<string, Kept[]>()
   for (const one of kept) {
@@ -252,7 +252,7 @@ function byEntry(kept: readonly Kept[]): Iterable<Kept[]> {
   return entries.values()
 }
 
-/** The first with another hash than the very first. */
+/** Finds the first checkpoint whose hash differs from that of the first one. */
 function findOther([one, ...others]: readonly Kept[]): Kept | undefined {
   return one && others.find(({ hash }) => !equalBytes(hash, one.hash))
 }
@@ -265,13 +265,13 @@ function ownFault(kept: Kept, end: Stretch, why: string): ExportFault {
 }
 
 const NOT_ACCEPTED = 'no entry of the export accepts that (audit.rollback_accepted)'
-/** The entries that accept a rollback of the installation's log are in no export of a tenant. */
+/** No tenant's export has the entries that accept a rollback of the installation's log. */
 const LEAVE_OUT =
   'if an operator accepted a rollback of that log since, have it explained, and give only checkpoints of it from after that'
 
 /**
- * What a log that is shorter than its checkpoint says: by the times that the server signed, which of the two
- * is the older.
+ * Describes a log that is shorter than its checkpoint: the times that the server signed tell which of the two
+ * is older.
  */
 function endsBefore(log: string, end: Pick<Stretch, 'head_id' | 'created_at'>, kept: Checkpoint): string {
   const known =
@@ -290,7 +290,7 @@ export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatem
   return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
 }
 
-/** Describes what the checkpoints beside the one that a verdict names add to it; nothing if all agree. */
+/** Describes what the checkpoints other than the named one add to a verdict; nothing if all agree. */
 export function describeCheckpoints({ given, not_compared, accepted }: ComparedCheckpoints): string[] {
   return [
     ...(not_compared > 0
@@ -306,7 +306,7 @@ export function describeCheckpoints({ given, not_compared, accepted }: ComparedC
   ]
 }
 
-/** What to say of a checkpoint that contradicts and that none of the keys signed; undefined if one of them did. */
+/** Makes the error for a contradicting checkpoint that none of the keys signed; undefined if one of them did. */
 function unsignedError({ note, last_id, created_at }: Kept, publicKeys: PublicKeys): KeptNoteError | undefined {
   try {
     readCheckpoint(note, publicKeys)

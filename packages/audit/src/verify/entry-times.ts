@@ -8,9 +8,9 @@ export interface EntryTimes {
   /** of the first and the last entry; undefined if there is none */
   first_at?: string | undefined
   last_at?: string | undefined
-  /** from which entry on the log has what is dated after the period, but may be of it */
+  /** the entry from which on the log has entries that are dated after the period but may belong to it */
   ahead?: ClockAhead | undefined
-  /** what the log lost by rollbacks that an operator accepted, if it may have been of the period */
+  /** what the log lost by rollbacks that an operator accepted, if it may belong to the period */
   losses: readonly AcceptedLoss[]
 }
 
@@ -26,16 +26,16 @@ export interface TimesReader {
 }
 
 /**
- * Reads the times of a log. Time goes back only where an operator accepted that a clock was ahead (chain.md 4). What
- * stands before such an entry was written before it, whatever its date. It may be of the period, unless an entry before
- * it is dated after the period and not after the later one.
+ * Reads the times of a log. Time goes back only at an entry by which an operator accepted that a clock was ahead
+ * (chain.md 4). All entries before that entry were written before it, whatever their dates. Those dated after the
+ * period may belong to the period, unless the first of them is dated no later than that entry.
  */
 export function createTimesReader({ from, to }: { from: string; to: string }): TimesReader {
   const times: Omit<EntryTimes, 'losses'> = {}
-  /** the first entry that is dated after the period, of those since the last one whose time went back */
+  /** the first entry dated after the period, since time last went back */
   let past: Dated | undefined
   const losses: AcceptedLoss[] = []
-  /** the last entry that is dated before the period, and the last one that is dated until its end */
+  /** the last entry dated before the period, and the last one dated no later than its end */
   let before_id = 0
   let until_id = 0
 
@@ -64,7 +64,7 @@ export function createTimesReader({ from, to }: { from: string; to: string }): T
       return {
         ...times,
         ahead: times.ahead ?? signed,
-        // By ids, which tell what was written first even where a clock was ahead.
+        // By ids, which show the order of writing even where a clock was ahead.
         losses: losses.filter(({ entry_id, agrees_through }) => agrees_through <= until_id && entry_id > before_id),
       }
     },

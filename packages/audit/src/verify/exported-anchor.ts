@@ -61,8 +61,8 @@ export function assertLinks(
 }
 
 /**
- * Checks that the tree of a linked entry continues another one, which ends with that entry; `proof` is of that
- * (tree.md 5). @throws ExportFault
+ * Checks that the tree of a linked entry continues the tree that ends with that entry; `proof` is the entry's proof
+ * in the latter (tree.md 5). @throws ExportFault
  */
 export function assertContinues({ id, proof: linked }: LinkedEntry, proof: readonly Uint8Array[], size: number): void {
   const left = leftNodes({ size, index: id - 1, proof: linked })
@@ -72,7 +72,7 @@ export function assertContinues({ id, proof: linked }: LinkedEntry, proof: reado
   )
 }
 
-/** Where and when the installation's log ended, as the line of an anchor says; checks no signature. */
+/** Reads where and when the installation's log ended from the line of an anchor; checks no signature. */
 export function findEnd({ signed }: ExportAnchor): { head_id: number; created_at: string } {
   const lines = signed.split('\n')
   const [head, created_at = ''] = lines[0] === ORIGIN ? [lines[2], lines[4]] : [lines[4], lines[6]]

@@ -1,4 +1,4 @@
-/** Joins exports of one log, such as the archives of its purges and an export of today, so that they verify as one. Pure. */
+/** Joins exports of one log, such as the archives of its purges and a new export, so that they verify as one. Pure. */
 import { decodeHex } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type ExportHeader, headerLine, trailerLine } from '../formats/export.js'
@@ -9,10 +9,11 @@ import { readSigned } from './verify-export.js'
 const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
 
 /**
- * Joins the lines of exports of one log, each as `splitLines` gives them, in the order in which they end: the header of the one that
- * begins first, the entries of all, and what is signed in the last one, which covers all entries by their hashes. What the others end
- * with is checked here. Exports may overlap, as the archives of purges do of which one was interrupted, and all must have the same line
- * for an entry. Their trees, and their anchors, are left out.
+ * Joins exports of one log, each given as the lines that `splitLines` yields, in the order in which they end. Yields
+ * the header of the export that begins first, the entries of all, and the signed line of the last one, which covers
+ * all entries by their hashes. The signed lines of the others are checked here. Exports may overlap, as archives do
+ * after an interrupted purge, but all must have the same line for an entry. All trees are left out, and all anchors
+ * but the last export's. A single export stays unchanged.
  *
  * `verifyExport` reports what this throws, as it reports a missing entry.
  *
@@ -67,7 +68,7 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
   }
 }
 
-/** Reads the next line of each export that has the entry after `end`: that entry, or the line that is signed. */
+/** Reads the next line of each export that does not begin later: the entry after `end`, or the signed line. */
 async function readNext(
   parts: readonly Part[],
   end: Position,
@@ -97,9 +98,9 @@ interface Position {
 /** One of the exports. */
 interface Part {
   header: ExportHeader
-  /** the lines of an anchor and its links, if there are some */
+  /** the lines of an anchor and its links, if any */
   anchor: readonly string[]
-  /** Reads the next line of those that follow; undefined after the last one. */
+  /** Reads the next of the lines that follow; undefined after the last one. */
   read(): Promise<string | undefined>
   rest: AsyncGenerator<string>
 }
@@ -124,7 +125,7 @@ async function readStart(rest: AsyncGenerator<string>): Promise<Part> {
   return { header, anchor, read, rest }
 }
 
-/** What a line says of itself; `verifyExport` checks it. */
+/** Reads the id and hash that a line states; `verifyExport` checks them. */
 function positionOf(line: string): Position | undefined {
   const [, id, hash] = ENTRY.exec(line) ?? []
   return id === undefined || hash === undefined ? undefined : { id: Number(id), hash: decodeHex(hash) }
@@ -144,7 +145,7 @@ function assertSame(hash: Uint8Array, end: Position): void {
     throw new ExportFault(`an export does not continue the one before it after entry ${end.id}`)
 }
 
-/** Checks what an export that is not the last one ends with; returns the key that signed it. */
+/** Checks the signed line of an export other than the last; returns the key that signed it. */
 function assertEnd(
   line: string,
   { end, keys, tenant_id }: { end: Position; keys: readonly string[]; tenant_id: string },
@@ -157,13 +158,13 @@ function assertEnd(
   return trailer.public_key
 }
 
-/** One key signs all exports, unless statements lead from one to another. */
+/** Requires that one key signed all exports, unless statements lead from one key to another. */
 function assertKnown(publicKey: string, keys: readonly string[]): void {
   if (keys.length > 0 && !keys.includes(publicKey))
     throw new ExportFault('the exports were signed by keys of which no statement leads from one to the other')
 }
 
-/** The tree of the last export is over its own entries alone. */
+/** Removes the tree of the last export, which covers only its own entries. */
 function withoutTree(line: string, keys: readonly string[]): string {
   const trailer = readTrailer(line)
   assertKnown(trailer.public_key, keys)

@@ -16,7 +16,7 @@ export interface KeptFile {
   text: string
 }
 
-/** A note, what it states, and what stands beside it in its line of the file: no signature covers that. */
+/** A note, what it states, and the other members of its line in the file, which no signature covers. */
 export interface KeptNote extends Checkpoint {
   note: string
   tree?: unknown
@@ -32,7 +32,7 @@ export interface Kept {
   changes: string[]
 }
 
-/** Reads files. @throws CheckpointError that names the first one that is an export or has no checkpoint */
+/** Reads files. @throws CheckpointError that names the first file that is an export or has no checkpoint */
 export function readKept(files: readonly KeptFile[]): Kept {
   return joinLines(files.flatMap(readFile))
 }
@@ -61,7 +61,7 @@ export function byNewest(one: Checkpoint, other: Checkpoint): number {
   return one.created_at > other.created_at ? -1 : 1
 }
 
-/** The checkpoint that a verdict on a log names by default: the newest of the log itself, or else the newest. */
+/** Finds the checkpoint that a verdict names by default: the newest of the log itself, or of all if it has none. */
 export function namedOf<T extends Checkpoint>(notes: readonly T[], tenant_id: string): T | undefined {
   const sorted = [...notes].sort(byNewest)
   return sorted.find((note) => note.tenant_id === tenant_id) ?? sorted[0]
@@ -75,14 +75,13 @@ export function notesOf({ notes }: Kept, logs: readonly string[]): [KeptNote, ..
 }
 
 /**
- * The entries of the installation's log to which an export is linked: of so many checkpoints at the end of a
- * file.
+ * How many of a file's last checkpoints of the installation's log have their entries linked to an export.
  */
 const LAST_LINKED = 16
 
 /**
- * Collects the entries of the installation's log that the last checkpoints of a file are of, and the last
- * ones that each set of witnesses cosigned.
+ * Collects the entries of the last checkpoints of the installation's log in a file, and of the last checkpoint
+ * that each set of witnesses cosigned.
  */
 export class KeptIds {
   #last: number[] = []
@@ -107,7 +106,7 @@ export class KeptIds {
   }
 }
 
-/** Says what checkpoints there are, for an error about what is lacking. */
+/** Describes which checkpoints there are, for an error about a missing one. */
 export function describeKept(notes: readonly KeptNote[]): string {
   const [first, ...others] = new Set(notes.map(({ tenant_id }) => tenant_id))
   if (first === undefined) return 'no checkpoint'
@@ -123,8 +122,8 @@ export function listWitnessedLines({ notes }: Kept): WitnessedLine[] {
 }
 
 /**
- * Compares the statements about new signing keys that were kept with those of an export. @throws CheckpointError if
- * one key was replaced by two
+ * Compares the kept statements about new signing keys with those of an export. @throws CheckpointError if one key
+ * was replaced by two
  */
 export function assertSameChanges(kept: Kept, changes: readonly KeyChange[]): void {
   for (const note of kept.changes) {
@@ -143,7 +142,7 @@ interface Line {
   change?: unknown
 }
 
-// A file of which nothing can be read would otherwise be compared with nothing, beside others that are read.
+// Otherwise an unreadable file, given with readable ones, would be compared with nothing.
 function readFile({ name, text }: KeptFile): Line[] {
   try {
     const lines = readLines(text)
@@ -155,7 +154,7 @@ function readFile({ name, text }: KeptFile): Line[] {
 }
 
 function readLines(written: string): Line[] {
-  // Editors and mail put a byte order mark and other line ends there.
+  // Editors and mail programs add a byte order mark and change line ends.
   const text = written.replace(/^\ufeff/, '').replaceAll('\r\n', '\n')
   assertNoExport(text)
   if (text.startsWith(ORIGIN)) return splitNotes(text).map((note) => ({ kept: findNote(note) }))
@@ -174,8 +173,8 @@ function assertNoExport(text: string): void {
   }
 }
 
-// Several files of one note each may have been joined to one. What stands between notes is part of the one
-// before, which then has another form.
+// Several files of one note each may have been joined. Text between two notes becomes part of the first, which is
+// then malformed.
 function splitNotes(text: string): string[] {
   const notes = text.split(NOTE_START).map((note) => note.replace(/\n+$/, '\n'))
   if (notes.length > 1) for (const note of notes) parseCheckpoint(note)
@@ -184,7 +183,7 @@ function splitNotes(text: string): string[] {
 
 const NOTE_START = new RegExp(`^(?=${ORIGIN}\\n)`, 'm')
 
-/** None of a line that a crash cut short or somebody edited: it proves nothing. */
+/** Reads a note, unverified; undefined if malformed, as by a crash or an edit, since it then proves nothing. */
 export function findNote(note: string): KeptNote | undefined {
   try {
     return { ...parseCheckpoint(note), note }
@@ -202,7 +201,7 @@ function readObjects(text: string): Members[] {
     try {
       return [JSON.parse(part) as Members]
     } catch {
-      return [] // many lines, or one that a crash cut short
+      return [] // several lines, or one that a crash truncated
     }
   })
 }

@@ -11,7 +11,7 @@ import { type ExportVerdict, type VerifyExportOptions, verifyExport } from './ve
 export interface ProveOptions extends Pick<VerifyExportOptions, 'publicKey' | 'onProgress'> {
   /** the entries to prove */
   ids: readonly number[]
-  /** entries to which the file is linked by their `h`, of which somebody keeps a checkpoint; the last one of the export is */
+  /** entries of kept checkpoints: the file is linked to them by their `h`, and always to the last one of the export */
   links?: readonly number[]
 }
 
@@ -24,7 +24,7 @@ export interface Proving {
 }
 
 /**
- * Proves entries of an export, whose lines are given as to `verifyExport`. Keeps 64 bytes of each entry in memory.
+ * Proves entries of an export, whose lines are given as to `verifyExport`. Keeps 64 bytes per entry in memory.
  */
 export async function proveEntries(
   lines: AsyncIterable<string> | Iterable<string>,
@@ -76,9 +76,10 @@ export async function proveEntries(
 }
 
 /**
- * The keys to trust for one of several exports that verified as one: a key signed some of them before it was replaced.
+ * Lists the keys to trust for one of several exports that verified as one: a key that was since replaced may have
+ * signed it.
  *
- * @param header the first line of the last export, which tells of the changes
+ * @param header the first line of the last export, which states the key changes
  */
 export function signersOf(header: string, publicKey: string | undefined): PublicKeys | undefined {
   const keys = listKeys(followKeyChanges(readHeader(header).key_changes))
@@ -86,10 +87,10 @@ export function signersOf(header: string, publicKey: string | undefined): Public
 }
 
 /**
- * Finds the export, of several that continue one another, that has all of the entries.
+ * Finds which of several consecutive exports has all of the entries.
  *
  * @param starts the entry before the first one of each export
- * @returns its position; undefined if several have them
+ * @returns its index; undefined if the entries are in several exports
  */
 export function selectExport(starts: readonly number[], ids: readonly number[]): number | undefined {
   const at = Math.max(
@@ -100,7 +101,7 @@ export function selectExport(starts: readonly number[], ids: readonly number[]):
   return next === undefined || Math.max(...ids) <= next ? at : undefined
 }
 
-/** Describes an entry that is proven, for people. */
+/** Describes a proven entry for people. */
 export function describeEntry({
   id,
   action,

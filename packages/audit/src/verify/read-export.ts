@@ -34,7 +34,7 @@ export class ExportFault extends Error {
 export const hash = z.string().check(z.regex(/^[0-9a-f]{64}$/))
 const uuid = z.string().check(z.refine(isUuid))
 export const integer = z.int().check(z.gte(0))
-// A time that does not exist, as 30 February, is no RFC 3339: those who read the entries may calculate with it.
+// A time that does not exist, such as 30 February, is not RFC 3339: readers of the entries may calculate with it.
 const time = z.string().check(z.refine((value) => parseRfc3339(value, 'down') === value))
 export const text = z.string().check(z.refine((value) => !value.includes('\0') && isWellFormed(value)))
 const headerSchema = z.strictObject({
@@ -87,7 +87,7 @@ export function readHeader(line: string): ExportHeader {
   return assertSame(line, { ...header, after_hash: decodeHex(after_hash), key_changes }, headerLine)
 }
 
-/** What something did to the whole file after it was written, as the first line shows, and how to undo that. */
+/** Describes how the whole file was changed after it was written, as its first line shows, and how to undo that. */
 function findChange(line: string): string | undefined {
   if (line === COMPRESSED) return 'the file is compressed: decompress it first, for example with gunzip'
   if (line.startsWith('\ufeff'))
@@ -97,7 +97,7 @@ function findChange(line: string): string | undefined {
   return undefined
 }
 
-/** An entry of an export: its MAC is not in it, and its action may be one that this version does not know. */
+/** An entry of an export. It has no MAC, and this version may not know its action. */
 export type ExportedEntry = AuditEntry & { hash: Uint8Array }
 
 /** Reads the line of an entry (export.md 3); `id` is the expected id. @throws ExportFault */

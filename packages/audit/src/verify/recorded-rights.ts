@@ -1,6 +1,6 @@
 /**
- * What the log itself allows the API key that an entry names as its actor, see chain.md 13: a row that was
- * put back for a moment, used and exchanged again is found by what was done meanwhile. Pure.
+ * What the log itself allows the API key that an entry names as its actor, see chain.md 13. If an attacker restores
+ * an older row, uses it and swaps it back, the entries written meanwhile reveal it. Pure.
  */
 import {
   findMissingPermission,
@@ -13,13 +13,13 @@ import {
   saysLoosened,
 } from '@eaas/protocol'
 
-/** What the entries before say; undefined is what only entries that were not read said. */
+/** What the entries before say; undefined if only entries that were not read said it. */
 export interface RecordedTenant {
   status: unknown
   envelope_only: unknown
 }
 
-/** What an API key was granted; undefined is what only entries that were not read said. */
+/** What an API key was granted; undefined if only entries that were not read said it. */
 export interface RecordedGrant {
   permissions: readonly Permission[] | undefined
   keys: KeyList | undefined
@@ -31,7 +31,7 @@ export interface RecordedDeed {
   told: Readonly<Record<string, unknown>>
   /** of the acting API key */
   held: RecordedGrant
-  /** of the API key that the entry changes, before it; none if the entry creates it */
+  /** what the API key that the entry changes had before; nothing if the entry creates it */
   before: RecordedGrant
   tenant: RecordedTenant
   /** the key that the entry names, or creates; null if it names none */
@@ -40,7 +40,7 @@ export interface RecordedDeed {
   findFolder: (key_id: string) => string | undefined
 }
 
-/** What an API key has that is about to be created. */
+/** What an API key has before it is created. */
 export const NO_GRANT: RecordedGrant = { permissions: [], keys: [] }
 
 /** Whether an API key may do what an entry records. */
@@ -57,8 +57,8 @@ export function isAllowedOnRecord(deed: RecordedDeed): boolean {
 }
 
 /**
- * Whether what an entry is about is on the list of an API key that is limited to keys: a key, or an API key that
- * was limited to some of these before, and is limited to these after.
+ * Whether the list of the acting API key, if it is limited to keys, allows the entry. The list must have the entry's
+ * key; or the API key that the entry changes must be limited to some of the listed keys, before and after.
  */
 function isOnList({ action, told, held: { keys: list }, before, key_id, findFolder }: RecordedDeed): boolean {
   if (list === undefined || list === null) return true
@@ -75,8 +75,8 @@ function isOnList({ action, told, held: { keys: list }, before, key_id, findFold
 const GRANTING = new Set(['api_key.create', 'api_key.update'])
 
 /**
- * The permissions that an entry gives another API key, or its own: all that it has then, if it gives it keys or
- * loosens what limits it, and else those that are new. None if it is not known what it had before.
+ * Lists the permissions that an entry grants an API key, the acting one included: all that the API key then has if the
+ * entry adds keys or loosens a limit, otherwise the new ones. None if it is not known what the API key had before.
  */
 function findGranted({ action, told, before, findFolder }: RecordedDeed): readonly Permission[] {
   const { permissions = before.permissions, keys } = readGrant(told)
@@ -86,7 +86,7 @@ function findGranted({ action, told, before, findFolder }: RecordedDeed): readon
   return before.permissions ? permissions.filter((permission) => !before.permissions?.includes(permission)) : []
 }
 
-/** Reads what an entry grants; undefined if it does not say. An entry that states no keys with it grants all. */
+/** Reads what an entry grants; undefined if it does not say. Permissions stated without keys are for all keys. */
 export function readGrant(told: RecordedDeed['told']): RecordedGrant {
   const permissions = readPermissions(told)
   return { permissions, keys: permissions ? readKeyList(told.keys) : undefined }

@@ -1,7 +1,7 @@
 /**
- * Reads a log as a history of rights, see chain.md 11: each change replaces the last one of its row, and what
- * each entry did was allowed at its place. So a row that somebody put back is found as soon as the server has
- * built upon it or has let an API key act by it. Pure.
+ * Reads a log as a history of rights, see chain.md 11: each change must replace the last one of its row, and the
+ * entries before must allow what each entry did. An older row that an attacker restored is found as soon as the
+ * server bases a change on it or lets an API key act by it. Pure.
  */
 import { findKeyRule, isListed, isUuid, KEY_STATUSES, type KeyCall, SYSTEM_ACTOR } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
@@ -10,30 +10,30 @@ import { isAllowedOnRecord, NO_GRANT, type RecordedGrant, type RecordedTenant, r
 export type RightsFault = 'replaces_mismatch' | 'state_violated' | 'deletion_incomplete'
 
 export interface RightsHistory {
-  /** Reads the next entry; to be called for each entry, in order. Returns what is wrong with it. */
+  /** Reads the next entry; call it for each entry, in order. Returns what is wrong with it. */
   read(entry: AuditEntry): RightsFault | undefined
   /** Returns what is wrong with the whole, after the last entry. */
   end(): RightsFault | undefined
   /**
-   * The key or API key that can still be used by the entries so far, if there is one: `key <id>`, `API key <id>`.
+   * Finds a key or API key that can still be used, by the entries so far: `key <id>` or `API key <id>`.
    */
   findUsable(): string | undefined
 }
 
-/** The fields of an entry that decide; an export may hold actions that this version does not know. */
+/** The fields of an entry that matter here; an export may hold actions that this version does not know. */
 type Entry = Pick<AuditEntry, 'id' | 'actor' | 'key_id' | 'key_version' | 'metadata'> & { action: string }
 
 /** A key is read in every state. */
 type KeyStatus = (typeof KEY_STATUSES)[number]
 
-/** What the entries so far say of a key; undefined is what only entries before the first one said. */
+/** What the entries so far say about a key; undefined if only entries before the first one read said it. */
 interface KeyHistory {
   entry_id: number | undefined
   status: KeyStatus | undefined
   version: number | undefined
   /** the oldest version that opens */
   least: number | undefined
-  /** the newest version that was destroyed by itself; 0 if none was */
+  /** the newest version that was destroyed without its key; 0 if none was */
   destroyed: number | undefined
   folder: string | undefined
 }
@@ -60,11 +60,11 @@ const KEY_CHANGES: ReadonlyMap<string, KeyChange> = new Map<string, KeyChange>([
 const DESTRUCTION: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>([
   ['scheduled', { from: changedBy('destroyKey'), to: 'pending_destruction' }],
   ['cancelled', { from: changedBy('cancelDestruction'), to: 'disabled' }],
-  // The server completes it: after its time, and for a tenant that is deleted.
+  // The server completes a destruction when it is due, and when the tenant is deleted.
   ['completed', { from: KEY_STATUSES.filter((status) => status !== 'destroyed'), to: 'destroyed' }],
 ])
 
-/** Creates the history of a log whose entries up to `after_id` are not read: 0 if all are. */
+/** Creates the history of a log whose entries through `after_id` are not read; 0 if all are read. */
 export function createRightsHistory({ after_id }: { after_id: number }): RightsHistory {
   const isWhole = after_id === 0
   const keys = new Map<string, KeyHistory>()
@@ -72,12 +72,12 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   let tenantEntry: number | undefined
   let tenant: RecordedTenant = { status: undefined, envelope_only: undefined }
   /**
-   * by API key, the actions of entries without metadata that it was found allowed to do since the last change
-   * of any rights: most entries repeat one
+   * by API key, the actions that it was found allowed to do, in entries without metadata, since any rights last
+   * changed: most entries repeat one
    */
   const allowed = new Map<string, Set<string>>()
 
-  /** Whether a change names the entry that it replaces: the last one of the row, or one that was not read. */
+  /** Whether a change names the entry that it replaces: the last one of its row, or one that was not read. */
   function isReplaced(replaces: unknown, last: number | undefined): boolean {
     if (last !== undefined) return replaces === last
     return Number.isSafeInteger(replaces) && (replaces as number) >= 1 && (replaces as number) <= after_id
@@ -107,7 +107,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return key_id === null || list === null || isListed(list, { key_id, folder: findFolder(key_id) })
   }
 
-  /** The API key that acts; undefined if no entry can have created it. */
+  /** Finds the acting API key; undefined if no entry can have created it. */
   function findApiKey(actor: string): ApiKeyHistory | undefined {
     const found = apiKeys.get(actor)
     if (found || isWhole) return found
@@ -116,7 +116,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return apiKey
   }
 
-  /** The key of an entry; undefined if no entry can have created it. */
+  /** Finds the key of an entry; undefined if no entry can have created it. */
   function findKey(key_id: string): KeyHistory | undefined {
     const known = keys.get(key_id)
     if (known || isWhole) return known
@@ -209,7 +209,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return undefined
   }
 
-  /** Reads which version was destroyed: the one after the last, which no longer opens. */
+  /** Reads which version was destroyed: it must follow the last destroyed one, and must no longer open. */
   function readDestroyed(entry: Entry, key: KeyHistory): RightsFault | undefined {
     const { version } = readMetadata(entry)
     if (!isVersion(key, version) || version !== (key.destroyed ?? version - 1) + 1) return 'state_violated'
@@ -273,8 +273,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
 
   return {
     findUsable,
-    // A deletion that a row was hidden from leaves it as it was. Whoever finishes the deletion makes the log
-    // valid again.
+    // A tenant's deletion misses a row that was hidden from it. Finishing the deletion makes the log valid again.
     end: () => (tenant.status === 'deleted' && findUsable() !== undefined ? 'deletion_incomplete' : undefined),
     read(entry: Entry) {
       if (entry.actor !== SYSTEM_ACTOR && !mayAct(entry)) return 'state_violated'
@@ -302,7 +301,7 @@ function changedBy(call: KeyCall): readonly KeyStatus[] {
 }
 
 /**
- * What an entry does that states the status of a key and leaves it; undefined if it can't be one of these.
+ * The change of an entry that states a key's status and keeps it; undefined if the status is not among these.
  */
 function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | undefined {
   const known = among.find((one) => one === status)
@@ -310,8 +309,8 @@ function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | un
 }
 
 /**
- * Whether an entry says of an API key what the entries before say, as far as they do; one that acted was not
- * revoked.
+ * Whether an entry restates what the entries before say about an API key, as far as they do; an API key that acted
+ * was not revoked.
  */
 function isRestatement(told: Record<string, unknown>, known: ApiKeyHistory | undefined): boolean {
   const { permissions, keys } = readGrant(told)
@@ -326,13 +325,13 @@ function isSameList(one: readonly string[] | null, other: readonly string[] | nu
   return one.length === other.length && one.every((item) => other.includes(item))
 }
 
-/** Whether a key is in one of these states; a status that is not known becomes `known`. */
+/** Whether a key is in one of these states, or its status is unknown; an unknown status becomes `known`. */
 function isIn(key: KeyHistory, states: readonly KeyStatus[], known?: KeyStatus): boolean {
   key.status ??= known
   return key.status === undefined || states.includes(key.status)
 }
 
-/** Whether this is the current version; one that is not known becomes known. */
+/** Whether this is the current version; if the current version is unknown, it becomes this one. */
 function isCurrent(key: KeyHistory, key_version: number | null): boolean {
   if (key_version === null || key_version < 1) return false
   key.version ??= key_version
@@ -345,19 +344,19 @@ function isVersion({ version }: KeyHistory, number: unknown): number is number {
   )
 }
 
-/** Whether these are the destroyed versions of a key; if they are not known, they become known. */
+/** Whether the versions through this one are the destroyed ones; if those are unknown, they become these. */
 function isRestatedAsDestroyed(key: KeyHistory, through: unknown): boolean {
   if (!Number.isSafeInteger(through) || (through as number) < 0) return false
   key.destroyed ??= through as number
   return key.destroyed === through
 }
 
-/** Whether this version opens; it does if it is not known which ones do. */
+/** Whether this version opens, as far as it is known which ones do. */
 function isOpening(key: KeyHistory, number: unknown): boolean {
   return isVersion(key, number) && number >= (key.least ?? (key.destroyed ?? 0) + 1)
 }
 
-/** Whether an entry of a wrap, if it is one of a rewrap, names a version that opens. */
+/** Whether a wrap entry, if it is a rewrap, names a version that opens. */
 function isRewrap(key: KeyHistory, entry: Entry): boolean {
   const { rewrapped_from } = readMetadata(entry)
   return entry.action !== 'key.wrap' || rewrapped_from === undefined || isOpening(key, rewrapped_from)

@@ -14,7 +14,7 @@ import type { AcceptedLoss } from './accepted-rollbacks.js'
 import { type ClockAhead, createTimesReader } from './entry-times.js'
 import { createStateReader } from './state-reader.js'
 
-/** What is null was recorded by entries that were not read. */
+/** A null was recorded only by entries that were not read. */
 export interface RightsState {
   /** RFC 3339, UTC */
   at: string
@@ -24,17 +24,17 @@ export interface RightsState {
   api_keys: ApiKeyRights[]
   keys: KeyRights[]
   /**
-   * copies of keys that left the server until then, each of which opens what its versions encrypted, whatever
-   * becomes of the key
+   * copies of keys that had left the server by then; each opens what its versions encrypted, whatever happens to
+   * the key
    */
   exports: KeyExport[]
 }
 
 /** The rights, and why they may not be those of that time. */
 export interface RightsReport extends RightsState {
-  /** what the log lost by rollbacks that an operator accepted later, if it may have been written until then */
+  /** what the log lost by rollbacks that an operator accepted later, if it may have been written by then */
   losses: readonly AcceptedLoss[]
-  /** the entry from which on the log has what a clock dated later, if it may have been written until then */
+  /** the entry from which on the log has entries that a clock dated later, if they may have been written by then */
   ahead?: ClockAhead | undefined
 }
 
@@ -59,11 +59,11 @@ export interface ApiKeyRights {
   status: 'active' | 'expired' | 'revoked' | null
   permissions: string[] | null
   expires_at: string | null
-  /** null is any address; the number and the SHA-256 of a long list */
+  /** null: any address; a long list is given as its length and SHA-256 */
   allowed_ips: string[] | { count: number; sha256: string } | null
-  /** ids and folders that it is limited to; null is all, and unknown where `permissions` is null */
+  /** ids and folders that it is limited to; null: all, or unknown if `permissions` is null */
   keys: KeyList
-  /** how much it may open and hash; null is without limit, and unknown where `permissions` is null */
+  /** how much it may open and hash; null: without limit, or unknown if `permissions` is null */
   budgets: Budgets | null
   /** the last entry that changed it; null if that was not read */
   entry_id: number | null
@@ -81,7 +81,7 @@ export interface KeyRights {
   destroyed_through: number | null
   /** the permissions that do anything with a key in this state; empty if the state is not known */
   permissions: readonly Permission[]
-  /** of its name; null if it was not read */
+  /** the folder of its name; null if it was not read */
   folder: string | null
   entry_id: number | null
 }
@@ -109,7 +109,7 @@ export interface RightsReader {
   read(entry: RightsEntry): void
   /** @param log the verdict, which says when the log was signed: nothing in it was written later */
   report(log: { signed_at?: string }): RightsReport
-  /** The rights alone. */
+  /** Returns only the rights. */
   state(): RightsState
 }
 
@@ -187,7 +187,7 @@ export function createRightsReader(at: string): RightsReader {
   })
 
   const { read, state } = createStateReader(at, { change, copy })
-  // An entry of the time itself counts.
+  // An entry dated exactly `at` counts.
   const next = new Date(Date.parse(at) + 1).toISOString()
   const times = createTimesReader({ from: next, to: next })
   return {
@@ -211,7 +211,7 @@ function numberOr(value: unknown, otherwise: number | null): number | null {
   return typeof value === 'number' ? value : otherwise
 }
 
-/** The actions whose entries say the status, as the destruction of a version does. */
+/** The actions whose entries state the status, as the destruction of a version does. */
 const SAY_STATUS: readonly string[] = ['key.restate', 'key.rotation_policy', 'key.update']
 
 function statusAfter(action: string, { step, status }: Record<string, unknown>): KeyRights['status'] | undefined {

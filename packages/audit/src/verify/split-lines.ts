@@ -5,7 +5,7 @@ const LINE_FEED = 0x0a
 const MAX_LINE_BYTES = 16 * 1_048_576
 /** Replaces bytes that are not a line. No line of the format contains it, so the verification stops there. */
 export const NO_LINE = '\uFFFE'
-/** In the place of all that gzip made. */
+/** Replaces a whole file that gzip compressed. */
 export const COMPRESSED = `${NO_LINE}\u001f`
 const GZIP_MAGIC = [0x1f, 0x8b]
 

@@ -1,4 +1,4 @@
-/** Reads the state at a time from the entries of a log: the one rule of which entries count for it. Pure. */
+/** Reads the state at a time from the entries of a log: the one rule for which entries count. Pure. */
 import type { AuditEntry } from '../formats/chain.js'
 
 export interface StateReader<Entry, State> {
@@ -9,9 +9,9 @@ export interface StateReader<Entry, State> {
 }
 
 /**
- * Creates a reader of the state at a time, RFC 3339 in UTC with milliseconds. An entry of that time counts. One that is
- * dated later counts if one that is not follows it: then an operator accepted that a clock was ahead, and what stands
- * before such an entry was written before it (chain.md 4).
+ * Creates a reader of the state at a time, RFC 3339 in UTC with milliseconds. An entry of that time counts. An entry
+ * dated later counts only if one dated no later follows it: then an operator accepted that a clock was ahead, and all
+ * entries before the following one were written before it (chain.md 4).
  * @param change reads an entry into the running state
  * @param copy returns the running state, which later changes must leave as it is
  */
@@ -19,7 +19,7 @@ export function createStateReader<Entry extends Pick<AuditEntry, 'created_at'>, 
   at: string,
   { change, copy }: { change: (entry: Entry) => void; copy: () => State },
 ): StateReader<Entry, State> {
-  /** as of before the entries that are dated later than `at` */
+  /** the state before the entries that are dated later than `at` */
   let kept: State | undefined
   return {
     read(entry) {

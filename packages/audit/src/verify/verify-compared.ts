@@ -1,4 +1,4 @@
-/** Verifies an export with what was kept apart from it: checkpoints in any form, and what witnesses cosigned. Runs in browsers too. */
+/** Verifies an export against checkpoints and cosignatures that were kept apart from it. Runs in browsers too. */
 
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Checkpoint, readCheckpoint } from '../formats/checkpoint.js'
@@ -35,7 +35,7 @@ export async function verifyCompared(
   const beginning = await readBeginning(lines)
   const { changes, tenant_id } = beginning
   const keys = listKeys(changes)
-  // Those of before a change of keys signed checkpoints that were kept.
+  // Keys from before a key change may have signed kept checkpoints.
   const signers = keys.includes(publicKey ?? '') ? keys : (publicKey ?? '')
   if (kept !== undefined) assertSameChanges(kept, changes)
   const witnessed =
@@ -60,7 +60,7 @@ export async function verifyCompared(
   return { verdict, witnessed }
 }
 
-/** Whether a checkpoint of the installation's log was signed after an export, of an entry behind the end of its log. */
+/** Whether a checkpoint of the installation's log was signed after an export, for an entry after the end of the log. */
 function isLater({ last_id, created_at }: Checkpoint, { end }: Beginning): boolean {
   return end !== undefined && last_id > end.head_id && created_at > end.created_at
 }
@@ -74,11 +74,11 @@ interface Beginning {
   changes: KeyChange[]
   /** the lines that were read */
   begun: string[]
-  /** what reading more of them failed with, if it did: joined exports may not belong together */
+  /** the error of reading further lines, if any: joined exports may not belong together */
   fault?: unknown
 }
 
-/** The tenant of the header and what the anchor says, as far as the file has them without a fault, which the verdict will report. */
+/** Reads the header's tenant and what the anchor says, up to the first fault, which the verdict will report. */
 async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> {
   const found: Beginning = { changes: [], begun: [] }
   const read = async () => {
@@ -101,7 +101,7 @@ async function readBeginning(lines: AsyncGenerator<string>): Promise<Beginning> 
   return found
 }
 
-/** All lines again; fails where reading the first ones did, after which the rest has none. */
+/** Yields all lines from the first; fails where reading the first ones did, because the rest then has none. */
 async function* joined({ begun, fault }: Beginning, rest: AsyncGenerator<string>): AsyncGenerator<string> {
   yield* begun
   if (fault !== undefined) throw fault

@@ -1,6 +1,6 @@
 /**
- * Verifies an export offline, see export.md: from the file and a public key alone. Imports nothing but the
- * code of the specs. Reads line by line, so memory stays flat.
+ * Verifies an export offline, see export.md: from the file and a public key alone. Imports only the code of the
+ * specs. Reads line by line, so memory stays flat.
  */
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
@@ -56,11 +56,11 @@ export interface ExportVerdict {
   /** whether the key that signed was given, and did not come from the file itself */
   trusted_key: boolean
   /**
-   * the statements by which a key that was given vouches for the one that signed, from the given one on; if
-   * another one was given. Whoever stole the given key can write such a statement too
+   * if another key than the signing one was given: the statements, from the given key on, by which it vouches for
+   * the one that signed. A thief of the given key can write such a statement too
    */
   key_changes?: KeyChange[]
-  /** if a checkpoint was given: whether it was compared, and each newer one that was signed before the file */
+  /** if a checkpoint was given: whether it and each newer one that was signed before the file were compared */
   checkpoint_compared?: boolean
   /** the checkpoint that was given, once its signature was verified; or the newer one that could not be compared */
   checkpoint?: KeptStatement
@@ -72,7 +72,7 @@ export interface ExportVerdict {
   /** the key that signed the export, as the file names it */
   public_key?: string
   /**
-   * the last entry that is signed, of a file that does not end with that entry: it was cut, or joined wrongly
+   * the last signed entry, if the file does not end with it: the file was truncated, or joined wrongly
    */
   signed_through?: number
   /** through which entry the log was purged, if that is why it does not begin with entry 1 */
@@ -88,9 +88,9 @@ export interface ExportVerdict {
     /** whether the file has that entry */
     compared: boolean
     /**
-     * of a checkpoint of the installation's log that was compared: whether it vouches for the anchor, being of its entry,
-     * or because the tree that witnesses cosigned with it has the anchor. Else the server alone says that both are of one
-     * log: its keys can sign another
+     * if a checkpoint of the installation's log was compared: whether it vouches for the anchor, because it is of the
+     * anchor's entry or because the tree that witnesses cosigned with it has the anchor. Otherwise only the server says
+     * that both belong to one log, and its keys can sign another
      */
     vouched?: boolean
   }
@@ -103,7 +103,7 @@ export interface ExportVerdict {
 
 /** What a checkpoint states. */
 export interface KeptStatement {
-  /** whose log it is of */
+  /** the tenant whose log it is of */
   tenant_id: string
   id: number
   /** `h` of that entry, in base64 as in the note */
@@ -111,7 +111,7 @@ export interface KeptStatement {
   signed_at: string
 }
 
-/** What a verdict says of a checkpoint. */
+/** Makes what a verdict says about a checkpoint. */
 export function viewCheckpoint({ tenant_id, last_id, hash, created_at }: Checkpoint): KeptStatement {
   return { tenant_id, id: last_id, hash: encodeBase64(hash), signed_at: created_at }
 }
@@ -122,7 +122,7 @@ export type Missing = 'beginning' | 'end'
 export interface VerifyExportOptions {
   /**
    * the public key to trust, or several; by default the one in the file, which proves nothing against a forger.
-   * It may be one of before or after a change of keys that the file tells of
+   * It may be from before or after a key change that the file states
    */
   publicKey?: PublicKeys
   /** the checkpoint that the verdict names, as a note; by default the newest of `checkpoints`, those of the log first */
@@ -177,7 +177,7 @@ export async function verifyExport(
   }
 }
 
-/** What the verdict says of an entry that did not follow from the entries before it (chain.md 11). */
+/** What the verdict says about an entry that did not follow from the entries before it (chain.md 11). */
 const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
   replaces_mismatch: (id) =>
     `entry ${id} was not made on the last state of its row: an older row was put back before it`,
@@ -196,8 +196,8 @@ interface Position {
 class ExportReader {
   readonly verdict: ExportVerdict
   /**
-   * what the kept checkpoint says against an entry. The file is refused, and read on: a later entry may say that an
-   * operator accepted the loss
+   * the fault if the kept checkpoint contradicts an entry. The file is refused, but read to its end: a later entry may
+   * say that an operator accepted the loss
    */
   contradiction: ExportFault | undefined
   private header: ExportHeader | undefined
@@ -257,13 +257,13 @@ class ExportReader {
     return publicKey === undefined ? undefined : [publicKey].flat()
   }
 
-  /** The keys that a kept checkpoint must be signed by one of. @throws ExportFault if none was given */
+  /** One of these keys must have signed a kept checkpoint. @throws ExportFault if none was given */
   private get signers(): readonly string[] {
     if (!this.given) throw new ExportFault('a checkpoint was given without the public key that verifies it')
     return this.changes.length > 0 ? this.keys : this.given
   }
 
-  /** All keys that signed for the installation, as far as the file tells, in their order. */
+  /** All keys that signed for the installation, oldest first, as far as the file states them. */
   private get keys(): string[] {
     return listKeys(this.changes)
   }
@@ -424,15 +424,14 @@ class ExportReader {
   }
 }
 
-// What ends with a checkpoint ends where the log ended.
-/** Reads what the last line of an export states; of a checkpoint, the log ends there. @throws CheckpointError */
+/** Reads what the last line of an export states; if it is a checkpoint, the log ends there. @throws CheckpointError */
 export function readSigned(trailer: ExportTrailer): Stretch {
   if ('stretch' in trailer) return readStretch(trailer.stretch, trailer.public_key)
   const checkpoint = readCheckpoint(trailer.checkpoint, trailer.public_key)
   return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }
 }
 
-/** Through which entry the log was purged, as an entry of a purge says; undefined of any other entry. */
+/** Reads through which entry the log was purged from a purge entry; undefined for other entries. */
 export function purgedThrough(entry: Pick<AuditEntry, 'action' | 'metadata'>): number | undefined {
   if (entry.action !== 'audit.purge') return undefined
   const { purged_through } = readMetadata(entry)

@@ -35,7 +35,7 @@ export interface ProofVerdict {
   public_key?: string
   /** whether that key was given */
   trusted_key: boolean
-  /** the statements by which a key that was given vouches for the one that signed; as of an export */
+  /** the statements by which a given key vouches for the one that signed; as in the verdict on an export */
   key_changes?: KeyChange[]
   /** if a checkpoint was given: whether the file has its entry */
   checkpoint_compared?: boolean
@@ -94,7 +94,7 @@ function readProof(file: string): Proof {
   return proof
 }
 
-/** Reads which key signed, and who vouches for it; returns the keys by which a checkpoint may be signed. */
+/** Reads which key signed and who vouches for it; returns the keys that may have signed a checkpoint. */
 function readKeys(proof: Proof, given: readonly string[] | undefined, verdict: ProofVerdict): readonly string[] {
   const changes = followKeyChanges(proof.key_changes)
   const keys = listKeys(changes)
@@ -123,7 +123,7 @@ function assertHeld({ id, hash, proof }: LinkedEntry, { after_id, last_id, root 
     throw new ExportFault(`the signed tree does not hold entry ${id}`)
 }
 
-/** An error of the checkpoint is no fault of the proof: it says so. @throws ExportFault */
+/** Reads the given checkpoint; its error says that the checkpoint, not the proof, is at fault. @throws ExportFault */
 function readKept(note: string, keys: readonly string[]): Checkpoint {
   try {
     return readCheckpoint(note, keys)

@@ -14,7 +14,7 @@ export interface WitnessConfig {
   host: string
   port: number
   logLevel: LogLevel
-  /** variables named like the witness's that it does not know: perhaps misspelt */
+  /** unknown variables that are named like the witness's, perhaps misspelt */
   unknownVariables: string[]
 }
 

@@ -24,10 +24,10 @@ import { readStateFile, replaceStateFile, WitnessError, type WitnessState } from
 const LOG_LIST = `# The logs that this witness cosigns: one key a line. That of an EaaS installation: eaas audit public-key --tree
 `
 
-/** What to do about a key that is not there or is no key, for a witness that is created ... */
+/** What to do about a missing or malformed key, for a witness that is created ... */
 const NEW_KEY =
   'Make one with: openssl rand -base64 32. Or set neither EAAS_WITNESS_KEY nor EAAS_WITNESS_KEY_FILE: then --create makes it.'
-/** ... and for one that exists: others trust its own key, and its state accepts no other. */
+/** ... and for an existing witness: others trust its key, and its state accepts no other. */
 const OWN_KEY =
   'A witness that exists needs the key that it was created with: restore it from a copy, or name the file that holds it in EAAS_WITNESS_KEY_FILE. If it is ' +
   'lost, create a new witness in another directory (EAAS_WITNESS_DIR), whose key must then be given to everybody who trusts this one.'
@@ -50,17 +50,17 @@ export interface WitnessFiles {
 
 /**
  * Creates the directory of a new witness; returns its public key.
- * @throws WitnessError if the directory has anything in it or cannot be created, CheckpointError if no key
- * can have the name
+ * @throws WitnessError if the directory is not empty or cannot be created, CheckpointError if the name is not valid
+ * for a key
  */
 export async function createWitness({ directory, key }: WitnessConfig, name: string): Promise<NoteKey> {
-  // Checked first: the advice to make a key could otherwise lead to overwriting that of the witness here.
+  // Checked first: otherwise the advice to make a key could lead the operator to overwrite that of the witness here.
   if (existsSync(statePath(directory))) throw notEmpty(directory)
   const known = await readKey(key, NEW_KEY)
   const seed = known ?? randomBytes(KEY_BYTES)
   const signingKey = signingKeyOf(createSecretKey(seed))
   const noteKey = createWitnessKey(name, signingKey)
-  // Made beside and renamed: a crash leaves a whole witness or none, and nothing is ever overwritten.
+  // Made as a draft and renamed: a crash leaves a whole witness or none, and nothing is ever overwritten.
   try {
     await withDraft(resolve(directory), async (draft) => {
       createDraft(draft, directory)
@@ -81,9 +81,9 @@ export async function createWitness({ directory, key }: WitnessConfig, name: str
   return noteKey
 }
 
-/** Opens a witness and takes its directory. @throws WitnessError */
+/** Opens a witness and locks its directory. @throws WitnessError */
 export async function openWitness({ directory, key: source, logs: logList }: WitnessConfig): Promise<WitnessFiles> {
-  await readStateFile(statePath(directory)) // before the lock, which would create files in a wrong directory
+  await readStateFile(statePath(directory)) // before locking, which would create files in a wrong directory
   const lock = await lockDataDirectory(directory).catch((error: unknown) => {
     if (!(error instanceof DataDirectoryInUseError)) throw error
     const { pid, host, started_at } = error.holder
@@ -115,7 +115,7 @@ export async function openWitness({ directory, key: source, logs: logList }: Wit
   }
 }
 
-/** Whether everybody on the machine can read the file. */
+/** Whether every user of the machine can read the file. */
 export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }
@@ -146,8 +146,8 @@ function keyPath(directory: string): string {
 }
 
 /**
- * The 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` if it is missing or
- * no key
+ * Reads the 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` if it is missing or
+ * malformed
  */
 async function readKey({ value, file }: WitnessConfig['key'], remedy: string): Promise<Uint8Array | undefined> {
   if (value !== undefined && file !== undefined) {

@@ -1,4 +1,4 @@
-/** What a witness answers to a request, see cosignature.md 4. Pure. */
+/** Decides what a witness answers to a request, see cosignature.md 4. Pure. */
 
 import { equalBytes } from '../crypto.js'
 import { merkleRoot, verifyConsistency } from '../formats/merkle.js'
@@ -16,13 +16,13 @@ import { type AddCheckpoint, readAddCheckpoint } from '../formats/witness-reques
 /** The keys of each log, by its origin. */
 export type LogKeys = ReadonlyMap<string, readonly NoteKey[]>
 
-/** What a witness cosigned last of a log. */
+/** The last tree of a log that a witness cosigned. */
 export type Seen = Pick<TreeHead, 'size' | 'root'>
 
 /** A request whose note a key of the log signed. */
 export interface Admitted extends Pick<AddCheckpoint, 'old' | 'proof'> {
   head: TreeHead
-  /** what the log signed, and what is to be cosigned */
+  /** the text that the log signed, and that is to be cosigned */
   text: string
   /** the text with the log's signatures, and no others */
   note: string
@@ -69,8 +69,8 @@ export function assertConsistent({ old, proof, head: { size, root } }: Admitted,
 }
 
 /**
- * Whether the log signed a tree that was refused as no continuation of the one cosigned last. A tree that was
- * cosigned never is one.
+ * Whether the log signed a tree that was refused because it does not continue the one cosigned last. A cosigned tree
+ * never is one.
  */
 export function contradicts({ old, head: { size, root } }: Admitted, seen: Seen): boolean {
   return old === seen.size && (size !== old || !equalBytes(root, seen.root))

@@ -1,7 +1,7 @@
 /**
- * Reads which logs a witness cosigns: one key a line, in C2SP's written form, and behind a blank the origin
- * of its log, which may have blanks too, if that is not the name of the key. Several lines with one origin
- * are keys of one log. Empty lines and those that begin with `#` are left out.
+ * Reads which logs a witness cosigns: one key a line in C2SP's written form, followed, if the log's origin is not the
+ * name of the key, by a space and the origin, which may have spaces. Several lines with one origin are keys of one
+ * log. Empty lines and lines that begin with `#` are skipped.
  */
 import { CheckpointError, ED25519, type NoteKey, readNoteKey } from '../formats/signed-note.js'
 import type { LogKeys } from './judge.js'

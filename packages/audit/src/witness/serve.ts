@@ -8,12 +8,12 @@ import { UnwrittenStateError, type Witness } from './witness.js'
 
 const PATH = '/add-checkpoint'
 const TEXT = 'text/plain; charset=utf-8'
-/** For a request to arrive, in milliseconds; headers, and all of it. */
+/** How long a request may take to arrive, in milliseconds: its headers, and all of it. */
 const HEADERS_TIMEOUT_MS = 5_000
 const REQUEST_TIMEOUT_MS = 15_000
 const TIMEOUT_CHECK_MS = 1_000
 const KEEP_ALIVE_MS = 60_000
-/** Most connections, and most requests that may be under way: each may hold a body. */
+/** Most connections, and most requests under way, since each may hold a body. */
 const MOST_CONNECTIONS = 256
 const MOST_REQUESTS = 64
 
@@ -54,7 +54,7 @@ export function createWitnessServer(witness: Witness, log: Log): Server {
   return server
 }
 
-/** What to answer; undefined if the connection ended within the body. */
+/** Finds the answer; undefined if the connection ended within the body. */
 async function answerTo(request: IncomingMessage, witness: Witness, log: Log): Promise<Answer | undefined> {
   if (request.url !== PATH) return { status: 404, body: `a witness answers POST ${PATH} only\n` }
   if (request.method !== 'POST') return { status: 405, body: 'use POST\n', headers: { allow: 'POST' } }
@@ -87,8 +87,8 @@ function stackOf(error: unknown): string {
 }
 
 /**
- * The whole body; undefined if it is too long, whose rest is not read. Rejects if the connection ends within
- * it.
+ * Reads the whole body; undefined if it is too long, and then without reading the rest. Rejects if the connection
+ * ends within it.
  */
 async function readBody(request: IncomingMessage): Promise<Uint8Array | undefined> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_REQUEST_BYTES) return undefined
@@ -116,6 +116,6 @@ function send(
     ...(isRead ? {} : { connection: 'close' }),
   })
   response.end(body, () => {
-    if (!isRead) request.destroy() // the rest of a body that nobody reads
+    if (!isRead) request.destroy() // drops the rest of an unread body
   })
 }

@@ -1,4 +1,4 @@
-/** What a witness cosigned last of each log, in a file that survives a crash, see cosignature.md 5. */
+/** Keeps the last tree of each log that a witness cosigned, in a file that survives a crash, see cosignature.md 5. */
 
 import { readFile } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
@@ -38,7 +38,7 @@ export function writeState({ witness, logs }: WitnessState): string {
   return `${JSON.stringify({ format: 'eaas/witness/state/v1', witness, logs: list })}\n`
 }
 
-/** Reads the text of a state's file. @throws WitnessError if it is not exactly as a witness writes it */
+/** Reads the text of a state file. @throws WitnessError if it is not exactly as a witness writes it */
 export function readState(text: string): WitnessState {
   const state = parse(text)
   if (state === undefined || writeState(state) !== text) {
@@ -49,7 +49,7 @@ export function readState(text: string): WitnessState {
   return state
 }
 
-/** Reads the file of a state. @throws WitnessError if it is missing or damaged */
+/** Reads a state file. @throws WitnessError if it is missing or damaged */
 export async function readStateFile(path: string): Promise<WitnessState> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error
@@ -61,9 +61,9 @@ export async function readStateFile(path: string): Promise<WitnessState> {
   return readState(text)
 }
 
-/** Replaces the file of a state; it is on disk when this resolves. */
+/** Replaces a state file; it is on disk when this resolves. */
 export function replaceStateFile(path: string, state: WitnessState): Promise<void> {
-  // A crash before the new state is in place leaves a cosignature that nobody got.
+  // The cosignature is made afterwards: a crash before the new state is in place leaves none.
   return replaceFile(path, writeState(state))
 }
 

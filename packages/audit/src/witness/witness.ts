@@ -1,4 +1,4 @@
-/** A witness: judges requests by its state, and answers only what is on disk. Requests take turns. */
+/** A witness: judges requests by its state, and answers only once the state is on disk. Requests take turns. */
 import { encodeBase64 } from '@eaas/protocol'
 import { cosign } from '../formats/cosignature.js'
 import type { WitnessFiles } from './directory.js'
@@ -44,7 +44,7 @@ export function createWitnessService(
   let turn: Promise<unknown> = Promise.resolve()
   const reported = new Set<string>()
 
-  // Whoever has a note of the log can send it as often as they like.
+  // Anyone who has a note of the log can send it as often as they like.
   const report = ({ head: { origin }, text, note }: Admitted, { size, root }: Seen) => {
     if (reported.has(text)) return
     if (reported.size >= MOST_REPORTED) reported.clear()
@@ -65,7 +65,7 @@ export function createWitnessService(
     const isNew = size !== last?.size
     if (isNew) {
       const next = new Map([...seen, [origin, { size, root }] as const])
-      // On disk before anybody sees the signature.
+      // On disk before anyone sees the signature.
       await save({ ...state, logs: next }).catch((cause: unknown) => {
         throw new UnwrittenStateError(cause)
       })
@@ -78,7 +78,7 @@ export function createWitnessService(
   return {
     async addCheckpoint(body) {
       const admitted = admit(body, logs)
-      // Two requests that were compared with the same state could both be cosigned.
+      // One at a time: otherwise two requests compared with the same state could both be cosigned.
       const answer = turn.then(() => decide(admitted))
       turn = answer.catch(() => undefined)
       return answer

@@ -8,7 +8,7 @@ import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } f
 import { askWithRow, ROW_HINT } from './row-texts.js'
 
 /**
- * What the `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to, as far as a reader looks at it.
+ * The part that a reader uses of what `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to.
  */
 export interface AwsDecrypted {
   plaintext: Uint8Array
@@ -25,8 +25,8 @@ export interface AwsMessageOptions {
   decrypt: (message: Uint8Array) => Promise<AwsDecrypted>
   /**
    * Members that the encryption context of each message must have, or a function that returns those of a row,
-   * at least one: `(row) => ({ id: String(row.id) })`. A row fails where the function reads a column that it
-   * lacks. A message may have more: the client adds a public key where it signs.
+   * at least one: `(row) => ({ id: String(row.id) })`. A row fails if the function reads a column that the row
+   * lacks. A message may have more members: the client adds a public key when it signs.
    */
   encryptionContext?: Context | ((row: Readonly<Row>) => Context) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */
@@ -38,8 +38,8 @@ export interface AwsMessageOptions {
 /**
  * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, that are stored in base64, in hex
  * or as bytes. Uses the network only as your `decrypt` does. A value that is no message, that `decrypt`
- * refuses, or whose encryption context lacks a member fails its row. Only an encryption context of the row
- * tells a message from one that was moved there from another row.
+ * refuses, or whose encryption context lacks a member fails its row. Only an encryption context that depends on the
+ * row reveals a message that was moved there from another row.
  *
  * @throws InvalidInputError when an option is wrong
  */
@@ -80,7 +80,7 @@ export function awsMessageReader(options: AwsMessageOptions): Reader {
 
 const OPTIONS = ['decrypt', 'encryptionContext', 'as', 'acceptPlaintext'] satisfies (keyof AwsMessageOptions)[]
 
-/** @throws ContentError where a row has no member, or one without text: any message would fit */
+/** @throws ContentError when a row has no member, or one without text: any message would fit */
 function membersFor(encryptionContext: (row: Readonly<Row>) => unknown, row: Readonly<Row>): [string, string][] {
   const members = Object.entries(Object(askWithRow('encryptionContext', encryptionContext, row)))
   if (members.length > 0 && members.every((one): one is [string, string] => typeof one[1] === 'string')) return members
@@ -88,7 +88,7 @@ function membersFor(encryptionContext: (row: Readonly<Row>) => unknown, row: Rea
   throw new ContentError('`encryptionContext` returned no members with text for the row', hint)
 }
 
-/** @throws ContentError when what begins as a message was cut or altered, or is in another alphabet */
+/** @throws ContentError when a value that begins as a message is truncated, altered or in another alphabet */
 function decodeMessage(spelled: string): Uint8Array {
   try {
     return decodeBase64(spelled)
@@ -104,7 +104,7 @@ async function open(decrypt: AwsMessageOptions['decrypt'], message: Uint8Array):
   try {
     opened = await decrypt(message)
   } catch (error) {
-    if (isEaasError(error)) throw error // such as E_NETWORK, by which the caller ends the run
+    if (isEaasError(error)) throw error // such as E_NETWORK, with which the caller ends the run
   }
   if (opened && ArrayBuffer.isView(opened.plaintext)) return opened
   throw new ContentError(

@@ -14,12 +14,12 @@ const BATCH_ROWS = 200
 const MAX_ROWS_PER_SECOND = 1_000_000
 
 /**
- * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals
- * (plaintext, format v1, a former key, another library's), and adds indexes that are missing. `index`: makes
- * all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old versions, and no ciphertext.
- * `reseal`: seals every row anew under new DEKs. `open`: the opposite of `seal`: writes the plaintext in the place of
- * each sealed value, and leaves the indexes, by which the application searches meanwhile. `check`: opens every row
- * and writes nothing, to tell which ones `open` would fail.
+ * What to do with each row. `seal`: seals rows with a value that is not sealed as the model seals (plaintext,
+ * format v1, a former key, another library's), and adds missing indexes. `index`: makes all indexes anew, but no
+ * ciphertext. `rewrap`: renews wrapped keys of old versions, but no ciphertext. `reseal`: seals every row anew under
+ * new DEKs. `open`: the opposite of `seal`: replaces each sealed value by its plaintext, and leaves the indexes, by
+ * which the application searches meanwhile. `check`: opens every row and writes nothing, to find the rows on which
+ * `open` would fail.
  */
 export type BackfillWork = (typeof WORKS)[number]
 
@@ -28,15 +28,15 @@ export interface InspectOptions {
   signal?: AbortSignal | undefined
   /** Rows that are read and written at a time, 1 to 10,000; 200 by default. */
   batchSize?: number | undefined
-  /** Begins behind this key: `after` of the last progress, to go on after a stop. */
+  /** Begins after this key. Pass `after` of the last progress to continue after a stop. */
   after?: string | undefined
-  /** At most so many rows in a second; no limit by default. */
+  /** The most rows in a second; no limit by default. */
   rowsPerSecond?: number | undefined
-  /** Called after each page, when its rows are written, and awaited. What it throws ends the run. */
+  /** Called and awaited after each page, when its rows are written. An error that it throws ends the run. */
   onProgress?: ((progress: BackfillProgress) => unknown) | undefined
   /**
-   * For `inspectTable`: whether each row is opened too, and its indexes are compared; otherwise only the
-   * forms are looked at.
+   * For `inspectTable`: whether to open each row too and compare its indexes; otherwise only the forms are
+   * counted.
    */
   open?: boolean | undefined
 }
@@ -45,7 +45,7 @@ export interface BackfillOptions extends Omit<InspectOptions, 'open'> {
   /** `seal` by default. */
   work?: BackfillWork | undefined
   /**
-   * By field: turns what a column holds that is no envelope into the field's value, such as another library's
+   * By field: turns a stored value that is no envelope into the field's value, such as another library's
    * ciphertext into its plaintext. Null, undefined and an error of its own refuse the value, and the row is
    * left as it is.
    */
@@ -84,12 +84,12 @@ export interface BackfillReport extends InspectReport {
  * Works through a table that is in use. Reads pages in the order of the keys and writes each row only if all
  * columns of the model still hold what was read, so that no write of the application is lost; a row that
  * changed meanwhile is read again. A row that fails stays as it is, and is in `failures`. May be killed at
- * any time, and run again from the beginning or behind `after`: rows that are done cost reading only. Accepts
+ * any time, and run again from the beginning or with `after`: finished rows are only read. Accepts
  * what the model accepts: for plaintext and for format v1 pass one with `acceptPlaintext` and
  * `acceptUnbound`.
  *
- * Needs `keys:read`, `wrap` and `unwrap`, and `hash` where the service makes the indexes; `open` and `check` need
- * `unwrap` alone.
+ * Needs `keys:read`, `wrap` and `unwrap`, and `hash` if the service makes the indexes; `open` and `check` need
+ * only `unwrap`.
  *
  * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the
  * database fails; what `onProgress` and a table of the application throw; and the errors of a client, when
@@ -108,10 +108,10 @@ export async function backfill(
 }
 
 /**
- * Reads a whole table and counts in which form its values are; with `open` also opens each row and compares
- * its indexes. Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, under
- * the current version of its key, as are its index keys, and every index is there. Options and errors as of `backfill`; needs
- * `keys:read`, and with `open` also `unwrap`, and `hash` where the service makes the indexes.
+ * Reads a whole table and counts the forms of its values; with `open` also opens each row and compares its indexes.
+ * Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, values and index keys are
+ * under the current version of their key, and no index is missing. Has the options and errors of `backfill`; needs
+ * `keys:read`, and with `open` also `unwrap`, and `hash` if the service makes the indexes.
  *
  * @example
  * ```ts
@@ -127,7 +127,7 @@ export async function inspectTable(
 }
 
 /**
- * The SDK's part of a run: of the copy that made the model, which an application may have beside another one.
+ * The SDK's part of a run, from the copy that made the model: an application may have several copies.
  */
 export type Sdk = Pick<typeof sdk, 'describeModel' | 'getVersions' | 'isModel' | 'maintain'>
 

@@ -1,4 +1,4 @@
-/** The columns of a table of PostgreSQL: which there are, and which of them are the model's. */
+/** The columns of a PostgreSQL table, and which of them belong to the model. */
 import { InvalidInputError } from '@eaas/sdk'
 import { assertOptions, nearestName, type TableColumns } from '@eaas/sdk/maintenance'
 import { assertBinds, assertHoldsEnvelopes, type PostgresColumn } from './postgres-values.js'
@@ -14,14 +14,14 @@ export interface Placed {
 
 /** What a table has. */
 export interface FoundTable {
-  /** Its database, its schema and its own name, quoted where they have to be. */
+  /** Its database, its schema and its own name, quoted if needed. */
   name: string
   columns: Map<string, PostgresColumn>
   primary: string[]
   unique: string[][]
 }
 
-/** What the database tells of a table. */
+/** What the database says about a table. */
 interface Catalogue {
   name: string
   hasChildren: boolean
@@ -59,16 +59,16 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
       'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.',
     )
   }
-  // By the catalogue: `row_security = off` has to be set before a statement is parsed, which one that any
-  // pooler runs cannot do for itself.
+  // By the catalogue: `row_security = off` must be set before a statement is parsed, so a statement behind a pooler
+  // cannot set it for itself.
   if (found.hidesRows) {
     throw new InvalidInputError(
       `row-level security may hide rows of ${table} from this role`,
       'Connect as the owner of the table, or as a role with `bypassrls`; with `force row level security` the owner needs that too.',
     )
   }
-  // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep one of
-  // several.
+  // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep only one
+  // character or bit.
   const columns = found.columns.map(([name, type, base, modifier, isEnum]): [string, PostgresColumn] => {
     const maxLength = base === 'character varying' && modifier > 4 ? modifier - 4 : undefined
     return [name, { name, type, base, maxLength, isEnum }]
@@ -90,8 +90,8 @@ export interface Places {
 }
 
 /**
- * Finds the columns of the model in the table. @throws InvalidInputError naming the one that is missing or
- * cannot hold what it has to
+ * Finds the columns of the model in the table. @throws InvalidInputError naming a column that is missing or
+ * cannot hold its values
  */
 export function placeColumns(
   { fields, indexes, bind, header }: TableColumns,

@@ -1,4 +1,4 @@
-/** Values of PostgreSQL as text, by which they are compared and written, and as a model takes them. */
+/** Values of PostgreSQL as text, for comparing and writing them, and as a model takes them. */
 import { encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '@eaas/sdk'
 import { keepsNumbers } from '@eaas/sdk/maintenance'
@@ -18,7 +18,7 @@ export interface PostgresColumn {
 
 const JSON_TYPES = ['json', 'jsonb']
 const TEXT_TYPES = ['text', 'character varying', 'citext']
-/** The shortest envelope has about so many characters. */
+/** About the number of characters of the shortest envelope. */
 const LEAST_LENGTH = 256
 
 /** Refuses a column that cannot hold an envelope. @throws InvalidInputError */
@@ -33,7 +33,7 @@ export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn):
   }
 }
 
-/** The clause by which a column becomes text, where the values do not simply stay what they are. */
+/** The clause that turns a column into text, if its values have to be converted. */
 function usingText(name: string, base: string): string {
   const column = quoteName(name)
   if (base === 'bytea') {
@@ -44,8 +44,8 @@ function usingText(name: string, base: string): string {
 
 /**
  * The types whose values drivers return as the text or the whole number that PostgreSQL shows, or parse as
- * JSON like this entry. Not `character`, whose text has no padding, and `inet`, whose text has a mask:
- * drivers return the one and leave out the other.
+ * JSON as `readColumn` does. Not `character`, whose text lacks the padding that drivers return, and not `inet`,
+ * whose text has a mask that drivers leave out.
  */
 const BOUND_TYPES = [
   ...[...TEXT_TYPES, ...JSON_TYPES, 'name', 'uuid'],
@@ -53,7 +53,7 @@ const BOUND_TYPES = [
 ]
 
 /**
- * Refuses a column to whose values an application would bind otherwise: what is sealed would never open
+ * Refuses a column whose values an application would bind in another form: what is sealed here would never open
  * there. @throws InvalidInputError
  */
 export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the model binds to'): void {
@@ -64,19 +64,19 @@ export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the m
   )
 }
 
-/** Reads a value for the model: JSON of JSON columns, lists of arrays, text of all others. */
+/** Reads a value for the model: JSON from JSON columns, lists from arrays, text from all others. */
 export function readColumn({ base }: PostgresColumn, text: string | null): unknown {
   if (text === null) return null
   if (JSON_TYPES.includes(base))
     return keepsNumbers(text) ? JSON.parse(text) : Symbol('a number that JavaScript cannot hold')
-  // Of indexes alone: their values are hexadecimal digits, so none is quoted.
+  // Only indexes: their values are hexadecimal digits, so none is quoted.
   if (base === 'text[]') return text === '{}' ? [] : text.slice(1, -1).split(',')
   return text
 }
 
 /**
- * Writes a value of a sealed row, or of one that was opened: then a date as ISO 8601 and bytes as base64, which JSON
- * has as text.
+ * Writes a value of a sealed or an opened row. A date of an opened row becomes ISO 8601, bytes become base64; in JSON
+ * both are text.
  */
 export function writeColumn({ base }: PostgresColumn, value: unknown): string | null {
   if (value === null || value === undefined) return null
@@ -87,7 +87,7 @@ export function writeColumn({ base }: PostgresColumn, value: unknown): string | 
     : JSON.stringify(plain, (_, one) => asText(one))
 }
 
-/** NUL, and what is no character, in JSON: `jsonb` takes neither. */
+/** NUL and lone surrogates in JSON: `jsonb` takes neither. */
 const NOT_IN_JSONB = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
 /** Says why a column cannot hold a value; undefined if it can. */

@@ -18,30 +18,30 @@ export interface PostgresOptions {
    */
   key?: readonly string[] | undefined
   /**
-   * The names of columns in the database, where they differ from those of the model: `{ emailIndex:
+   * The names of columns in the database, if they differ from those of the model: `{ emailIndex:
    * 'email_index' }`.
    */
   columns?: Readonly<Record<string, string>> | undefined
   /**
-   * Further columns for the rows that readers are called with, such as one of an encryption context. A run
-   * writes none of them.
+   * Further columns for the rows that readers get, such as one for an encryption context. A run writes none of
+   * them.
    */
   readColumns?: readonly string[] | undefined
 }
 
-/** What the run needs of a row besides its values: what is compared before it is written. */
+/** What is compared before a row is written. */
 interface Read {
   key: readonly string[]
   texts: readonly (string | null)[]
 }
 
 /**
- * Reads and writes a table of PostgreSQL 12 or later. Statements run by themselves, each at once, and skip
- * rows that are locked: none waits for the application while it holds a lock. Pass a function that runs them
- * outside of a transaction. Does not use the network before the run.
+ * Reads and writes a table of PostgreSQL 12 or later. Each statement runs by itself, at once, and skips locked
+ * rows: none waits for the application while it holds a lock. Pass a function that runs statements outside of a
+ * transaction. Does not use the network before the run.
  *
- * @param table its name as it is spelled, with its schema where that is not on the search path: `users`,
- * `crm.users`, `userTable`. A part with a dot or a quote stands in quotes, as in SQL: `crm."users.old"`
+ * @param table its name as it is spelled, with its schema if that is not on the search path: `users`,
+ * `crm.users`, `userTable`. Put a part with a dot or a quote in quotes, as in SQL: `crm."users.old"`
  */
 export function postgresTable(query: PostgresQuery, table: string, options: PostgresOptions = {}): TableSource {
   assertOptions('postgresTable()', options, ['key', 'columns', 'readColumns'] satisfies (keyof PostgresOptions)[])
@@ -91,8 +91,8 @@ function readTableName(table: unknown): string[] {
 /**
  * Sets, for one statement, what the texts of values depend on. The text of a key is then exact, the same in
  * every session, and gives a time with its offset: PostgreSQL may read an abbreviation such as IST as another
- * zone. Each statement sets it for itself, since behind a pooler the next one may run in another session. As
- * a condition without a column, it is evaluated before a row is read. Statements that write do without: they
+ * zone. Each statement sets this for itself, since behind a pooler the next one may run in another session. As
+ * a condition without a column, it is evaluated before a row is read. Statements that write do not set it: they
  * read these texts alike under all settings, and triggers of the table must find the settings of the session.
  */
 const PINNED = `(select count(set_config(name, value, true)) from (values
@@ -113,7 +113,7 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
     .join(', ')}), (${keyColumns}) = (${key.map((one) => `${of(one)}::text::${one.type}`).join(', ')}))::text as r`
   const behind = (after: string | undefined) =>
     after === undefined ? 'true' : `(${keyColumns}) > (${keyFrom('$1::text::json')})`
-  // As texts: a value that only a type or a collation calls equal has changed, and json has no equality.
+  // Compares texts: a value that is equal only by its type or collation has changed, and json has no equality.
   const unchanged = columns
     .map(({ column }, at) => `${of(column)}::text collate "C" is not distinct from (given.o->>${at})`)
     .join(' and ')
@@ -121,7 +121,7 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
 
   const rowsOf = (found: unknown[]): TableRow[] =>
     (found as [string[], (string | null)[], boolean][]).map(([texted, texts, leadsBack]) => {
-      // The next page would begin elsewhere, and the row would look deleted.
+      // Otherwise the next page would begin elsewhere, and the row would look deleted.
       if (!leadsBack) throw notFoundByText(key)
       const row = Object.fromEntries(
         columns.map(({ name, column }, at) => [name, readColumn(column, texts[at] ?? null)]),
@@ -144,9 +144,9 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
         return `t.${quoteName(name)}::text collate "C" is not distinct from ${sent}`
       })
       .join(' and ')
-    // Locks only what it need not wait for, so that it never holds a row while it waits for the application.
-    // The root of a negative number fails the statement where a trigger changed what it writes: an envelope
-    // that was altered never opens.
+    // Locks only rows that it need not wait for, so that it never holds a row while it waits for the application.
+    // The root of a negative number fails the statement if a trigger changed what it writes: an altered envelope
+    // never opens.
     const [swapped] = await ask(
       `with sent as materialized (
          select (at - 1)::int as at, value->'k' as k, value->'o' as o, value->'n' as n
@@ -211,7 +211,7 @@ function notFoundByText(key: readonly PostgresColumn[]): InvalidInputError {
   )
 }
 
-/** Changes of the same columns, which one statement writes. */
+/** Groups changes of the same columns, which one statement writes. */
 function byColumns(changes: readonly TableChange[]): [string[], TableChange[]][] {
   const groups = new Map<string, TableChange[]>()
   for (const change of changes) {
@@ -232,7 +232,7 @@ function readKey(after: string, length: number): string {
   throw notOfThisTable()
 }
 
-/** The messages of drivers and their details quote rows and parameters. */
+/** Keeps only the SQLSTATE: the messages of drivers and their details quote rows and parameters. */
 function refuse(error: unknown): never {
   const seen = [error, (error as { cause?: unknown } | null)?.cause] as { code?: unknown }[]
   const state = seen.map((one) => one?.code).find((code) => typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code))

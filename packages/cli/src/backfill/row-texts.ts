@@ -10,7 +10,7 @@ export const ROW_HINT =
  * Calls a function of the application with a row. Returns undefined when it throws: its error may quote the
  * row.
  *
- * @throws ContentError when it reads a column that the row lacks, of which String() would make a text
+ * @throws ContentError when it reads a column that the row lacks, which String() would turn into text
  */
 export function askWithRow(option: string, ask: (row: Readonly<Row>) => unknown, row: Readonly<Row>): unknown {
   let lacking: string | undefined

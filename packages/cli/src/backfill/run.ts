@@ -1,5 +1,5 @@
 /**
- * Walks through a table once: page by page, each row by compare-and-swap, and again where somebody else was
+ * Walks through a table once: page by page, each row by compare-and-swap, and again if another writer was
  * faster.
  */
 import { setTimeout } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { ContentError, type EaasError, InvalidInputError, isEaasError } from '@e
 import { assertNotAborted, type Maintenance, type Outcome, type Row, withoutPlace } from '@eaas/sdk/maintenance'
 import { readAfter, type Table, type TableChange, type TableRow, writeAfter } from './table.js'
 
-/** How often a row is read again before the run goes on without it. At the end it is read once more, and again as often. */
+/** How often a row is read again before the run continues without it. At the end: once more, and then as often. */
 const MAX_ROUNDS = 6
 const FIRST_PAUSE_MS = 10
 const MAX_FAILURES = 100
@@ -15,7 +15,7 @@ const MAX_FAILURES = 100
 /** A row that stays as it was. */
 export interface RowFailure {
   key: string
-  /** The field of the model that it is about, if it is about one. */
+  /** The field of the model that failed, if it is one field. */
   field: string | undefined
   code: string
   message: string
@@ -23,27 +23,25 @@ export interface RowFailure {
 
 /** How far a run is. */
 export interface BackfillProgress {
-  /** The rows that were read, without those that were there twice. */
+  /** The rows that were read, not counting those that were read again. */
   rows: number
   changed: number
   /** Rows with nothing to do. */
   current: number
   failed: number
-  /** Rows that others changed or held locked each time. The run comes back to them at the end. */
+  /** Rows that others changed or held locked each time. The run returns to them at the end. */
   contended: number
   /** Rows that were deleted while the run worked on them. */
   gone: number
   /**
-   * How many rows there were behind `after` when the run began; undefined where the table does not count
-   * them.
+   * How many rows there were after `after` when the run began; undefined if the table does not count them.
    */
   total: number | undefined
   rowsPerSecond: number
   /** By the rate so far; undefined without `total`. */
   secondsLeft: number | undefined
   /**
-   * All rows up to this key are done, or failed. Begin behind it to go on after a stop: `after` of the
-   * options.
+   * All rows up to this key are done, or failed. Pass it as the option `after` to continue after a stop.
    */
   after: string | undefined
 }
@@ -54,11 +52,11 @@ export interface RunOptions {
   after: string | undefined
   rowsPerSecond: number | undefined
   dryRun: boolean
-  /** Whether a row that would be written has nothing wrong with it, and counts as `current`. */
+  /** Whether a row that would be written counts as `current`, since nothing is wrong with it. */
   isCheck: boolean
   /**
-   * Whether `after` tells where to go on. A dry run does no row, and a run that went on behind its last key
-   * would skip them all.
+   * Whether `after` says where to continue. A dry run finishes no row, and a run that continued after its last
+   * key would skip them all.
    */
   isResumable: boolean
   onProgress: ((progress: BackfillProgress) => unknown) | undefined
@@ -70,7 +68,7 @@ export interface RunResult {
   failures: RowFailure[]
 }
 
-/** A row that others changed each time, and the key behind which its page was read. */
+/** A row that others changed each time, and the key after which its page was read. */
 interface Contended {
   key: string
   behind: string | undefined
@@ -109,7 +107,7 @@ export async function runWork(table: Table, maintenance: Maintenance, options: R
     const last = page.at(-1)?.key
     if (last === after) throw new InvalidInputError('page() of the table returned the rows that it had returned before')
     after = last
-    // A run that goes on behind this key would never see a row that is still to be done.
+    // A run that continued after this key would never see a row that is still to be done.
     if (later.length === 0) reach(run, after)
     await report()
     await tempo.wait(run.result.progress.rows, signal)
@@ -160,7 +158,7 @@ async function workOn(
 }
 
 /**
- * Reads rows of the page behind a key again. @throws InvalidInputError when one is still there and its key
+ * Reads rows of the page after a key again. @throws InvalidInputError when one is still there and its key
  * does not lead back to it
  */
 async function readAgain(
@@ -209,8 +207,8 @@ function refuse(table: Table, to: Readonly<Row>): EaasError | undefined {
 }
 
 /**
- * Writes all changes at once, or one by one where the database refuses one of them. Returns the keys of those
- * that somebody else was faster with.
+ * Writes all changes at once, or one by one if the database refuses one of them. Returns the keys of rows that
+ * another writer was faster with.
  */
 async function swapEach(run: Run, changes: readonly TableChange[]): Promise<string[]> {
   const { progress } = run.result
@@ -238,8 +236,8 @@ async function swapEach(run: Run, changes: readonly TableChange[]): Promise<stri
 }
 
 /**
- * Tells whether the database refused because of a row, or because of others who write; undefined for all
- * else.
+ * Tells whether the database refused because of a row, or because of other writers; undefined for any other
+ * error.
  */
 function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
   if (!isEaasError(error) || error.code !== 'E_DATABASE') return undefined
@@ -260,9 +258,9 @@ function describeFailure(key: string, error: EaasError): RowFailure {
 }
 
 interface Tempo {
-  /** What a run tells of its speed after so many rows. */
+  /** Reports the speed of a run after this many rows. */
   figures(rows: number, total: number | undefined): { rowsPerSecond: number; secondsLeft: number | undefined }
-  /** Waits until so many rows may have been done. */
+  /** Waits until the limit allows this many rows. */
   wait(rows: number, signal: AbortSignal | undefined): Promise<void>
 }
 

@@ -1,13 +1,13 @@
 /**
- * Where a backfill reads rows and writes them back. `postgres.ts` makes one for PostgreSQL; others are the
- * application's.
+ * The table in which a backfill reads and writes rows. `postgres.ts` makes one for PostgreSQL; applications provide
+ * others.
  */
 import { InvalidInputError } from '@eaas/sdk'
 import type { Row, TableColumns } from '@eaas/sdk/maintenance'
 
 /** A row of the table, as it was read. */
 export interface TableRow {
-  /** Tells the row from all others, and its place in their order. */
+  /** Identifies the row, and its position in the order of the rows. */
   readonly key: string
   /**
    * The columns of the model by the model's names, as values that the model opens: objects, text, numbers,
@@ -28,11 +28,11 @@ export interface TableChange {
 export interface Table {
   /**
    * What its keys belong to, such as the names of the database, the table and the key's columns. `after` of
-   * the progress holds it too, and that of another table is refused. Without it `after` is a key alone, which
+   * the progress holds it too, and a run refuses that of another table. Without it `after` is only a key, which
    * fits any table that has keys of this form.
    */
   readonly scope?: string | undefined
-  /** Reads the next rows behind a key, or the first ones; at most `limit`, and none only at the end. */
+  /** Reads the next rows after a key, or the first ones; at most `limit`, and none only at the end. */
   page(after: string | undefined, limit: number): Promise<readonly TableRow[]>
   /**
    * Reads rows again. Leaves out those that are gone; the run ends with an error when `page` still returns
@@ -41,25 +41,25 @@ export interface Table {
   again(keys: readonly string[]): Promise<readonly TableRow[]>
   /**
    * Writes each row in one step if all columns of the model still hold what was read (compare-and-swap), and
-   * must not write it otherwise. Tells for each whether it was written. What it rejects with must hold no
-   * value of a row.
+   * must not write it otherwise. Tells for each whether it was written. Its errors must hold no value of a
+   * row.
    */
   swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
   /** Names a column that cannot hold what would be written, and says why: the row fails, in `check` and a dry run too. */
   unfit?(to: Readonly<Row>): { column: string; message: string } | undefined
-  /** Counts the rows behind a key, for the time left. */
+  /** Counts the rows after a key, for the time left. */
   count?(after: string | undefined): Promise<number>
 }
 
 /** A table, or a function that opens one for the columns of the model. */
 export type TableSource = Table | ((columns: TableColumns) => Promise<Table>)
 
-/** Returns what the next run is given as `after`. */
+/** Returns what the next run gets as `after`. */
 export function writeAfter({ scope }: Table, key: string): string {
   return scope === undefined ? key : JSON.stringify({ scope, key })
 }
 
-/** Returns the key behind which to go on. @throws InvalidInputError when it is one of another table */
+/** Returns the key after which to continue. @throws InvalidInputError when it is one of another table */
 export function readAfter({ scope }: Table, after: string | undefined): string | undefined {
   if (scope === undefined || after === undefined) return after
   const { scope: from, key } = parse(after) ?? {}

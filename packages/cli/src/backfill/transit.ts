@@ -1,4 +1,4 @@
-/** Reads what HashiCorp Vault or OpenBao encrypted by its transit engine, `vault:v1:…`, by its HTTP API. */
+/** Reads what the transit engine of HashiCorp Vault or OpenBao encrypted, `vault:v1:…`, over its HTTP API. */
 
 import { setImmediate } from 'node:timers/promises'
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
@@ -7,10 +7,10 @@ import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } f
 import { askWithRow, ROW_HINT } from './row-texts.js'
 
 const STORED = /^vault:v\d+:[\w+/-]+={0,2}$/
-/** So many values are sent in one request. */
+/** How many values one request has at most. */
 const BATCH_VALUES = 200
 
-/** A request to the transit engine. Throws or rejects where there is no answer. */
+/** A request to the transit engine. Throws or rejects if there is no answer. */
 export type TransitPost = (path: string, body: string) => Promise<{ status: number; body: unknown }>
 
 export interface TransitOptions {
@@ -26,7 +26,7 @@ export interface TransitOptions {
   /** Where the engine is mounted; `transit` by default. */
   mount?: string | undefined
   /**
-   * Of a key with `derived`: the context that all values were encrypted with, in base64, or a function that
+   * For a key with `derived`: the context that all values were encrypted with, in base64, or a function that
    * returns that of a row.
    */
   context?: string | ((row: Readonly<Row>) => string) | undefined
@@ -43,9 +43,9 @@ interface Waiter {
 }
 
 /**
- * Makes a reader that has Vault or OpenBao decrypt, up to 200 values in one request. Needs a token with
- * `update` on `transit/decrypt/<key>`. A value that the engine refuses fails its row; an answer that is no
- * result at all ends the run with `E_NETWORK`.
+ * Makes a reader that lets Vault or OpenBao decrypt, up to 200 values in one request. Needs a token with
+ * `update` on `transit/decrypt/<key>`. A value that the engine refuses fails its row; an answer without
+ * results ends the run with `E_NETWORK`.
  *
  * @throws InvalidInputError when an option is wrong
  */
@@ -100,7 +100,7 @@ async function decrypt(post: TransitPost, path: string, some: readonly Waiter[])
   try {
     const { status, body } = await post(path, JSON.stringify({ batch_input }))
     const results = (body as { data?: { batch_results?: unknown } } | null)?.data?.batch_results
-    // A batch of which some fail is answered 400, or 200 by some versions, with a result for each.
+    // The answer to a batch with failures is 400, or 200 by some versions, with a result for each value.
     if (!Array.isArray(results) || results.length !== some.length) {
       for (const { reject } of some) reject(away(`transit answered ${Number(status)} without results`))
       return

@@ -25,7 +25,7 @@ export interface Column {
   stored: string
   isNullable: boolean
   isUnique: boolean
-  /** Why it cannot be encrypted as text in its place; undefined if it can. */
+  /** Why it cannot be encrypted as text in place; undefined if it can. */
   refusal: string | undefined
   /** The column that its index has, or would have. */
   index: { name: string; stored: string }
@@ -52,7 +52,7 @@ export function guide(name: string): string {
   return `docs/${name}.md of @eaas/sdk`
 }
 
-/** @throws UsageError where there is none */
+/** @throws UsageError if there is none */
 export function readApplication(io: Io): Application {
   const text = readIfThere(io, 'package.json')
   if (text === undefined) throw new UsageError('there is no package.json: run init in the folder of an application')
@@ -82,7 +82,7 @@ function readSources(io: Io, folder: string, sources: Map<string, string>): void
   }
 }
 
-/** @throws UsageError where it is not UTF-8: it could not be written back as it was */
+/** @throws UsageError if it is not UTF-8: it could not be written back as it was */
 export function readIfThere(io: Io, path: string): string | undefined {
   if (!existsSync(resolvePath(io, path))) return undefined
   const bytes = readFileSync(resolvePath(io, path))

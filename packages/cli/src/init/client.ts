@@ -1,4 +1,4 @@
-/** The place where the application makes the ORM's client, and the line there that encrypts. */
+/** Finds where the application makes the ORM's client, and adds the line there that encrypts. */
 import { dirname, extname, join, parse, relative } from 'node:path'
 import type { Application, FoundTable } from './application.js'
 import { readBrackets, withImports } from './source-text.js'
@@ -8,7 +8,7 @@ const CLIENTS = {
   prisma: /^[^\S\n]*(?:export )?const \w+ = (?=new PrismaClient\()/gm,
   drizzle: /^[^\S\n]*(?:export )?const \w+ = (?=drizzle\()/gm,
 } as const
-/** Where a client is made, surely or not. */
+/** Where a client is made, possibly or certainly. */
 const MENTIONS = { prisma: /\b(?:new|extends) PrismaClient\b/, drizzle: /\bdrizzle\(/ } as const
 const STATEMENT_END = /^[^\S\n]*(?:;|\r?\n\s*(?![\s.?])|$)/
 
@@ -18,7 +18,7 @@ interface Place {
   end: number
 }
 
-/** Finds the only place; undefined where it is not sure. */
+/** Finds the only place where the client is made; undefined if that is not certain. */
 function findPlace({ files }: Application, orm: FoundTable['orm']): Place | undefined {
   const places = [...files].flatMap(([path, text]) =>
     [...text.matchAll(CLIENTS[orm])].map((match) => {
@@ -31,14 +31,14 @@ function findPlace({ files }: Application, orm: FoundTable['orm']): Place | unde
   return /(?<![@-])\beaas\b(?!-)/.test(only.text) ? undefined : only // the name of our client
 }
 
-/** The file of the model: the one that is there, or one beside the client. */
+/** The path of the model's file: that of an existing one, or one next to the client. */
 export function modelPath({ sources }: Application, { orm }: FoundTable, name: string): string {
   const there = [...sources.keys()].find((path) => parse(path).name === name)
   const [beside = 'db.ts'] = [...sources].find(([, text]) => MENTIONS[orm].test(text)) ?? []
   return there ?? join(dirname(beside), `${name}${extname(beside).replace('x', '')}`)
 }
 
-/** Where the models of tables that were set up before are given to `encrypted`: behind the last of them. */
+/** Finds where `encrypted` gets the models of tables that were set up before: the position after the last model. */
 function findModels({ files }: Application, orm: FoundTable['orm']): (Place & { separator: string }) | undefined {
   const places = [...files]
     .filter(([, text]) => text.includes(`@eaas/${orm}`))
@@ -97,7 +97,7 @@ function splice(text: string, { begin, end }: Place, put: string): string {
   return text.slice(0, begin) + put + text.slice(end)
 }
 
-/** Wraps what makes the client, behind a line that makes ours. */
+/** Wraps the expression that makes the ORM's client, and adds a line before it that makes ours. */
 function wrapAt(text: string, place: Place, wrap: (made: string) => string): string {
   const wrapped = splice(text, place, wrap(text.slice(place.begin, place.end)))
   const line = text.lastIndexOf('\n', place.begin) + 1

@@ -5,7 +5,7 @@ import { readBrackets } from './source-text.js'
 const TABLE = /^(?:export )?const (?<name>\w+) = pgTable\(\s*['"`](?<stored>[^'"`]+)['"`],\s*(?:\(\w+\) => \()?(?=\{)/gm
 const PROPERTY =
   /^(?<before>(?:\s|\/\/.*\n)*)(?<name>\w+):\s*(?<callee>[\w.]+)\(\s*(?:['"`](?<stored>[^'"`]+)['"`])?(?<rest>.*)$/s
-/** What makes the adapter's work, or the stored value, another one than that of plain text. */
+/** Calls with which the adapter's work, or the stored value, differs from that of plain text. */
 const NOT_PLAIN = /\.(primaryKey|references|array|\$?default\w*|\$onUpdate\w*|\$type|generated\w*)\b/
 
 interface Property {
@@ -15,7 +15,7 @@ interface Property {
   /** The blanks before it. */
   indent: string
   isNamed: boolean
-  /** Behind its last character. */
+  /** The position after its last character. */
   end: number
   rest: string
 }

@@ -1,10 +1,10 @@
-/** The file that says which fields of a table are encrypted, and the command that encrypts the rows that are there. */
+/** The file that says which fields of a table are encrypted, and the command that encrypts existing rows. */
 import type { Column, FoundTable } from './application.js'
 
 export interface ModelFile {
   table: FoundTable
   columns: readonly Column[]
-  /** The names of those that are searched by. */
+  /** The names of those to search by. */
   search: readonly string[]
   /** The name of its function, and its path. */
   name: string

@@ -1,4 +1,4 @@
-/** The models of Prisma schemas of PostgreSQL, and the columns that an index adds. */
+/** The models of Prisma schemas for PostgreSQL, and the columns that an index adds. */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { resolvePath } from '../files.js'
@@ -56,7 +56,7 @@ function namesIn(list = ''): string[] {
   return list.match(/\w+/g) ?? []
 }
 
-/** Adds the columns of indexes to the schema, and a migration where the application has some. */
+/** Adds the columns of indexes to the schema, and a migration if the application has migrations. */
 export function addPrismaColumns(
   io: Io,
   { files, byHand }: Application,

@@ -4,7 +4,7 @@
 const TOKEN = /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`|\/\/[^\n]*|\/\*.*?\*\/|./gs
 const IMPORT_END = /^(?:import\b[^'"\n]*|\}[^'"\n]*from\s*)(?<quote>['"])[^'"\n]*['"](?<semicolon>;?)/gm
 
-/** Splits what the bracket at a position encloses at its commas; `end` is behind the bracket that closes it, or -1. */
+/** Splits the content of the bracket at a position at its commas; `end` is after the closing bracket, or -1. */
 export function readBrackets(text: string, at: number): { end: number; parts: { begin: number; text: string }[] } {
   const parts: { begin: number; text: string }[] = []
   let [depth, begin] = [0, at + 1]
@@ -21,7 +21,7 @@ export function readBrackets(text: string, at: number): { end: number; parts: { 
   return { end: -1, parts: [] }
 }
 
-/** Adds imports behind the last one. Returns undefined where the source has none. */
+/** Adds imports after the last one. Returns undefined if the source has none. */
 export function withImports(text: string, imports: readonly string[]): string | undefined {
   const last = [...text.matchAll(IMPORT_END)].at(-1)
   if (!last?.groups) return undefined

@@ -1,4 +1,4 @@
-/** How far a follower has delivered each log: a file that it replaces after each batch that was taken. */
+/** How far a follower has delivered each log: a file that it replaces after each delivered batch. */
 import { readFile } from 'node:fs/promises'
 import { decodeHex, encodeHex, isUuid } from '@eaas/protocol'
 import * as z from 'zod/mini'
@@ -19,7 +19,7 @@ const cursorSchema = z.strictObject({
   ),
 })
 
-/** A position in a log: its entry, and that entry's hash if it is known. */
+/** A position in a log: an entry, and its hash if known. */
 export interface Reached {
   id: number
   hash: Uint8Array | undefined

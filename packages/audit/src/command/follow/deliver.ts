@@ -1,4 +1,4 @@
-/** What followers share, whatever their source: options, the cursor, and batches that are delivered at least once. */
+/** What followers of any source share: options, the cursor, and batches that are delivered at least once. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { visibleLine } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
@@ -9,15 +9,15 @@ import { FORMATS, type Format, toMessage } from './message.js'
 import { openSink, ReaderGoneError, type Receiver } from './sink.js'
 import { untilDone } from './try-again.js'
 
-/** Between two looks at logs, in milliseconds: that have nothing new, and that entries come to. */
+/** Between two reads of the logs, in milliseconds: if there was nothing new, and if there were entries. */
 const POLL_MS = 1_000
 const GATHER_MS = 250
-/** A batch takes no further log once it has so many entries; a log adds a page of them at most. */
+/** A batch takes no further log once it has this many entries; a log adds at most a page. */
 export const BATCH_ENTRIES = 500
 
 export interface DeliveryOptions extends Receiver {
   cursor?: string
-  /** where a log begins that the cursor does not have */
+  /** where to begin in a log that the cursor does not have */
   afterId?: number
   format: Format
 }
@@ -47,11 +47,11 @@ export function addDeliveryOptions(command: Command): Command {
 
 export interface Batch {
   entries: ExportedEntry[]
-  /** where its logs are once it was taken */
+  /** the positions in its logs once it is delivered */
   reached: Cursor
 }
 
-/** What a source of entries gets. */
+/** What a source of entries receives. */
 export interface Delivery {
   /** how far each log was delivered */
   readonly cursor: Cursor
@@ -59,12 +59,12 @@ export interface Delivery {
   readonly signal: AbortSignal
   /** writes a line on standard error */
   tell(line: string): void
-  /** Delivers batch after batch until the signal stops it; a batch of less than `BATCH_ENTRIES` is the last for now. */
+  /** Delivers batches until the signal stops it; after a batch of fewer than `BATCH_ENTRIES` it waits for more. */
   run(read: () => Promise<Batch>): Promise<void>
 }
 
 /**
- * Has a source deliver, until a signal stops it between two batches or attempts, or its reader is gone.
+ * Lets a source deliver until a signal stops it between two batches or attempts, or the reader is gone.
  *
  * @param name of the program, before each line on standard error
  */
@@ -82,7 +82,7 @@ export async function deliverFrom(
   try {
     const sink = openSink(receiver)
     const cursor: Cursor = file === undefined ? new Map() : await readCursor(file)
-    // Before anything is delivered: a cursor that cannot be written would have everything delivered again and again.
+    // Before any delivery: with a cursor that cannot be written, each run would deliver everything again.
     if (file !== undefined) await writeCursor(file, cursor)
     const run: Delivery['run'] = async (read) => {
       while (!signal.aborted) {
@@ -92,7 +92,7 @@ export async function deliverFrom(
         for (const [tenant_id, position] of reached) cursor.set(tenant_id, position)
         // A crash before this delivers the batch again.
         if (batch.length > 0 && file !== undefined) await writeCursor(file, cursor)
-        // Only a full batch leaves more to read. A list of all heads for every few entries would cost more than they do.
+        // Only a full batch leaves more to read. Listing all heads for every few entries would cost more than they do.
         if (batch.length < BATCH_ENTRIES)
           await sleep(batch.length > 0 ? GATHER_MS : POLL_MS, undefined, { signal }).catch(() => undefined)
       }

@@ -6,11 +6,11 @@ import type { Sink } from './sink.js'
 
 /** How long one attempt may take, in milliseconds. */
 const PATIENCE_MS = 20_000
-/** The collector takes smaller bodies only. */
+/** The collector accepts only smaller bodies. */
 const TOO_LARGE = 413
 
 /**
- * Creates it; `tokenFile` has the bearer token, and is read for each attempt, so that the token may change.
+ * Creates the sink; `tokenFile` has the bearer token and is read for each attempt, so that the token may change.
  *
  * @throws CommandError if the address would show entries or the token to others
  */

@@ -1,4 +1,4 @@
-/** An entry as a follower writes it: a line of an export with its tenant, or an event of ECS. */
+/** An entry as a follower writes it: an export line with its tenant, or an ECS event. */
 import { isIP } from 'node:net'
 import { encodeHex, type LogAction } from '@eaas/protocol'
 import { readMetadata } from '../../formats/chain.js'
@@ -9,7 +9,7 @@ import type { ExportedEntry } from '../../verify/read-export.js'
 export const FORMATS = ['export', 'ecs'] as const
 export type Format = (typeof FORMATS)[number]
 
-/** An entry on its way. */
+/** An entry to deliver. */
 export interface Message {
   entry: ExportedEntry
   /** one line of JSON, without its line feed */
@@ -21,21 +21,21 @@ export function toMessage(entry: ExportedEntry, format: Format): Message {
   return { entry, text: format === 'ecs' ? JSON.stringify(toEcs(entry)) : exportText(entry) }
 }
 
-// The line of an export, byte for byte, after the tenant that an export names once.
+// The line of an export, byte for byte, but with the tenant first, which an export names only once.
 function exportText(entry: ExportedEntry): string {
   return `{"tenant_id":${JSON.stringify(entry.tenant_id)},${entryLine(entry).trimEnd().slice(1)}`
 }
 
 const ECS_VERSION = '8.11.0'
 
-/** What an action is in the categories of ECS, by the part before its dot. */
+/** The ECS category of an action, by the part before its dot. */
 const CATEGORIES: Readonly<Record<string, string>> = {
   api_key: 'iam',
   tenant: 'iam',
   audit: 'configuration',
   installation: 'configuration',
 }
-/** What else than a change an action is; of the actions that are missing here, none uses a key. */
+/** The ECS types of actions other than changes; none of the actions missing here uses a key. */
 const TYPES: Partial<Record<LogAction, string>> = {
   'key.wrap': 'access',
   'key.unwrap': 'access',

@@ -1,14 +1,14 @@
-/** Requests of a follower, to a collector or to the service: over TLS, without redirects, and with no secret in an error. */
+/** Requests of a follower to a collector or the service: over TLS, without redirects or secrets in errors. */
 import { isLoopback } from '../../node/is-loopback.js'
 import { CommandError, readGiven } from '../files.js'
 import { TryAgainError } from './try-again.js'
 
-/** Answers that say "later" below 500; every other one would come again for the same request. */
+/** Statuses below 500 that mean "later"; any other status below 500 would recur for the same request. */
 const LATER = [408, 425, 429]
 const TOKEN = /^[\x21-\x7e]+$/
 
 /**
- * Sends a request. Returns an answer that would come again for the same request, whatever its status.
+ * Sends a request. Returns an answer that the same request would get again, whatever its status.
  *
  * @throws TryAgainError if there was no answer, or one that says "later"
  */
@@ -19,7 +19,7 @@ export async function send(
   const response = await fetch(url, {
     ...init,
     headers: { ...init.headers, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
-    redirect: 'error', // it would show the token to another server
+    redirect: 'error', // a redirect would send the token to another server
   }).catch((error: Error) => {
     throw new TryAgainError(`${withoutQuery(url)} did not answer (${reasonOf(error)})`)
   })
@@ -30,7 +30,7 @@ export async function send(
   throw new TryAgainError(`${withoutQuery(url)} answered ${status}`, seconds > 0 ? seconds * 1_000 : 0)
 }
 
-/** A URL in a message: its query may hold a secret. */
+/** Writes a URL for a message, without its query, which may hold a secret. */
 export function withoutQuery({ origin, pathname }: URL): string {
   return `${origin}${pathname}`
 }
@@ -54,14 +54,14 @@ export function readAddress(address: string, where: { given: string; secret: str
   return url
 }
 
-/** Reads a file that holds a token alone. @throws CommandError */
+/** Reads a file that holds only a token. @throws CommandError */
 export async function readToken(path: string): Promise<string> {
   const token = (await readGiven(path)).trim()
   if (!TOKEN.test(token)) throw new CommandError(`${path}: it must hold one token`)
   return token
 }
 
-/** Of a certificate whose authority is unknown here. */
+/** Error codes for a certificate from an unknown authority. */
 const UNKNOWN_AUTHORITY = [
   'SELF_SIGNED_CERT_IN_CHAIN',
   'DEPTH_ZERO_SELF_SIGNED_CERT',
@@ -69,7 +69,7 @@ const UNKNOWN_AUTHORITY = [
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
 ]
 
-/** What a failed request or a broken connection is called, and what to do where that is known. */
+/** Names the reason of a failed request or broken connection, and what to do if that is known. */
 export function reasonOf({ name, cause }: Error): string {
   const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? name
   return UNKNOWN_AUTHORITY.includes(code) ? `${code}: set NODE_EXTRA_CA_CERTS to a file with its authority` : code

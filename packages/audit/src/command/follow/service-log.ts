@@ -1,4 +1,4 @@
-/** A tenant's log as the service exports it: each entry is verified before it is delivered. */
+/** Reads a tenant's log as the service exports it, and verifies each entry before it is delivered. */
 import { equalBytes } from '../../crypto.js'
 import { entryHash } from '../../formats/chain.js'
 import { type Checkpoint, parseCheckpoint } from '../../formats/checkpoint.js'
@@ -23,14 +23,14 @@ export interface Service {
 type Position = { id: number; hash: Uint8Array }
 type Source = Pick<Delivery, 'signal' | 'tell'>
 
-/** How long the service may take for a line, in milliseconds. It may hold an export up while others have their turn. */
+/** How long the service may take for a line, in milliseconds: it may pause an export while others have their turn. */
 const PATIENCE_MS = 60_000
-/** A checkpoint and a problem have less. */
+/** Checkpoints and problem documents are shorter. */
 const MOST_CHARACTERS = 65_536
-/** Its third part is the tenant's id. */
+/** The third part of an API key is the tenant's id. */
 const API_KEY = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_/
 const MOST_REFUSAL_CHARACTERS = 500
-/** After so many answers that broke off behind the same entry the service cannot read on, as where an entry is missing. */
+/** After this many answers that broke off after the same entry, the service cannot read on, as when one is missing. */
 const MOST_BREAKS = 6
 
 /** Delivers the log of the API key's tenant; `afterId` is where it begins if the cursor does not have it. */
@@ -55,21 +55,21 @@ export async function followService(service: Service, afterId: number, delivery:
 }
 
 /**
- * An export is signed at its end. So a long one is read twice: first to verify it, which notes the hashes at which
- * batches end, and again for the entries, which must lead to these hashes.
+ * An export is signed at its end, so a long one is read twice: first to verify it and to note the hashes at which
+ * batches end, then for the entries, which must lead to these hashes.
  */
 function openLog(
   service: Service,
   tenant_id: string,
   { signal, tell }: Source,
 ): { read(after: Reached): Promise<Batch> } {
-  /** where verified batches end that were not read yet */
+  /** the ends of verified batches that were not returned yet */
   let ends: Position[] = []
   /** the entries of the first of them, if they are still in memory */
   let first: ExportedEntry[] = []
-  /** of the export that is read again */
+  /** the lines of the export that is read again */
   let lines: AsyncGenerator<string> | undefined
-  /** behind which entry the last export broke off, and how many in a row did so */
+  /** after which entry the last export broke off, and how many in a row did so */
   let broken = { id: -1, times: 0 }
 
   return {
@@ -117,7 +117,7 @@ function openLog(
       },
     })
     const { valid, reason, tenant_id: owner, trusted_key } = verdict
-    // A proxy may end an answer that its sender did not.
+    // A proxy may end an answer that the service did not end.
     if (last === NO_LINE || (isAtEnd && !isTrailer(last))) throw brokeOff(known.at(-1)?.id ?? after.id)
     broken = { id: -1, times: 0 }
     if (!valid) throw new CommandError(`the export of the log is not valid, and not delivered: ${reason}`)
@@ -164,7 +164,7 @@ function openLog(
       return entries
     } catch (error) {
       await close()
-      if (!(error instanceof ExportFault)) throw error // a broken connection: what was verified stays so
+      if (!(error instanceof ExportFault)) throw error // a broken connection: verified batches remain verified
       ends = []
       throw new TryAgainError('the log changed while it was read')
     }
@@ -190,7 +190,7 @@ async function nextLine(lines: AsyncGenerator<string>): Promise<string> {
   return value
 }
 
-/** Where the log ends. */
+/** Reads where the log ends. */
 async function readHead(service: Service, stopping: AbortSignal): Promise<Checkpoint> {
   const url = urlOf(service, 'v1/audit/checkpoint')
   const patience = createPatience(stopping)
@@ -210,7 +210,7 @@ async function readHead(service: Service, stopping: AbortSignal): Promise<Checkp
   }
 }
 
-/** The lines of an export of what follows an entry. @throws TryAgainError if the connection breaks */
+/** Yields the lines of an export of the entries after `after_id`. @throws TryAgainError if the connection breaks */
 async function* exportLines(service: Service, after_id: number, stopping: AbortSignal): AsyncGenerator<string> {
   const url = urlOf(service, 'v1/audit/export', { after_id: String(after_id) })
   const patience = createPatience(stopping)
@@ -229,7 +229,7 @@ async function* exportLines(service: Service, after_id: number, stopping: AbortS
   }
 }
 
-/** The signal of a request, which ends it when the follower is stopped, or when what was begun takes too long. */
+/** Creates the signal of a request, which ends it when the follower is stopped or a step takes too long. */
 function createPatience(stopping: AbortSignal) {
   const controller = new AbortController()
   const abort = () => controller.abort()
@@ -251,7 +251,7 @@ function createPatience(stopping: AbortSignal) {
   }
 }
 
-/** The bytes of an answer. @throws TryAgainError if the connection breaks, or the signal ends it */
+/** Yields the bytes of an answer. @throws TryAgainError if the connection breaks, or the signal ends it */
 async function* chunksOf({ body }: Response, url: URL, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   if (!body) return
   const reader = body.getReader()
@@ -273,7 +273,7 @@ async function* chunksOf({ body }: Response, url: URL, signal: AbortSignal): Asy
   }
 }
 
-/** The text of a short answer. @throws TryAgainError if the connection breaks, CommandError if it is long */
+/** Reads a short answer as text. @throws TryAgainError if the connection breaks, CommandError if it is too long */
 async function readText(response: Response, url: URL, signal: AbortSignal): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
@@ -287,7 +287,7 @@ async function readText(response: Response, url: URL, signal: AbortSignal): Prom
   return text
 }
 
-/** Behind the path that a proxy may have put in front. */
+/** Appends to the path of the service's URL, which a proxy may require. */
 function urlOf({ url }: Service, path: string, query: Record<string, string> = {}): URL {
   const full = new URL(path, `${url.origin}${url.pathname.replace(/\/?$/, '/')}`)
   full.search = new URLSearchParams(query).toString()
@@ -302,7 +302,7 @@ async function get({ readApiKey }: Service, url: URL, signal: AbortSignal): Prom
   )
 }
 
-/** What a problem document says, if it is one. */
+/** Reads the detail of a problem document, if the text is one. */
 function detailOf(text: string): string {
   try {
     const { detail } = JSON.parse(text) as { detail?: unknown }
@@ -316,7 +316,7 @@ function brokenOff(url: URL, error: unknown): TryAgainError {
   return new TryAgainError(`the connection to ${url.origin} broke off (${reasonOf(error as Error)})`)
 }
 
-/** Of an export that the server signed as it is, and that is not the one that was asked for. */
+/** Makes the error for an export that the server signed, but that is not the requested one. */
 function withheld(skipped: string): CommandError {
   return new CommandError(
     `the export lacks ${skipped}, and no audit.purge in it says that they were purged: what stands between here and the service may have asked it for less. Nothing was delivered: set EAAS_URL to the service itself and start again, and examine the proxy`,

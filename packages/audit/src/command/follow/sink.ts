@@ -4,8 +4,8 @@ import type { Message } from './message.js'
 import { syslogSink } from './syslog-sink.js'
 
 /**
- * Delivers a batch whole: resolves once the receiver has taken all of it. @throws TryAgainError for a batch that was
- * not taken, or only in part; CommandError if another attempt would end the same way
+ * Delivers a whole batch: resolves once the receiver has taken all of it. @throws TryAgainError if it was not taken,
+ * or only in part; CommandError if another attempt would end the same way
  */
 export type Sink = (batch: readonly Message[]) => Promise<void>
 
@@ -22,12 +22,12 @@ export function openSink({ http, tokenFile, syslog, tls }: Receiver): Sink {
   return syslog === undefined ? standardOutput : syslogSink(syslog, { tls })
 }
 
-/** Thrown when nobody reads standard output any more. */
+/** Thrown when the reader of standard output is gone. */
 export class ReaderGoneError extends Error {
   override readonly name = 'ReaderGoneError'
 }
 
-/** Writes lines to standard output; taken is what has left this process. */
+/** Writes lines to standard output; they count as taken once they have left this process. */
 const standardOutput: Sink = (batch) =>
   new Promise((resolve, reject) => {
     const lines = batch.map(({ text }) => `${text}\n`).join('')

@@ -7,7 +7,7 @@ import { isRefusal, type Message } from './message.js'
 import type { Sink } from './sink.js'
 import { TryAgainError } from './try-again.js'
 
-/** How long a connection may stand still, in milliseconds. */
+/** How long a connection may be idle, in milliseconds. */
 const PATIENCE_MS = 20_000
 /** RFC 5424 6.2.1: facility "log audit", severities "warning" and "informational". */
 const LOG_AUDIT = 13
@@ -15,10 +15,10 @@ const WARNING = 4
 const INFORMATIONAL = 6
 
 /**
- * Creates it. Syslog has no acknowledgement, so each batch has a connection of its own: the sink ends it, and the
- * receiver's end of it says that its process has read everything. A receiver that dies before resets the connection.
+ * Creates the sink. Syslog has no acknowledgement, so each batch has its own connection: the sink ends it, and the
+ * receiver's end shows that its process has read everything. A receiver that dies before that resets the connection.
  *
- * @throws CommandError if the address is none
+ * @throws CommandError if the address is malformed
  */
 export function syslogSink(address: string, { tls = false, patienceMs = PATIENCE_MS } = {}): Sink {
   const { host, port } = readAddress(address)

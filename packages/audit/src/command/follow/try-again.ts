@@ -1,17 +1,17 @@
-/** Repeats what another program did not answer, or answered with "later". */
+/** Repeats a request that another program did not answer, or answered with "later". */
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Between two attempts, in milliseconds: twice as long each time, up to the last. */
+/** The pause between two attempts, in milliseconds: it doubles up to the longest. */
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 30_000
 
-/** Thrown by an attempt that is made again. */
+/** Thrown by an attempt that is to be made again. */
 export class TryAgainError extends Error {
   override readonly name = 'TryAgainError'
 
   constructor(
     message: string,
-    /** how long the other program wants to be left alone, in milliseconds */
+    /** how long the other program asks to wait, in milliseconds */
     readonly waitMs = 0,
   ) {
     super(message)
@@ -20,13 +20,13 @@ export class TryAgainError extends Error {
 
 export interface Attempts {
   signal: AbortSignal
-  /** is told why an attempt failed, once for each reason */
+  /** called with why an attempt failed, unless the last failure had the same reason */
   tell: (line: string) => void
-  /** what is said besides of the first failure, and after it once an attempt succeeded */
+  /** what is added to a failure, and what is told once an attempt succeeds after one */
   words: { again: string; done: string }
 }
 
-/** Makes attempts until one succeeds; undefined if the signal ended them. @throws whatever is no `TryAgainError` */
+/** Makes attempts until one succeeds; undefined if the signal ended them. @throws any error but `TryAgainError` */
 export async function untilDone<T>(
   attempt: () => Promise<T>,
   { signal, tell, words }: Attempts,
@@ -42,7 +42,7 @@ export async function untilDone<T>(
       if (signal.aborted) return undefined
       if (error.message !== said) tell(`${error.message}; ${words.again}`)
       said = error.message
-      // Spread, so that several followers do not come back at the same moment.
+      // Spread, so that several followers do not return at the same moment.
       const spreadMs = pauseMs * (0.5 + Math.random() / 2)
       const waitMs = Math.max(spreadMs, Math.min(error.waitMs, LONGEST_PAUSE_MS))
       await sleep(waitMs, undefined, { signal }).catch(() => undefined)
