@@ -313,6 +313,7 @@ describe.runIf(programs)('asynchronous replication', () => {
         .replaceAll('/var/lib/postgresql/data', join(old.folder, 'data'))
         .replaceAll('5499', String(socket))
         .replace(/^systemctl .*\n/m, '')
+        .replace('runuser -u postgres -- ', '') // the cluster's shell is that of its user already
       await cluster.shell(shell)
       const copy = { ...pgDatabase(cluster.urlOf({ port: socket })) }
       const exports: string[] = []
