@@ -95,6 +95,23 @@ describe('an append that waits for too long', () => {
     expect([taken?.isGivenUp, queue.take(), all.entries]).toEqual([true, [], 0])
   })
 
+  it('is told so at its own time behind a group of the other kind that began with later ones', async () => {
+    const queue = new AppendQueue({ entries: 0 })
+    const change = async () => 1
+    const first = told(queue.add(appendOf(1, { change })))
+    vi.advanceTimersByTime(1_000)
+    const waits = told(queue.add(appendOf(1)))
+    vi.advanceTimersByTime(1_000)
+    const late = told(queue.add(appendOf(1, { change })))
+    queue.take()
+    queue.whileAwaited(never()).catch(String)
+    vi.advanceTimersByTime(DATABASE_DEADLINE_MS - 1_000)
+    queue.resolve()
+    expect(await Promise.all([first, late])).toEqual(['perhaps written', 'committed'])
+    expect(queue.take()).toEqual([])
+    expect(await waits).toBe('not written')
+  })
+
   it('leaves those that came later in the same group their time', async () => {
     const queue = new AppendQueue({ entries: 0 })
     const early = told(queue.add(appendOf(1)))

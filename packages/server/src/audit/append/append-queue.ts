@@ -126,9 +126,12 @@ export class AppendQueue {
     rejectLate(this.#queue.filter(isLate(now + WORTH_BEGINNING_MS)), false)
     this.#queue = this.#queue.filter(({ isGivenUp }) => !isGivenUp)
     if (this.#group.every(({ isGivenUp }) => isGivenUp)) this.#abandonGroup(error)
-    const oldest = this.#group.find(({ isGivenUp }) => !isGivenUp) ?? this.#queue[0]
+    // Each list is in order of time, but a group of one kind may have begun before older appends of the other.
+    const oldest = [this.#group.find(({ isGivenUp }) => !isGivenUp), this.#queue[0]].flatMap(
+      (each) => each?.until ?? [],
+    )
     this.#timer = undefined
-    if (oldest) this.#setTimer(oldest.until - now)
+    if (oldest.length > 0) this.#setTimer(Math.min(...oldest) - now)
   }
 
   // One timer for all. It is not restarted for each append: when it fires, it is set for the oldest one left.
