@@ -63,7 +63,7 @@ describe('the file of settings', () => {
       { rootKey: expect.objectContaining({ kind: 'command' }) },
     ],
     [{ database_url_file: '/nowhere' }, { EAAS_DATABASE_URL: 'postgres://h/d' }, { databaseUrl: 'postgres://h/d' }],
-    [{ socket: '/s' }, { EAAS_PORT: '9000' }, { socket: undefined, port: 9000 }],
+    [{ socket: '/s', socket_mode: '600' }, { EAAS_PORT: '9000' }, { socket: undefined, port: 9000 }],
     [{ host: '::1', port: 9000 }, { EAAS_SOCKET: '/s' }, { socket: { path: '/s', mode: 0o660 } }],
   ])('gives way to variables: %j and %j', (settings, variables, expected) => {
     expect(read(settings, variables as Record<string, string>)).toMatchObject(expected)

@@ -254,7 +254,10 @@ export const SETTINGS: Settings = {
 /** If a variable of one list is set, the file's settings of the other list are ignored. */
 const INSTEAD: readonly (readonly [readonly Variable[], readonly Variable[]])[] = [
   [['EAAS_DATABASE_URL'], ['EAAS_DATABASE_URL_FILE']],
-  [['EAAS_SOCKET'], ['EAAS_HOST', 'EAAS_PORT']],
+  [
+    ['EAAS_SOCKET', 'EAAS_SOCKET_MODE'],
+    ['EAAS_HOST', 'EAAS_PORT'],
+  ],
 ]
 
 /** Reads the configuration. An empty variable counts as unset, except those of `NEVER_EMPTY`. @throws ConfigError */
