@@ -8,11 +8,11 @@ import { findHead, type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } f
 import type { Queryable, Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { ChainAlarmError, UnfollowedLogError } from '../append-errors.js'
-import type { AuditKey } from '../formats/chain.js'
+import type { AuditKey, KeptHead } from '../formats/chain.js'
 import { followHeads, type KeysOfHeads, LATER_AT_ONCE } from './follow.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
 
-/** Points that are compared in one run. */
+/** Tenants whose points are compared in one run. */
 const COMPARED_AT_ONCE = LATER_AT_ONCE
 /**
  * How long one run follows logs that one statement did not suffice for, in milliseconds; the next run
@@ -54,18 +54,9 @@ export function createLogComparison({
   findAuditKey,
   ...keys
 }: LogComparisonOptions): (onError: OnError, options: { findsUnseen: boolean }) => Promise<Turn> {
-  let turn = 0
+  const nextPoints = createTurns(watches)
   /** the tenant up to which `listUnseen` has searched the database */
   let searchedThrough = FIRST_ID
-
-  // Includes tenants with an alarm: a process that does not know of the alarm may still write their logs.
-  function nextPoints() {
-    const all = [...watches.all()].flatMap(({ tenant_id, held }) => held.all.map((point) => ({ tenant_id, ...point })))
-    if (turn >= all.length) turn = 0
-    const from = turn
-    turn += COMPARED_AT_ONCE
-    return { points: all.slice(from, turn), begins: from === 0, ends: turn >= all.length }
-  }
 
   /** Lists the heads of the next tenants that this process has seen no head of. */
   async function listUnseen(): Promise<HeadWithKey[]> {
@@ -99,6 +90,27 @@ export function createLogComparison({
     for (const { watch, isBroken } of unreached ?? [])
       if (isBroken || performance.now() < until) await examine(watch).catch(ofTenant)
     return round
+  }
+}
+
+/**
+ * Creates the function that returns the points of the next tenants. It counts tenants, since a run changes how many
+ * points a tenant has. Tenants with an alarm are included: a process that does not know of the alarm may still write
+ * their logs.
+ */
+export function createTurns(watches: {
+  all(): Iterable<{ tenant_id: string; held: { all: readonly KeptHead[] } }>
+}): () => Turn & { points: (KeptHead & { tenant_id: string })[] } {
+  let turn = 0
+  return () => {
+    const all = [...watches.all()]
+    if (turn >= all.length) turn = 0
+    const from = turn
+    turn += COMPARED_AT_ONCE
+    const points = all
+      .slice(from, turn)
+      .flatMap(({ tenant_id, held }) => held.all.map((point) => ({ tenant_id, ...point })))
+    return { points, begins: from === 0, ends: turn >= all.length }
   }
 }
 
