@@ -3,19 +3,19 @@
  * order of the checks.
  *
  * Before the body is read, by `admitCall`:
- * 1. there is room for the operations of a batch (work-gate.ts);
- * 2. the API key is well formed, which names its tenant;
- * 3. it is an API key of that tenant, neither revoked nor expired; each of these failures gives the same refusal after
+ * 1. the API key is well formed, which names its tenant;
+ * 2. it is an API key of that tenant, neither revoked nor expired; each of these failures gives the same refusal after
  *    the same time;
- * 4. the address is on the API key's list;
- * 5. the tenant is not suspended;
- * 6. the API key has the permissions of the call;
- * 7. the end user, if the caller names one, has a valid name.
+ * 3. the address is on the API key's list;
+ * 4. the tenant is not suspended;
+ * 5. the API key has the permissions of the call;
+ * 6. the end user, if the caller names one, has a valid name;
+ * 7. there is room for the operations of a batch (work-gate.ts).
  * While the body arrives, and while a long answer is read: 8. there is room for it (held-bytes.ts).
  *
  * With the body, by `performAdmitted`:
  * 9. a batch has its turn (work-gate.ts);
- * 10. 3 to 6 hold on the state that the operation decides on: only a refusal on the current state counts;
+ * 10. 2 to 5 hold on the state that the operation decides on: only a refusal on the current state counts;
  * 11. server mode is open to the tenant (refuse-server-mode.ts).
  *
  * The committer decides the rest, because it alone knows the head of the log: that the tenant has no alarm
