@@ -105,6 +105,13 @@ describe("the installation's log", () => {
     expect(JSON.parse(stdout).logs[0].actor).toMatch(OPERATOR)
   })
 
+  it('records the same digest at each start, though systemd names another stream of its journal', async () => {
+    for (const JOURNAL_STREAM of ['8:1', '8:2'])
+      await (await startServer({ database, environment: { EAAS_CHECKPOINT_FILE: 'none', JOURNAL_STREAM } })).stop()
+    const starts = (await entries()).filter(({ action }) => action === 'installation.start')
+    expect(new Set(starts.map(({ metadata }) => metadata?.configuration)).size).toBe(1)
+  })
+
   it('is not reached as a tenant', async () => {
     for (const command of ['show', 'suspend', 'delete', 'resume']) {
       expect([command, (await eaas('tenant', command, INSTALLATION_ID)).code]).toEqual([command, 1])

@@ -79,6 +79,7 @@ export async function openServer({
   })
   let keptFaults: readonly LineFault[] = []
   let keepWitnessed: Server['keepWitnessed'] = async () => undefined // until the schedule starts
+  const tracing = await loadTracing()
   const installation = await openInstallation({
     config,
     wait: {
@@ -103,7 +104,6 @@ export async function openServer({
     ...(now === undefined ? {} : { now }),
   })
   const { services, sharedAlarms, durability, findDurability, probeCommit } = installation
-  const tracing = await loadTracing()
   try {
     app = buildApp({
       describeRootKey: installation.describeRootKey,
@@ -242,6 +242,7 @@ function digestConfig(
     databaseUrlFile: _file,
     unknownVariables: _,
     serviceManager: _manager,
+    journalStream: _journal,
     configFile: _config,
     ...settings
   }: Config,
