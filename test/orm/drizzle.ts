@@ -254,7 +254,11 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
           .where(and(eq(people.id, id), eq(people.key_id, key)))
           .returning(),
       ),
-    computeKey: (id) => db.update(people).set({ key_id: sql`gen_random_uuid()` }).where(eq(people.id, id)),
+    computePerson: (id, column) =>
+      db
+        .update(people)
+        .set({ [column]: sql`gen_random_uuid()` })
+        .where(eq(people.id, id)),
     upsertPerson: (person) =>
       db
         .insert(people)

@@ -254,8 +254,8 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .where('key_id', '=', key)
         .returningAll()
         .executeTakeFirstOrThrow(),
-    computeKey: (id) =>
-      db.updateTable('people').set({ key_id: sql<string>`gen_random_uuid()` }).where('id', '=', id).execute(),
+    computePerson: (id, column) =>
+      db.updateTable('people').set(column, sql<string>`gen_random_uuid()`).where('id', '=', id).execute(),
     upsertPerson: (person) =>
       db
         .insertInto('people')

@@ -146,7 +146,7 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     updatePersonOfKey: (id, key_id, changes) => db.person.update({ where: { id, key_id }, data: changes }),
     namesOfPeople: () => db.person.findMany({ select: { id: true, key_id: true, name: true } }),
     updatePersonReturning: (id, key_id, changes) => db.person.update({ where: { id, key_id }, data: changes }),
-    computeKey: (id) => db.person.update({ where: { id }, data: { key_id: { set: randomUUID() } } }),
+    computePerson: (id, column) => db.person.update({ where: { id }, data: { [column]: { set: randomUUID() } } }),
     upsertPerson: (person) =>
       db.person.upsert({ where: { id: person.id }, create: person, update: { name: person.name } }),
     insertLead: (table, lead) =>

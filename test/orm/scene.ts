@@ -124,13 +124,7 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
       tree: json<Tree>().nullable(),
     },
   })
-  const people = eaas.model({
-    name: 'people',
-    format: 'text',
-    keyId: (row) => row.key_id,
-    bind: ['id'],
-    fields: { name: text() },
-  })
+  const people = peopleModelOf(eaas, (row) => row.key_id)
   const ofLead = { mail: text(), note: text().nullable() }
   const leads = eaas.model({ name: 'leads', keyId, bind: ['id'], format: 'compact', fields: ofLead })
   const pairs = eaas.model({
@@ -154,6 +148,10 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
   const drafts = eaas.model({ name: 'drafts', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
   const locals = eaas.model({ name: 'locals', keyId, bind: ['id'], format: 'text', warn: false, fields: label })
   return { users, posts, samples, people, leads, pairs, vaults, places, tickets, drafts, locals }
+}
+
+function peopleModelOf(eaas: Client, keyId: (row: Partial<Person>) => unknown) {
+  return eaas.model({ name: 'people', format: 'text', keyId, bind: ['id'], fields: { name: text() } })
 }
 
 /** Values of all kinds in columns of type text. */
@@ -272,8 +270,8 @@ export interface Orm {
   /** Selects the id, the key and the name alone. */
   namesOfPeople(): Promise<Omit<Person, 'city'>[]>
   updatePersonReturning?(id: string, keyId: string, changes: Partial<Person>): Promise<Person>
-  /** Sets the key to what the database, or an operation of the ORM, computes. */
-  computeKey(id: string): Promise<unknown>
+  /** Sets a column of a person to what the database, or an operation of the ORM, computes. */
+  computePerson(id: string, column: 'key_id' | 'city'): Promise<unknown>
   /** By the id alone. */
   upsertPerson(person: Person): Promise<unknown>
   insertLead(table: LeadTable, lead: Lead): Promise<unknown>
@@ -369,7 +367,7 @@ const ALL: Record<keyof Orm, true> = {
   updatePersonOfKey: true,
   namesOfPeople: true,
   updatePersonReturning: true,
-  computeKey: true,
+  computePerson: true,
   upsertPerson: true,
   insertLead: true,
   insertLeadReturning: true,
@@ -408,6 +406,8 @@ export interface Scene {
   newKey(): Promise<string>
   /** Connects as after a restart, by a client that seals under another DEK. */
   restarted(): Promise<Orm>
+  /** Connects with a model of the people that finds their keys so. */
+  keyedBy(keyId: (row: Partial<Person>) => unknown): Promise<Orm>
 }
 
 const TYPES = { full: 'jsonb', text: 'text' }
@@ -464,13 +464,18 @@ export async function createScene(connect: (url: string, models: Models) => Prom
   const orm = await connect(database.directUrl, models)
   const newKey = async () => (await eaas.keys.create({ name: randomUUID() })).id
   const opened: { close(): unknown }[] = [eaas, orm]
-  const restarted = async () => {
-    const later = createClient(service)
-    const other = await connect(database.directUrl, allOf(later))
-    opened.push(later, other)
+  const open = async (others: Models) => {
+    const other = await connect(database.directUrl, others)
+    opened.push(other)
     return other
   }
-  const scene: Scene = { orm, sql, models, format, newKey, restarted }
+  const restarted = () => {
+    const later = createClient(service)
+    opened.push(later)
+    return open(allOf(later))
+  }
+  const keyedBy: Scene['keyedBy'] = (find) => open({ ...models, people: peopleModelOf(eaas, find) })
+  const scene: Scene = { orm, sql, models, format, newKey, restarted, keyedBy }
   return {
     ...scene,
     async close() {

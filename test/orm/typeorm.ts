@@ -356,7 +356,7 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
       const { raw } = await update.returning('*').execute()
       return one(raw as Person[])
     },
-    computeKey: (id) => db.update(people, id, { key_id: () => 'gen_random_uuid()' }),
+    computePerson: (id, column) => db.update(people, id, { [column]: () => 'gen_random_uuid()' }),
     upsertPerson: (person) =>
       db
         .createQueryBuilder()

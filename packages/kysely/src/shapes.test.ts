@@ -830,6 +830,18 @@ describe('Kysely', () => {
     expect(sent).toEqual([])
     eaas.close()
   })
+  it('keeps the key of each row that an update may find', async () => {
+    const eaas = createClient(createTestService())
+    const { id: key } = await eaas.keys.create({ name: 'people' })
+    const people = eaas.model({ name: 'people', keyId: (row) => row.city, bind: ['id'], fields: { email: text() } })
+    const keyed = new Kysely<Database>({ dialect: encrypted(recording, { users: people as never }) })
+    const move = keyed.updateTable('users').set({ city: key }).where('city', '=', key)
+    await expect(move.where(raw('true or true') as never).execute()).rejects.toThrow('people.city must not change')
+    expect(sent).toEqual([])
+    await move.execute()
+    expect(sent).toHaveLength(1)
+    eaas.close()
+  })
   it('refuses what is not a model', () => {
     expect(() => encrypted(recording, { users: {} as never })).toThrow(/expected a model/)
   })

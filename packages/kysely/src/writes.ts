@@ -14,7 +14,7 @@ import {
 } from 'kysely'
 import { sealUpdate } from './many-rows.js'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
-import { assertOneRow, assertValuesInSql, pinnedBy } from './one-row.js'
+import { assertOneRow, assertValuesInSql, isOneRow, pinnedBy } from './one-row.js'
 import type { Rewriter } from './rewriter.js'
 import { findSource, isSealed, type Scope, tableRelation } from './scope.js'
 import type { Named } from './spellings.js'
@@ -104,23 +104,23 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
     return { ...node, updates: await Promise.all(updates.map(rewrite)) } as unknown as Node
   }
   const { values, computed } = readUpdates(updates)
-  table.assertKeepsKey(Object.fromEntries(computed), {})
   await rewriteComputed(rewriter, table, computed, scope)
   assertValuesInSql(updates)
-  const { rows } = rewriter
+  const rows = rewriter.rows.length > 0 ? rewriter.rows : [await findBound(rewriter, table, node, { values, scope })]
+  for (const known of rows) table.assertKeepsKey(Object.fromEntries(computed), known)
   if (rows.length > 1) {
     const many = await sealUpdate(table, node.table as Node, { changes: values, rows })
     rewriter.from = many.from
     for (const [column, value] of many.own) computed.set(column, value)
     return { ...node, updates: updateList(table, { values: many.same, computed }) } as unknown as Node
   }
-  const sealed = await table.sealChanges(values, rows[0] ?? (await findBound(rewriter, table, node, { values, scope })))
+  const sealed = await table.sealChanges(values, rows[0] ?? {})
   return { ...node, updates: updateList(table, { values: sealed, computed }) } as unknown as Node
 }
 
 /**
- * Returns the values that the condition of an update gives for its row. @throws InvalidInputError if it may find
- * other rows too
+ * Returns the values that the condition of an update gives for its rows, none if it may find others too. @throws
+ * InvalidInputError if values are bound to its row, and it may find others too
  */
 async function findBound(
   rewriter: Rewriter,
@@ -130,6 +130,7 @@ async function findBound(
 ): Promise<Row> {
   const isBound = table.isBound(values)
   if (isBound) assertOneRow(table.name, node)
+  else if (!isOneRow(node)) return {}
   const alias = tableNames(node.table as Node)?.alias ?? ''
   const bound = pinnedBy(alias, scope.own.size === 1, node.where as Node | undefined)
   return isBound ? rewriter.spellings.spellBound({ table, node: writtenNode(node) }, bound) : bound
@@ -147,7 +148,7 @@ async function rewriteConflict(
   const targets = ((node.columns as readonly Node[]) ?? []).map(nameOf)
   const conflict = readConflict(table, targets, rows)
   const { values, computed } = readUpdates((node.updates as readonly Node[]) ?? [])
-  table.assertKeepsKey(Object.fromEntries(computed), {})
+  table.assertKeepsKey(Object.fromEntries(computed), conflict.bound)
   const taken = [...computed].flatMap(([column, value]) =>
     table.isSealed(column) && columnName(value) === column && qualifierOf(value) === 'excluded' ? [column] : [],
   )

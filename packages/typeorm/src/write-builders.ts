@@ -159,7 +159,7 @@ function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows
     )
   }
   const overwritten = onUpdate.overwrite.filter((column) => !targets.includes(column))
-  known.sealed.assertKeepsKey(Object.fromEntries(overwritten.map((column) => [nameOf(column), {}])), {})
+  known.sealed.assertKeepsKey(Object.fromEntries(overwritten.map((column) => [nameOf(column), {}])), conflict.bound)
   const moved = onUpdate.overwrite.filter((column) => known.sealed.isSealed(nameOf(column)))
   if (moved.length > 0 && onUpdate.skipUpdateIfNoValuesChanged) {
     refuseCall('skipUpdateIfNoValuesChanged', 'Leave it out: encrypted values differ each time.')

@@ -2,6 +2,7 @@
 // test/orm.
 import { describe, expect, it } from 'vitest'
 import { createClient, json, text } from '../index.js'
+import type { Row } from '../input.js'
 import { createTestService } from '../testing.js'
 import { readConflict } from './conflicts.js'
 import { createSealedTable } from './sealed-table.js'
@@ -118,4 +119,51 @@ it('a field of a compact row is read with the column of that form', async () => 
   expect(table.readsToo(['mail'])).toEqual(['id', 'head'])
   expect(table.readsToo(['id'])).toEqual([])
   expect(() => table.assertReadable(['id', 'mail'])).toThrow('places.mail cannot be selected without head')
+})
+
+describe('a key for each row', () => {
+  const [own, other] = ['a', 'b'].map((digit) => `${digit.repeat(8)}-aaaa-4aaa-8aaa-aaaaaaaaaaaa`) as [string, string]
+  const byColumn = (row: Row) => row.key_id
+  const byDefault = (row: Row) => (row.region === 'eu' ? own : other)
+  const tableOf = (keyId: (row: Row) => unknown) => placesOf({ mail: text() }, { keyId })
+
+  it.each<[string, (row: Row) => unknown, Row, Row]>([
+    ['null', byColumn, { key_id: null }, { id: 1 }],
+    ['a key in upper case', byColumn, { key_id: other.toUpperCase() }, { id: 1 }],
+    ['the same key in upper case', byColumn, { key_id: own.toUpperCase() }, { id: 1, key_id: own }],
+    ['another key', byColumn, { key_id: other }, { id: 1, key_id: own }],
+    ['the same key, unknown', byColumn, { key_id: own }, { id: 1 }],
+    ['null in place of null', byColumn, { key_id: null }, { id: 1, key_id: null }],
+    ['what leads to the default', byDefault, { region: 'us' }, { id: 1 }],
+    ['what leads away from it', byDefault, { region: 'eu' }, { id: 1 }],
+    ['an operation of the ORM', byDefault, { region: { set: 'us' } }, { id: 1, region: 'us' }],
+  ])('does not change to %s', async (_, keyId, changes, known) => {
+    const table = await tableOf(keyId)
+    const [column] = Object.keys(changes)
+    expect(() => table.assertKeepsKey(changes, known)).toThrow(`places.${column} must not change`)
+    await expect(table.sealChanges(changes, known)).rejects.toThrow(`places.${column} must not change`)
+  })
+  it.each<[string, (row: Row) => unknown, Row, Row]>([
+    ['the same value', byColumn, { key_id: own }, { id: 1, key_id: own }],
+    ['a column that does not determine it', byColumn, { city: null }, { id: 1 }],
+    ['another value that leads to it', byDefault, { region: 'us' }, { id: 1, region: 'asia' }],
+  ])('stays where a change has %s', async (_, keyId, changes, known) => {
+    const table = await tableOf(keyId)
+    expect(() => table.assertKeepsKey(changes, known)).not.toThrow()
+    expect(await table.sealChanges(changes, known)).toEqual(changes)
+  })
+  it('is not the one that keyId returns without a column that it reads', async () => {
+    const table = await tableOf(byDefault)
+    expect([table.tellsKey({ id: 1 }), table.needsRow({ mail: 'x' }, { id: 1 })]).toEqual([false, true])
+    expect([table.tellsKey({ region: 'us' }), table.needsRow({ mail: 'x' }, { id: 1, region: 'us' })]).toEqual([
+      true,
+      false,
+    ])
+    await expect(table.sealChanges({ mail: 'x' }, { id: 1 })).rejects.toThrow('does not tell the key of the row')
+  })
+})
+
+it('a key by its name is told by any row, also before it is found', async () => {
+  const table = await placesOf({ mail: text() }, { keyId: undefined, key: 'places' })
+  expect(readConflict(table, ['id'], [{ id: 1 }]).excluded(['mail'])).toEqual(['mail'])
 })

@@ -71,8 +71,9 @@ export interface SealedTable {
    */
   assertNoneMade(changes: Row): void
   /**
-   * Refuses changes to what determines the key of a row, whose other values would no longer open. An object in place
-   * of a value counts as a change. `known` are the values that the row surely has.
+   * Refuses changes to what determines the key of a row, whose other values would no longer open, unless the key is
+   * known to stay the same. An object in place of a value counts as a change. `known` are the values that the row
+   * surely has.
    *
    * @throws InvalidInputError
    */
@@ -165,15 +166,13 @@ export function createSealedTable(model: object): SealedTable {
       fields.some(({ path, spec }) => path[0] === column && (path.length > 1 || spec.kind === 'json')),
     searches: createSearches(model, access, table),
     keyByRow,
-    tellsKey: (row) => findKey(access, row) !== undefined,
+    tellsKey,
     assertNoneMade,
     assertKeepsKey: (changes, known) => assertSameKey(access, table, changes, known),
     isBound: (changes) => bind.length > 0 && setsSealed(changes),
     needsRow(changes, known) {
       if (!setsSealed(changes)) return false
-      return (
-        bind.some(({ path }) => isMissing(getAt(known, path))) || (keyByRow && findKey(access, known) === undefined)
-      )
+      return bind.some(({ path }) => isMissing(getAt(known, path))) || !tellsKey(known)
     },
     readsToo,
     assertReadable(selected) {
@@ -239,6 +238,10 @@ export function createSealedTable(model: object): SealedTable {
       }
       assertNoneMade(changes)
       assertSameKey(access, table, changes, bound)
+      if (setsSealed(changes) && !tellsKey(bound)) {
+        const hint = 'Name its column in the condition too, and in the target of an upsert: key_id = ….'
+        throw new InvalidInputError(`${table}: the change does not tell the key of the row, which keyId needs`, hint)
+      }
       return bound
     })
     // A column is replaced as a whole: a member that the new object lacks is gone.
@@ -252,6 +255,10 @@ export function createSealedTable(model: object): SealedTable {
       const isSet = (column: string) => column in changes || !(column in bound)
       return Object.fromEntries(Object.entries(made[at] ?? {}).filter(([column]) => isSet(column)))
     })
+  }
+
+  function tellsKey(row: Row): boolean {
+    return !keyByRow || readKey(access, row).key !== undefined
   }
 
   function setsSealed(changes: Row): boolean {
@@ -354,46 +361,51 @@ function sameText(one: unknown, other: unknown): boolean {
   return !isMissing(other) && String(one) === String(other)
 }
 
-/** Returns the key of a row, or undefined if its columns do not determine it. */
-function findKey({ keyOf }: ModelAccess, row: Row): string | undefined {
+/**
+ * Finds the key of a row of which some values are known, and the columns that `keyId` of the model reads. The key is
+ * undefined if one of these columns is not known, whatever `keyId` returns without it.
+ */
+function readKey({ keyOf }: ModelAccess, known: Row): { key: string | undefined; reads: ReadonlySet<string> } {
+  const reads = new Set<string>()
+  let isKnown = true
+  const get = (row: Row, column: string | symbol) => {
+    const value: unknown = Reflect.get(row, column)
+    if (typeof column === 'string') {
+      reads.add(column)
+      isKnown &&= value !== undefined
+    }
+    return value
+  }
   try {
-    return keyOf(row, 0)
+    const key = keyOf(known, 0, (plain) => new Proxy(plain, { get }))
+    return { key: isKnown ? key : undefined, reads }
   } catch {
-    return undefined
+    return { key: undefined, reads }
   }
 }
 
-/** Stands for an unknown value: the id of no key. */
-const ANY_KEY = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
-
-/**
- * Refuses a change to what determines the key of a row: its other values would no longer open. @throws
- * InvalidInputError
- */
+/** @throws InvalidInputError */
 function assertSameKey(access: ModelAccess, table: string, changes: Row, bound: Row): void {
   if (!access.keyByRow) return
-  const key = findKey(access, bound)
-  for (const [column, value] of Object.entries(changes)) {
-    if (value === undefined) continue
-    const isKnown = value === null || !['object', 'function'].includes(typeof value)
-    if (findKey(access, { ...bound, [column]: isKnown ? value : ANY_KEY }) === key) continue
-    throw new InvalidInputError(
-      `${table}.${column} must not change: it says the key of the row, under which its values are encrypted`,
-      `If it stays as it is, name it in the condition too: ${column} = ….`,
-    )
-  }
+  const { key, reads } = readKey(access, bound)
+  const changed = Object.entries(changes).filter(([column, value]) => value !== undefined && reads.has(column))
+  const [column] = changed[0] ?? []
+  if (column === undefined) return
+  const values = changed.map(([name, value]) => [name, isComputed(value) ? undefined : value] as const)
+  if (key !== undefined && readKey(access, { ...bound, ...Object.fromEntries(values) }).key === key) return
+  throw new InvalidInputError(
+    `${table}.${column} must not change: it says the key of the row, under which its values are encrypted`,
+    `If it stays as it is, name it in the condition too: ${column} = ….`,
+  )
+}
+
+/** Tells whether the database, or the ORM, computes a value. */
+function isComputed(value: unknown): boolean {
+  return value !== null && ['object', 'function'].includes(typeof value)
 }
 
 function explainBound({ bind }: ModelAccess, error: unknown): never {
   const place = isEaasError(error) && error.code === 'E_INVALID_INPUT' ? error.place : undefined
-  if (place?.field === 'keyId') {
-    const hint = 'Name its column in the condition too, and in the target of an upsert: key_id = ….'
-    throw new InvalidInputError(
-      'the change does not tell the key of the row, which keyId of the model needs',
-      hint,
-      place,
-    )
-  }
   const column = bind.find(({ name }) => name === place?.field)?.name
   if (column === undefined) throw error
   throw new InvalidInputError(

@@ -109,7 +109,8 @@ export interface KeyById {
    * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key,
    * so that destroying one key makes one person's data unreadable: see the page on deleting a person's data. The
    * function gets the row, stored or not, without its fields and without the columns that the model adds:
-   * `(row) => row.key_id`. An envelope of another row's key does not open. Indexes then need `indexKey`.
+   * `(row) => row.key_id`. It must read all its columns before it decides by one: adapters note which it reads. An
+   * envelope of another row's key does not open. Indexes then need `indexKey`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
 }
@@ -193,9 +194,9 @@ export interface Definition {
   named: NamedKey | undefined
   /**
    * Returns the id of a row's key; `index` is for errors. A key declared by its name must have been looked up
-   * before.
+   * before. `watch` wraps what the application's function gets, which notes what that reads.
    */
-  keyOf: (row: Row, index: number) => string
+  keyOf: (row: Row, index: number, watch?: (plain: Row) => Row) => string
   /** Whether each row has a key of its own. */
   keyByRow: boolean
   envelope: 1 | 2
@@ -365,7 +366,7 @@ function withoutPad(name: string, { pad, ...spec }: FieldSpec): FieldSpec {
  * it returns the same key for a row before and after sealing, and its errors cannot quote plaintext.
  */
 function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], names: ReadonlySet<string>) {
-  return (row: Row, index: number): string => {
+  return (row: Row, index: number, watch = (plain: Row) => plain): string => {
     const present = fields.filter(({ path }) => getAt(row, path) !== undefined)
     const plain = withValues(
       row,
@@ -376,7 +377,7 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
     let keyId: unknown
     let got = 'an error'
     try {
-      keyId = find(plain)
+      keyId = find(watch(plain))
       got = kindOf(keyId)
     } catch {
       // Refused below: an error of the application may quote the row.

@@ -32,10 +32,11 @@ export interface ModelAccess {
   /** Whether each row has a key of its own. */
   readonly keyByRow: boolean
   /**
-   * Returns the id of a row's key; errors name the row by `index`. @throws InvalidInputError if its columns do not
-   * determine the key
+   * Returns the id of a row's key; errors name the row by `index`, and `watch` wraps what `keyId` gets.
+   *
+   * @throws InvalidInputError if its columns do not determine the key
    */
-  keyOf(row: Row, index: number): string
+  keyOf(row: Row, index: number, watch?: (plain: Row) => Row): string
   /** Loads what seals and opens. */
   load(): Promise<AccessRows>
 }
