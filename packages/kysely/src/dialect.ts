@@ -23,7 +23,7 @@ import {
   SqliteAdapter,
 } from 'kysely'
 import type { ColumnTypes } from './column-types.js'
-import { planFound, type Result } from './found-rows.js'
+import { planFound, type Result, type Steps } from './found-rows.js'
 import { isNode, type Node, rawText } from './nodes.js'
 import { assertDistinct, assertReadable, hide, openRows } from './results.js'
 import { rewriteStatement } from './rewrite.js'
@@ -43,7 +43,7 @@ interface Context {
   models: Models
   callers: Callers
   compiler: QueryCompiler
-  locks: boolean
+  lock: Steps['lock']
   takesDefault: boolean
   isPostgres: boolean
   /** Makes the spellings of one query, given a function that runs others before it. */
@@ -68,7 +68,7 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     callers,
     compiler: dialect.createQueryCompiler(),
     isPostgres: database.isPostgres,
-    locks: database.isPostgres || database.isMysql,
+    lock: lockOf(database),
     takesDefault: database.isPostgres || database.isSqlServer || database.isMysql, // SQLite does not
     spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
   })
@@ -78,6 +78,12 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     createIntrospector: (database) => dialect.createIntrospector(database),
     createDriver: () => wrapDriver(dialect.createDriver(), context()),
   }
+}
+
+/** SQLite needs no lock: within a transaction, no other one can write what it has read. */
+function lockOf(database: { isPostgres: boolean; isMysql: boolean; isSqlServer: boolean }): Steps['lock'] {
+  if (database.isSqlServer) return 'updlock'
+  return database.isPostgres || database.isMysql ? 'for update' : undefined
 }
 
 /** @throws InvalidInputError if a stored value is an object, which drivers of SQLite do not accept */
@@ -147,7 +153,7 @@ function wrapConnection(
   context: Context,
   transactions: Transactions,
 ): DatabaseConnection {
-  const { models, callers, compiler, spellingsBy, locks, takesDefault, isPostgres: takesMany } = context
+  const { models, callers, compiler, spellingsBy, lock, takesDefault, isPostgres: takesMany } = context
   const callerOf = (query: CompiledQuery) => callers.get(query) ?? rememberCaller()
   const translate = async (given: CompiledQuery, rows?: readonly Row[]): Promise<Translated> => {
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
@@ -182,7 +188,7 @@ function wrapConnection(
           execute({ ...given, query: statement as never }, options, { rows }) as Promise<Result>
         return transactions.within(
           connection,
-          () => change({ locks, takesMany, takesDefault, run }) as Promise<QueryResult<R>>,
+          () => change({ lock, takesMany, takesDefault, run }) as Promise<QueryResult<R>>,
         )
       })
     },

@@ -15,13 +15,16 @@ import {
   UPSERT_ATTEMPTS,
 } from '@eaas/sdk/adapter'
 import {
+  AliasNode,
   AndNode,
   BinaryOperationNode,
   ColumnNode,
   DefaultInsertValueNode,
+  IdentifierNode,
   OnConflictNode,
   OperatorNode,
   ParensNode,
+  RawNode,
   SelectionNode,
   SelectModifierNode,
   SelectQueryNode,
@@ -38,8 +41,8 @@ import { type Given, nameOf, readRow, readUpdates } from './writes.js'
 
 /** How the statements of one change run. */
 export interface Steps {
-  /** Whether rows can be locked by `for update`. */
-  locks: boolean
+  /** How the database locks the rows that a select finds; undefined where it cannot, or need not. */
+  lock: 'for update' | 'updlock' | undefined
   /** Whether one statement may change many rows, each to its own values. */
   takesMany: boolean
   /** Whether an update may set a column to `default`. */
@@ -130,15 +133,15 @@ async function change(steps: Steps, table: SealedTable, update: Node, rows: read
 }
 
 /** Selects the rows that an update finds, by its own condition, and locks them where the database can. */
-function selectOf({ locks }: Steps, table: SealedTable, update: Node): Node {
+function selectOf({ lock }: Steps, table: SealedTable, update: Node): Node {
   const own = update.table as Node
   const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
-  const select = selectFrom([own, ...froms], table, tableNames(own)?.alias ?? '', locks)
+  const select = selectFrom([own, ...froms], table, tableNames(own)?.alias ?? '', lock)
   return { ...select, ...Object.fromEntries(FINDING.map((part) => [part, update[part]])) }
 }
 
 /** Selects what values are bound to, or all columns if others may determine the key of a row. */
-function selectFrom(froms: readonly Node[], table: SealedTable, alias: string, locks: boolean): Node {
+function selectFrom([own, ...others]: readonly Node[], table: SealedTable, alias: string, lock: Steps['lock']): Node {
   assertFoundAgain(table)
   const reference = (column: string) => ({
     kind: 'ReferenceNode',
@@ -153,9 +156,16 @@ function selectFrom(froms: readonly Node[], table: SealedTable, alias: string, l
         },
       ]
     : table.bind.map((column) => SelectionNode.create(reference(column) as never))
+  const froms = [lock === 'updlock' ? withHint(own as Node, alias) : own, ...others]
   const select = SelectQueryNode.cloneWithSelections(SelectQueryNode.createFrom(froms as never), selections as never)
-  const lock = SelectModifierNode.create('ForUpdate', froms.length > 1 ? [named(alias) as never] : undefined)
-  return (locks ? { ...select, endModifiers: [lock] } : select) as unknown as Node
+  const forUpdate = SelectModifierNode.create('ForUpdate', others.length > 0 ? [named(alias) as never] : undefined)
+  return (lock === 'for update' ? { ...select, endModifiers: [forUpdate] } : select) as unknown as Node
+}
+
+/** Names a table with the hint by which SQL Server locks its rows: it follows the alias. */
+function withHint(table: Node, alias: string): Node {
+  const hinted = { ...RawNode.create(['', ' with (updlock)'], [IdentifierNode.create(alias)]), name: alias }
+  return AliasNode.create((table.kind === 'AliasNode' ? table.node : table) as never, hinted) as unknown as Node
 }
 
 const named = (alias: string) =>
@@ -231,7 +241,7 @@ async function upsertOne(
   const target = await table.findTarget(given.values, targets)
   const condition = equal(Object.entries(target).map(([column, value]) => [ColumnNode.create(column), value]))
   const select = {
-    ...selectFrom([statement.into as Node], table, alias, steps.locks),
+    ...selectFrom([statement.into as Node], table, alias, steps.lock),
     where: WhereNode.create(condition as never),
   }
   const columns = Object.keys(target).map((column) => ColumnNode.create(column))

@@ -665,7 +665,7 @@ describe('Kysely', () => {
     else await expect(search).rejects.toMatchObject({ hint: expect.stringMatching('wildcards and backslashes') })
     expect(sent).toHaveLength(escapes ? 1 : 0)
   })
-  it('changes of many rows as many as `top` says', async () => {
+  it('locks what it reads on SQL Server, and changes of many rows as many as `top` says', async () => {
     const sqlServer = {
       ...recording,
       createAdapter: () => new MssqlAdapter(),
@@ -675,7 +675,7 @@ describe('Kysely', () => {
     const other = new Kysely<Database>({ dialect: encrypted(sqlServer, { users: users as never }) })
     await other.updateTable('users').top(1).set({ email: SECRET }).where('city', '=', 'London').execute()
     expect(sent.map((one) => (JSON.parse(one) as string[])[0])).toEqual([
-      'select top(1) "users"."id" from "users" where "city" = @1',
+      'select top(1) "users"."id" from "users" as "users" with (updlock) where "city" = @1',
       'update "users" set "email" = @1, "email_index" = @2 where "users"."id" = @3',
     ])
   })
