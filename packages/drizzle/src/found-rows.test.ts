@@ -1,8 +1,10 @@
 import { createClient, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
-import { eq } from 'drizzle-orm'
+import { eq, sql } from 'drizzle-orm'
 import { text as column, integer, type PgTable, pgTable, serial } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
+import { text as columnOfSqlite, integer as integerOfSqlite, sqliteTable } from 'drizzle-orm/sqlite-core'
+import { drizzle as drizzleOfSqlite } from 'drizzle-orm/sqlite-proxy'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { encrypted } from './index.js'
 
@@ -57,4 +59,31 @@ it('an insert whose id the database makes is refused with a common table express
   const insert = async () => db.with(some).insert(made).values({ owner: 'ada', email: 'ada@x.org' })
   await expect(insert).rejects.toThrow('with() of an insert into people whose id the database makes')
   expect(sent).toEqual([])
+})
+
+it('an upsert on SQLite takes no default of the row to insert, for which an update has no word', async () => {
+  const eaas = createClient(createTestService())
+  const { id: keyId } = await eaas.keys.create({ name: 'guests' })
+  const fields = { email: text({ index: 'emailIndex' }) }
+  const model = eaas.model({ name: 'guests', keyId, bind: ['id'], format: 'text', fields })
+  const guests = sqliteTable('guests', {
+    id: integerOfSqlite().primaryKey(),
+    email: columnOfSqlite().notNull(),
+    emailIndex: columnOfSqlite('email_index').unique(),
+    city: columnOfSqlite().default('Oslo'),
+  })
+  const driver = drizzleOfSqlite(async (text, _, method) => {
+    sent.push(text)
+    return { rows: text.startsWith('select') ? [[7]] : method === 'get' ? undefined : [] } as { rows: unknown[] }
+  })
+  const db = encrypted(driver, [[guests, model]])
+  const upsert = (row: { city?: string }) => {
+    const set = { email: sql`excluded.email`, emailIndex: sql`excluded.email_index`, city: sql`excluded.city` }
+    const insert = db.insert(guests).values({ id: 8, email: 'ada@x.org', emailIndex: undefined as never, ...row })
+    return insert.onConflictDoUpdate({ target: guests.email, set })
+  }
+  await upsert({ city: 'Rome' })
+  expect(sent.at(-2)).toMatch(/^update .* set "email" = \?, "email_index" = \?, "city" = \? where/)
+  await expect(async () => upsert({})).rejects.toThrow('excluded.city in an upsert whose row must be read before')
+  eaas.close()
 })

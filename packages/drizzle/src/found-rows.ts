@@ -193,10 +193,16 @@ async function upsertOne(written: Written, calls: readonly Call[], { conflict, r
   return refuseRace(known.sealed.name, targets)
 }
 
-/** Returns what is set: a value, or that of the row to insert. */
+/**
+ * Returns what is set: a value, or that of the row to insert. @throws InvalidInputError if only the insert would make
+ * that value
+ */
 function ofRow(known: KnownTable, row: Row, [key, value]: [string, unknown]): unknown {
   if (!isExcluded(known, key, value)) return value
-  return row[key] === undefined ? (known.sealed.isSealed(key) ? null : sql`default`) : row[key]
+  if (row[key] !== undefined || known.sealed.columns.includes(key)) return row[key] ?? null
+  if (!known.columns[key]?.columnType.startsWith('SQLite')) return sql`default`
+  const call = `excluded.${key} in an upsert whose row must be read before, of a row without ${key},`
+  return refuseCall(call, 'Give its value in the row, or leave the column out of what the upsert sets.')
 }
 
 const COUNTS = ['count', 'rowCount', 'affectedRows', 'rowsAffected'] as const
