@@ -1,9 +1,11 @@
 // The console in Chromium where answers come late: a page shows what was asked for last, whichever answer comes last.
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 import { delayAnswer, inChromium } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
+/** After this time the page of the log asks for new entries again. */
+const LIVE_MS = 3_000
 
 inChromium('the console with late answers', ({ open }) => {
   let service: Service
@@ -16,10 +18,10 @@ inChromium('the console with late answers', ({ open }) => {
   afterAll(() => service?.close())
 
   /** Signs in, waits until the list of keys was read, and goes to the page of health, which asks for none of what the tests delay. */
-  const signIn = async () => {
+  const signIn = async (secret = owner.secret) => {
     const { page, close } = await open(`${service.url}/console#/keys`)
     const show = (hash: string) => page.evaluate((to) => location.assign(to), hash)
-    await page.getByLabel('API key').fill(owner.secret)
+    await page.getByLabel('API key').fill(secret)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await expect.poll(() => page.locator('.bar .count').innerText()).toMatch(/^\d+$/)
     await show('#/health')
@@ -77,6 +79,52 @@ inChromium('the console with late answers', ({ open }) => {
     await answer()
     expect(await page.getByRole('region', { name: 'Limits' }).count()).toBe(0)
     await close()
+  })
+
+  describe('a live log', () => {
+    let busy: Caller
+    let newest: number
+
+    beforeAll(async () => {
+      busy = await service.createTenant({ name: 'busy' })
+      const keys = Array.from({ length: 150 }, (_, at) => ({ name: `orders/${at}` }))
+      await busy.call('POST', '/v1/batch/keys', { keys })
+      newest = (await busy.call('GET', '/v1/audit?limit=1')).body.logs[0].id
+    })
+
+    it('shows no entries before the newest ones were read', async () => {
+      const { page, show, close } = await signIn(busy.secret)
+      const { asked, answer } = await delayAnswer(page, /\/v1\/audit\?/)
+      const rows = page.getByRole('table', { name: 'Entries' }).locator('tbody tr')
+      await show('#/log?live=1')
+      await asked
+      await page.waitForTimeout(LIVE_MS + 1_000)
+      expect(await rows.count()).toBe(0)
+      await answer()
+      expect(await rows.first().innerText()).toMatch(new RegExp(`\t${newest}$`))
+      await close()
+    })
+
+    it('reads the newest entries again if they could not be read', async () => {
+      const { page, show, close } = await signIn(busy.secret)
+      await page.route(/\/v1\/audit\?/, (route) => route.fulfill({ json: {} }), { times: 1 })
+      await show('#/log?live=1')
+      await page.getByRole('alert').waitFor()
+      const rows = page.getByRole('table', { name: 'Entries' }).locator('tbody tr')
+      expect(await rows.first().innerText()).toMatch(new RegExp(`\t${newest}$`))
+      expect(await page.getByRole('alert').count()).toBe(0)
+      await close()
+    })
+
+    it('shows entries that are written where there was none', async () => {
+      const { page, show, close } = await signIn(busy.secret)
+      await show('#/log?live=1&action=key.rotate')
+      await page.getByText('No entry matches.').waitFor()
+      const { keys } = (await busy.call('GET', '/v1/keys?limit=1')).body
+      await busy.call('POST', `/v1/keys/${keys[0].id}/rotate`)
+      await page.getByRole('table', { name: 'Entries' }).getByRole('cell', { name: 'key.rotate' }).waitFor()
+      await close()
+    })
   })
 
   it('lists a key as it was changed while the list was read', async () => {

@@ -207,6 +207,29 @@ inChromium('the console', ({ open }) => {
     await close()
   })
 
+  it('reads the log to its beginning, however many entries are written while it is shown', async () => {
+    const busy = await service.createTenant({ name: 'busy' })
+    const makeKeys = (folder: string) => {
+      const keys = Array.from({ length: 150 }, (_, at) => ({ name: `${folder}/${at}` }))
+      return busy.call('POST', '/v1/batch/keys', { keys })
+    }
+    await makeKeys('before')
+    const opened = await open(`${service.url}/console#/log`)
+    const { page, requests, close } = opened
+    await signIn(opened, busy.secret)
+    const table = page.getByRole('table', { name: 'Entries' })
+    await expect.poll(() => table.getAttribute('aria-rowcount')).toBe('100')
+    await makeKeys('meanwhile')
+    const lastRow = async () => {
+      await page.keyboard.press('End')
+      return (await table.locator('tbody tr').allInnerTexts()).at(-1)
+    }
+    await expect.poll(lastRow, { timeout: 20_000 }).toMatch(/\t1$/)
+    const asked = requests.map((request) => new URL(request.url())).filter(({ pathname }) => pathname === '/v1/audit')
+    expect(asked.map(({ searchParams }) => searchParams.get('offset'))).toEqual(['0', '100', '200', '300'])
+    await close()
+  })
+
   it('shows no rights if there are more changes than it reads, because it may lack those that took rights away', async () => {
     const opened = await open(`${service.url}/console#/keys`)
     const { page, close } = opened

@@ -1,9 +1,9 @@
 /** The audit log: filters in the URL, endless, live. */
 import { ACTIONS, visible } from '@eaas/protocol'
 import type { Entry, ListEntriesOptions } from '@eaas/sdk'
-import { useSignal } from '@preact/signals'
+import { signal } from '@preact/signals'
 import type { ComponentChildren, TargetedEvent } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useMemo } from 'preact/hooks'
 import { saveCsv } from '../csv.js'
 import { linkTo, param, setParams, verifierUrl } from '../location.js'
 import { client, findKeyId, learnNames, nameOf } from '../session.js'
@@ -14,7 +14,7 @@ import { CopyButton, Named, Time } from '../ui/values.js'
 
 const PAGE_ENTRIES = 100
 const LIVE_MS = 3_000
-/** The prefix of the members of an entry that are its context. */
+/** Begins the members of an entry that are its context. */
 const CONTEXT = 'context.'
 /** Red where something was refused or a key left the server. */
 const ALARMS: readonly string[] = ['key.export', 'envelope_only.refused', 'budget.refused', 'usage.doubled']
@@ -32,7 +32,7 @@ const COLUMNS: readonly Column<Entry>[] = [
 
 const FILTERS = ['action', 'key', 'actor', 'user', 'context', 'from', 'to', 'entry'] as const
 
-/** The filter that the URL states. @throws SyntaxError if it cannot be read: leaving it out would show too much */
+/** The filter that the URL states. @throws SyntaxError if it cannot be read: one that is left out would show too much */
 function readFilter(): ListEntriesOptions {
   const [action, key, actor, user, context] = FILTERS.map(param)
   const [from, to] = [readEdge('from', 'begin'), readEdge('to', 'end')]
@@ -54,18 +54,18 @@ function readEdge(name: 'from' | 'to', edge: 'begin' | 'end'): string | undefine
   return time
 }
 
-/** The single entry that the URL asks for, 0 if there is none. @throws SyntaxError */
+/** The entry that alone is asked for, 0 if none is. @throws SyntaxError */
 function readEntry(): number {
   if (/^\d{0,15}$/.test(param('entry'))) return Number(param('entry'))
   throw new SyntaxError('entry must be the number of an entry')
 }
 
-/** Reads what the URL asks for, after as many entries as are shown. */
+/** Reads a page of what the URL asks for. */
 async function readPage(offset: number): Promise<{ logs: Entry[]; total: number }> {
   const entry = readEntry()
   if (entry === 0) return client().audit.list({ ...readFilter(), limit: PAGE_ENTRIES, offset })
   const { logs } = await client().audit.list({ after_id: entry - 1, order: 'asc', limit: 1 })
-  // If it was purged, the list begins with the first one that is left.
+  // In the place of one that was purged, the list begins with the first that is left.
   const found = logs.filter(({ id }) => id === entry)
   return { logs: found, total: found.length }
 }
@@ -82,53 +82,56 @@ function readContext(text: string): Record<string, string> {
   )
 }
 
-export function LogPage() {
-  const entries = useSignal<readonly Entry[]>([])
-  const total = useSignal(0)
-  const isWhole = useSignal(false)
-  const error = useSignal<unknown>(undefined)
-  const query = JSON.stringify(FILTERS.map(param))
-  const isOne = param('entry') !== ''
-  const isLive = param('live') !== '' && !isOne
-  const isReading = useRef(false)
-  const shown = useRef('')
+/** The entries that the URL asks for, newest first, as far as they were read. */
+function createEntryList() {
+  const entries = signal<readonly Entry[]>([])
+  const total = signal<number | undefined>(undefined)
+  const isWhole = signal(false)
+  const error = signal<unknown>(undefined)
+  let isReading = false
+  let nextOffset = 0
 
-  /** Reads older entries after those that are shown. */
+  /** Reads older entries after those that are shown, or the newest if none are. */
   const readOlder = async () => {
-    if (isReading.current || isWhole.value || error.value !== undefined) return
-    isReading.current = true
+    if (isReading) return
+    isReading = true
     await attempt(error, async () => {
-      const page = await readPage(entries.value.length)
-      if (shown.current !== query) return
+      const offset = Math.max(nextOffset, entries.value.length)
+      const page = await readPage(offset)
       const oldest = entries.value.at(-1)?.id ?? Number.POSITIVE_INFINITY
       entries.value = [...entries.value, ...page.logs.filter(({ id }) => id < oldest)] // new ones have shifted the page
+      nextOffset = offset + page.logs.length // even if all of them are shown already
       total.value = page.total
       learnNames(page.logs)
       isWhole.value = page.logs.length < PAGE_ENTRIES
     })
-    isReading.current = false
+    isReading = false
   }
-  useEffect(() => {
-    shown.current = query
-    entries.value = []
-    isWhole.value = false
-    error.value = undefined
-    isReading.current = false
-    void readOlder()
-  }, [query])
+  /** Reads entries before those that are shown. */
+  const readNewer = async () => {
+    const [newest] = entries.value
+    if (!newest) return readOlder()
+    await attempt(error, async () => {
+      const page = { after_id: newest.id, order: 'asc', limit: PAGE_ENTRIES } as const
+      const { logs } = await client().audit.list({ ...readFilter(), ...page })
+      if (logs.length === 0 || entries.value[0] !== newest) return
+      learnNames(logs)
+      entries.value = [...logs.toReversed(), ...entries.value]
+      total.value = (total.value ?? 0) + logs.length
+    })
+  }
+  return { entries, total, isWhole, error, readOlder, readNewer }
+}
+
+export function LogPage() {
+  const query = JSON.stringify(FILTERS.map(param))
+  const isOne = param('entry') !== ''
+  const isLive = param('live') !== '' && !isOne
+  // For another query there is another list, which answers to the former one do not reach.
+  const { entries, total, isWhole, error, readOlder, readNewer } = useMemo(createEntryList, [query])
   useEffect(() => {
     if (!isLive) return
-    const timer = setInterval(() => {
-      void attempt(error, async () => {
-        const after_id = entries.value[0]?.id ?? 0
-        const newer = await client().audit.list({ ...readFilter(), after_id, order: 'asc', limit: PAGE_ENTRIES })
-        if (shown.current !== query || newer.logs.length === 0 || entries.value[0]?.id !== (after_id || undefined))
-          return
-        learnNames(newer.logs)
-        entries.value = [...newer.logs.toReversed(), ...entries.value]
-        total.value += newer.logs.length
-      })
-    }, LIVE_MS)
+    const timer = setInterval(readNewer, LIVE_MS)
     return () => clearInterval(timer)
   }, [isLive, query])
 
@@ -136,7 +139,7 @@ export function LogPage() {
     <>
       <div class="bar">
         <h1>Log</h1>
-        <span class="count">{total.value.toLocaleString('en')}</span>
+        <span class="count">{total.value?.toLocaleString('en') ?? '…'}</span>
         <span class="tools">
           <button
             type="button"
@@ -167,7 +170,9 @@ export function LogPage() {
           keyOf={({ id }) => id}
           toneOf={({ action }) => (ALARMS.includes(action) ? 'alarm' : '')}
           open={(entry) => <Opened entry={entry} />}
-          onEnd={readOlder}
+          onEnd={() => {
+            if (!isWhole.value && error.value === undefined) void readOlder()
+          }}
         />
       )}
     </>
@@ -238,10 +243,7 @@ function Opened({ entry }: { entry: Entry }) {
   )
 }
 
-/**
- * How to prove the entry, from an export, to a person who does not trust the server: what a page shows proves
- * nothing.
- */
+/** How to prove the entry to somebody who does not trust the server, from an export: what a page shows proves nothing. */
 function Proof({ id }: { id: number }) {
   const command = `npx @eaas/audit prove EXPORT ${id} --out ${id}.proof`
   return (
