@@ -94,6 +94,28 @@ inChromium('the console of operators', ({ open }) => {
     await opened.close()
   })
 
+  it('lists the tenants of every page, of which some have rows that somebody changed', async () => {
+    const opened = await open(`${service.url}/console#/tenants`)
+    const { page, close } = opened
+    // Answers as the server does: by rows, of which those that somebody changed stand apart.
+    await page.route(/\/admin\/v1\/tenants\?/, (route) => {
+      const { searchParams } = new URL(route.request().url())
+      const [limit = 0, offset = 0] = ['limit', 'offset'].map((name) => Number(searchParams.get(name)))
+      const rows = Array.from({ length: 2_003 }, (_, at) => `row ${at}`).slice(offset, offset + limit)
+      const tampered = rows.filter((row) => ['row 5', 'row 1999', 'row 2001'].includes(row))
+      const tenants = rows
+        .filter((row) => !tampered.includes(row))
+        .map((name) => ({ ...TENANT, tenant_id: name, name }))
+      return route.fulfill({ json: { tenants, count: tenants.length, tampered } })
+    })
+    await signIn(opened, await operatorKey(['tenants:read']))
+    await expect.poll(() => page.locator('.bar .count').innerText(), { timeout: 20_000 }).toBe('2,000')
+    expect(await page.getByRole('alert').innerText()).toContain('the rows of row 5, row 1999, row 2001 in')
+    await page.keyboard.press('End')
+    await page.getByRole('button', { name: 'row 2002' }).waitFor()
+    await close()
+  })
+
   it('says what guards the logs, and what to do about an alarm', async () => {
     const opened = await open(`${service.url}/console#/installation`)
     const { page, close } = opened
@@ -142,6 +164,12 @@ inChromium('the console of operators', ({ open }) => {
   })
 })
 
+const TENANT = {
+  envelope_only: true,
+  created_at: '2026-05-03T00:00:00.000Z',
+  monthly_encrypt_quota: null,
+  status: 'active',
+}
 const ALARM = {
   code: 'log_differs',
   reason: 'the log is not the one that was read',

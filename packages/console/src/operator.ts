@@ -74,15 +74,17 @@ export function signOutOperator(): void {
   sender.value = undefined
 }
 
-/** Reads all tenants; `tampered` has the ids of those whose rows were tampered with. */
+/** Reads all tenants; `tampered` has the ids of tampered rows, which count as rows of a page too. */
 export async function listTenants(): Promise<{ tenants: OperatorsTenant[]; tampered: string[] }> {
   const tenants: OperatorsTenant[] = []
-  for (;;) {
+  const tampered: string[] = []
+  for (let offset = 0; ; offset += PAGE_TENANTS) {
     const page = await operate<{ tenants: OperatorsTenant[]; count: number; tampered: string[] }>(
-      `/tenants?limit=${PAGE_TENANTS}&offset=${tenants.length}`,
+      `/tenants?limit=${PAGE_TENANTS}&offset=${offset}`,
     )
     tenants.push(...page.tenants)
-    if (page.tenants.length < PAGE_TENANTS) return { tenants, tampered: page.tampered }
+    tampered.push(...page.tampered)
+    if (page.tenants.length + page.tampered.length < PAGE_TENANTS) return { tenants, tampered }
   }
 }
 

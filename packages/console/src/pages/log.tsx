@@ -14,7 +14,7 @@ import { CopyButton, Named, Time } from '../ui/values.js'
 
 const PAGE_ENTRIES = 100
 const LIVE_MS = 3_000
-/** Begins the members of an entry that are its context. */
+/** The prefix of the members of an entry that are its context. */
 const CONTEXT = 'context.'
 /** Red where something was refused or a key left the server. */
 const ALARMS: readonly string[] = ['key.export', 'envelope_only.refused', 'budget.refused', 'usage.doubled']
@@ -32,7 +32,7 @@ const COLUMNS: readonly Column<Entry>[] = [
 
 const FILTERS = ['action', 'key', 'actor', 'user', 'context', 'from', 'to', 'entry'] as const
 
-/** The filter that the URL states. @throws SyntaxError if it cannot be read: one that is left out would show too much */
+/** The filter that the URL states. @throws SyntaxError if it cannot be read: leaving it out would show too much */
 function readFilter(): ListEntriesOptions {
   const [action, key, actor, user, context] = FILTERS.map(param)
   const [from, to] = [readEdge('from', 'begin'), readEdge('to', 'end')]
@@ -54,7 +54,7 @@ function readEdge(name: 'from' | 'to', edge: 'begin' | 'end'): string | undefine
   return time
 }
 
-/** The entry that alone is asked for, 0 if none is. @throws SyntaxError */
+/** The single entry that the URL asks for, 0 if there is none. @throws SyntaxError */
 function readEntry(): number {
   if (/^\d{0,15}$/.test(param('entry'))) return Number(param('entry'))
   throw new SyntaxError('entry must be the number of an entry')
@@ -65,7 +65,7 @@ async function readPage(offset: number): Promise<{ logs: Entry[]; total: number 
   const entry = readEntry()
   if (entry === 0) return client().audit.list({ ...readFilter(), limit: PAGE_ENTRIES, offset })
   const { logs } = await client().audit.list({ after_id: entry - 1, order: 'asc', limit: 1 })
-  // In the place of one that was purged, the list begins with the first that is left.
+  // If it was purged, the list begins with the first one that is left.
   const found = logs.filter(({ id }) => id === entry)
   return { logs: found, total: found.length }
 }
@@ -243,7 +243,10 @@ function Opened({ entry }: { entry: Entry }) {
   )
 }
 
-/** How to prove the entry to somebody who does not trust the server, from an export: what a page shows proves nothing. */
+/**
+ * How to prove the entry, from an export, to a person who does not trust the server: what a page shows proves
+ * nothing.
+ */
 function Proof({ id }: { id: number }) {
   const command = `npx @eaas/audit prove EXPORT ${id} --out ${id}.proof`
   return (
