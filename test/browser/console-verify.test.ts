@@ -38,8 +38,15 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 inChromium('the page that verifies', ({ open }) => {
   const give = async ({ page }: OpenedPage, ...names: string[]) => {
-    await page.locator('input[type=file]').setInputFiles(names.map((name) => join(folder, name)))
+    const chooser = page.waitForEvent('filechooser')
+    await page.getByLabel('Choose files').click()
+    await (await chooser).setFiles(names.map((name) => join(folder, name)))
     await page.getByText(`${names.at(-1)}:`).waitFor()
+  }
+  /** When the first entry of an export was written. */
+  const firstTime = async (name: string): Promise<string> => {
+    const [, entry = ''] = (await readFile(join(folder, name), 'utf8')).split('\n')
+    return JSON.parse(entry).created_at
   }
   const verify = ({ page }: OpenedPage) => page.getByRole('button', { name: 'Verify' }).click()
 
@@ -119,6 +126,25 @@ inChromium('the page that verifies', ({ open }) => {
     await verify(opened)
     expect(await page.locator('.report .verdict').innerText()).toMatch(/^The export is valid/)
     expect(await alert.count()).toBe(0)
+    await opened.close()
+  })
+
+  it('proposes the period of all exports, whichever was given first, and leaves what the auditor typed', async () => {
+    const opened = await open(url)
+    const { page } = opened
+    const [from, to] = [page.getByLabel('Period from'), page.getByLabel('until before')]
+    const [first, later] = [firstTime('a.ndjson'), firstTime('b.ndjson')]
+    await give(opened, 'b.ndjson')
+    expect([await from.inputValue(), await to.inputValue()]).toEqual([await later, SIGNED_AT])
+    await to.fill('2026-06-01T00:00:00Z')
+    await give(opened, 'a.ndjson')
+    expect([await from.inputValue(), await to.inputValue()]).toEqual([await first, '2026-06-01T00:00:00Z'])
+    await page.getByRole('button', { name: 'Remove a.ndjson' }).click()
+    expect([await from.inputValue(), await to.inputValue()]).toEqual([await later, '2026-06-01T00:00:00Z'])
+    await from.fill('2026-05-01T00:00:00Z')
+    await to.fill('')
+    await give(opened, 'a.ndjson')
+    expect([await from.inputValue(), await to.inputValue()]).toEqual(['2026-05-01T00:00:00Z', SIGNED_AT])
     await opened.close()
   })
 

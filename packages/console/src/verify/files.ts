@@ -11,6 +11,9 @@ export interface Given {
   after_id: number
   /** for a public key: the key itself */
   key?: string
+  /** for an export: when its first entry was written, and when it was signed, as far as its ends tell */
+  from?: string | undefined
+  to?: string | undefined
 }
 
 const EXPORT_START = `{"format":${JSON.stringify(EXPORT_FORMAT)}`
@@ -24,7 +27,7 @@ export async function recognize(file: File): Promise<Given> {
   const text = await file.slice(0, BEGINNING_BYTES).text()
   if (text.startsWith(EXPORT_START)) {
     const after_id = Number(/"after_id":(\d+)/.exec(text.slice(0, 1_000))?.[1] ?? 0)
-    return { file, kind: 'export', after_id }
+    return { file, kind: 'export', after_id, ...(await readPeriod(file)) }
   }
   if (text.startsWith(KEY_START)) return { file, kind: 'public key', after_id: 0, key: text.trim() }
   if (Object.keys(await readNames(file)).length > 0) return { file, kind: 'names', after_id: 0 }
@@ -53,16 +56,17 @@ export async function readNames(file: File): Promise<Record<string, string>> {
   }
 }
 
-/** When the first entry of exports was written, and when the last of them was signed, as far as their ends tell. */
-export async function readPeriod(
-  first: File,
-  last: File,
-): Promise<{ from: string | undefined; to: string | undefined }> {
+/** The period of all exports together, which are in order: from the first one to the last; '' where no end tells. */
+export function findPeriod(given: readonly Given[]): [from: string, to: string] {
+  return [given.find(({ from }) => from)?.from ?? '', given.findLast(({ to }) => to)?.to ?? '']
+}
+
+async function readPeriod(file: File): Promise<Pick<Given, 'from' | 'to'>> {
   // An anchor and what it links to come before the first entry, and have their own times.
-  const [entry] = /^\{"id":.*\n/m.exec(await first.slice(0, BEFORE_ENTRIES_BYTES).text()) ?? []
+  const [entry] = /^\{"id":.*\n/m.exec(await file.slice(0, BEFORE_ENTRIES_BYTES).text()) ?? []
   // The statement of a tree follows the checkpoint, and is signed a moment later.
   const [, to] =
-    /^\{"(?:checkpoint|stretch)".*?\\n(\d{4}-\d\d-\d\dT[\d:.]+Z)\\n/m.exec(await last.slice(-BEGINNING_BYTES).text()) ??
+    /^\{"(?:checkpoint|stretch)".*?\\n(\d{4}-\d\d-\d\dT[\d:.]+Z)\\n/m.exec(await file.slice(-BEGINNING_BYTES).text()) ??
     []
   return { from: /"created_at":"([^"]+)","hash":"[0-9a-f]+"\}\n$/.exec(entry ?? '')?.[1], to }
 }

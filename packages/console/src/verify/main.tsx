@@ -4,7 +4,7 @@ import { computed, signal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { save } from '../save.js'
-import { findOtherKey, type Given, readNames, readPeriod, recognize } from './files.js'
+import { findOtherKey, findPeriod, type Given, readNames, recognize } from './files.js'
 import type { Message, ProofTask, Task } from './messages.js'
 
 const given = signal<readonly Given[]>([])
@@ -47,14 +47,16 @@ async function take(files: readonly File[]): Promise<void> {
   const all = [...others, ...known].sort((a, b) => a.after_id - b.after_id)
   // Never replaces what the auditor entered.
   publicKey.value ||= known.find(({ key }) => key !== undefined)?.key ?? ''
-  const exports = all.filter(({ kind }) => kind === 'export')
-  const [first, last] = [exports[0], exports.at(-1)]
-  if (first && last) {
-    const period = await readPeriod(first.file, last.file)
-    from.value ||= period.from ?? ''
-    to.value = period.to ?? to.value
+  list(all)
+}
+
+/** Lists files. The period becomes that of their exports, except where the auditor entered something else. */
+function list(files: readonly Given[]): void {
+  const [before, now] = [findPeriod(given.value), findPeriod(files)]
+  for (const [at, field] of [from, to].entries()) {
+    if (['', before[at]].includes(field.value)) field.value = now[at] ?? ''
   }
-  given.value = all // last: what is listed has been read
+  given.value = files
 }
 
 function filesOf(kind: Given['kind']): File[] {
@@ -127,7 +129,14 @@ function Page() {
         <p>
           <label class="drop">
             Choose files
-            <input type="file" multiple onChange={(event) => void take([...(event.currentTarget.files ?? [])])} />
+            <input
+              type="file"
+              multiple
+              onClick={({ currentTarget }) => {
+                currentTarget.value = '' // otherwise a browser reports no change if the same file is chosen again
+              }}
+              onChange={(event) => void take([...(event.currentTarget.files ?? [])])}
+            />
           </label>
         </p>
         {given.value.length > 0 && (
@@ -138,9 +147,7 @@ function Page() {
                 <button
                   type="button"
                   aria-label={`Remove ${visible(file.name)}`}
-                  onClick={() => {
-                    given.value = given.value.filter((one) => one.file !== file)
-                  }}
+                  onClick={() => list(given.value.filter((one) => one.file !== file))}
                 >
                   Remove
                 </button>
