@@ -86,11 +86,11 @@ const ADDRESS_RANGE = {
 }
 const KEYS: JsonSchema = {
   description:
-    "The keys that it may use, list and manage: ids of keys, and folders of names, where `customers/*` is each key whose name begins with `customers/`. Other keys get 404, as another tenant's do. `null` means all, an empty list none. An API key that is limited itself grants only keys of its own list.",
+    "The keys that it may use, list and manage: ids, and folders such as `customers/*`, for each key whose name begins with `customers/`. Other keys get 404, as another tenant's do. `null` means all, an empty list none. A caller whose own API key is limited can grant only keys of its own list.",
 }
 const BUDGETS: JsonSchema = {
   description:
-    'How many data keys it may unwrap (`unwrap`, which counts decrypts of server mode too) and values `hash` in a minute and in a day of UTC. A call above is answered with 429, E_BUDGET and Retry-After; with `when_over: "expire"` the API key expires, until `expires_at` is set again. A value sets all of them, `null` removes them. Not with the permissions api_keys:manage and keys:export.',
+    'How many data keys it may unwrap (`unwrap`, which also counts decrypts of server mode) and how many values it may hash (`hash`), in a minute and in a UTC day. A call that exceeds one gets 429, E_BUDGET and Retry-After; with `when_over: "expire"` the API key expires, until `expires_at` is set again. A value replaces all budgets, `null` removes them. Not for an API key with api_keys:manage or keys:export.',
 }
 const ALLOWED_IPS: JsonSchema = {
   description:
@@ -108,13 +108,13 @@ const ALLOWED_IPS: JsonSchema = {
 const USE: Record<string, JsonSchema> = {
   purpose: {
     description:
-      'What the DEK is for: `data` if omitted where `context` is given. With either of the two, the wrapped key has format 2, which opens only for the same purpose and context.',
+      'What the DEK is for; `data` if only `context` is given. With either of the two, the wrapped key has format 2, which opens only for the same purpose and context.',
   },
   context: {
-    description: `Up to ${MAX_USE_PAIRS} pairs that say what the DEK seals, such as \`{"model": "customers", "row": "7"}\`. Not secret: entries of the log show them.`,
+    description: `Up to ${MAX_USE_PAIRS} pairs that say what the DEK seals, such as \`{"model": "customers", "row": "7"}\`. Not secret: the log shows them.`,
   },
   record: {
-    description: 'Whether the entry of the log shows the values of the context, or digests under a key of the tenant.',
+    description: 'Whether the log shows the values of the context, or their digests under a key of the tenant.',
   },
 }
 
@@ -137,7 +137,7 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     },
   },
   CreateKeys: {
-    keys: { description: 'Each as for creating one key. A name that is taken fails its own key only.' },
+    keys: { description: 'Each has the body for creating one key. A name that is taken fails only its own key.' },
   },
   UpdateKey: {
     min_unwrap_version: {
@@ -164,12 +164,14 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     plaintext: { description: `At most ${MAX_SERVER_MODE_BYTES} bytes after decoding.` },
     encoding: {
       description:
-        'How `plaintext` is read: as text, or as the base64 of bytes. If omitted, as the tenant is set: `utf8` by default.',
+        "How `plaintext` is read: as text, or as the base64 of bytes. If omitted, the tenant's setting applies: `utf8` by default.",
     },
   },
   Decrypt: {
     key_id: { description: KEY_ID },
-    encoding: { description: 'How the plaintext is returned. If omitted, as the tenant is set: `utf8` by default.' },
+    encoding: {
+      description: "How the plaintext is returned. If omitted, the tenant's setting applies: `utf8` by default.",
+    },
   },
   Batch: {
     operations: {
@@ -197,11 +199,11 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     checkpoint: {
       description: "The signed statement of the log's head. Keep it outside the database, and pass it to verify later.",
     },
-    public_key: { description: 'What the signature is checked with.' },
+    public_key: { description: 'The key that verifies the signature.' },
   },
   ApiKey: {
     prefix: { description: 'The beginning of the secret, to recognise it by.' },
-    expires_at: { description: 'Absent: never.' },
+    expires_at: { description: 'Absent means never.' },
     allowed_ips: { description: 'Absent means any address.' },
     keys: { description: 'The keys and folders that it is limited to. Absent means all keys.' },
     budgets: { description: 'How many values it may open and hash. Absent means any number.' },
@@ -231,8 +233,8 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     },
     by_api_key: {
       description:
-        'What each API key did `today` (UTC), whatever the `month`: `kind` is `unwrap`, values that it opened, or `hash`; there may be more. ' +
-        `\`median\` is that of the days among the ${USUAL_DAYS} before on which it did any, \`null\` if there is none. Above twice that, and from 100 on, the entry \`usage.doubled\` follows. ` +
+        'What each API key did `today` (UTC), whatever the `month`. `kind` is `unwrap` for values that it opened, or `hash`; there may be more. ' +
+        `\`median\` is over those of the ${USUAL_DAYS} days before on which it did any, \`null\` if there were none. From 100 on, and above twice the median, the entry \`usage.doubled\` follows. ` +
         `The ${MAX_LISTED_COUNTS} largest counts, largest first.`,
     },
   },
@@ -241,7 +243,7 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     detail: { description: 'What was wrong and what to do, for people.' },
     retry_after: {
       description:
-        'After how many seconds it may succeed, where that is known, as for E_BUDGET: alone as in Retry-After, and for an operation of a batch.',
+        'After how many seconds the call may succeed, if that is known, as for E_BUDGET. A single call also gets it as Retry-After, an operation of a batch only here.',
     },
     code: { enum: Object.keys(PROBLEMS), description: 'What was wrong, for programs; these strings do not change.' },
   },
@@ -262,13 +264,16 @@ export const OPERATOR_PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     monthly_encrypt_quota: { description: '`encrypt` calls a month in server mode; `null` means no limit.' },
     plaintext_encoding: { description: 'How server mode reads a plaintext if the call does not say.' },
   },
-  ChangeStatus: { reason: { description: "Why, for the tenant's log and that of the installation." } },
+  ChangeStatus: { reason: { description: 'Why, for the logs of the tenant and of the installation.' } },
   AlarmList: {
-    alarms: { description: 'Of the logs that this server no longer trusts; `tenant_id` is null of its own.' },
+    alarms: {
+      description:
+        "One for each log that this server no longer trusts; `tenant_id` is null for the installation's own log.",
+    },
   },
   ServerStatus: {
-    health: { description: 'As of `GET /health`.' },
-    alarms: { description: 'How many there are.' },
+    health: { description: 'The answer of `GET /health`.' },
+    alarms: { description: 'The number of alarms.' },
     invalid_logs: {
       description:
         'Logs that were not valid, or could not be verified, when this process last verified every log; `null` until it has.',
@@ -276,8 +281,8 @@ export const OPERATOR_PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     ages_in_seconds: {
       description:
         'Since this process last had an anchor and a written checkpoint, verified every log, purged, and had each witness ' +
-        'cosign; since its start until then, `null` of what it is not configured to do. Since the newest backup that the ' +
-        'database knows of, `null` if it knows of none.',
+        'cosign, or since it started, if it has not yet; `null` for what it is not configured to do. `backup`: since the ' +
+        'newest backup that the database knows of, `null` if it knows of none.',
     },
   },
   Problem: PROPERTIES.Problem ?? {},
@@ -289,13 +294,13 @@ export const PARAMETERS: Readonly<Record<string, { description: string; schema?:
   after_id: { description: 'Only entries with a larger id.' },
   context: {
     description:
-      'Only wraps and unwraps whose context has these pairs, as a JSON object. No index finds them: name a range that has at most 500,000 entries.',
+      'Only wraps and unwraps whose context has these pairs, as a JSON object. No index finds them: limit the range to at most 500,000 entries.',
     schema: { type: 'string' }, // JSON
   },
   actor: {
-    description: 'Only entries of this actor, such as the id of an API key; found as a context is.',
+    description: 'Only entries of this actor, such as the id of an API key. The range is limited as for `context`.',
   },
-  checkpoint: { description: 'A checkpoint kept from earlier, which the log must still agree with.' },
+  checkpoint: { description: 'A checkpoint that you kept, with which the log must still agree.' },
   date_from: {
     description: 'Only entries written at this time or later.',
     schema: { type: 'string', format: 'date-time' },
@@ -311,9 +316,11 @@ export const PARAMETERS: Readonly<Record<string, { description: string; schema?:
   month: { description: 'The month in UTC, YYYY-MM; the current one by default.' },
   name: { description: 'Only the key of this name.' },
   offset: { description: 'How many to skip.' },
-  on_behalf_of: { description: 'Only entries of calls that named this end user; found as a context is.' },
+  on_behalf_of: {
+    description: 'Only entries of calls that named this end user. The range is limited as for `context`.',
+  },
   order: { description: 'Sorted by id: oldest first or newest first.' },
-  purpose: { description: 'Only wraps and unwraps for this purpose; found as a context is.' },
+  purpose: { description: 'Only wraps and unwraps for this purpose. The range is limited as for `context`.' },
   status: { description: 'Only keys in this state.' },
   through_id: { description: 'Only entries up to this id.' },
 }

@@ -34,8 +34,8 @@ the server encrypt. Each wrap, unwrap, encryption, decryption and change of a ke
 hashes are only counted.
 
 Calls carry an API key: \`Authorization: Bearer eaas_sk_…\`. Errors are problem documents (RFC 9457) with a stable \`code\`.
-Besides those listed, any call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be
-read). Unknown fields of a body are ignored, a misspelt one too: compare the answer, such as an API key's \`keys\` and \`allowed_ips\`, with
+Besides those listed, any call may get 404 or 405 (no such route), 408, 414 or 431 (the request could not be
+read). Unknown fields of a body are ignored, even misspelt ones: compare the answer, such as an API key's \`keys\` and \`allowed_ips\`, with
 what you sent. New fields may appear in answers. A call that lists query parameters refuses any other with 400; a call that lists none
 ignores them. A caller may send \`X-Request-Id\` and \`traceparent\`, which then are in the answer and
 in the audit entries.`
@@ -60,12 +60,12 @@ export function serveOpenApi(app: FastifyInstance): void {
 }
 
 const OPERATORS_INTRODUCTION = `\
-What operators do without a shell on the server, where EAAS_OPERATOR_API is on: tenants, alarms and how the server is. A proxy should
-let nobody else reach these paths.
+What operators can do without a shell on the server, if EAAS_OPERATOR_API is on: tenants, alarms and the state of the server. A proxy should
+let only operators reach these paths.
 
 Calls carry an operator's API key, which \`eaas operator-key create\` makes: \`Authorization: Bearer eaas_sk_…\`. Tenants' API keys get 401
 here, and operators' get 401 everywhere else. Errors are problem documents (RFC 9457) with a stable \`code\`. Besides those listed, any
-call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be read). Unknown fields of a body and unknown query
+call may get 404 or 405 (no such route), 408, 414 or 431 (the request could not be read). Unknown fields of a body and unknown query
 parameters get 400; new fields may appear in answers.`
 
 /** Serves the document of operators' calls. */
@@ -131,7 +131,8 @@ function sharedComponents(schemas: Schemas, apiKey: string): OpenApiDocument['co
     schemas,
     headers: {
       RequestId: {
-        description: 'The id that the server logs this request under: that of the request, or else a new UUID.',
+        description:
+          'The id under which the server logs this request: the one that the caller sent, otherwise a new UUID.',
         schema: { type: 'string', minLength: 1, maxLength: 64 },
       },
     },
@@ -294,7 +295,7 @@ function servicePaths(components: Schemas): OpenApiDocument['paths'] {
   const example = exampleOf(schema, [], components)
   const health = (description: string) => ({ description, content: { [JSON_CONTENT_TYPE]: { schema, example } } })
   const service = { tags: [SERVICE_TAG], security: [] }
-  const ready = health('It can, or `degraded` if not for every tenant.')
+  const ready = health('It can. If `degraded`, `detail` says what needs an operator.')
   const readiness = (operationId: string, summary: string) => ({
     get: { operationId, summary, ...service, responses: { 200: ready, 503: health('It cannot.') } },
   })
