@@ -6,7 +6,7 @@ const OF_PROCESS: Metric[] = [
   ['process_cpu_seconds_total', 'counter', 'Cores in use.'],
   ['process_resident_memory_bytes', 'gauge', 'Memory of the process.'],
   ['process_open_fds', 'gauge', 'Open files.'],
-  ['nodejs_eventloop_lag_p99_seconds', 'gauge', 'How late the event loop is, of one turn in a hundred.'],
+  ['nodejs_eventloop_lag_p99_seconds', 'gauge', 'Lag of the event loop, 99th percentile.'],
 ].map(([name = '', kind, help = '']) => ({ name, kind: kind as Metric['kind'], help, labels: [] }))
 
 /** The rows of the dashboard; a metric is in the first row that takes it. */

@@ -135,7 +135,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   for (const action of ALARMING) entries.inc({ action }, 0)
   const unrecorded = new Counter({
     name: 'eaas_unrecorded_calls_total',
-    help: 'Calls of an API key without an audit entry: hashes, and calls and operations of batches that were refused, by the reason.',
+    help: 'Calls of an API key without an audit entry: hashes, and refused calls and operations of batches, by reason.',
     labelNames: ['kind'],
     registers,
   })
@@ -162,11 +162,11 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   let former: Former | undefined
   addGauges(registry, {
     eaas_audit_anchor_age_seconds: [
-      'Seconds since this process last had an anchor over the logs, its own or that of another server, or since its start until then.',
+      'Seconds since this process last wrote an anchor of the logs, or found a recent one of another server, or since its start until then.',
       () => anchors && secondsSince(anchors.at),
     ],
     eaas_audit_unanchored_tenants: [
-      'Tenants of whose logs the last anchor does not cover the end, because a head is missing or forged, or entries are beyond it; absent until this process wrote one, and while another server writes them.',
+      'Tenants whose newest entries the last anchor does not cover, because the head is missing, forged or behind its entries; absent until this process writes an anchor, and while another server does.',
       () => anchors?.left,
     ],
     eaas_audit_checkpoint_age_seconds: [
@@ -178,7 +178,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       () => purge && secondsSince(purge.at),
     ],
     eaas_audit_purge_failed_tenants: [
-      'Tenants whose purge was refused or failed in the last run, and whose entries older than the retention are still kept; absent until there is one.',
+      'Tenants whose purge was refused or failed in the last run, and which still keep entries older than the retention; absent until the first run.',
       () => purge?.left,
     ],
     eaas_audit_verification_age_seconds: [
@@ -190,7 +190,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       () => verification?.left,
     ],
     eaas_schema_differences: [
-      'How much of the tables this process found not to be as the migrations make it, by columns, constraints, triggers and the like; absent until it has compared them.',
+      'Differences between the tables and what the migrations make, in columns, constraints, triggers and the like; absent until this process has compared them.',
       () => differences,
     ],
     eaas_secrets_under_former_store_key: [
@@ -198,7 +198,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       () => former?.sealed,
     ],
     eaas_api_keys_under_former_pepper: [
-      'API keys that were neither used nor revoked since the last rotation of the store key, and have not expired: while there are any, the former pepper stays.',
+      'API keys that were neither used nor revoked since the last rotation of the store key, and have not expired; the server keeps the former pepper while there are any.',
       () => former?.api_keys,
     ],
   })
@@ -255,7 +255,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
 function createRefusalCounter(registers: Registry[]): Counter<'code' | 'reason'> {
   const refusals = new Counter({
     name: 'eaas_refusals_total',
-    help: 'Calls, operations of batches and malformed requests that were refused, by code; of E_UNAUTHORIZED also by what was wrong with the API key.',
+    help: 'Calls, operations of batches and malformed requests that were refused, by code; E_UNAUTHORIZED also by what was wrong with the API key.',
     labelNames: ['code', 'reason'],
     registers,
   })
@@ -279,7 +279,7 @@ function createWitnessMetrics(
   const registers = [registry]
   new Gauge({
     name: 'eaas_witness_cosignature_age_seconds',
-    help: 'Seconds since the witness last cosigned the log of the installation for this process; since its start until then.',
+    help: "Seconds since the witness last cosigned the installation's log for this process, or since its start until then.",
     labelNames: ['witness'],
     registers,
     collect() {
@@ -288,7 +288,7 @@ function createWitnessMetrics(
   })
   const contradicted = new Gauge({
     name: 'eaas_witness_contradicted',
-    help: 'Whether the witness cosigned a log that this one does not continue, by its newest answer.',
+    help: '1 if the witness, by its newest answer, cosigned a log that this one does not continue, 0 otherwise.',
     labelNames: ['witness'],
     registers,
   })
@@ -337,7 +337,7 @@ function addTlsGauges(registry: Registry, tls: TlsListener): void {
       () => tls.state().expiresAt / 1_000,
     ],
     eaas_tls_certificate_stale: [
-      '1 while the files of TLS cannot be used, so that an earlier certificate still is, 0 otherwise.',
+      '1 while the TLS files cannot be used and the server keeps an earlier certificate, 0 otherwise.',
       () => Number(tls.state().isStale),
     ],
   })
@@ -377,16 +377,16 @@ export function serveMetrics(
   let health: wire.Health | undefined
   addGauges(registry, {
     eaas_audit_alarmed_tenants: [
-      "Logs that differ in the database from what the server wrote, the installation's own included: such a tenant is no longer served.",
+      "Logs, the installation's own included, that differ in the database from what the server wrote; their tenants are no longer served.",
       () => committer.alarmed().length,
     ],
     eaas_audit_watch_age_seconds: [
-      'Seconds since the last comparison of every audit chain in the database with what this process witnessed began, or since its start until there is one.',
+      'Seconds since this process last began to compare every audit chain in the database with what it witnessed, or since its start until then.',
       () => committer.watches.comparisons.age / 1_000,
     ],
     eaas_degraded: ['1 while /health answers degraded, 0 while healthy.', () => Number(health?.status === 'degraded')],
     eaas_durability_synchronous: [
-      '1 while a commit is on disk when it is acknowledged, 0 otherwise; absent until the database has said so.',
+      '1 while a commit is on disk when it is acknowledged, 0 otherwise; absent while that is unknown.',
       () => (health?.durability === 'unknown' ? undefined : Number(health?.durability === 'synchronous')),
     ],
     eaas_clock_ahead_seconds: [
@@ -398,10 +398,10 @@ export function serveMetrics(
       () => Number(committer.clock.isWrong()),
     ],
     eaas_clock_ahead_logs: [
-      "Logs whose last entry is in this server's future, because a clock was wrong: new entries are refused, or dated then.",
+      "Logs whose last entry is in this server's future, because a clock was wrong: their new entries are refused or get that time.",
       () => committer.watches.ahead(committer.clock).length,
     ],
-    eaas_audit_queue_entries: ['Audit entries that wait for a commit.', () => committer.waiting()],
+    eaas_audit_queue_entries: ['Audit entries that are waiting for a commit.', () => committer.waiting()],
   })
 
   if (tls) addTlsGauges(registry, tls)
