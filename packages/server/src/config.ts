@@ -144,12 +144,12 @@ export class ConfigError extends Error {
 /** Each variable with its text in `--help`. */
 export const VARIABLES = {
   EAAS_CONFIG:
-    'a JSON file with any of these settings but the secrets themselves, each under its name in lower case without EAAS_; a variable wins over it (default: none)',
+    'a JSON file with any of these settings except the secrets themselves, each under its name in lower case without EAAS_; a variable wins over it (default: none)',
   EAAS_DATABASE_URL:
     'PostgreSQL to use, postgres://user:password@host:port/database, several hosts separated by commas (default: an embedded database)',
-  EAAS_DATABASE_URL_FILE: 'a file that holds it instead; each new connection reads it again',
-  EAAS_DATABASE_POOLER: `how PostgreSQL is reached, where transaction means through a pooler in that mode: ${POOLERS.join(', ')} (default: auto, detected)`,
-  EAAS_DATABASE_APPENDS: `tenants whose audit entries one statement appends, one for a database that is sharded by tenant: ${TENANTS_PER_APPEND.join(', ')} (default: many)`,
+  EAAS_DATABASE_URL_FILE: 'a file with the URL of PostgreSQL; each new connection reads it again',
+  EAAS_DATABASE_POOLER: `the pooler in front of PostgreSQL, transaction for one in that mode: ${POOLERS.join(', ')} (default: auto, detected)`,
+  EAAS_DATABASE_APPENDS: `how many tenants' logs one statement appends to; a database sharded by tenant needs one: ${TENANTS_PER_APPEND.join(', ')} (default: many)`,
   EAAS_START_WAIT_SECONDS:
     'seconds that a starting server keeps trying to reach PostgreSQL, 0 for one attempt (default: 60)',
   EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
@@ -157,46 +157,47 @@ export const VARIABLES = {
   EAAS_ROOT_KEY_FILE: 'a file that holds the root key',
   EAAS_ROOT_KEY_COMMAND: 'a program with its arguments that prints the root key; no shell reads them',
   EAAS_ROOT_KEY_SHARES:
-    'the files with shares of the root key, separated by commas, which no name may have, or ask: they are asked for on the terminal',
+    'files with shares of the root key, separated by commas (no file name may have one), or ask to enter the shares on the terminal',
   EAAS_ROOT_KEY_EXEC:
-    'a program with its arguments that holds the root key: called with wrap or unwrap besides, from standard input to standard output',
+    'a program that holds the root key, with its arguments; called with wrap or unwrap added, it reads standard input and writes standard output',
   EAAS_ROOT_KEY_TRANSIT: 'a key of OpenBao or Vault as the root key: https://host:8200/v1/transit/keys/NAME',
-  EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE: 'a file with the token for it',
-  EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE: 'or a file with the AppRole for it: role_id and secret_id, a line each',
+  EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE: 'a file with the token for OpenBao or Vault',
+  EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE: 'a file with an AppRole instead of a token: role_id and secret_id, one per line',
   EAAS_ROOT_KEY_AWS_KMS: 'the ARN of a key of AWS KMS as the root key; needs the package @aws-sdk/client-kms',
   EAAS_HOST: 'address to listen on (default: 127.0.0.1)',
   EAAS_PORT: 'port to listen on, 0 for any free one (default: 8420)',
   EAAS_SOCKET: 'path of a unix socket to listen on instead of an address (default: none)',
-  EAAS_SOCKET_MODE: 'mode of its file, which says who may connect (default: 660)',
-  EAAS_TLS_CERT_FILE: 'a file with the certificate for TLS and those above it, in PEM (default: none, plain HTTP)',
-  EAAS_TLS_KEY_FILE: 'a file with its private key, in PEM; both are read again when they change, and at SIGHUP',
+  EAAS_SOCKET_MODE: 'mode of the socket, which says who may connect (default: 660)',
+  EAAS_TLS_CERT_FILE: 'a file with the certificate chain for TLS, in PEM (default: none, plain HTTP)',
+  EAAS_TLS_KEY_FILE:
+    'a file with the private key for TLS, in PEM; both files are read again when they change, and at SIGHUP',
   EAAS_TLS_CLIENT_CA_FILE:
-    'a file with the authorities of which every client must show a certificate, beside its API key (default: none)',
+    'a file with authorities, in PEM; each client must show a certificate from one of them, as well as its API key (default: none)',
   EAAS_TLS_MIN_VERSION: `the earliest version of TLS that clients may use: ${TLS_VERSIONS.join(', ')} (default: 1.3)`,
   EAAS_TRUST_PROXY:
     'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas; unix for those that connect to EAAS_SOCKET (default: none)',
   EAAS_CORS_ORIGINS:
     'origins of pages that may call the API, such as https://app.example.org, separated by commas (default: none)',
   EAAS_OPERATOR_API:
-    'on serves /admin/v1 to the API keys of operators (eaas operator-key), which a proxy should let nobody else reach: on, off (default: off)',
-  EAAS_CONSOLE: `whether /console serves the pages for people: ${SWITCH.join(', ')} (default: on)`,
+    'on serves /admin/v1 to the API keys of operators (eaas operator-key); a proxy should let only operators reach it: on, off (default: off)',
+  EAAS_CONSOLE: `whether the web console is served, at /console: ${SWITCH.join(', ')} (default: on)`,
   EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 for at once (default: 7)',
   EAAS_ROTATE_AFTER_WRAPS: `DEKs that a version of a key wraps before the server rotates the key, ${LEAST_WRAPS} to ${ROTATE_AFTER_WRAPS} (default: ${ROTATE_AFTER_WRAPS})`,
   EAAS_AUDIT_RETENTION_MONTHS:
-    'months after which audit entries are purged for good, 0 keeps them; what looks wrong is held back until you act: see eaas purge --help (default: 60)',
+    'months after which audit entries are purged for good, 0 to keep them; a purge that looks wrong is held back until you act: see eaas purge --help (default: 60)',
   EAAS_AUDIT_ARCHIVE_DIR: 'directory that entries are exported to before they are purged (default: none)',
   EAAS_CHECKPOINT_FILE:
-    'file for signed checkpoints, which a start compares the database with; - for standard output, none for no checkpoints ' +
+    'file for signed checkpoints, which each start compares with the database; - for standard output, none for no checkpoints ' +
     '(default: checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY if that is set)',
   EAAS_CHECKPOINT_MINUTES: 'minutes between two checkpoints of a log that grew (default: 60)',
   EAAS_WITNESSES:
     "up to three witnesses that cosign the installation's log, each its key, a blank and its URL, separated by commas (default: none)",
   EAAS_AUDIT_VERIFY_HOURS:
-    'hours between two verifications of every log, which one of the servers of an installation does, 0 is never (default: 24)',
+    'hours between two verifications of every log by one server of the installation, 0 for never (default: 24)',
   EAAS_MAX_CLOCK_SKEW_SECONDS:
-    "seconds that this clock and the database's may differ before nothing is written, 0 disables the check (default: 300)",
+    "seconds that the server's clock and the database's may differ; beyond that nothing is written; 0 disables the check (default: 300)",
   EAAS_DRAIN_SECONDS:
-    'seconds between SIGTERM, from which /health answers 503, and the end of serving (default: 0; behind a balancer: 15)',
+    'seconds that the server still serves after SIGTERM, while /health answers 503 (default: 0; behind a balancer: 15)',
   EAAS_LOG_LEVEL: `${LOG_LEVELS.join(', ')} (default: info)`,
 } as const satisfies Record<string, string>
 
