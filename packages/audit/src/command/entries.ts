@@ -50,15 +50,15 @@ export function addEntries(program: Command): void {
   program
     .command('entries')
     .description(
-      'Print the entries of an export for which all options hold. The exit code tells whether the export is valid: entries of one that is not prove nothing.',
+      'Print the entries of an export that match all options. The exit code says whether the export is valid: the entries of an invalid one prove nothing.',
     )
     .addArgument(exportsArgument())
     .option('--key <id>', 'about this key', readId)
     .option('--api-key <id>', 'of this API key, or system', readActor)
     .option('--user <name>', 'for this end user, as the application named them')
     .option('--without-user', 'for which no end user was named', false)
-    .option('--action <name>', 'of this action, as key.unwrap; may be repeated', readRepeated)
-    .option('--context <name=value>', 'whose call stated this of its context; may be repeated', readRepeated)
+    .option('--action <name>', 'of this action, such as key.unwrap; may be repeated', readRepeated)
+    .option('--context <name=value>', 'whose call stated this in its context; may be repeated', readRepeated)
     .option('--metadata <name=value>', 'whose metadata has this; may be repeated', readRepeated)
     .option('--address <address>', `from this address; ${NO_ADDRESS}: without one`)
     .option('--from <time>', 'from this time on, RFC 3339 with an offset', readTime)
@@ -67,7 +67,7 @@ export function addEntries(program: Command): void {
     .addOption(JSON_OPTION)
     .addHelpText(
       'after',
-      `${EXIT_CODES}\nPART is also the exit code if a clock dated entries after --to that may be of before it.`,
+      `${EXIT_CODES}\nPART is also the exit code if a clock dated entries after --to that may be from before it.`,
     )
     .action(async (files: string[], options: EntriesCommand, command: Command) => {
       if (options.withoutUser && options.user !== undefined)

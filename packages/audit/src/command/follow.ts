@@ -21,7 +21,7 @@ export const FOLLOW_VARIABLES = {
 export function addFollow(program: Command): void {
   addDeliveryOptions(program.command('follow'))
     .description(
-      "Deliver a tenant's entries as they are written, each verified, until SIGINT or SIGTERM: one JSON object a line, to standard output or to a SIEM. With a cursor none is left out, and one may arrive twice. It needs an API key with audit:read, and neither the server's database nor its root key.",
+      "Deliver a tenant's entries as they are written, each verified, until SIGINT or SIGTERM: one JSON object a line, to standard output or to a SIEM. With a cursor, none is left out, but one may arrive twice. It needs an API key with audit:read, but neither the server's database nor its root key.",
     )
     .option('--api-key-file <file>', 'file with the API key alone; it is read for each request')
     .option(

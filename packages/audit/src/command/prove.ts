@@ -50,7 +50,7 @@ export function addProve(program: Command): void {
   program
     .command('prove')
     .description(
-      'Write entries of an export as a file that proves them by what the server signed, and that has hashes alone of other entries. Of several exports, verified as one, it proves the entries by the one that has them all. Exit code 1 if the export is not valid, 3 if it has no such entry, or no signed tree.',
+      'Write a file that proves entries of an export by what the server signed, and that has only hashes of other entries. Several exports are verified as one; the one that has all the entries proves them. Exit code 1 if the export is not valid, 3 if it has no such entry, or no signed tree.',
     )
     .usage('[options] <export...> <entry...>')
     .argument(
@@ -58,10 +58,7 @@ export function addProve(program: Command): void {
       'what eaas audit export wrote, - for standard input; several of one log in the order of their entries; then the ids of the entries',
     )
     .requiredOption('--out <file>', 'where to write the proof; the file must not exist', readNewPath)
-    .option(
-      '--checkpoint <file>',
-      'checkpoints that somebody keeps: the proof can be compared with the last 16 of the tenant',
-    )
+    .option('--checkpoint <file>', 'a file of checkpoints: the proof can be compared with the last 16 of the tenant')
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .action(async (given: string[], options: ProveCommand, command: Command) => {
       const files = given.filter((one) => !IS_ID.test(one))

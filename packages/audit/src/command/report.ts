@@ -44,7 +44,7 @@ export function addReport(program: Command, version: string): void {
     )
     .addArgument(exportsArgument())
     .requiredOption('--from <time>', 'where the period begins: RFC 3339 with an offset', readTime)
-    .requiredOption('--to <time>', 'the time before which the period ends', readTime)
+    .requiredOption('--to <time>', 'where it ends, RFC 3339 with an offset; this time is excluded', readTime)
     .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist', readNewPath)
     .option('--csv <dir>', 'write each table as CSV into a new directory', readNewPath)
     .option('--json <file>', 'write JSON; the file must not exist', readNewPath)

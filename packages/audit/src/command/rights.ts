@@ -44,13 +44,13 @@ export function addRights(program: Command): void {
   program
     .command('rights')
     .description(
-      'Show which API key could do what with which key at a time, and which copies of keys were exported until then. Exit code 3 if the log was signed before that time: nothing proves what happened after it.',
+      'Show which API key could do what with which key at a time, and which copies of keys had been exported by then. Exit code 3 if the log was signed before that time: nothing proves what happened in between.',
     )
     .addArgument(exportsArgument())
     .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
     .option('--tenant <id>', 'the id of the tenant that the export must be of')
     .addOption(KEY_ID_OPTION)
-    .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
+    .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .addOption(JSON_OPTION)
     .addHelpText(
       'after',

@@ -33,7 +33,7 @@ export function addVerifyArchive(program: Command): void {
   program
     .command('verify-archive')
     .description(
-      'Verify the archives of purges in a directory: of each log that they are as the server wrote them, and that none is missing between them. Exit code 1 if one is not valid or missing, 4 if a log does not begin with entry 1, 6 if the key that signed was not given. That a log goes on after its last archive is no fault.',
+      'Verify the archives of purges in a directory: those of each log must be as the server wrote them, with none missing in between. Exit code 1 if one is not valid or missing, 4 if a log does not begin with entry 1, 6 if the key that signed was not given. A log may continue after its last archive.',
     )
     .argument('<dir>', 'the directory, as EAAS_AUDIT_ARCHIVE_DIR names it')
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in each archive)')

@@ -30,18 +30,18 @@ export function addWitness(program: Command): void {
   program
     .command('witness')
     .description(
-      "Cosign the trees of other logs by C2SP's tlog-witness protocol, and refuse what contradicts what was cosigned before.",
+      "Cosign the trees of other logs by C2SP's tlog-witness protocol, and refuse those that contradict what was cosigned before.",
     )
     .option(
       '--create',
-      'create the key and the state of a new witness in an empty directory, print its public key, and end',
+      'create the key and the state of a new witness in an empty directory, print its public key, and exit',
       false,
     )
     .addOption(new Option('--name <name>', 'name of a new witness, such as witness.example/w1').argParser(readName))
     .addOption(
       new Option(
         '--forget <origin>',
-        'forget what was cosigned of a log, and end: only when its operator showed you why it lost entries. It is then cosigned from its beginning',
+        'forget what was cosigned of a log, and exit: only if its operator has shown you why it lost entries. The log is then cosigned from its beginning',
       ).conflicts(['create', 'name']),
     )
     .addHelpText('after', describeVariables(WITNESS_VARIABLES))

@@ -25,7 +25,7 @@ export interface DeliveryOptions extends Receiver {
 /** Adds the options of a follower. */
 export function addDeliveryOptions(command: Command): Command {
   return command
-    .option('--cursor <file>', 'file in which the command keeps how far it is, and where the next run goes on')
+    .option('--cursor <file>', 'file in which the command keeps its position, where the next run continues')
     .addOption(
       new Option(
         '--after-id <id>',
@@ -33,7 +33,7 @@ export function addDeliveryOptions(command: Command): Command {
       ).argParser(readWhole),
     )
     .addOption(new Option('--format <format>', 'form of a line').choices(FORMATS).default('export'))
-    .option('--http <url>', 'post NDJSON there; again until it answers 2xx')
+    .option('--http <url>', 'post NDJSON there, and repeat until it answers 2xx')
     .option('--token-file <file>', 'file with the bearer token for --http')
     .addOption(new Option('--syslog <host:port>', 'send syslog messages (RFC 5424) there over TCP').conflicts('http'))
     .option('--tls', 'with --syslog: by TLS', false)
