@@ -62,7 +62,7 @@ export function addDecryptingOptions(command: Command): Command {
 export function addOutputOptions(command: Command): Command {
   return command
     .option('-o, --out <file>', 'where to write; - for standard output')
-    .option('-f, --force', 'replace an existing file; write what is no text to a terminal')
+    .option('-f, --force', 'replace an existing file; write binary data to a terminal')
     .option('--json', 'print the result as JSON')
 }
 

@@ -33,7 +33,7 @@ export function addBackfill(program: Command, io: Io): void {
     .summary('encrypt a PostgreSQL table in place, or open it; add indexes, rewrap, reseal')
     .usage('<module> --table <name> [options]')
     .description(
-      'Works through a table of PostgreSQL that is in use, page by page, and writes a row only if nobody changed it meanwhile. It may be killed and run again: rows that are done cost reading only. It accepts what the model accepts, such as plaintext with acceptPlaintext. A row that fails stays as it is, is shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is being written. Each new wrapped key is unwrapped once before a value depends on it, so the API key needs unwrap beside wrap. --work open restores the plaintext in place; it and check need unwrap alone, or a recovery kit by --kit.',
+      'Works through a table of PostgreSQL that is in use, page by page, and writes a row only if nobody changed it meanwhile. It may be killed and run again: rows that are done are only read. It accepts what the model accepts, such as plaintext with acceptPlaintext. A row that fails stays as it is, is shown by its key, and makes the exit code 1. Ctrl-C ends it after the page that is being written. Each new wrapped key is unwrapped once before a value depends on it, so the API key needs unwrap as well as wrap. --work open restores the plaintext in place; open and check need only unwrap, or a recovery kit (--kit).',
     )
     .argument('<module>', MODULE_HELP)
     .addOption(
@@ -45,7 +45,7 @@ export function addBackfill(program: Command, io: Io): void {
         .default('seal'),
     )
     .option('--dry-run', 'read and check everything, and write nothing')
-    .option('--state <file>', 'keep how far it is in this file, and go on there; it is removed at the end')
+    .option('--state <file>', 'keep the position in this file, and continue there; it is removed at the end')
     .option('--read <name>', 'an export that reads what another library encrypted: { email: cloakReader({ ... }) }')
     .option('--create-key', 'create the key of --key if there is none of that name; needs the permission keys:create')
   addTableOptions(command, addDecryptingOptions).action((module: string, options: BackfillCommandOptions) =>

@@ -82,7 +82,7 @@ function addCsvOptions(command: Command): Command {
     .requiredOption('--model <name>', 'name of the model; each cell is bound to it and to its column')
     .requiredOption(
       '--columns <a,b>',
-      'the columns; quotes stand around a name with a comma: \'"last, first",email\'. May be repeated',
+      'the columns; put a name with a comma in quotes: \'"last, first",email\'. May be repeated',
       collect,
     )
     .option(
@@ -92,10 +92,10 @@ function addCsvOptions(command: Command): Command {
     )
     .option(
       '--bind <a,b>',
-      'columns that say which row it is, such as id: each cell is bound to them too. They must never change',
+      'columns that identify the row, such as id: each cell is bound to them too. They must never change',
       collect,
     )
-    .option('--delimiter <c>', 'what stands between cells; tab for a tab', ',')
+    .option('--delimiter <c>', 'the character between cells; tab for a tab', ',')
     .option(
       '--empty-is-null',
       'an empty cell without quotes is null and stays empty, as COPY of PostgreSQL writes NULL; "" is an empty text. Otherwise both are an empty text',

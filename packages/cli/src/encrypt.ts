@@ -37,7 +37,7 @@ export function addEncrypt(program: Command, io: Io): void {
     .summary('encrypt a file or standard input')
     .usage('[file] --key <name> [options]')
     .description(
-      'Encrypts a file, or standard input, in this process. The service only wraps the data key. Without --out, a file becomes <file>.eaas, and standard input goes to standard output. The file gets its name once all is written, and nobody may read it who may not read the source.',
+      'Encrypts a file, or standard input, in this process. The service only wraps the data key. Without --out, a file becomes <file>.eaas, and standard input goes to standard output. The file gets its name once all is written, and only those who may read the source may read it.',
     )
     .argument('[file]')
     .requiredOption('--key <name>', 'name or id of the key')

@@ -21,7 +21,7 @@ interface InspectTableOptions extends TableOptions {
 export function addInspectTable(program: Command, io: Io): void {
   const command = program
     .command('inspect-table')
-    .summary('count what of a table is plaintext, of an old format or under an old key version')
+    .summary('count what is plaintext, of an old format or under an old key version in a table')
     .usage('<module> --table <name> [options]')
     .description(
       'Reads a whole table of PostgreSQL, and counts by field how many values are plaintext, of format v1 or v2, and under an old version of the key, and by index how many are missing. Writes nothing. With --open, also opens each row and compares its indexes; exit code 1 if a row does not open.',

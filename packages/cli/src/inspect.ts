@@ -37,7 +37,7 @@ export function addInspect(program: Command, io: Io): void {
     .summary('show key id, version and format of encrypted data, offline')
     .usage('[file] [--json]')
     .description(
-      "Shows the format of an encrypted stream, or of the text or the JSON of an envelope, with the id and version of its key. Needs neither the service nor an API key, and shows no secret. Of a stream, only the first line is read. Nothing is verified: that takes decrypting it. key_version is the version that wrapped the data key; where the number beside it is another one, which only somebody's change makes it, that is claimed_key_version.",
+      'Shows the format of an encrypted stream, or of the text or the JSON of an envelope, with the id and version of its key. Needs neither the service nor an API key, and shows no secret. Of a stream, only the first line is read. Nothing is verified: only decrypting does that. key_version is the version that wrapped the data key. If the number beside the wrapped key differs, which only tampering causes, claimed_key_version shows it.',
     )
     .argument('[file]')
     .option('--json', 'print JSON')

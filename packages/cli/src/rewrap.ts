@@ -28,10 +28,10 @@ export function addRewrap(program: Command, io: Io): void {
     .summary('move encrypted data to the current version of its key')
     .usage('[file] [options]')
     .description(
-      'Has the data key of an encrypted stream, or of the text or the JSON of an envelope, or an index key, wrapped under the current version of its key, after a rotation. The content is not decrypted. The new wrapped key is unwrapped once, and refused unless it gives the same data key. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.',
+      'Rewraps the data key of an encrypted stream, or of the text or the JSON of an envelope, or an index key, under the current version of its key, after a rotation. The content is not decrypted. The new wrapped key is unwrapped once, and refused unless it gives the same data key. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.',
     )
     .argument('[file]')
-    .option('--context <name=value>', 'of a value that a model sealed: its context. May be repeated', collect)
+    .option('--context <name=value>', 'the context of a value that a model sealed. May be repeated', collect)
   addServiceOptions(addOutputOptions(command)).action((file: string | undefined, options: RewrapOptions) =>
     rewrap(io, file, options),
   )

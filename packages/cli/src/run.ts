@@ -38,7 +38,7 @@ npx @eaas/cli <command> --help describes a command. Installed, it is called
 eaas-cli.
 Exit codes: 0 done, 1 refused or failed, 2 usage error, 3 does not decrypt:
 altered, or another key or context. Ended by a signal: 128 and its number.
-141: whoever read standard output stopped.`
+141: the reader of standard output stopped.`
 
 /** Runs the command line without the program's name. Never throws an error that has a message of its own. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {

@@ -17,7 +17,7 @@ import { findSdk, loadModule } from './model-module.js'
 import { DATABASE_HELP, DRIVERS, type Driver, openDatabase } from './postgres-driver.js'
 
 export const MODULE_HELP =
-  "the application's own module. It exports a model, or a function that is called with a client of the service, and with the id of --key, and returns the model: function users(eaas, keyId) { return eaas.model({ ... }) }. A model that is exported has a client of its own"
+  "the application's own module. It exports a model, which has its own client, or a function that gets a client of the service and the id of --key, and returns the model: function users(eaas, keyId) { return eaas.model({ ... }) }"
 
 export interface TableOptions extends DecryptingOptions {
   table: string
@@ -38,7 +38,7 @@ export function addTableOptions(command: Command, addService = addServiceOptions
   command
     .requiredOption(
       '--table <name>',
-      'the table, with its schema where that is not on the search path: crm.users. A part with a dot is quoted as in SQL: crm."users.old"',
+      'the table, with its schema if that is not on the search path: crm.users. A part with a dot is quoted as in SQL: crm."users.old"',
     )
     .option('--export <name>', 'the export of the module', 'default')
     .option('--key <name>', 'name or id of the key, whose id a function gets as its second argument')
@@ -53,7 +53,7 @@ export function addTableOptions(command: Command, addService = addServiceOptions
       collect,
     )
     .option('--batch-size <n>', 'rows that are read and written at a time; 200 by default')
-    .option('--rows-per-second <n>', 'at most so many')
+    .option('--rows-per-second <n>', 'how many rows to read a second, at most')
     .addOption(
       new Option(
         '--driver <name>',

@@ -57,7 +57,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     .usage('<url> --api-key-file <file> [options]')
     .option('--api-key-file <file>', 'a file with the API key, and nothing else')
     .option('--server-mode', 'end with exit code 3 unless server mode is open to the tenant', false)
-    .option('--json <file>', 'write the report as JSON, too')
+    .option('--json <file>', 'also write the report as JSON')
     .option('--only <pattern>', 'run the cases whose name matches this regular expression')
     .option('--allow-insecure', 'allow http to another machine, which shows the API key to the network', false)
     .version(readVersion(), '--version', 'print the version')

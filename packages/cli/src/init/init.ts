@@ -30,7 +30,7 @@ export function addInit(program: Command, io: Io): void {
     .summary('set up an application of Prisma or Drizzle for its first encrypted table')
     .usage('[--table <name> --fields <a,b>] [options]')
     .description(
-      'Finds the schema and the client of the application in this folder, and adds what encrypts a table: a file with the model, the line that wraps the client, the columns of indexes with their migration, and EAAS_URL and EAAS_API_KEY in .env.local if it is there, else in .env. Shows all of it as a diff, and asks. It only adds, and replaces no file. What it cannot place surely, it prints. On a terminal it asks for the options that are missing.',
+      'Finds the schema and the client of the application in this folder, and adds what encrypts a table: a file with the model, the line that wraps the client, the columns of indexes with their migration, and EAAS_URL and EAAS_API_KEY in .env.local if it is there, otherwise in .env. Shows all of it as a diff, and asks. It only adds, and replaces no file. It prints what it cannot place with certainty. On a terminal it asks for the options that are missing.',
     )
     .option('--table <name>', 'the table, as the schema or the database calls it')
     .option('--fields <a,b>', 'the columns to encrypt, of type text', collect)
