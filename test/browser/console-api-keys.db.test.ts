@@ -46,7 +46,7 @@ inChromium("the console's form of API keys", ({ open }) => {
     await page.getByLabel('From addresses').fill('10.0.0.300')
     await page.getByLabel('Expires').first().fill('2999-01-31')
     await page.getByLabel('opened a day').fill('100')
-    await page.getByLabel('expires when it is over').check()
+    await page.getByLabel('expires when it exceeds one').check()
     await page.getByRole('button', { name: 'Create' }).click()
     await page.getByRole('alert').waitFor()
     expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('import')

@@ -131,8 +131,8 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
         <label class="check">
           <input type="checkbox" name="expire" defaultChecked={budgets?.when_over === 'expire'} />
           <span>
-            expires when it is over{' '}
-            <span class="soft">and waits for a person; otherwise it is refused for a while</span>
+            expires when it exceeds one{' '}
+            <span class="soft">until somebody renews it; otherwise it is refused for a while</span>
           </span>
         </label>
       </fieldset>

@@ -204,7 +204,7 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
           }}
         >
           <p>
-            Whoever holds it is refused from the next call on, for good.{' '}
+            Its calls are refused from now on, for good.{' '}
             {session.value?.rights.own?.id === id && (
               <strong class="alarm">It is the one that you signed in with.</strong>
             )}

@@ -52,7 +52,7 @@ export function HealthPage() {
           </p>
           {verified.value && <Verified {...verified.value} />}
           <p class="soft">
-            The server verifies its own log here. Who does not trust the server takes an export to the page Verify.
+            The server verifies its own log here. If you do not trust the server, take an export to the page Verify.
           </p>
         </>
       )}

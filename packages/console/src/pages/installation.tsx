@@ -69,7 +69,7 @@ function Guards({ version, health, invalid_logs, ages_in_seconds, isQuiet }: Sta
         {Object.entries(health).map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>])}
       </dl>
       <h2>What guards the logs</h2>
-      <p class="soft">As this server knows it. Of what it has not done yet, the age is the time since it started.</p>
+      <p class="soft">As this server knows it. What it has not done yet counts from its start.</p>
       <dl class="facts">
         <dt>Logs not valid</dt>
         <dd class={invalid_logs ? 'alarm' : ''}>

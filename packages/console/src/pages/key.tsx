@@ -239,7 +239,7 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
         onClose={onClose}
         onAct={() => done('disabled', keys.disable(id))}
       >
-        <p>It wraps, encrypts and hashes nothing any more, and still opens what it wrapped. It can be enabled again.</p>
+        <p>It no longer wraps, encrypts or hashes, but still opens what it wrapped. It can be enabled again.</p>
         <UsedBy use={use} />
       </Dialog>
     )
@@ -255,7 +255,7 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
     const cancel = () => done('destruction cancelled', keys.cancelDestruction(id))
     return (
       <Dialog title={`Keep ${name}`} act="Cancel destruction" onClose={onClose} onAct={cancel}>
-        <p>The key stays, disabled: it opens again what it wrapped.</p>
+        <p>The key stays, disabled: it again opens what it wrapped.</p>
       </Dialog>
     )
   }
@@ -278,8 +278,8 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
           What its {left.length === 1 ? 'one version' : `${left.length} versions`} wrapped will never be opened again
         </strong>
         : {wraps.toLocaleString('en')} data keys, with all records that they encrypt. From now on nothing opens. The
-        destruction can be cancelled until the waiting period ends that the server sets; a server that sets none
-        destroys at once. Exported copies of the key still open.
+        destruction can be cancelled during the waiting period that the server sets; a server that sets none destroys at
+        once. Exported copies of the key still open.
       </p>
       <UsedBy use={use} />
     </Dialog>

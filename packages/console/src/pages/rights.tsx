@@ -53,7 +53,8 @@ export function RightsPage() {
         {field('before', 'compared with the end of', before)}
       </div>
       <p class="soft">
-        By the entries that the server lists, times of UTC. For a proof, take an export of the log to the page Verify.
+        From the entries that the server lists; times are UTC. For a proof, take an export of the log to the page
+        Verify.
       </p>
       <Rights key={`${from} ${to}`} from={from} to={to} isCompared={before !== ''} />
     </>

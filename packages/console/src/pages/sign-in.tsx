@@ -40,8 +40,8 @@ export function SignIn() {
       </form>
       <Problem error={error.value} />
       <p class="soft">
-        The API key stays in this page's memory: leaving or reloading the page signs out. Take one that may do no more
-        than you are here to do. On the server, <code>eaas console</code> prints a link that signs in without one.
+        The API key stays in this page's memory: leaving or reloading the page signs out. Use one that may do only what
+        you need here. On the server, <code>eaas console</code> prints a link that signs in without one.
       </p>
       <p class="soft">
         An auditor needs no API key: <a href={verifierUrl()}>verify an export</a>.

@@ -103,7 +103,7 @@ export function TenantsPage() {
       <Problem error={error.value} />
       {tampered.value.length > 0 && (
         <p class="problem" role="alert">
-          Somebody changed the rows of {tampered.value.join(', ')} in the database. Run <code>eaas doctor</code>.
+          The rows of {tampered.value.join(', ')} were changed in the database. Run <code>eaas doctor</code>.
         </p>
       )}
       {tenants.value && shown.value.length === 0 && (
@@ -228,7 +228,7 @@ function ActDialog({ act, tenant: { tenant_id, name, ...settings }, onClose, onD
   const suspend = () => done('suspended', suspendTenant(tenant_id, reason.value))
   return (
     <Dialog title={`Suspend ${name}`} act="Suspend" typed={name} isDangerous onClose={onClose} onAct={suspend}>
-      <p>Every call of it is refused until it is resumed. Nothing is deleted.</p>
+      <p>All of its calls are refused until it is resumed. Nothing is deleted.</p>
       {why}
     </Dialog>
   )

@@ -12,7 +12,7 @@ export function NewSecret({
   return (
     <section class="secret">
       <h1>{visible(name)}</h1>
-      <p>The API key is shown this once. The server keeps a digest of it only.</p>
+      <p>The API key is shown only this once. The server keeps only a digest of it.</p>
       <p>
         <output>{secret}</output>
       </p>

@@ -123,8 +123,8 @@ function Page() {
       <form class="verifier" onSubmit={verify}>
         <h1>Verify an audit log</h1>
         <p>
-          Drop an export here, and beside it what you kept of it: checkpoints, the operator's public key, a file of
-          names. Nothing leaves this page: its browser lets it connect to nothing.
+          Drop an export here, with what you kept of it: checkpoints, the operator's public key, a file of names.
+          Nothing leaves this page: the browser lets it connect to nothing.
         </p>
         <p>
           <label class="drop">
@@ -155,7 +155,7 @@ function Page() {
             ))}
           </ul>
         )}
-        <Field name={publicKey} label="Public key, which the operator gave you over another way than the export" />
+        <Field name={publicKey} label="Public key, which the operator gave you by another channel than the export" />
         <Field name={from} label="Period from, UTC" />
         <Field name={to} label="until before" />
         <p class="actions">
@@ -179,8 +179,8 @@ function Page() {
             Save a proof
           </button>
           <span class="soft">
-            The file proves these entries by what the server signed, and has nothing else of the log. Whoever gets it
-            checks it: <code>npx @eaas/audit verify-proof FILE --public-key KEY</code>
+            The file proves these entries by what the server signed, and has nothing else of the log. To check it:{' '}
+            <code>npx @eaas/audit verify-proof FILE --public-key KEY</code>
           </span>
         </p>
         <p role="status">
