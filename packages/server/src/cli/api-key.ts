@@ -38,11 +38,11 @@ export function addApiKey(program: Command): void {
     .action((options) => apiKeyCreate(commandConfig(), options))
 
   addBudgetOptions(apiKey.command('update'), { canRemove: true })
-    .description('Change an API key; what no option names stays. The log records it.')
+    .description('Change an API key; settings without an option stay the same. The log records it.')
     .argument('<id>', 'id of the API key', readId)
     .addOption(TENANT_OPTION)
     .option('--name <name>', 'name of the API key, 1 to 255 characters', readName)
-    .option('--permissions <list>', 'comma-separated, or all; these replace the former ones', readPermissions)
+    .option('--permissions <list>', 'comma-separated, or all; they replace the present ones', readPermissions)
     .option('--expires-at <time>', 'RFC 3339 time with an offset, or never; resumes an API key that has expired')
     .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges, or any', orWord('any', readList))
     .option(

@@ -27,7 +27,7 @@ interface FollowOptions extends LogChoice, DeliveryOptions {
 export function addAuditFollow(audit: Command): void {
   const command = addLogOptions(audit.command('follow'), ({ all }) => all === true)
     .description(
-      'Deliver entries as they are written, each proven, until SIGINT or SIGTERM: one JSON object a line, to standard output or to a SIEM. With a cursor none is left out, and one may arrive twice.',
+      'Deliver entries as they are written, each verified, until SIGINT or SIGTERM: one JSON object a line, to standard output or to a SIEM. With a cursor, none is left out, but one may arrive twice.',
     )
     .addOption(
       new Option('--all', "the installation's log and every tenant's")

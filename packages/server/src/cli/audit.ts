@@ -82,11 +82,15 @@ export function addAudit(program: Command): void {
     .description('Print the newest entries.')
     .addOption(new Option('--action <action>', 'only this action').choices(ACTIONS))
     .option('--key-id <id>', 'only this key', readId)
-    .option('--actor <id>', 'only what this API key did, by its id, or another actor')
+    .option('--actor <id>', 'only entries of this actor, such as the id of an API key')
     .option('--on-behalf-of <user>', 'only calls that named this end user')
     .addOption(new Option('--purpose <purpose>', 'only wraps and unwraps for this purpose').choices(PURPOSES))
-    .option('--context <name=value>', 'only those whose context has this pair; repeatable', readRepeated)
-    .option('--from <time>', 'RFC 3339 with an offset: only entries of this time or later', readTime)
+    .option(
+      '--context <name=value>',
+      'only wraps and unwraps whose context has this pair; may be repeated',
+      readRepeated,
+    )
+    .option('--from <time>', 'only entries of this time or later, RFC 3339 with an offset', readTime)
     .option('--to <time>', 'only entries of this time or earlier', readTime)
     .option('--limit <number>', 'entries at most', readPositive, 50)
     .addOption(JSON_OPTION)
@@ -96,7 +100,10 @@ export function addAudit(program: Command): void {
     .description(
       'Verify the log in the database. The verdict names the checkpoint that was compared: entry, hash, time and key. Exit code 1 if it is not valid, 3 if verification could not complete or every entry was purged, 5 if it is valid but could not be compared with the checkpoint.',
     )
-    .option('--checkpoint <file>', 'a checkpoint that you kept: the log must agree with it; of several, the newest')
+    .option(
+      '--checkpoint <file>',
+      'a file with a checkpoint that you kept, with which the log must agree; of several, the newest counts',
+    )
     .addOption(WITNESS_OPTION)
     .addOption(
       new Option('--all', "the installation's log, its newest anchor and every tenant's log")
@@ -141,14 +148,14 @@ export function addAudit(program: Command): void {
   audit
     .command('public-key')
     .description('Print the public key that exports and checkpoints are verified with.')
-    .option('--tree', "the key for a witness's list of logs, which has the name of the installation's log", false)
+    .option('--tree', "the key for a witness's list of logs, under the name of the installation's log", false)
     .addOption(JSON_OPTION)
     .action((options) => auditPublicKey(commandConfig(), options))
 
   audit
     .command('rights')
     .description(
-      'Show which API key could do what with which key at a time, and which copies of keys were exported until then, from the log in the database; from an export: npx @eaas/audit rights. Exit code 3 if the log was signed before that time: nothing proves what happened after it; 4 if an entry that the log lost, or that a clock dated later, may have changed rights by then.',
+      'Show from the log in the database which API key could do what with which key at a time, and which copies of keys had been exported by then; from an export: npx @eaas/audit rights. Exit code 3 if the log was signed before that time: nothing proves what happened in between; 4 if an entry that the log lost, or that a clock dated later, may have changed rights by then.',
     )
     .addOption(TENANT_OPTION)
     .option('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z (default: now)', readTime)
@@ -162,7 +169,7 @@ export function addAudit(program: Command): void {
       'Show what a log lost in a restore or a failover, and what must be repeated. Exit code 1 if something differs, 3 if the comparison could not complete.',
     )
     .option('--checkpoint <file>', 'checkpoints that you kept (default: EAAS_CHECKPOINT_FILE)')
-    .option('--export <file>', 'an earlier export, or one of the abandoned database: names each lost entry')
+    .option('--export <file>', 'an earlier export, or one of the abandoned database, which names each lost entry')
     .addOption(
       new Option('--all', "the installation's log and every tenant's, by the checkpoints")
         .conflicts(['tenant', 'installation', 'export'])
@@ -185,7 +192,7 @@ export function addAudit(program: Command): void {
     .addOption(
       new Option(
         '--from-diff <file>',
-        'what eaas audit diff --all --json printed: a log that differs more by now is refused',
+        'the output of eaas audit diff --all --json; a log that differs more by now is refused',
       ).conflicts(['tenant', 'installation']),
     )
     .requiredOption('--reason <text>', 'reason to record in the log, 1 to 255 characters', readName)
@@ -198,7 +205,7 @@ export function addAudit(program: Command): void {
   audit
     .command('replay')
     .description(
-      'Show which revocations of API keys, disablings and destructions of keys a tenant lost in a rollback that was accepted, by exports of the abandoned database. With --yes, repeat them. Never enables or grants anything, nor destroys a key that had no waiting period.',
+      'Show from exports of the abandoned database which revocations of API keys, and which disablings and destructions of keys, a tenant lost in an accepted rollback. With --yes, repeat them. Never enables or grants anything, nor destroys a key without a waiting period.',
     )
     .addOption(
       new Option('--export <file>', 'an export that has the lost entries; may be repeated, for other tenants')
@@ -213,7 +220,7 @@ export function addAudit(program: Command): void {
   audit
     .command('accept-clock')
     .description(
-      'Show the logs whose last entries a wrong clock dated in the future. With a reason, each records that, and its time goes on from now.',
+      'Show the logs whose last entries a wrong clock dated in the future. With a reason, each log records that, and continues from the present time.',
     )
     .option('--reason <text>', 'reason to record in the logs, 1 to 255 characters', readName)
     .addOption(JSON_OPTION)

@@ -19,7 +19,7 @@ export function addBackup(program: Command): void {
   program
     .command('backup')
     .description(
-      'Write all rows of the database into a new file, in one consistent snapshot, while servers run; needs no root key. Secrets in it are sealed under the root key, which it does not have; names, audit entries and addresses are not. On the embedded database calls wait until it is done.',
+      'Write all rows of the database into a new file, in one consistent snapshot, while servers run; needs no root key. Secrets in the file are sealed under the root key, which it does not contain; names, audit entries and addresses are in plaintext. On the embedded database, calls wait until it is done.',
     )
     .argument('<file>', 'the file to create, mode 0600; a file that exists is left as it is', readNewPath)
     .addOption(RECIPIENT_OPTION)

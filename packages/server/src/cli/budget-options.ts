@@ -18,13 +18,13 @@ export function addBudgetOptions(command: Command, { canRemove = false }: { canR
   return command
     .option(
       '--budgets <list>',
-      `how many data keys it unwraps (unwrap) and values it hashes, ${FORM}${canRemove ? ', in place of all that it has, or none' : ' (default: any number)'}`,
+      `how many data keys it may unwrap and values it may hash, ${FORM}${canRemove ? ', replacing all that it has, or none' : ' (default: any number)'}`,
       read,
     )
     .addOption(
       new Option(
         '--when-over <what>',
-        'with --budgets: what happens to an API key above one (default: refuse)',
+        'with --budgets: what happens when the API key exceeds one (default: refuse)',
       ).choices(['refuse', 'expire']),
     )
     .hook('preAction', (_, action) => {

@@ -27,7 +27,7 @@ export function addDev(program: Command): void {
     .description(
       'Serve the API to the application in this folder, on the embedded database: make a tenant and an API key, and write EAAS_URL and EAAS_API_KEY where createClient() finds them. For development only.',
     )
-    .addOption(new Option('--file <file>', 'file that is given both variables').default('.env.local'))
+    .addOption(new Option('--file <file>', 'file to write both variables to').default('.env.local'))
     .addHelpText('after', '\nEAAS_DATA_DIR, EAAS_PORT and EAAS_LOG_LEVEL apply: see eaas start --help.')
     .action(({ file }) => {
       outliveOutput()

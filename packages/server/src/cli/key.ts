@@ -77,7 +77,7 @@ export function addKey(program: Command): void {
 
   key
     .command('update')
-    .description('Set the oldest version of a key that still opens. Rewrap what older versions wrapped first.')
+    .description('Set the oldest version of a key that still opens. First rewrap what older versions wrapped.')
     .argument('<key>', 'name or id')
     .addOption(TENANT_OPTION)
     .requiredOption(
@@ -91,7 +91,7 @@ export function addKey(program: Command): void {
   key
     .command('export')
     .description(
-      "Export a key's secrets, encrypted to recipients of age: with them, all that the key protects opens without the server. The tenant's log records it.",
+      "Export a key's secrets, encrypted to recipients of age: they open all that the key protects, without the server. The tenant's log records it.",
     )
     .argument('<key>', 'name or id')
     .addOption(TENANT_OPTION)
@@ -115,7 +115,7 @@ export function addKey(program: Command): void {
   key
     .command('destroy-version')
     .description(
-      'Destroy the oldest version of a key that is left, once it was closed (eaas key update) for the waiting period (EAAS_DESTROY_WINDOW_DAYS).',
+      'Destroy the oldest version that a key has left, once it has been closed (eaas key update) for the waiting period (EAAS_DESTROY_WINDOW_DAYS).',
     )
     .argument('<key>', 'name or id')
     .argument('<version>', 'its number', readVersion)

@@ -15,7 +15,7 @@ export function addMigrate(program: Command): void {
   program
     .command('migrate')
     .description("Migrate the database to this version's schema. Starting a server does this too.")
-    .option('--existing', 'fail where the database has no installation, instead of creating one', false)
+    .option('--existing', 'fail if the database has no installation, instead of creating one', false)
     .option('--role <role>', 'then grant this PostgreSQL role the rights that a server needs, and no others')
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)

@@ -29,13 +29,13 @@ export function addMoveToPostgres(program: Command): void {
   program
     .command('move-to-postgres <url-file>')
     .description(
-      'Move the installation from the embedded database to an empty database of PostgreSQL, verify every log there, and have the embedded one refused from then on. Stop the server before. If it is interrupted, repeat it.',
+      'Move the installation from the embedded database to an empty database of PostgreSQL, verify every log there, and have servers refuse the embedded one from then on. Stop the server first. If the command is interrupted, repeat it.',
     )
     .addOption(JSON_OPTION)
     .addHelpText(
       'after',
       `
-The file has the URL of the database, with the role that is to own the tables, as that of EAAS_DATABASE_URL_FILE.
+The file has the URL of the database, with the role that will own the tables, like that of EAAS_DATABASE_URL_FILE.
 ${SAME_ENVIRONMENT}`,
     )
     .action((file: string, options) => move(commandConfig(), file, options))

@@ -17,7 +17,7 @@ export function addOperatorKey(program: Command): void {
   const operatorKey = program
     .command('operator-key')
     .description(
-      'Manage the API keys of operators, which servers with EAAS_OPERATOR_API=on take below /admin/v1. Works whether or not a server is running.',
+      'Manage the API keys of operators, which servers with EAAS_OPERATOR_API=on accept below /admin/v1. Works whether or not a server is running.',
     )
 
   operatorKey

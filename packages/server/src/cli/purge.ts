@@ -16,14 +16,14 @@ export function addPurge(program: Command): void {
   program
     .command('purge')
     .description(
-      'Purge audit entries that are older than EAAS_AUDIT_RETENTION_MONTHS. The server does this every day, but holds back more than half of a log, and everything while no older entry proves the clock. Exit code 1 if something is held back or failed.',
+      'Purge audit entries that are older than EAAS_AUDIT_RETENTION_MONTHS. The server does this every day, but holds back more than half of a log, and everything while no older entry shows that the clock is right. Exit code 1 if something is held back or failed.',
     )
     .option('--tenant <tenant>', 'name or id of a tenant (default: all)')
     .option('--dry-run', 'only print what would be purged, what is held back, and why', false)
     .option('--archive <directory>', 'export the entries to this directory first (default: EAAS_AUDIT_ARCHIVE_DIR)')
     .option(
       '--resume <reason>',
-      'purge also what is held back; the logs record this reason, 1 to 255 characters',
+      'also purge what is held back; the logs record this reason, 1 to 255 characters',
       readName,
     )
     .addOption(JSON_OPTION)

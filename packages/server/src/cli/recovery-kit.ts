@@ -33,7 +33,7 @@ export function addRecoveryKit(program: Command): void {
   program
     .command('recovery-kit')
     .description(
-      "Export all keys of a tenant into one file, encrypted to recipients of age: with it, all that the tenant's keys protect opens without the server. The tenant's log records each export. Make it again after keys were created or rotated.",
+      "Export all keys of a tenant into one file, encrypted to recipients of age: it opens all that the tenant's keys protect, without the server. The tenant's log records each export. Make it again after creating or rotating keys.",
     )
     .addOption(TENANT_OPTION)
     .addOption(NEEDED_RECIPIENT_OPTION)

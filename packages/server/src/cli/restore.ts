@@ -27,12 +27,12 @@ export function addRestore(program: Command): void {
   program
     .command('restore <file>')
     .description(
-      'Make the database of a backup, in one transaction. It must be empty, and the root key must open what is in the backup. File - is standard input. On PostgreSQL, run it as the role that is to own the tables.',
+      'Restore a backup into the database, in one transaction. The database must be empty, and the root key must open what is in the backup. File - is standard input. On PostgreSQL, run it as the role that will own the tables.',
     )
     .option('--identity <file>', 'the identity of age that the backup is encrypted to, as age-keygen writes it')
     .option(
       '--check',
-      'restore into a temporary embedded database instead, verify every log and print the verdict; exit code 1 if one is not valid',
+      'restore into a temporary embedded database instead, verify every log and print the verdict; exit code 1 if a log is not valid',
       false,
     )
     .addOption(JSON_OPTION)

@@ -66,7 +66,7 @@ export function addRootKey(program: Command): void {
 
   rootKey
     .command('status')
-    .description('Show where the root key is, and what each store key seals that it wraps.')
+    .description('Show where the root key is, which store keys it wraps, and how many rows each of them seals.')
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action(({ json }) => rootKeyStatus(commandConfig(), { json }))
@@ -82,7 +82,7 @@ export function addRootKey(program: Command): void {
     .addHelpText(
       'after',
       `
-Name where the new root key is by one of the options. A start takes it from the variable of the same name:
+Say by one of the options where the new root key is. A start takes it from the variable of the same name:
 ${Object.values(TARGETS)
   .map((kind) => ROOT_KEY_VARIABLES[kind])
   .join(', ')}.

@@ -13,7 +13,7 @@ export function addSchema(program: Command): void {
   schema
     .command('accept')
     .description(
-      "Accept how the tables differ from what eaas makes, as eaas doctor names it. The installation's log records it, and no server raises an alarm until one difference changes.",
+      "Accept the differences of the tables that eaas doctor names. The installation's log records it, and no server raises an alarm until the differences change.",
     )
     .requiredOption('--reason <text>', 'reason to record in the log, 1 to 255 characters', readName)
     .addOption(JSON_OPTION)

@@ -22,12 +22,12 @@ export function addStoreKey(program: Command): void {
     )
     .option(
       '--rotate-keys',
-      'give each active key of every tenant a new version too, in which what a thief has wraps nothing; give it each time that you repeat the command',
+      'also give each active key of every tenant a new version, which a thief does not have; give this option each time that you repeat the command',
       false,
     )
     .option(
       '--keep-secrets',
-      'seal the same signing key, pepper and audit keys again, in place of new ones: for a rotation after which nothing leaked',
+      'seal the same signing key, pepper and audit keys again instead of making new ones: for when nothing leaked',
       false,
     )
     .addOption(JSON_OPTION)
@@ -35,7 +35,7 @@ export function addStoreKey(program: Command): void {
       'after',
       `
 Servers open the new store key with the root key of their settings: if you rotated the root key, restart them with the
-new one first. The guide to the root key in this package's docs says what opens no more after which rotations.
+new one first. The guide to the root key in this package's docs says what no longer opens after which rotations.
 ${SAME_ENVIRONMENT}`,
     )
     .action(({ keepSecrets: keepsSecrets, rotateKeys: rotatesKeys, json }) =>

@@ -52,7 +52,7 @@ export function addTenant(program: Command): void {
 
   tenant
     .command('list')
-    .description("Print every tenant, and name those that the installation's log has and the database does not show.")
+    .description("Print every tenant, and name those that the installation's log has and the database lacks.")
     .addOption(JSON_OPTION)
     .action((options) => succeed(tenantList(commandConfig(), options)))
 
