@@ -110,7 +110,7 @@ inChromium('the console of operators', ({ open }) => {
     })
     await signIn(opened, await operatorKey(['tenants:read']))
     await expect.poll(() => page.locator('.bar .count').innerText(), { timeout: 20_000 }).toBe('2,000')
-    expect(await page.getByRole('alert').innerText()).toContain('the rows of row 5, row 1999, row 2001 in')
+    expect(await page.getByRole('alert').innerText()).toContain('The rows of row 5, row 1999, row 2001 were')
     await page.keyboard.press('End')
     await page.getByRole('button', { name: 'row 2002' }).waitFor()
     await close()
