@@ -10,6 +10,8 @@ export interface Lie {
   lie: string
   /** The body, where the lie is in it. */
   body?: unknown
+  /** Of the error: E_PROTOCOL where none is named. */
+  code?: 'E_API' | 'E_NETWORK'
   respond: (request: Request) => Response | Promise<Response>
 }
 
@@ -29,16 +31,9 @@ const OPTIONAL = [
   'checkpoint',
 ]
 /** Fields that may be null. */
-const NULLABLE = [
-  'rotation',
-  'key_id',
-  'key_version',
-  'ip_address',
-  'monthly_encrypt_quota',
-  'head',
-  'created_at',
-  'median',
-]
+const NULLABLE = ['rotation', 'ip_address', 'monthly_encrypt_quota', 'head', 'created_at', 'median']
+/** Those that may be null in an entry of the log. */
+const NULLABLE_IN_LOGS = ['key_id', 'key_version']
 /** What holds fields of any name and kind. */
 const FREE = ['metadata', 'budgets']
 
@@ -121,6 +116,7 @@ function* wrong(honest: unknown, path: readonly string[]): Generator<Wrong> {
     for (const [kind, value] of Object.entries(KINDS)) {
       if (kindOf(value) === kindOf(honest) && value !== 'itself') continue
       if (value === null && NULLABLE.includes(name)) continue
+      if (value === null && path[0] === 'logs' && NULLABLE_IN_LOGS.includes(name)) continue
       if (honest === null || (kindOf(honest) === 'object' && kindOf(value) === 'object')) continue
       yield { lie: `${place} is ${kind}`, value: value === 'itself' ? [honest] : value }
     }
@@ -196,7 +192,11 @@ export const PAGES: readonly Lie[] = [
   ...Object.entries({ type: 1, title: null, status: '400', detail: ['x'], code: {} }).map(([field, value]) =>
     page(`a problem whose ${field} is of another kind`, problem(400, { [field]: value }), PROBLEM_TYPE, 400),
   ),
-  { lie: 'a problem that repeats what was sent', respond: (request) => repeating(request, PROBLEM_TYPE, 400) },
+  {
+    lie: 'a problem that repeats what was sent',
+    code: 'E_API',
+    respond: (request) => repeating(request, PROBLEM_TYPE, 400),
+  },
   {
     lie: 'a page that repeats what was sent',
     respond: (request) => repeating(request, { 'content-type': 'text/html' }, 200),
@@ -204,12 +204,13 @@ export const PAGES: readonly Lie[] = [
   { lie: 'a type that repeats what was sent', respond: repeatingInHeaders },
   {
     lie: 'a body that breaks off',
+    code: 'E_NETWORK',
     respond: () =>
       new Response(new ReadableStream({ start: (controller) => controller.error(new Error('reset')) }), {
         headers: JSON_TYPE,
       }),
   },
-  { lie: 'no answer', respond: () => Promise.reject(new TypeError('fetch failed')) },
+  { lie: 'no answer', code: 'E_NETWORK', respond: () => Promise.reject(new TypeError('fetch failed')) },
   { lie: 'Response.error()', respond: () => Response.error() },
 ]
 
