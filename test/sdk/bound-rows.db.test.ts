@@ -1,12 +1,9 @@
 // Rows that are bound to their columns (bindings.md) through a database's own types, exchanged by whoever can write to the table, and migrated.
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
-import { PGlite } from '@electric-sql/pglite'
-import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { createClient, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { type ApplicationDatabase, openApplicationDatabase } from '../support/database/application-database.js'
 
 interface Stored {
   id: string
@@ -16,22 +13,12 @@ interface Stored {
 }
 
 const eaas = createClient(createTestService())
-let database: TestDatabase
-let query: (text: string, parameters?: string[]) => Promise<unknown[]>
-let close: () => Promise<void>
+let database: ApplicationDatabase
+const query: ApplicationDatabase['query'] = (...call) => database.query(...call)
 let keyId: string
 
 beforeAll(async () => {
-  database = await freshDatabase('bound')
-  if (database.backend === 'postgres') {
-    const sql = postgres(database.url, { max: 1 })
-    query = async (text, parameters = []) => [...(await sql.unsafe(text, parameters))]
-    close = () => sql.end()
-  } else {
-    const pglite = new PGlite(join(database.dataDir, 'postgres'))
-    query = async (text, parameters = []) => (await pglite.query(text, parameters)).rows
-    close = () => pglite.close()
-  }
+  database = await openApplicationDatabase('bound')
   await query(
     'create table payees (id uuid, account bigint, iban text not null, note text not null, primary key (id, account))',
   )
@@ -40,8 +27,7 @@ beforeAll(async () => {
 beforeEach(() => query('truncate payees'))
 afterAll(async () => {
   eaas.close()
-  await close?.()
-  await database?.drop()
+  await database?.close()
 })
 
 const fields = { iban: text(), note: text() }

@@ -1,38 +1,22 @@
 // The text of an envelope (envelope-text.md) through a text column, its primary key and unique index, and a URL.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { PGlite } from '@electric-sql/pglite'
-import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient, text, toText } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { freshDatabase, type TestDatabase } from '../support/database/database.js'
-
-type Query = (text: string, parameters?: string[]) => Promise<Record<string, string>[]>
+import { type ApplicationDatabase, openApplicationDatabase } from '../support/database/application-database.js'
 
 const eaas = createClient(createTestService())
-let database: TestDatabase
-let query: Query
-let close: () => Promise<void>
+let database: ApplicationDatabase
+const query: ApplicationDatabase['query'] = (...call) => database.query(...call)
 
 beforeAll(async () => {
-  database = await freshDatabase('text')
-  if (database.backend === 'postgres') {
-    const sql = postgres(database.url, { max: 1 })
-    query = async (text, parameters = []) => [...(await sql.unsafe(text, parameters))]
-    close = () => sql.end()
-  } else {
-    const pglite = new PGlite(join(database.dataDir, 'postgres'))
-    query = async (text, parameters = []) => (await pglite.query<Record<string, string>>(text, parameters)).rows
-    close = () => pglite.close()
-  }
+  database = await openApplicationDatabase('text')
   await query('create table people (phone text primary key, email text not null, email_index text not null unique)')
 })
 afterAll(async () => {
   eaas.close()
-  await close?.()
-  await database?.drop()
+  await database?.close()
 })
 
 describe('the text of an envelope', () => {

@@ -5,59 +5,21 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { PGlite } from '@electric-sql/pglite'
 import { build } from 'esbuild'
 import pg from 'pg'
-import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { backfill, inspectTable, type PostgresQuery, postgresTable } from '../../../packages/cli/src/backfill.js'
-import { type Client, createClient, text } from '../../../packages/sdk/src/index.js'
+import { text } from '../../../packages/sdk/src/index.js'
 import { failure } from '../../../packages/sdk/src/test-support/clients.js'
-import { backend, freshDatabase, type TestDatabase } from '../../support/database/database.js'
+import { backend } from '../../support/database/database.js'
 import { type GuardedDir, guardedDir } from '../../support/run/guarded-dir.js'
-import { type Service, startService } from '../../support/service/service.js'
 import { peopleOf } from './people.js'
+import { connection, database, eaas, keyId, query, useBackfill } from './scene.js'
 
 /** How often each part of the application reads or writes at most. */
 const MAX_TURNS = 150
 
-let database: TestDatabase
-let query: PostgresQuery
-let close: () => Promise<unknown>
-/** Takes one session for itself. */
-let reserve: () => Promise<{ query: PostgresQuery; release: () => void }>
-let service: Service
-let connection: { baseUrl: string; apiKey: string }
-let eaas: Client
-let keyId: string
-
-beforeAll(async () => {
-  ;[database, service] = await Promise.all([freshDatabase('backfill'), startService()])
-  if (database.backend === 'postgres') {
-    const sql = postgres(database.directUrl, { max: 4, onnotice: () => undefined })
-    query = (statement, parameters) => sql.unsafe(statement, parameters)
-    close = () => sql.end()
-    reserve = async () => {
-      const own = await sql.reserve()
-      return { query: (statement, parameters) => own.unsafe(statement, parameters), release: () => own.release() }
-    }
-  } else {
-    const pglite = new PGlite(join(database.dataDir, 'postgres'))
-    query = async (statement, parameters) => (await pglite.query<object>(statement, parameters)).rows
-    close = () => pglite.close()
-    reserve = async () => ({ query, release: () => undefined })
-  }
-  const { secret } = await service.createTenant()
-  connection = { baseUrl: service.url, apiKey: secret }
-  eaas = createClient(connection)
-  keyId = (await eaas.keys.create({ name: 'people' })).id
-})
-afterAll(async () => {
-  eaas?.close()
-  await close?.()
-  await service?.close()
-  await database?.drop()
-})
+useBackfill('backfill')
 
 const run = (statement: string, parameters: string[] = []) => query(statement, parameters) as Promise<Person[]>
 interface Person {
@@ -87,6 +49,14 @@ async function openAll(table: string) {
   const { ok, failed } = await strict().decryptMany(rows as never[])
   expect(failed).toEqual([])
   return ok as unknown as Person[]
+}
+
+/** Takes one session for itself. */
+async function reserve() {
+  if (database.backend === 'embedded') return { query, release: () => undefined }
+  const own = await database.sql.reserve()
+  const run: PostgresQuery = (statement, parameters) => own.unsafe(statement, parameters)
+  return { query: run, release: () => own.release() }
 }
 
 /** Works in a session that has these settings. */
@@ -502,7 +472,7 @@ describe.runIf(backend() === 'postgres')('beside other connections', () => {
   it('skips a row that a transaction holds, and comes back to it', async () => {
     const name = await createPeople(5)
     if (database.backend !== 'postgres') return
-    const client = new pg.Client(database.directUrl)
+    const client = new pg.Client(database.url)
     await client.connect()
     await client.query('begin')
     await client.query(`update ${name} set email = 'held@x.org' where height = '3'`)
@@ -521,7 +491,7 @@ describe.runIf(backend() === 'postgres')('beside other connections', () => {
   it('works with pg as with postgres.js', async () => {
     const name = await createPeople(5)
     if (database.backend !== 'postgres') return
-    const pool = new pg.Pool({ connectionString: database.directUrl, max: 2 })
+    const pool = new pg.Pool({ connectionString: database.url, max: 2 })
     const byPg: PostgresQuery = async (statement, parameters) => (await pool.query(statement, parameters)).rows
     expect(await backfill(modelOf(), postgresTable(byPg, name), { batchSize: 2 })).toMatchObject({
       changed: 5,
@@ -550,7 +520,7 @@ describe.runIf(backend() === 'postgres')('beside other connections', () => {
       ...connection,
       keyId,
       table: name,
-      databaseUrl: database.directUrl,
+      databaseUrl: database.url,
       state: join(dir.path, 'state'),
     }
     const ids = (await run(`select id from ${name} order by id`)).map(({ id }) => id)

@@ -1,43 +1,12 @@
 // `backfill` with `work: 'open'` on a real database: what stands in the columns, and an application that writes meanwhile.
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
-import { PGlite } from '@electric-sql/pglite'
-import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { backfill, type PostgresQuery, postgresTable } from '../../../packages/cli/src/backfill.js'
-import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../../packages/sdk/src/index.js'
-import { freshDatabase, type TestDatabase } from '../../support/database/database.js'
-import { type Service, startService } from '../../support/service/service.js'
+import { boolean, bytes, date, json, number, text } from '../../../packages/sdk/src/index.js'
 import { peopleOf } from './people.js'
+import { eaas, keyId, query, useBackfill } from './scene.js'
 
-let database: TestDatabase
-let query: PostgresQuery
-let close: () => Promise<unknown>
-let service: Service
-let eaas: Client
-let keyId: string
-
-beforeAll(async () => {
-  ;[database, service] = await Promise.all([freshDatabase('opened'), startService()])
-  if (database.backend === 'postgres') {
-    const sql = postgres(database.directUrl, { max: 4, onnotice: () => undefined })
-    query = (statement, parameters) => sql.unsafe(statement, parameters)
-    close = () => sql.end()
-  } else {
-    const pglite = new PGlite(join(database.dataDir, 'postgres'))
-    query = async (statement, parameters) => (await pglite.query<object>(statement, parameters)).rows
-    close = () => pglite.close()
-  }
-  const { secret } = await service.createTenant()
-  eaas = createClient({ baseUrl: service.url, apiKey: secret })
-  keyId = (await eaas.keys.create({ name: 'people' })).id
-})
-afterAll(async () => {
-  eaas?.close()
-  await close?.()
-  await service?.close()
-  await database?.drop()
-})
+useBackfill('opened')
 
 const run = (statement: string, parameters: string[] = []) => query(statement, parameters) as Promise<Row[]>
 type Row = Record<string, string | null>

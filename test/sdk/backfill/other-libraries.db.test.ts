@@ -1,7 +1,6 @@
 // A column in which other libraries stored values, each in its own form and beside plaintext, ends in our envelopes, on a real database. The
 // libraries themselves make the values; of transit the engine in memory, which test/slow/transit.test.ts compares with OpenBao.
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
 import { encryptStringSync, generateKey, parseKeySync } from '@47ng/cloak'
 import {
   buildClient,
@@ -9,10 +8,8 @@ import {
   RawAesKeyringNode,
   RawAesWrappingSuiteIdentifier,
 } from '@aws-crypto/client-node'
-import { PGlite } from '@electric-sql/pglite'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
-import postgres from 'postgres'
 import { fieldEncryptionExtension } from 'prisma-field-encryption'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
@@ -20,17 +17,15 @@ import {
   backfill,
   cloakReader,
   inspectTable,
-  type PostgresQuery,
   postgresTable,
   type Reader,
   transitReader,
 } from '../../../packages/cli/src/backfill.js'
 import { encrypted } from '../../../packages/prisma/src/index.js'
-import { type Client, createClient, text } from '../../../packages/sdk/src/index.js'
+import { text } from '../../../packages/sdk/src/index.js'
 import { PrismaClient } from '../../orm/prisma/client.js'
-import { freshDatabase, type TestDatabase } from '../../support/database/database.js'
 import { createTransit } from '../../support/openbao/transit.js'
-import { type Service, startService } from '../../support/service/service.js'
+import { database, eaas, keyId, query, useBackfill } from './scene.js'
 
 const EACH = 20
 
@@ -62,43 +57,22 @@ const keyring = new RawAesKeyringNode({
   wrappingSuite: RawAesWrappingSuiteIdentifier.AES256_GCM_IV12_TAG16_NO_PADDING,
 })
 
-let database: TestDatabase
-let query: PostgresQuery
-let prisma: PrismaClient
-let close: () => Promise<unknown>
-let service: Service
-let eaas: Client
-let keyId: string
+useBackfill('other_libraries')
 
+let prisma: PrismaClient
 beforeAll(async () => {
-  ;[database, service] = await Promise.all([freshDatabase('other_libraries'), startService()])
-  if (database.backend === 'postgres') {
-    const sql = postgres(database.directUrl, { max: 2, onnotice: () => undefined })
-    query = (statement, parameters) => sql.unsafe(statement, parameters)
-    close = () => sql.end()
-    prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: database.directUrl, max: 2 }) })
-  } else {
-    const pglite = new PGlite(join(database.dataDir, 'postgres'))
-    query = async (statement, parameters) => (await pglite.query<object>(statement, parameters)).rows
-    close = () => pglite.close()
-    prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
-  }
+  const adapter =
+    database.backend === 'postgres'
+      ? new PrismaPg({ connectionString: database.url, max: 2 })
+      : new PrismaPGlite(database.pglite)
+  prisma = new PrismaClient({ adapter })
   await query(
     `create table users (id uuid primary key, email text not null, email_index text unique, nick text, nick_index text,
       born jsonb, prefs jsonb, city text not null)`,
     [],
   )
-  const { secret } = await service.createTenant()
-  eaas = createClient({ baseUrl: service.url, apiKey: secret })
-  keyId = (await eaas.keys.create({ name: 'users' })).id
 })
-afterAll(async () => {
-  eaas?.close()
-  await prisma?.$disconnect()
-  await close?.()
-  await service?.close()
-  await database?.drop()
-})
+afterAll(() => prisma?.$disconnect())
 
 const modelOf = (acceptPlaintext: boolean) =>
   eaas.model({
