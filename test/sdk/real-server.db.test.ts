@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type Envelope } from '../../packages/sdk/src/index.js'
-import { findWays, lostOn, SERVER_MODE_BYTES, sameBytes } from '../../packages/sdk/src/test-support/envelope-ways.js'
+import { findWays, lostOn, SERVER_MODE_BYTES } from '../../packages/sdk/src/test-support/envelope-ways.js'
+import { isSame } from '../../packages/sdk/src/test-support/stream-bytes.js'
 import { rounds } from '../support/run/rounds.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 import { ANY_CHARACTER } from '../support/vectors/any-text.js'
@@ -62,7 +63,7 @@ describe(`${VALUES} random values`, () => {
     expect(new Set(bundles.map(({ wrapped_key }) => wrapped_key)).size).toBe(VALUES)
     const rows = bundles.map((value) => ({ value }))
     const opened = await reader.decryptMany(rows, { fields: ['value'], as: 'bytes' })
-    expect(opened.filter(({ value }, at) => !sameBytes(value, values[at] ?? Buffer.of(0)))).toEqual([])
+    expect(opened.filter(({ value }, at) => !isSame(value, values[at] ?? Buffer.of(0)))).toEqual([])
     expect(opened).toHaveLength(VALUES)
   })
 
@@ -111,7 +112,7 @@ describe('through a real server', () => {
         async (text, json, bytes) => {
           expect(await lostOn(text, ways.text, (a, b) => a === b)).toEqual([])
           expect(await lostOn<unknown>(json, ways.json, (a, b) => JSON.stringify(a) === JSON.stringify(b))).toEqual([])
-          expect(await lostOn(bytes, all, sameBytes)).toEqual([])
+          expect(await lostOn(bytes, all, isSame)).toEqual([])
         },
       ),
       { numRuns: 10 },
@@ -120,8 +121,8 @@ describe('through a real server', () => {
 
   it('values of 64 KiB and of 1 MiB come back', async () => {
     const all = { in: { ...ways.bytes.in, ...ways.server.in }, out: { ...ways.bytes.out, ...ways.server.out } }
-    expect(await lostOn(new Uint8Array(randomBytes(SERVER_MODE_BYTES)), all, sameBytes)).toEqual([])
-    expect(await lostOn(new Uint8Array(randomBytes(1_048_576)), ways.bytes, sameBytes)).toEqual([])
+    expect(await lostOn(new Uint8Array(randomBytes(SERVER_MODE_BYTES)), all, isSame)).toEqual([])
+    expect(await lostOn(new Uint8Array(randomBytes(1_048_576)), ways.bytes, isSame)).toEqual([])
   })
 
   it('leaves a log that is whole', async () => {

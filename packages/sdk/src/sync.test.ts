@@ -1,16 +1,11 @@
 // Encrypting and decrypting without a promise: what it gives, and what it says where it would have to wait.
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { type Client, text } from './index.js'
 import { ColdError, decryptSync, decryptTextSync, encryptSync, warm } from './sync.js'
-import { clientsOf, useService } from './test-support/clients.js'
+import { keyId, useClients } from './test-support/clients.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
+const { service, connect } = useClients()
 
-beforeEach(() => {
-  keyId = service.createKey()
-})
 afterEach(() => {
   vi.useRealTimers()
 })

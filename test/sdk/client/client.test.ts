@@ -2,19 +2,14 @@ import { createHash } from 'node:crypto'
 import { inspect } from 'node:util'
 import { decodeBase64, decodeHex, type Envelope, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import vectors from '../../../packages/protocol/src/envelope.vectors.json' with { type: 'json' }
 import { type ClientOptions, createClient, text } from '../../../packages/sdk/src/index.js'
-import { clientsOf, failure, useService } from '../../../packages/sdk/src/test-support/clients.js'
+import { failure, keyId, noteDeks, useClients } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY, problem, send } from '../../../packages/sdk/src/test-support/service.js'
 
-const service = useService()
-let keyId: string
-const connect = clientsOf(service)
+const { service, connect } = useClients()
 
-beforeEach(() => {
-  keyId = service.createKey()
-})
 afterEach(() => {
   vi.restoreAllMocks()
   vi.unstubAllGlobals()
@@ -218,12 +213,7 @@ describe('values', () => {
 
 describe('secrets', () => {
   it('close zeroes every DEK that the client drew', async () => {
-    const drawn: Uint8Array[] = []
-    const draw = crypto.getRandomValues.bind(crypto)
-    vi.spyOn(crypto, 'getRandomValues').mockImplementation((bytes) => {
-      if (bytes instanceof Uint8Array && bytes.length === 32) drawn.push(bytes)
-      return draw(bytes)
-    })
+    const drawn = noteDeks()
     const eaas = connect()
     await eaas.encrypt('x', { keyId })
     expect(drawn.map((dek) => Buffer.from(dek))).toEqual(service.wrappedDeks())
@@ -232,12 +222,7 @@ describe('secrets', () => {
   })
 
   it('a DEK whose wrap fails, is aborted by close, or times out is zeroed', async () => {
-    const drawn: Uint8Array[] = []
-    const draw = crypto.getRandomValues.bind(crypto)
-    vi.spyOn(crypto, 'getRandomValues').mockImplementation((bytes) => {
-      if (bytes instanceof Uint8Array && bytes.length === 32) drawn.push(bytes)
-      return draw(bytes)
-    })
+    const drawn = noteDeks()
     service.intercept = (_, response) => {
       send(response, problem(409, 'Conflict', 'E_STATE'))
       return true

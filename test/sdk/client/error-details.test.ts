@@ -1,6 +1,6 @@
 // What an error tells whoever has to find its cause: who called, what was aborted and why, what fetch threw.
 import { inspect } from 'node:util'
-import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
+import { describe, expect, expectTypeOf, it } from 'vitest'
 import { createBroker } from '../../../packages/sdk/src/broker.js'
 import {
   type ApiError,
@@ -10,17 +10,11 @@ import {
   type Fetch,
   text,
 } from '../../../packages/sdk/src/index.js'
-import { clientsOf, failure, useService } from '../../../packages/sdk/src/test-support/clients.js'
+import { failure, keyId, useClients } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY, problem, send } from '../../../packages/sdk/src/test-support/service.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
+const { service, connect } = useClients()
 
 /** Another path to the same answer, so that it is met where the data is and not where it was altered. */
 const flipped = (base64: string) => {

@@ -5,14 +5,12 @@ import { ProxyAgent, fetch as undiciFetch } from 'undici'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
 import { createBroker } from '../../../packages/sdk/src/broker.js'
 import type { Fetch } from '../../../packages/sdk/src/index.js'
-import { clientsOf, useService } from '../../../packages/sdk/src/test-support/clients.js'
+import { keyId, useClients } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY } from '../../../packages/sdk/src/test-support/service.js'
 
-const service = useService()
-const connect = clientsOf(service)
+const { service, connect } = useClients()
 let tunnels: (string | undefined)[]
 let dispatcher: ProxyAgent
-let keyId: string
 
 /** A proxy as companies have them: it connects to where CONNECT says. */
 const proxy = createServer().on('connect', ({ url }, socket, head) => {
@@ -31,7 +29,6 @@ afterAll(() => new Promise((resolve) => proxy.close(resolve)))
 beforeEach(() => {
   tunnels = []
   dispatcher = new ProxyAgent(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}`)
-  keyId = service.createKey()
 })
 afterEach(() => dispatcher.destroy())
 

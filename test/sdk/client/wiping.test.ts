@@ -5,7 +5,7 @@ import { createBroker } from '../../../packages/sdk/src/broker.js'
 import { type Client, type ClientOptions, createClient, text } from '../../../packages/sdk/src/index.js'
 import { open, openExport, seal } from '../../../packages/sdk/src/offline.js'
 import { decryptStream, encryptStream, openRange } from '../../../packages/sdk/src/streams.js'
-import { useService } from '../../../packages/sdk/src/test-support/clients.js'
+import { noteDeks, useService } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY, problem, send } from '../../../packages/sdk/src/test-support/service.js'
 import { chunked, collect } from '../../../packages/sdk/src/test-support/stream-bytes.js'
 import { loadOn } from '../../support/platforms/platform.js'
@@ -55,7 +55,7 @@ vi.mock('../../../packages/sdk/src/engines/node.js', async (load) => {
 const service = useService()
 let keyId: string
 /** Every DEK that was drawn. */
-const drawn: Uint8Array[] = []
+let drawn: Uint8Array[]
 const clients: Client[] = []
 
 function connect(options: Partial<ClientOptions> = {}): Client {
@@ -72,12 +72,8 @@ function expectWiped(secrets: readonly Uint8Array[], count: number): void {
 
 beforeEach(() => {
   keyId = service.createKey()
-  for (const list of [decoded, opened, sealed, openedWith, drawn]) list.length = 0
-  const draw = crypto.getRandomValues.bind(crypto)
-  vi.spyOn(crypto, 'getRandomValues').mockImplementation((bytes) => {
-    if (bytes instanceof Uint8Array && bytes.length === SECRET_BYTES) drawn.push(bytes)
-    return draw(bytes)
-  })
+  for (const list of [decoded, opened, sealed, openedWith]) list.length = 0
+  drawn = noteDeks()
 })
 afterEach(() => {
   vi.restoreAllMocks()

@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { loadOn } from '../../../../test/support/platforms/platform.js'
 import type { Client } from '../index.js'
-import { clientsOf, useService } from '../test-support/clients.js'
+import { keyId, useClients } from '../test-support/clients.js'
 import { API_KEY } from '../test-support/service.js'
 import type { EncryptDekLimits } from './encrypt-deks.js'
 
@@ -23,13 +23,10 @@ vi.mock('./encrypt-deks.js', async (load) => {
   }
 })
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
+const { service, connect } = useClients()
 let now: number
 
 beforeEach(() => {
-  keyId = service.createKey()
   now = 0
   vi.spyOn(performance, 'now').mockImplementation(() => now)
 })

@@ -1,18 +1,12 @@
 import { inspect } from 'node:util'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type Client, text } from '../index.js'
 import { encryptStream } from '../streams.js'
-import { clientsOf, useService } from '../test-support/clients.js'
+import { keyId, useClients } from '../test-support/clients.js'
 import { type Intercept, problem, send } from '../test-support/service.js'
 import { chunked, collect } from '../test-support/stream-bytes.js'
 
-const service = useService()
-let keyId: string
-const connect = clientsOf(service)
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
+const { service, connect } = useClients()
 
 const operations = () => service.requests.map(({ operation }) => operation)
 

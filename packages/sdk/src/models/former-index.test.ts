@@ -3,17 +3,14 @@ import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
 import { createSealedTable } from '../adapter.js'
 import { createClient, number, text } from '../index.js'
 import { maintain } from '../maintenance.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { createTestService } from '../testing.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
+const { service, connect } = useClients()
 let before: string
 let after: string
 
 beforeEach(async () => {
-  keyId = service.createKey()
   before = await connect().createIndexKey(keyId)
   after = await connect().createIndexKey(keyId)
 })

@@ -3,22 +3,16 @@
 import { createHash } from 'node:crypto'
 import { decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type Client, createClient, date, type Fetch, type Field, InvalidInputError, number, text } from '../index.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 import { createTestService } from '../testing.js'
 import { readIndexKey, writeIndexKey } from './index-key.js'
 import vectors from './local-index.vectors.json' with { type: 'json' }
 
 const engines = ['node', 'web', 'noble'] as const
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
+const { service, connect } = useClients()
 
 /** The client of a service that unwraps everything to this key, whatever it is. */
 function clientOf(engine: (typeof engines)[number], key: string): Client {

@@ -3,12 +3,10 @@
 import type { EnvelopeV1 } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { boolean, bytes, type Client, date, json, number, text, toText } from '../index.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
+const { service, connect } = useClients()
 let eaas: Client
 const fields = { email: text({ index: 'email_index' }), note: text().nullable() }
 const ada = { id: 'a', email: 'ada@example.org', note: 'x' }
@@ -16,7 +14,6 @@ const bob = { id: 'b', email: 'bob@example.org', note: null }
 const warnings = vi.spyOn(console, 'warn')
 
 beforeEach(() => {
-  keyId = service.createKey()
   eaas = connect()
   warnings.mockReset()
 })

@@ -1,6 +1,6 @@
 // What a model may be defined as, and the types that follow from it.
 import type { Envelope } from '@eaas/protocol'
-import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
+import { describe, expect, expectTypeOf, it } from 'vitest'
 import {
   boolean,
   bytes,
@@ -13,16 +13,10 @@ import {
   type StoredRow,
   text,
 } from '../index.js'
-import { clientsOf, useService } from '../test-support/clients.js'
+import { keyId, useClients } from '../test-support/clients.js'
 import type { Prefs } from '../test-support/users.js'
 
-const service = useService()
-let keyId: string
-const connect = clientsOf(service)
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
+const { connect } = useClients()
 
 describe('a definition', () => {
   const OWN_FIELD = { a: { value: text(), enumerable: true } }

@@ -1,16 +1,11 @@
 // The blind indexes of a model: what they are made of, how they find, and what is warned of.
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { date, type Normalizer, number, text } from '../index.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { ada, usersOf } from '../test-support/users.js'
 
-const service = useService()
-let keyId: string
-const connect = clientsOf(service)
+const { service, connect } = useClients()
 
-beforeEach(() => {
-  keyId = service.createKey()
-})
 afterEach(() => {
   vi.restoreAllMocks()
 })

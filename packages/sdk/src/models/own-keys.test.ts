@@ -2,16 +2,13 @@
 // envelope of another one.
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type Client, text } from '../index.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
+const { service, connect } = useClients()
 let otherId: string
 
 beforeEach(() => {
-  keyId = service.createKey()
   otherId = service.createKey()
 })
 

@@ -1,16 +1,10 @@
 // Some fields of a row: what is sealed, opened, left alone and refused, and its types.
 import type { Envelope } from '@eaas/protocol'
-import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
+import { describe, expect, expectTypeOf, it } from 'vitest'
 import { date, json, number, text } from '../index.js'
-import { clientsOf, useService } from '../test-support/clients.js'
+import { keyId, useClients } from '../test-support/clients.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
+const { service, connect } = useClients()
 
 const born = new Date('1815-12-10')
 

@@ -2,11 +2,10 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { boolean, bytes, type Client, date, json, number, text } from '../index.js'
 import { maintain } from '../maintenance.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 
-const service = useService()
-const connect = clientsOf(service)
+const { connect } = useClients()
 const kinds = {
   date: date().nullable(),
   number: number().nullable(),
@@ -17,9 +16,7 @@ const kinds = {
 }
 type Kind = keyof typeof kinds
 let eaas: Client
-let keyId: string
 beforeEach(() => {
-  keyId = service.createKey()
   eaas = connect()
 })
 

@@ -1,17 +1,11 @@
 // Searching ranges of dates and numbers by the buckets that their indexes hold.
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
-import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
+import { describe, expect, expectTypeOf, it } from 'vitest'
 import { date, number, text } from '../index.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
+const { connect } = useClients()
 
 const define = async (
   fields = {

@@ -1,17 +1,11 @@
 // A column whose name is not the field's: its value would be stored as it is, in plain, or be left sealed,
 // without a word.
-import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { type PlainRow, text } from '../index.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
+const { service, connect } = useClients()
 
 function peopleOf(eaas = connect()) {
   return eaas.model({

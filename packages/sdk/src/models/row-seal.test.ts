@@ -3,16 +3,13 @@ import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
 import { createSealedTable } from '../adapter.js'
 import { type Client, type RowFormat, type StoredRow, text } from '../index.js'
 import { maintain } from '../maintenance.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
+const { connect } = useClients()
 let indexKey: string
 
 beforeEach(async () => {
-  keyId = service.createKey()
   indexKey = await connect().createIndexKey(keyId)
 })
 

@@ -2,13 +2,13 @@
 import { readFileSync } from 'node:fs'
 import { type Context, decodeBase64, decodeHex, type EnvelopeV2, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { rounds } from '../../../../test/support/run/rounds.js'
 import type { Client, EngineName, Envelope } from '../index.js'
 import { createDek, open, openExport, openText, seal } from '../offline.js'
 import { decryptStream, encryptStream, openRange } from '../streams.js'
 import { decryptSync, encryptSync } from '../sync.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { createTestService } from '../testing.js'
 
 interface Vector {
@@ -27,9 +27,7 @@ const vectors = JSON.parse(
   readFileSync(new URL('../../../protocol/src/envelope-v2.vectors.json', import.meta.url), 'utf8'),
 ) as Vectors
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
+const { service, connect } = useClients()
 const context = { table: 'users', column: 'phone', row: '7' }
 const REFUSED = {
   name: 'DecryptionError',
@@ -38,10 +36,6 @@ const REFUSED = {
   hint: 'Pass the context that it was encrypted with, decrypt it by its model, or restore the envelope from a backup.',
   retryable: false,
 }
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
 
 /** A client of a service that unwraps everything to this DEK. */
 function connectTo(

@@ -1,21 +1,15 @@
 // The text form (envelope-text.md) through what applications call: every function that takes an envelope
 // takes its text, and its JSON.
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import vectors from '../../../protocol/src/envelope-text.vectors.json' with { type: 'json' }
 import { type Client, type Envelope, fromText, isEnvelope, type StoredEnvelope, text, toText } from '../index.js'
 import { openExport } from '../offline.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 import { createTestService } from '../testing.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
+const { service, connect } = useClients()
 const context = { table: 'users', row: '7' }
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
 
 describe('toText and fromText', () => {
   it.each(vectors.encode)('give the published text, and the envelope back: $name', ({ envelope, text }) => {

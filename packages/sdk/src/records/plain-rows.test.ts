@@ -1,18 +1,12 @@
 // What becomes of a row that answers differently each time, has functions of its own, or is no record at all.
 import { inspect } from 'node:util'
 import { runInNewContext } from 'node:vm'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { text } from '../index.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 
-const service = useService()
-const connect = clientsOf(service)
-let keyId: string
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
+const { service, connect } = useClients()
 
 /** Both ways to seal rows with an optional `email` and an optional `address.street`. */
 function sealers() {

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import { type Envelope, encodeBase64 } from '@eaas/protocol'
-import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
+import { describe, expect, expectTypeOf, it } from 'vitest'
 import { type Client, type Progress, text } from '../index.js'
-import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { problem, send } from '../test-support/service.js'
 
 interface Person {
@@ -13,19 +13,13 @@ interface Person {
   photo: Uint8Array
 }
 
-const service = useService()
-let keyId: string
-const connect = clientsOf(service)
+const { service, connect } = useClients()
 
 const people: Person[] = [
   { id: 1, full_name: 'Ada Lovelace', email: 'ada@example.org', phone: '1', photo: new Uint8Array([1, 255]) },
   { id: 2, full_name: 'Grace Hopper', email: null, photo: new Uint8Array(0) },
   { id: 3, full_name: 'Ada Lovelace', email: '', phone: '3', photo: new Uint8Array([3]) },
 ]
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
 
 describe('encryptMany and decryptMany', () => {
   it('give back what they were given, and leave the other fields and the given records alone', async () => {

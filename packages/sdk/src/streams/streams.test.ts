@@ -1,7 +1,7 @@
 // Encrypted streams (stream.md), through what applications call, with every engine.
 import { decodeHex, decodeStreamHeader, encodeBase64, findStreamHeaderEnd, SEGMENT_BYTES } from '@eaas/protocol'
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { loadOn } from '../../../../test/support/platforms/platform.js'
 import { rounds } from '../../../../test/support/run/rounds.js'
 import {
@@ -12,20 +12,14 @@ import {
 } from '../../../../test/support/vectors/stream-vectors.js'
 import { type Client, createClient, type EngineName, isEaasError } from '../index.js'
 import { decryptStream, encryptStream, openRange } from '../streams.js'
-import { clientsOf, useService } from '../test-support/clients.js'
+import { keyId, useClients } from '../test-support/clients.js'
 import { chunked, collect, collectUntilError, isSame } from '../test-support/stream-bytes.js'
 
 const ENGINES = ['node', 'web', 'noble'] as const
 const EDGES = [0, 1, 15, 16, 17, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 2 * SEGMENT_BYTES]
 
-const service = useService()
-const connect = clientsOf(service)
+const { service, connect } = useClients()
 const context = { table: 'uploads', file: '7' }
-let keyId: string
-
-beforeEach(() => {
-  keyId = service.createKey()
-})
 
 /** A client of a service that unwraps everything to the DEK of a vector. */
 function connectTo(vector: StreamVector, engine: EngineName): Client {

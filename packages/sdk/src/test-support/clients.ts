@@ -1,6 +1,6 @@
 // What tests of the client share: a service, clients that end with their test, and calls that must fail.
 import { inspect } from 'node:util'
-import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest'
 import { type Client, type ClientOptions, createClient, type EaasError, isEaasError } from '../index.js'
 import { API_KEY, Service } from './service.js'
 
@@ -24,6 +24,29 @@ export function clientsOf(service: Service): (options?: Partial<ClientOptions>) 
     clients.push(client)
     return client
   }
+}
+
+/** A key of the service: a new one for each test of a file that calls `useClients`. */
+export let keyId: string
+
+/** What most tests of the client begin with: a service, and a function that makes clients of it. */
+export function useClients() {
+  const service = useService()
+  beforeEach(() => {
+    keyId = service.createKey()
+  })
+  return { service, connect: clientsOf(service) }
+}
+
+/** Every DEK that is drawn from now on, until the mocks are restored. */
+export function noteDeks(): Uint8Array[] {
+  const drawn: Uint8Array[] = []
+  const draw = crypto.getRandomValues.bind(crypto)
+  vi.spyOn(crypto, 'getRandomValues').mockImplementation((bytes) => {
+    if (bytes instanceof Uint8Array && bytes.length === 32) drawn.push(bytes)
+    return draw(bytes)
+  })
+  return drawn
 }
 
 /** The error of a call that must fail with one of the SDK's own. */

@@ -134,8 +134,3 @@ export async function lostOn<Value>(
   }
   return lost
 }
-
-/** Whether the bytes are the same; quickly, for long ones. */
-export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(a, b) === 0
-}
