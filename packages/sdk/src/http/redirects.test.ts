@@ -131,9 +131,4 @@ describe('redirects', () => {
     expect(refused).toEqual(['{"cache":"no-store"}']) // asked once
     eaas.close()
   })
-
-  it('is refused too when the fetch that was passed hands it over', async () => {
-    const handing: typeof fetch = async () => new Response(null, { status: 302, headers: { location: sinkUrl } })
-    expect((await failure(connect({ fetch: handing }).keys.list())).code).toBe('E_PROTOCOL')
-  })
 })
