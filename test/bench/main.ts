@@ -16,10 +16,8 @@ import { measureSdk } from './sdk/sdk.js'
 import { measureStreams } from './sdk/streams.js'
 import { measureCalls } from './server/calls.js'
 import { measureChange } from './server/change.js'
-import { measureCustody } from './server/custody.js'
 import { measureEmbedded, measureIdle } from './server/embedded.js'
 import { measureGrowth } from './server/growth.js'
-import { measureIvs } from './server/ivs.js'
 import { measureLimits } from './server/limits.js'
 import { measureNeighbours } from './server/neighbours.js'
 import { measureOverload } from './server/overload.js'
@@ -37,7 +35,6 @@ const MEASUREMENTS: Measurements = {
     tenants: measureTenants,
     processes: measureProcesses,
     change: measureChange,
-    custody: measureCustody,
     overload: measureOverload,
     neighbours: measureNeighbours,
     verification: measureVerification,
@@ -46,7 +43,6 @@ const MEASUREMENTS: Measurements = {
     growth: measureGrowth,
     peer: measurePeer,
     limits: measureLimits,
-    ivs: measureIvs,
   },
   audit: { append: measureAppend, storage: measureStorage, scale: measureScale },
   sdk: { node: measureSdk, rows: measureRows, streams: measureStreams, first: measureFirst, chromium: measureChromium },

@@ -63,9 +63,9 @@ export function startServer(
 }
 
 /** Starts a program of this folder that prints `listening on <url>`. */
-export function startProgram(place: Place, file: string, args: string[] = []): Promise<Running> {
+export function startProgram(place: Place, file: string): Promise<Running> {
   const path = fileURLToPath(new URL(`../${file}`, import.meta.url))
-  return launch(place, [path, ...args], { PATH: process.env.PATH ?? '' })
+  return launch(place, [path], { PATH: process.env.PATH ?? '' })
 }
 
 /** Runs an `eaas` command; returns the JSON that it printed. */
@@ -73,14 +73,6 @@ export function startProgram(place: Place, file: string, args: string[] = []): P
 export async function eaas(database: Database, args: string[]): Promise<any> {
   const variables = Object.entries(environmentOf(database)).map(([name, value]) => `${name}=${value}`)
   return JSON.parse(await run(['env', '-i', ...variables, process.execPath, EAAS, ...args, '--json']))
-}
-
-/** Runs an `eaas` command; returns the CPU time that it took, in milliseconds. */
-export async function commandCpuMs(args: string[]): Promise<number> {
-  const output = await run(['sh', '-c', '"$@" >&2; times', 'sh', process.execPath, EAAS, ...args])
-  const [, ofCommand = ''] = output.trim().split('\n') // the first line is of the shell itself
-  const seconds = [...ofCommand.matchAll(/(\d+)m([\d.]+)s/g)].map(([, m, s]) => Number(m) * 60 + Number(s))
-  return seconds.reduce((sum, one) => sum + one, 0) * 1_000
 }
 
 async function launch({ guard, cpus }: Place, args: string[], env: Record<string, string>): Promise<Running> {

@@ -24,7 +24,6 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
   const silent = await startServer(place, silentOn, { environment: { EAAS_LOG_LEVEL: 'silent' } })
   const logging = await startServer(place, loggingOn)
   const echo = await startProgram(place, 'server/echo-fastify.mjs')
-  const http = await startProgram(place, 'server/echo-http.mjs')
   try {
     const tenant = await makeTenant(silentOn, silent)
     const loggingTenant = await makeTenant(loggingOn, logging)
@@ -37,7 +36,6 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
     const measured = await interleave(
       {
         echo: on(echo, { url: echo.url, path: '/echo', bodies }, 'echo'),
-        http: on(http, { url: http.url, path: '/echo', bodies }, 'http'),
         unwrap: call('unwrap'),
         'unwrap, log info': on(logging, unwrapTarget(logging, loggingTenant), 'unwrap, log info'),
         wrap: call('wrap'),
@@ -98,6 +96,6 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
       plots: [],
     }
   } finally {
-    await Promise.all([silent, logging, echo, http].map((process) => process.stop()))
+    await Promise.all([silent, logging, echo].map((process) => process.stop()))
   }
 }

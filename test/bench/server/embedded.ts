@@ -1,6 +1,6 @@
-// The embedded database against PostgreSQL; and what a server costs that nobody calls: its start and its memory, and two commands.
+// The embedded database against PostgreSQL; and what a server costs that nobody calls: its start and its memory.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { commandCpuMs, type Database, startServer } from '../lib/process.js'
+import { type Database, startServer } from '../lib/process.js'
 import { type BarRow, type Findings, short, withSpread } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
 import { makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
@@ -101,15 +101,6 @@ export async function measureIdle(scene: Scene): Promise<Findings> {
       ...(bar.rss === undefined ? {} : { atMost: bar.rss }),
     },
   ])
-  const commands = await interleave(
-    {
-      'eaas --version': () => commandCpuMs(['--version']),
-      'eaas tenant list --help': () => commandCpuMs(['tenant', 'list', '--help']),
-    },
-    scene.options,
-  )
-  for (const [name, measured] of Object.entries(commands))
-    bars.push({ what: `${name}: CPU`, against: '', measured: spread(measured), unit: 'ms', atMost: 200 })
   return { bars, tables: [], plots: [] }
 }
 

@@ -4,7 +4,7 @@ import { fsyncMs } from '../lib/fsync.js'
 import { type Running, startServer } from '../lib/process.js'
 import { type BarRow, type Findings, type Plot, short, type Table, withSpread } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
-import { makeTenant, measure, type Scene, type Tenant, unwrapTarget } from '../lib/scene.js'
+import { batchTarget, makeTenant, measure, type Scene, type Tenant, unwrapTarget } from '../lib/scene.js'
 
 export async function measureGrowth(scene: Scene): Promise<Findings> {
   const database = await scene.database()
@@ -107,16 +107,10 @@ async function bySize(scene: Scene, { url, pid }: Running, { keyId, secret }: Te
   return { table, plot }
 }
 
-async function byBatch(scene: Scene, server: Running, { keyId, secret, tokens }: Tenant) {
+async function byBatch(scene: Scene, server: Running, tenant: Tenant) {
   const rows: [number, number, number, number][] = []
   for (const items of scene.options.quick ? [1, 10, 100] : [1, 3, 10, 30, 100, 300, 1_000]) {
-    const operations = Array.from({ length: items }, (_, at) => ({
-      op: 'unwrap',
-      key_id: keyId,
-      wrapped_key: tokens[at % tokens.length],
-    }))
-    const target = { url: server.url, path: '/v1/batch', secret, bodies: [JSON.stringify({ operations })] }
-    const { perSecond, p99, cpuUs } = await measure(scene, server, target)
+    const { perSecond, p99, cpuUs } = await measure(scene, server, batchTarget(server, tenant, items))
     rows.push([items, perSecond * items, p99, cpuUs / items])
   }
   const table: Table = {

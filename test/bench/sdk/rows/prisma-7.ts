@@ -11,9 +11,9 @@ const { url, how, rows, eaas: service } = JSON.parse(process.argv[2] ?? '')
 const eaas = createClient(service)
 const db = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 3 }) })
 
-function withEaas(bind: string[] | false) {
+function withEaas() {
   const fields = { email: text({ index: 'email_index' }), nick: text(), city: text(), prefs: json() }
-  const User = eaas.model({ name: 'users', key: 'users', bind, format: 'text', fields })
+  const User = eaas.model({ name: 'users', key: 'users', bind: ['id'], format: 'text', fields })
   const secret = db.$extends(encrypted({ User }))
   return {
     write: (people: Person[]) => secret.user.createMany({ data: people }),
@@ -68,8 +68,7 @@ function withNothing() {
 }
 
 const APPLICATIONS: Record<string, () => Omit<Application, 'clear'>> = {
-  eaas: () => withEaas(['id']),
-  unbound: () => withEaas(false),
+  eaas: withEaas,
   aws: withAws,
   plain: withNothing,
 }

@@ -17,12 +17,8 @@ const AWS_ROWS = 1_000
 /** prisma-field-encryption does not run on Prisma 7, so its application has an installation of its own. */
 const PRISMA_6 = fileURLToPath(new URL('./prisma-6/', import.meta.url))
 
-/** Without `bind`: a value opens in any row of its field. */
-const UNBOUND = 'EaaS, not bound'
-
 const CASES = {
   EaaS: { worker: 'sdk/rows/prisma-7.ts', how: 'eaas', rows: ROWS },
-  [UNBOUND]: { worker: 'sdk/rows/prisma-7.ts', how: 'unbound', rows: ROWS },
   'prisma-field-encryption': { worker: 'sdk/rows/prisma-6/worker.ts', how: 'encrypted', rows: ROWS },
   'aws-crypto, caching CMM': { worker: 'sdk/rows/prisma-7.ts', how: 'aws', rows: AWS_ROWS },
   'Prisma 7, nothing encrypted': { worker: 'sdk/rows/prisma-7.ts', how: 'plain', rows: ROWS },
@@ -66,23 +62,18 @@ export async function measureRows(scene: Scene): Promise<Findings> {
     const cases = Object.fromEntries(Object.keys(CASES).map((name) => [name, () => run(name as Name)]))
     const measured = (await interleave(cases, scene.options)) as Record<Name, number[]>
     const figures = (name: Name, figure: keyof Result) => spread(results[name].slice(1).map((result) => result[figure]))
-    const elapsed = (what: string, ratio: number[], bar: Pick<BarRow, 'against' | 'atLeast' | 'atMost'>): BarRow => ({
-      what: `${WORK}, ${what}`,
-      measured: spread(ratio),
+    const over = (against: Name, atLeast?: number): BarRow => ({
+      what: `${WORK}, written and read back`,
+      against,
+      measured: spread(ratios(measured[against], measured.EaaS)),
       note: 'by elapsed time',
-      ...bar,
+      ...(atLeast === undefined ? {} : { atLeast }),
     })
-    const over = (against: Name, atLeast?: number) =>
-      elapsed('written and read back', ratios(measured[against], measured.EaaS), {
-        against,
-        ...(atLeast === undefined ? {} : { atLeast }),
-      })
     return {
       bars: [
         over('prisma-field-encryption', 3),
         over('aws-crypto, caching CMM', 3),
         over('Prisma 7, nothing encrypted'),
-        elapsed('bound to their rows', ratios(measured.EaaS, measured[UNBOUND]), { against: UNBOUND, atMost: 1.3 }),
       ],
       tables: [
         {
