@@ -6,6 +6,8 @@ import { type GuardedDir, guardedDir } from '../../support/run/guarded-dir.js'
 import { findPinning, type Pinning, pinPostgres } from './cpus.js'
 import { type LoadOptions, load, type Target, type Throughput } from './load.js'
 import { cpuMs, type Database, eaas, type Place, type Running } from './process.js'
+import { withSpread } from './report.js'
+import { spread } from './rounds.js'
 
 export interface Options {
   quick: boolean
@@ -143,6 +145,9 @@ export async function measure(
 /** Remembers each measurement whole, and gives the rounds what they compare. */
 export function recorder() {
   const costs = new Map<string, Cost[]>()
+  /** one figure of a case, without the round that warmed up */
+  const figures = (name: string, figure: keyof Cost) => (costs.get(name) ?? []).slice(1).map((cost) => cost[figure])
+  const failed = (name: string) => figures(name, 'failed').reduce((sum, count) => sum + count, 0)
   return {
     costs,
     async record(name: string, measuring: Promise<Cost>): Promise<number> {
@@ -150,7 +155,11 @@ export function recorder() {
       costs.set(name, [...(costs.get(name) ?? []), cost])
       return cost.perSecond
     },
-    /** one figure of a case, without the round that warmed up */
-    figures: (name: string, figure: keyof Cost) => (costs.get(name) ?? []).slice(1).map((cost) => cost[figure]),
+    figures,
+    /** how many calls failed in all cases */
+    failures: () => [...costs.keys()].reduce((sum, name) => sum + failed(name), 0),
+    /** figures of a case for a row of a table; of `failed`, the sum */
+    cells: (name: string, wanted: readonly (keyof Cost)[]) =>
+      wanted.map((figure) => (figure === 'failed' ? String(failed(name)) : withSpread(spread(figures(name, figure))))),
   }
 }

@@ -2,7 +2,7 @@
 import type { Target } from '../lib/load.js'
 import { startProgram, startServer } from '../lib/process.js'
 import type { Findings } from '../lib/report.js'
-import { short, withSpread } from '../lib/report.js'
+import { short } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
 import {
   batchTarget,
@@ -28,7 +28,7 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
     const tenant = await makeTenant(silentOn, silent)
     const loggingTenant = await makeTenant(loggingOn, logging)
     const targets = await callTargets(silent, tenant)
-    const { costs, record, figures } = recorder()
+    const { costs, record, figures, cells } = recorder()
     const { bodies } = targets.unwrap
     const on = (server: typeof silent, target: Target, name: string) => () =>
       record(name, measure(scene, server, target))
@@ -83,14 +83,7 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
         {
           title: 'Calls, one process, 64 connections, PostgreSQL with fsync',
           columns: ['call', 'requests a second', 'p50 ms', 'p99 ms', 'CPU µs a request', 'failed'],
-          rows: [...costs.keys()].map((name) => [
-            name,
-            withSpread(spread(figures(name, 'perSecond'))),
-            short(spread(figures(name, 'p50')).median),
-            short(spread(figures(name, 'p99')).median),
-            withSpread(spread(figures(name, 'cpuUs'))),
-            String(figures(name, 'failed').reduce((sum, count) => sum + count, 0)),
-          ]),
+          rows: [...costs.keys()].map((name) => [name, ...cells(name, ['perSecond', 'p50', 'p99', 'cpuUs', 'failed'])]),
         },
       ],
       plots: [],

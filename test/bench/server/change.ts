@@ -2,7 +2,7 @@
 // a steady load. Not pinned.
 import { randomBytes } from 'node:crypto'
 import { type Database, type Running, startServer } from '../lib/process.js'
-import { type BarRow, type Findings, short, withSpread } from '../lib/report.js'
+import { type BarRow, type Findings, short } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
 import { makeTenant, measure, recorder, type Scene, type Tenant } from '../lib/scene.js'
 
@@ -45,7 +45,7 @@ async function measureCase(
   try {
     const tenant = await makeTenant(database, first)
     const target = wrapTarget(last, tenant)
-    const { costs, record, figures } = recorder()
+    const { costs, record, figures, failures, cells } = recorder()
     const changed: Record<string, number[]> = { two: [], creators: [] }
     let refused = 0
     const during = async (kind: 'two' | 'creators', changers: ((index: number) => Promise<unknown>)[]) => {
@@ -69,7 +69,7 @@ async function measureCase(
       },
       scene.options,
     )
-    const failed = [...costs.keys()].flatMap((kind) => figures(kind, 'failed')).reduce((sum, count) => sum + count, 0)
+    const failed = failures()
     const p99 = (kind: string) => figures(`${name}: ${kind}`, 'p99')
     const sum = (count: number) => ({ median: count, min: count, max: count })
     return {
@@ -90,10 +90,7 @@ async function measureCase(
       ],
       rows: [...costs.keys()].map((kind) => [
         kind,
-        withSpread(spread(figures(kind, 'perSecond'))),
-        short(spread(figures(kind, 'p50')).median),
-        withSpread(spread(figures(kind, 'p99'))),
-        String(figures(kind, 'failed').reduce((sum, count) => sum + count, 0)),
+        ...cells(kind, ['perSecond', 'p50', 'p99', 'failed']),
         short(spread(changed[kind.split(': ')[1] ?? ''] ?? []).median),
       ]),
     }

@@ -1,7 +1,7 @@
 // The embedded database against PostgreSQL; and what a server costs that nobody calls: its start and its memory.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Database, startServer } from '../lib/process.js'
-import { type BarRow, type Findings, short, withSpread } from '../lib/report.js'
+import { type BarRow, type Findings, short } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
 import { makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
 
@@ -17,7 +17,7 @@ export async function measureEmbedded(scene: Scene): Promise<Findings> {
   try {
     const postgresTarget = unwrapTarget(postgres, await makeTenant(onPostgres, postgres))
     const embeddedTarget = unwrapTarget(embedded, await makeTenant(onEmbedded, embedded))
-    const { costs, record, figures } = recorder()
+    const { costs, record, cells } = recorder()
     const measured = await interleave(
       {
         postgres: () => record('PostgreSQL', measure(scene, postgres, postgresTarget)),
@@ -40,10 +40,7 @@ export async function measureEmbedded(scene: Scene): Promise<Findings> {
           columns: ['database', 'requests a second', 'p50 ms', 'p99 ms', 'CPU µs a request', 'RSS MiB after'],
           rows: [...costs.keys()].map((name) => [
             name,
-            withSpread(spread(figures(name, 'perSecond'))),
-            short(spread(figures(name, 'p50')).median),
-            short(spread(figures(name, 'p99')).median),
-            short(spread(figures(name, 'cpuUs')).median),
+            ...cells(name, ['perSecond', 'p50', 'p99', 'cpuUs']),
             short((name === 'embedded' ? embedded : postgres).rss() / MIB),
           ]),
         },

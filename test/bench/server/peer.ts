@@ -7,7 +7,7 @@ import { type Openbao, startOpenbao } from '../../support/openbao/openbao.js'
 import type { Target } from '../lib/load.js'
 import { startServer } from '../lib/process.js'
 import type { BarRow, Findings } from '../lib/report.js'
-import { short, withSpread } from '../lib/report.js'
+import { short } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
 import { batchTarget, makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
 
@@ -28,7 +28,7 @@ export async function measurePeer(scene: Scene): Promise<Findings> {
     const { keyId, secret } = tenant
     const dek = randomBytes(DEK_BYTES).toString('base64')
     const peer = await transitTargets(audited, dek)
-    const { costs, record, figures } = recorder()
+    const { costs, record, figures, cells } = recorder()
     const cases = {
       unwrap: [ours, unwrapTarget(ours, tenant)],
       decrypt: [audited, peer.decrypt],
@@ -67,11 +67,7 @@ export async function measurePeer(scene: Scene): Promise<Findings> {
           rows: [...costs.keys()].map((name) => [
             name,
             cases[name as Name][0] === ours ? 'EaaS' : 'OpenBao',
-            withSpread(spread(figures(name, 'perSecond'))),
-            short(spread(figures(name, 'p50')).median),
-            short(spread(figures(name, 'p99')).median),
-            withSpread(spread(figures(name, 'cpuUs'))),
-            String(figures(name, 'failed').reduce((sum, count) => sum + count, 0)),
+            ...cells(name, ['perSecond', 'p50', 'p99', 'cpuUs', 'failed']),
           ]),
           note: 'CPU of the process alone: PostgreSQL, on the other core with the load, is not counted.',
         },

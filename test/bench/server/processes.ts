@@ -1,6 +1,6 @@
 // Two processes that serve one hot tenant, against one process: nothing may starve, nothing may fail. Not pinned.
 import { startServer } from '../lib/process.js'
-import { type Findings, short, withSpread } from '../lib/report.js'
+import type { Findings } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
 import { makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
 
@@ -14,7 +14,7 @@ export async function measureProcesses(scene: Scene): Promise<Findings> {
   try {
     const aloneTarget = unwrapTarget(alone, await makeTenant(aloneOn, alone))
     const shared = await makeTenant(sharedOn, first)
-    const { costs, record, figures } = recorder()
+    const { costs, record, figures, failures, cells } = recorder()
     const half = { connections: 32 }
     await interleave(
       {
@@ -32,7 +32,7 @@ export async function measureProcesses(scene: Scene): Promise<Findings> {
     const worst = figures('two processes: the first', 'p99').map((p99, at) =>
       Math.max(p99, figures('two processes: the second', 'p99')[at] ?? 0),
     )
-    const failed = [...costs.keys()].flatMap((name) => figures(name, 'failed')).reduce((sum, count) => sum + count, 0)
+    const failed = failures()
     return {
       bars: [
         {
@@ -52,13 +52,7 @@ export async function measureProcesses(scene: Scene): Promise<Findings> {
         {
           title: 'Two processes on one tenant, 32 connections each',
           columns: ['', 'requests a second', 'p50 ms', 'p99 ms', 'failed'],
-          rows: [...costs.keys()].map((name) => [
-            name,
-            withSpread(spread(figures(name, 'perSecond'))),
-            short(spread(figures(name, 'p50')).median),
-            withSpread(spread(figures(name, 'p99'))),
-            String(figures(name, 'failed').reduce((sum, count) => sum + count, 0)),
-          ]),
+          rows: [...costs.keys()].map((name) => [name, ...cells(name, ['perSecond', 'p50', 'p99', 'failed'])]),
         },
       ],
       plots: [],

@@ -5,7 +5,7 @@ import { openInstallation } from '../../../packages/server/src/installation.js'
 import { createTenant } from '../../../packages/server/src/operations/create-tenant.js'
 import type { Target } from '../lib/load.js'
 import { type Database, ROOT_KEY, type Running, startServer } from '../lib/process.js'
-import { type BarRow, type Findings, short, withSpread } from '../lib/report.js'
+import type { BarRow, Findings } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
 import { callerOf, measure, recorder, type Scene } from '../lib/scene.js'
 
@@ -17,7 +17,7 @@ export async function measureTenants(scene: Scene): Promise<Findings> {
   const server = await startServer(scene.place, database, { environment: { EAAS_LOG_LEVEL: 'silent' } })
   try {
     const targets = await makeTenants(database, server, Math.max(...counts))
-    const { record, figures } = recorder()
+    const { record, figures, cells } = recorder()
     const nameOf = (count: number) => String(count)
     await interleave(
       Object.fromEntries(
@@ -45,13 +45,7 @@ export async function measureTenants(scene: Scene): Promise<Findings> {
         {
           title: 'Unwraps over many tenants, 64 connections',
           columns: ['tenants', 'unwraps a second', 'p99 ms', 'CPU µs a request', 'failed'],
-          rows: counts
-            .map(nameOf)
-            .map((name) => [
-              name,
-              ...(['perSecond', 'p99', 'cpuUs'] as const).map((figure) => withSpread(spread(figures(name, figure)))),
-              short(figures(name, 'failed').reduce((sum, count) => sum + count, 0)),
-            ]),
+          rows: counts.map(nameOf).map((name) => [name, ...cells(name, ['perSecond', 'p99', 'cpuUs', 'failed'])]),
         },
       ],
       plots: [],
