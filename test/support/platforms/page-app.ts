@@ -11,6 +11,7 @@ import { promisify } from 'node:util'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 import postgres from 'postgres'
 import { freshDatabase } from '../database/database.js'
+import { freePort } from '../database/postgres.js'
 import { relay } from '../service/relay.js'
 import { readPage } from '../sources/snippets.js'
 import { ROOT } from '../sources/source-files.js'
@@ -180,12 +181,4 @@ function answers(url: string): Promise<boolean> {
 async function listen(server: Server): Promise<number> {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   return (server.address() as AddressInfo).port
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  const port = await listen(server)
-  server.close()
-  await once(server, 'close')
-  return port
 }
