@@ -1,23 +1,15 @@
 // What `backfill` and `inspect-table` refuse before they reach a database. test/cli/tables.test.ts has them work on one.
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { openState } from './backfill-state.js'
 import type { Io } from './io.js'
-import { runCommand } from './test-support/command.js'
+import { runCommand, useFolder } from './test-support/command.js'
 
 const URL = 'postgres://app:hidden@127.0.0.1:1/app'
 
-let guarded: GuardedDir
-let folder: string
-beforeAll(() => {
-  guarded = guardedDir('eaas-cli-backfill')
-  folder = guarded.path
-})
-afterAll(() => guarded.remove())
+const folder = useFolder('eaas-cli-backfill')
 beforeEach(() => {
-  for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true })
   writeFileSync(join(folder, 'model.mjs'), 'export default () => ({})\nexport const users = {}\n')
   writeFileSync(join(folder, 'broken.mjs'), 'import "./none.mjs"\n')
 })

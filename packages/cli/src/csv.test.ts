@@ -1,42 +1,19 @@
 // CSV as files have it: kinds of line breaks, cells that are null, records that are too long. On a service in
 // memory.
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { createClient } from '@eaas/sdk'
-import { createTestService, type TestService } from '@eaas/sdk/testing'
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
+import { describe, expect, it } from 'vitest'
 import { type Cell, CsvReader, writeRow } from './csv.js'
-import { runCommand } from './test-support/command.js'
+import { useFiles } from './test-support/command.js'
 
 const CHOICE = ['--key', 'files', '--model', 'users', '--columns', 'name', '--bind', 'id']
 
-let guarded: GuardedDir
-let folder: string
-let service: TestService
+const files = useFiles('eaas-cli-csv')
+const { folder } = files
 
-beforeAll(() => {
-  guarded = guardedDir('eaas-cli-csv')
-  folder = guarded.path
-})
-afterAll(() => guarded.remove())
-beforeEach(async () => {
-  for (const name of readdirSync(folder)) rmSync(join(folder, name))
-  service = createTestService()
-  const eaas = createClient(service)
-  await eaas.keys.create({ name: 'files' })
-  eaas.close()
-})
-
-const command = (argv: string[], input: string | Readable) =>
-  runCommand(argv, {
-    env: { EAAS_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
-    folder,
-    fetch: service.fetch,
-    input,
-  })
+const command = (argv: string[], input: string | Readable) => files.command(argv, { input })
 
 async function done(argv: string[], input: string): Promise<string> {
   const { code, err, out } = await command(argv, input)

@@ -24,39 +24,15 @@ import { createServer } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
-import { createClient } from '@eaas/sdk'
-import { createTestService, type TestService } from '@eaas/sdk/testing'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
-import { type CommandOptions, runCommand } from './test-support/command.js'
+import { describe, expect, it } from 'vitest'
+import { type CommandOptions, useFiles } from './test-support/command.js'
 
 const CHOICE = ['--key', 'files', '--model', 'users', '--columns', 'name', '--bind', 'id']
 const isRoot = process.getuid?.() === 0
 
-let guarded: GuardedDir
-let folder: string
-let service: TestService
+const files = useFiles('eaas-cli-output')
+const { folder, command } = files
 
-beforeAll(() => {
-  guarded = guardedDir('eaas-cli-output')
-  folder = guarded.path
-})
-afterAll(() => guarded.remove())
-beforeEach(async () => {
-  for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true })
-  service = createTestService()
-  const eaas = createClient(service)
-  await eaas.keys.create({ name: 'files' })
-  eaas.close()
-})
-
-const command = (argv: string[], more: Partial<CommandOptions> = {}) =>
-  runCommand(argv, {
-    env: { EAAS_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
-    folder,
-    fetch: service.fetch,
-    ...more,
-  })
 const done = async (argv: string[], more: Partial<CommandOptions> = {}) => {
   const { code, err, out } = await command(argv, more)
   expect({ code, err }).toEqual({ code: 0, err: '' })
@@ -218,7 +194,7 @@ describe('what the new file replaces', () => {
         fetch: (...call) => {
           if (after === undefined) change(at('a.txt.eaas'))
           after ??= existsSync(at('a.txt.eaas')) ? get('a.txt.eaas') : 'none'
-          return service.fetch(...call)
+          return files.service.fetch(...call)
         },
       })
       expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('a.txt.eaas: it was changed meanwhile') })

@@ -4,40 +4,17 @@ import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { join } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { createClient, isEnvelope, text } from '@eaas/sdk'
-import { createTestService, type TestService } from '@eaas/sdk/testing'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type GuardedDir, guardedDir } from '../../../test/support/run/guarded-dir.js'
-import { type CommandOptions, type Ran, runCommand } from './test-support/command.js'
+import { describe, expect, it } from 'vitest'
+import { type CommandOptions, type Ran, useFiles } from './test-support/command.js'
 
 const ENVELOPE_CONTEXT = ['--context', 'table=users', '--context', 'row=7']
 
-let guarded: GuardedDir
-let folder: string
-let service: TestService
-let keyId: string
-
-beforeAll(() => {
-  guarded = guardedDir('eaas-cli')
-  folder = guarded.path
-})
-afterAll(() => guarded.remove())
-beforeEach(async () => {
-  for (const name of readdirSync(folder)) rmSync(join(folder, name))
-  service = createTestService()
-  const eaas = createClient(service)
-  keyId = (await eaas.keys.create({ name: 'files' })).id
-  eaas.close()
-})
+const files = useFiles('eaas-cli')
+const { folder } = files
 
 /** Runs a command line. What it reads from standard input is `input`. */
 const command = (argv: string[], input?: string | Uint8Array | Readable, more: Partial<CommandOptions> = {}) =>
-  runCommand(argv, {
-    env: { EAAS_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
-    folder,
-    fetch: service.fetch,
-    input,
-    ...more,
-  })
+  files.command(argv, { input, ...more })
 
 function put(name: string, content: string | Uint8Array): string {
   writeFileSync(join(folder, name), content)
@@ -81,7 +58,9 @@ describe('encrypt and decrypt', () => {
 
   it.each(['stream', 'text', 'json'])('restore standard input exactly, by the format %s', async (format) => {
     const bytes = Buffer.concat([Buffer.from('é\r\n\0'), randomBytes(1_000), Buffer.from('\n\n')])
-    const sealed = await done(command(['encrypt', '--key', keyId, '--format', format, ...ENVELOPE_CONTEXT], bytes))
+    const sealed = await done(
+      command(['encrypt', '--key', files.keyId, '--format', format, ...ENVELOPE_CONTEXT], bytes),
+    )
     if (format !== 'stream') expect(isEnvelope(sealed.toString().trim())).toBe(true)
     expect(await done(command(['decrypt', ...ENVELOPE_CONTEXT], sealed))).toEqual(bytes)
     const elsewhere = await command(['decrypt', '--context', 'row=8'], sealed)
@@ -102,7 +81,7 @@ describe('encrypt and decrypt', () => {
     const sealed = await done(command(['encrypt', '--key', 'files', '--format', format, ...withSecret], 'hello'))
     expect(await done(command(['decrypt', ...withSecret], sealed))).toEqual(Buffer.from('hello'))
     expect(await command(['decrypt'], sealed)).toMatchObject({ code: 3, err: expect.stringContaining('secret') })
-    put('kit', JSON.stringify(await createClient(service).keys.export(keyId)))
+    put('kit', JSON.stringify(await createClient(files.service).keys.export(files.keyId)))
     chmodSync(join(folder, 'kit'), 0o600)
     expect(await done(command(['decrypt', '--kit', 'kit', ...withSecret], sealed))).toEqual(Buffer.from('hello'))
     expect(await command(['decrypt', '--kit', 'kit'], sealed)).toMatchObject({ code: 3 })
@@ -115,7 +94,7 @@ describe('encrypt and decrypt', () => {
   it('report what they did as JSON', async () => {
     put('a.txt', 'hello')
     const printed = JSON.parse(String(await done(command(['encrypt', 'a.txt', '--key', 'files', '--json']))))
-    expect(printed).toEqual({ out: 'a.txt.eaas', format: 'stream', key_id: keyId, bytes: 512 + 5 + 16 })
+    expect(printed).toEqual({ out: 'a.txt.eaas', format: 'stream', key_id: files.keyId, bytes: 512 + 5 + 16 })
     const back = JSON.parse(String(await done(command(['decrypt', 'a.txt.eaas', '-o', 'b.txt', '--json']))))
     expect(back).toEqual({ out: 'b.txt', bytes: 5 })
   })
@@ -217,8 +196,8 @@ describe('a key', () => {
   })
 
   it('that is disabled is refused, and it is said why', async () => {
-    const eaas = createClient(service)
-    await eaas.keys.disable(keyId)
+    const eaas = createClient(files.service)
+    await eaas.keys.disable(files.keyId)
     eaas.close()
     const ran = await command(['encrypt', '--key', 'files'], 'x')
     expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('is disabled') })
@@ -227,9 +206,9 @@ describe('a key', () => {
 
 describe('an API key', () => {
   it('is read from a file, with a warning if others can read it too', async () => {
-    put('key', `${service.apiKey}\n`)
+    put('key', `${files.service.apiKey}\n`)
     chmodSync(join(folder, 'key'), 0o600)
-    const env = { EAAS_URL: service.baseUrl }
+    const env = { EAAS_URL: files.service.baseUrl }
     await done(command(['encrypt', '--key', 'files', '--api-key-file', 'key'], 'x', { env }))
     chmodSync(join(folder, 'key'), 0o644)
     const { code, err } = await command(['encrypt', '--key', 'files', '--api-key-file', 'key'], 'x', { env })
@@ -260,7 +239,7 @@ describe('an API key', () => {
   })
 
   it('stands in no output, also where the service refuses it', async () => {
-    const env = { EAAS_URL: service.baseUrl, EAAS_API_KEY: 'eaas_sk_WRONG' }
+    const env = { EAAS_URL: files.service.baseUrl, EAAS_API_KEY: 'eaas_sk_WRONG' }
     const { code, out, err } = await command(['doctor', '--key', 'files'], undefined, { env })
     expect(code).toBe(1)
     expect(out.toString()).toContain('FAIL')
@@ -278,7 +257,7 @@ describe('inspect', () => {
     expect(printed).toEqual({
       format: 'eaas/stream/v1',
       form: 'stream',
-      key_id: keyId,
+      key_id: files.keyId,
       key_version: 1,
       ciphertext_bytes: 100_032,
       plaintext_bytes: 100_000,
@@ -293,7 +272,7 @@ describe('inspect', () => {
     const sealed = await done(command(['encrypt', '--key', 'files', '--format', format, ...context], 'hello'))
     const printed = String(await done(command(['inspect'], sealed, offline)))
     expect(printed).toContain(`envelope v${version}`)
-    expect(printed).toContain(keyId)
+    expect(printed).toContain(files.keyId)
     expect(printed).toMatch(/plaintext_bytes +5\n/)
     expect(printed.split('\n').filter((line) => /[A-Za-z0-9_-]{40}/.test(line))).toEqual([])
   })
@@ -311,8 +290,8 @@ describe('inspect', () => {
       expect(JSON.parse(String((await command(['inspect', '--json'], sealed, offline)).out))).not.toHaveProperty(
         'claimed_key_version',
       )
-      const eaas = createClient(service)
-      await eaas.keys.rotate(keyId)
+      const eaas = createClient(files.service)
+      await eaas.keys.rotate(files.keyId)
       eaas.close()
       put('raised.eaas', raised)
       const rewrapped = await command(['rewrap', 'raised.eaas', '--json'])
@@ -356,8 +335,8 @@ describe('rewrap', () => {
       put('a.txt', 'hello')
       await done(command(['encrypt', 'a.txt', '--key', 'files', '--format', format]))
       chmodSync(join(folder, 'a.txt.eaas'), 0o640)
-      const eaas = createClient(service)
-      await eaas.keys.rotate(keyId)
+      const eaas = createClient(files.service)
+      await eaas.keys.rotate(files.keyId)
       eaas.close()
       const printed = String(await done(command(['rewrap', 'a.txt.eaas', '--json'])))
       expect(JSON.parse(printed)).toEqual({ out: 'a.txt.eaas', key_version_before: 1, key_version: 2 })
@@ -368,19 +347,25 @@ describe('rewrap', () => {
   )
 
   it.each([undefined, 'people'])('moves the text of an index key, of the model %s', async (model) => {
-    const eaas = createClient(service)
-    const indexKey = await eaas.createIndexKey(keyId, { model })
-    await eaas.keys.rotate(keyId)
+    const eaas = createClient(files.service)
+    const indexKey = await eaas.createIndexKey(files.keyId, { model })
+    await eaas.keys.rotate(files.keyId)
     put('index-key', `${indexKey}\n`)
     const printed = String(await done(command(['rewrap', 'index-key', '--json'])))
     expect(JSON.parse(printed)).toEqual({ out: 'index-key', key_version_before: 1, key_version: 2 })
     const renewed = String(await done(command(['rewrap'], indexKey))).trim()
     const indexBy = (indexKey: string) =>
       eaas
-        .model({ name: 'people', keyId, bind: false, indexKey, fields: { email: text({ index: 'email_index' }) } })
+        .model({
+          name: 'people',
+          keyId: files.keyId,
+          bind: false,
+          indexKey,
+          fields: { email: text({ index: 'email_index' }) },
+        })
         .index({ email: 'x' })
     const before = await indexBy(indexKey)
-    await eaas.keys.update(keyId, { min_unwrap_version: 2 })
+    await eaas.keys.update(files.keyId, { min_unwrap_version: 2 })
     expect([await indexBy(renewed), await indexBy(String(get('index-key')).trim())]).toEqual([before, before])
     const { code, err } = await command(['rewrap', '--context', 'table=users'], renewed)
     expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('--context is for a value') })
@@ -391,7 +376,7 @@ describe('rewrap', () => {
     put('a.txt', 'hello')
     await done(command(['encrypt', 'a.txt', '--key', 'files']))
     const before = get('a.txt.eaas')
-    service.failNext({ operation: 'rewrap', code: 'E_STATE' })
+    files.service.failNext({ operation: 'rewrap', code: 'E_STATE' })
     expect(await command(['rewrap', 'a.txt.eaas'])).toMatchObject({ code: 1 })
     expect(get('a.txt.eaas').equals(before)).toBe(true)
     expect(readdirSync(folder).sort()).toEqual(['a.txt', 'a.txt.eaas'])
@@ -437,17 +422,19 @@ describe('encrypt-csv and decrypt-csv', () => {
     const choice = ['--key', 'files', '--model', 'users', '--columns', 'name']
     const sealed = await done(command(['encrypt-csv', ...choice], csv))
     expect(String(await done(command(['decrypt-csv', ...choice], sealed)))).toBe(csv)
-    expect(service.entries().map(({ action }) => action)).toEqual(expect.arrayContaining(['key.wrap', 'key.unwrap']))
-    expect(service.entries().filter(({ action }) => action === 'key.wrap')).toHaveLength(1)
+    expect(files.service.entries().map(({ action }) => action)).toEqual(
+      expect.arrayContaining(['key.wrap', 'key.unwrap']),
+    )
+    expect(files.service.entries().filter(({ action }) => action === 'key.wrap')).toHaveLength(1)
   })
 
   it('make rows that a model reads and finds', async () => {
     const sealed = String(await done(command(['encrypt-csv', ...CHOICE], 'id,name,mail,note\n1,Ada,a@b.c,x\n')))
     const [, row = ''] = sealed.trim().split('\n')
     const [id = '', name = '', mail = '', note = '', mail_index] = row.split(',')
-    const eaas = createClient(service)
+    const eaas = createClient(files.service)
     const fields = { name: text(), mail: text({ index: 'mail_index' }), note: text() }
-    const users = eaas.model({ name: 'users', keyId, bind: ['id'], format: 'text', fields })
+    const users = eaas.model({ name: 'users', keyId: files.keyId, bind: ['id'], format: 'text', fields })
     expect(await users.decrypt({ id, name, mail, note })).toMatchObject({ name: 'Ada', mail: 'a@b.c', note: 'x' })
     expect((await users.index({ mail: 'a@b.c' })).mail_index).toBe(mail_index)
     eaas.close()
@@ -489,15 +476,15 @@ describe('doctor', () => {
   it('goes all the way, and prints neither secrets nor values', async () => {
     const printed = String(await done(command(['doctor', '--key', 'files'])))
     expect(printed.split('\n').map((line) => line.slice(0, 4))).toEqual(['ok  ', 'ok  ', 'ok  ', ''])
-    expect(printed).not.toContain(service.apiKey)
+    expect(printed).not.toContain(files.service.apiKey)
   })
 
   it('needs no right to read keys', async () => {
-    const eaas = createClient(service)
+    const eaas = createClient(files.service)
     const { secret } = await eaas.apiKeys.create({ name: 'app', permissions: ['wrap', 'unwrap'] })
     eaas.close()
-    const env = { EAAS_URL: service.baseUrl, EAAS_API_KEY: secret }
-    const printed = String(await done(command(['doctor', '--key', keyId], undefined, { env })))
+    const env = { EAAS_URL: files.service.baseUrl, EAAS_API_KEY: secret }
+    const printed = String(await done(command(['doctor', '--key', files.keyId], undefined, { env })))
     expect(printed).toMatch(
       /^ok {4}API key: the service knows it; its tenant is not shown: missing permission: keys:read$/m,
     )
@@ -505,7 +492,7 @@ describe('doctor', () => {
   })
 
   it('says which step fails, and what to do', async () => {
-    service.failNext({ operation: 'wrap', code: 'E_STATE' })
+    files.service.failNext({ operation: 'wrap', code: 'E_STATE' })
     const { code, out } = await command(['doctor', '--key', 'files', '--json'])
     const { ok, findings } = JSON.parse(String(out)) as { ok: boolean; findings: { check: string; ok: boolean }[] }
     expect({ code, ok }).toEqual({ code: 1, ok: false })
@@ -585,9 +572,9 @@ describe('the command line', () => {
     [{ EAAS_API_KEY: 'eaas_sk_WRONG' }, 1, '401', 'it is missing, unknown, expired or revoked.\n'],
     [{ EAAS_URL: '' }, 1, 'no answer from http://127.0.0.1:8420', 'EAAS_URL is not set'],
   ])('says in its own words what is wrong with %j', async (wrong, exitCode, message, hint) => {
-    const env = { EAAS_URL: service.baseUrl, EAAS_API_KEY: service.apiKey, ...wrong }
+    const env = { EAAS_URL: files.service.baseUrl, EAAS_API_KEY: files.service.apiKey, ...wrong }
     const unreachable = async () => Promise.reject(new TypeError('fetch failed'))
-    const fetch = env.EAAS_URL === '' ? unreachable : service.fetch
+    const fetch = env.EAAS_URL === '' ? unreachable : files.service.fetch
     for (const argv of [['encrypt', '--key', 'files'], ['doctor']]) {
       const { code, out, err } = await command(argv, 'x', { env, fetch })
       const printed = String(out) + err

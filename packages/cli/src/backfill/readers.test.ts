@@ -34,6 +34,10 @@ beforeEach(() => {
 })
 
 const migrate = (values: readonly unknown[], read: Reader) => migrateValues(eaas, keyId, values, read)
+const acceptingModel = () => {
+  const fields = { email: text() }
+  return eaas.model({ name: 'users', keyId, bind: ['id'], acceptPlaintext: true, warn: false, fields })
+}
 
 /** As SQL and JSON write bytes when a column gets the type text. */
 const MOVES: [string, (bytes: Buffer) => unknown][] = [
@@ -97,14 +101,7 @@ describe.each(MOVES)('a value moved by %s', (_, move) => {
   })
 
   it('is no plaintext where it is an envelope of the model', async () => {
-    const model = eaas.model({
-      name: 'users',
-      keyId,
-      bind: ['id'],
-      acceptPlaintext: true,
-      warn: false,
-      fields: { email: text() },
-    })
+    const model = acceptingModel()
     const { email } = await model.encrypt({ id: 'u0000', email: ADA })
     for (const envelope of [JSON.stringify(email), toText(email)]) {
       const moved = move(Buffer.from(envelope))
@@ -131,14 +128,7 @@ it('plaintext that is spelled alike stays plaintext', async () => {
     '02047812345678',
     'x'.repeat(9_000),
   ]
-  const model = eaas.model({
-    name: 'users',
-    keyId,
-    bind: ['id'],
-    acceptPlaintext: true,
-    warn: false,
-    fields: { email: text() },
-  })
+  const model = acceptingModel()
   const rows = plain.map((email, at) => ({ id: String(at), email }))
   expect((await model.decryptMany(rows as never)).ok.map(({ email }) => email)).toEqual(plain)
   expect((await migrate(plain, (stored) => stored)).emails).toEqual(plain)

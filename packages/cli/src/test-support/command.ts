@@ -1,5 +1,11 @@
 /** Runs a command line of `eaas-cli` in this process. */
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { Readable, Writable } from 'node:stream'
+import { createClient } from '@eaas/sdk'
+import { createTestService } from '@eaas/sdk/testing'
+import { afterAll, beforeEach } from 'vitest'
+import { guardedDir } from '../../../../test/support/run/guarded-dir.js'
 import type { Io } from '../io.js'
 import { run } from '../run.js'
 
@@ -40,4 +46,35 @@ export async function runCommand(argv: readonly string[], options: CommandOption
     ...io,
   })
   return { code, out: Buffer.concat(out), err: Buffer.concat(err).toString() }
+}
+
+/** A folder for the tests around this call. Each of them finds it empty. */
+export function useFolder(name: string): string {
+  const { path, remove } = guardedDir(name)
+  beforeEach(() => {
+    for (const entry of readdirSync(path)) rmSync(join(path, entry), { recursive: true })
+  })
+  afterAll(remove)
+  return path
+}
+
+/** The same with a service in memory, a new one for each test, which has the key `files`; and commands that call it. */
+export function useFiles(name: string) {
+  const folder = useFolder(name)
+  const files = {
+    folder,
+    service: createTestService(),
+    keyId: '',
+    command: (argv: readonly string[], more: Partial<CommandOptions> = {}) => {
+      const { baseUrl, apiKey, fetch } = files.service
+      return runCommand(argv, { env: { EAAS_URL: baseUrl, EAAS_API_KEY: apiKey }, folder, fetch, ...more })
+    },
+  }
+  beforeEach(async () => {
+    files.service = createTestService()
+    const eaas = createClient(files.service)
+    files.keyId = (await eaas.keys.create({ name: 'files' })).id
+    eaas.close()
+  })
+  return files
 }
