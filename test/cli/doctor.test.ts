@@ -63,6 +63,14 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     )
   })
 
+  it('finds wrong that the root key is that of another database', async () => {
+    const { wrong } = await examine({ rootKey: SERVICE_ROOT_KEY })
+    expect(wrong[0]).toMatchObject({
+      check: 'root key',
+      detail: expect.stringContaining('does not belong to this database'),
+    })
+  })
+
   it('changes nothing: a new database stays one, an empty folder stays empty', async () => {
     const empty = await freshDatabase('doctor', { created: false })
     expect((await examine({ database: empty })).ok).toBe(true)

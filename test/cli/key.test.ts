@@ -5,19 +5,6 @@ import { databaseWithTenant } from '../support/database/filled-database.js'
 import { runCommand } from '../support/service/command-host.js'
 import { type RunningServer, startServer } from '../support/service/server.js'
 
-const COMMANDS = [
-  'list',
-  'show',
-  'create',
-  'rotate',
-  'update',
-  'disable',
-  'enable',
-  'destroy',
-  'cancel-destruction',
-  'destroy-version',
-]
-
 describe('eaas key', { timeout: 120_000 }, () => {
   let database: TestDatabase
   let server: RunningServer
@@ -115,12 +102,5 @@ describe('eaas key', { timeout: 120_000 }, () => {
     })
     expect((await key('list', '--tenant', 'none')).code).toBe(1)
     expect((await key('destroy', 'one', '--tenant', 'acme')).code).toBe(2) // without --confirm
-  })
-
-  it.each(COMMANDS)('%s explains itself with --help', async (command) => {
-    expect(await key(command, '--help')).toMatchObject({
-      code: 0,
-      stdout: expect.stringContaining(`Usage: eaas key ${command}`),
-    })
   })
 })

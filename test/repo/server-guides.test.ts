@@ -1,20 +1,14 @@
 // The guides of the server name each metric, each setting and each command there is, and none besides.
 import { readdirSync, readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { FOLLOW_VARIABLES } from '../../packages/audit/src/command/follow.js'
 import { WITNESS_VARIABLES } from '../../packages/audit/src/witness/config.js'
-import { COMMANDS } from '../../packages/server/src/cli/commands.js'
 import { VARIABLES } from '../../packages/server/src/config.js'
+import { commandNames } from '../support/sources/commands.js'
 import { readMetrics } from '../support/sources/metrics.js'
 import { readGuide } from '../support/sources/server-docs.js'
 import { ROOT } from '../support/sources/source-files.js'
-
-// The one that the server uses; another package of the repository may use another version.
-const { Command } = createRequire(join(ROOT, 'packages/server/package.json'))('commander') as {
-  Command: new () => Parameters<(typeof COMMANDS)[number]>[0]
-}
 
 const readme = readFileSync(join(ROOT, 'packages/server/README.md'), 'utf8')
 const pages = readdirSync(join(ROOT, 'packages/server/docs')).filter((name) => name.endsWith('.md'))
@@ -39,17 +33,10 @@ describe('the guides of the server', () => {
   })
 
   it('list each command in the README, and no other', () => {
-    const program = new Command()
-    for (const add of COMMANDS) add(program)
-    const commands = program.commands.flatMap((command) =>
-      command.commands.length === 0
-        ? [command.name()]
-        : command.commands.map((sub) => `${command.name()} ${sub.name()}`),
-    )
     const listed = [...readme.matchAll(/^\| `eaas ([\w-]+)(?: ([\w|\\-]+))?[^`]*` \|/gm)].flatMap(
       ([, command = '', subs]) =>
         subs === undefined ? [command] : subs.split('\\|').map((sub) => `${command} ${sub}`),
     )
-    expect(sorted(listed)).toEqual(sorted(commands))
+    expect(sorted(listed)).toEqual(sorted(commandNames()))
   })
 })
