@@ -82,6 +82,13 @@ async function openPage(browser: Browser, url: string, options?: BrowserContextO
   return { page, requests, complaints, violations, close: () => context.close() }
 }
 
+/** Signs in to the console with the secret of an API key. */
+export async function signIn({ page }: Pick<OpenedPage, 'page'>, secret: string): Promise<void> {
+  await page.getByLabel('API key').fill(secret)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: 'Sign out' }).waitFor()
+}
+
 /** Has the page's next request of this URL wait for its answer: the one of when it was `asked`, until `answer` is called. */
 export async function delayAnswer(page: Page, url: string | RegExp) {
   const steps = new EventEmitter()

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 import { findBarriers } from './barriers.js'
-import { delayAnswer, inChromium, weakContrasts } from './chromium-pages.js'
+import { delayAnswer, inChromium, signIn, weakContrasts } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
 
@@ -18,8 +18,7 @@ inChromium("the console's form of API keys", ({ open }) => {
 
   const openApiKeys = async () => {
     const { page, close } = await open(`${service.url}/console#/api-keys`)
-    await page.getByLabel('API key').fill(owner.secret)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await signIn({ page }, owner.secret)
     await page.getByRole('button', { name: 'New API key' }).waitFor()
     const change = async (name: string) => {
       await page.getByRole('button', { name, exact: true }).click()

@@ -1,7 +1,7 @@
 // The console in Chromium where answers come late: a page shows what was asked for last, whichever answer comes last.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Caller, type Service, startService } from '../support/service/service.js'
-import { delayAnswer, inChromium } from './chromium-pages.js'
+import { delayAnswer, inChromium, signIn } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
 /** After this time the page of the log asks for new entries again. */
@@ -18,11 +18,10 @@ inChromium('the console with late answers', ({ open }) => {
   afterAll(() => service?.close())
 
   /** Signs in, waits until the list of keys was read, and goes to the page of health, which asks for none of what the tests delay. */
-  const signIn = async (secret = owner.secret) => {
+  const openSignedIn = async (secret = owner.secret) => {
     const { page, close } = await open(`${service.url}/console#/keys`)
     const show = (hash: string) => page.evaluate((to) => location.assign(to), hash)
-    await page.getByLabel('API key').fill(secret)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await signIn({ page }, secret)
     await expect.poll(() => page.locator('.bar .count').innerText()).toMatch(/^\d+$/)
     await show('#/health')
     await page.getByRole('heading', { name: 'Health' }).waitFor()
@@ -32,7 +31,7 @@ inChromium('the console with late answers', ({ open }) => {
 
   it('shows the key that was chosen last', async () => {
     const [slow, chosen] = [await makeKey('slow'), await makeKey('chosen')]
-    const { page, show, close } = await signIn()
+    const { page, show, close } = await openSignedIn()
     const { asked, answer } = await delayAnswer(page, new RegExp(`/v1/keys/${slow.id}$`))
     await show(`#/keys/${slow.id}`)
     await asked
@@ -45,7 +44,7 @@ inChromium('the console with late answers', ({ open }) => {
 
   it('shows the usage of the month that was chosen last', async () => {
     const month = new Date().toISOString().slice(0, 7)
-    const { page, show, close } = await signIn()
+    const { page, show, close } = await openSignedIn()
     const { asked, answer } = await delayAnswer(page, new RegExp(`/v1/usage\\?.*${month}`))
     await show(`#/usage?month=${month}`)
     await asked
@@ -58,7 +57,7 @@ inChromium('the console with late answers', ({ open }) => {
   })
 
   it('keeps what is typed for another day while the rights of one are read', async () => {
-    const { page, show, close } = await signIn()
+    const { page, show, close } = await openSignedIn()
     const { asked, answer } = await delayAnswer(page, /\/v1\/audit\?.*action=tenant.restate/)
     await show('#/rights')
     await asked
@@ -70,7 +69,7 @@ inChromium('the console with late answers', ({ open }) => {
   })
 
   it('shows the rights of the day that was chosen last', async () => {
-    const { page, show, close } = await signIn()
+    const { page, show, close } = await openSignedIn()
     const { asked, answer } = await delayAnswer(page, /\/v1\/audit\?.*action=tenant.restate/)
     await show('#/rights?at=2999-01-01')
     await asked
@@ -93,7 +92,7 @@ inChromium('the console with late answers', ({ open }) => {
     })
 
     it('shows no entries before the newest ones were read', async () => {
-      const { page, show, close } = await signIn(busy.secret)
+      const { page, show, close } = await openSignedIn(busy.secret)
       const { asked, answer } = await delayAnswer(page, /\/v1\/audit\?/)
       const rows = page.getByRole('table', { name: 'Entries' }).locator('tbody tr')
       await show('#/log?live=1')
@@ -106,7 +105,7 @@ inChromium('the console with late answers', ({ open }) => {
     })
 
     it('reads the newest entries again if they could not be read', async () => {
-      const { page, show, close } = await signIn(busy.secret)
+      const { page, show, close } = await openSignedIn(busy.secret)
       await page.route(/\/v1\/audit\?/, (route) => route.fulfill({ json: {} }), { times: 1 })
       await show('#/log?live=1')
       await page.getByRole('alert').waitFor()
@@ -117,7 +116,7 @@ inChromium('the console with late answers', ({ open }) => {
     })
 
     it('shows entries that are written where there was none', async () => {
-      const { page, show, close } = await signIn(busy.secret)
+      const { page, show, close } = await openSignedIn(busy.secret)
       await show('#/log?live=1&action=key.rotate')
       await page.getByText('No entry matches.').waitFor()
       const { keys } = (await busy.call('GET', '/v1/keys?limit=1')).body
@@ -129,7 +128,7 @@ inChromium('the console with late answers', ({ open }) => {
 
   it('lists a key as it was changed while the list was read', async () => {
     const key = await makeKey('closed here')
-    const { page, show, close } = await signIn()
+    const { page, show, close } = await openSignedIn()
     const { asked, answer } = await delayAnswer(page, /\/v1\/keys\?/)
     await show('#/keys')
     await asked
@@ -144,7 +143,7 @@ inChromium('the console with late answers', ({ open }) => {
   })
 
   it('lists a key that was made while the list was read', async () => {
-    const { page, show, close } = await signIn()
+    const { page, show, close } = await openSignedIn()
     const { asked, answer } = await delayAnswer(page, /\/v1\/keys\?/)
     await show('#/keys')
     await asked
@@ -160,7 +159,7 @@ inChromium('the console with late answers', ({ open }) => {
 
   it('lists an API key as it was changed while the list was read', async () => {
     await owner.call('POST', '/v1/api-keys', { name: 'revoked here', permissions: ['wrap'] })
-    const { page, show, close } = await signIn()
+    const { page, show, close } = await openSignedIn()
     const { asked, answer } = await delayAnswer(page, '**/v1/api-keys')
     await show('#/api-keys')
     await asked

@@ -6,7 +6,7 @@ import { updateTenant } from '../../packages/server/src/operations/update-tenant
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { type Service, startService } from '../support/service/service.js'
 import { findBarriers } from './barriers.js'
-import { inChromium, NOTHING_STORED, type OpenedPage, stored, weakContrasts } from './chromium-pages.js'
+import { inChromium, NOTHING_STORED, signIn, stored, weakContrasts } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
 
@@ -21,11 +21,6 @@ inChromium('the console of operators', ({ open }) => {
   const operatorKey = async (permissions: readonly OperatorPermission[]) => {
     const operation = createApiKey({ name: 'operator', permissions: [...permissions] })
     return (await performAsSystem(service.services, INSTALLATION_ID, operation)).secret
-  }
-  const signIn = async ({ page }: OpenedPage, secret: string) => {
-    await page.getByLabel('API key').fill(secret)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByRole('button', { name: 'Sign out' }).waitFor()
   }
 
   it('makes a tenant, suspends it and resumes it', async () => {

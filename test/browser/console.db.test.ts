@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { findConsoleDirectory } from '../../packages/server/src/console-directory.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 import { findBarriers } from './barriers.js'
-import { inChromium, NOTHING_STORED, type OpenedPage, stored, weakContrasts } from './chromium-pages.js'
+import { inChromium, NOTHING_STORED, signIn, stored, weakContrasts } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
 /** After this time the page of the log asks for new entries again. */
@@ -22,12 +22,6 @@ inChromium('the console', ({ open }) => {
     owner = await service.createTenant({ name: 'acme' })
   }, START_TIMEOUT_MS)
   afterAll(() => service?.close())
-
-  const signIn = async ({ page }: OpenedPage, secret: string) => {
-    await page.getByLabel('API key').fill(secret)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByRole('button', { name: 'Sign out' }).waitFor()
-  }
 
   it('makes a key, rotates it, and shows the entries', async () => {
     const opened = await open(`${service.url}/console`)
