@@ -20,6 +20,14 @@ interface Citation {
   section: string | undefined
 }
 
+/** What tells a vector from the others of its list. */
+interface Vector {
+  name?: string
+  kind?: string
+  pad?: number
+  value?: unknown
+}
+
 function citationsOf(path: string, text: string): Citation[] {
   return [...text.matchAll(/([A-Za-z0-9-]+\.md)\b(?:(?: section)? (\d+(?:\.\d+)*))?/g)].map(
     ([, spec = '', section]) => ({
@@ -95,6 +103,23 @@ describe('a spec', () => {
     const vectors = path.replace(/\.md$/, '.vectors.json')
     expect(read(path)).toContain(basename(vectors))
     expect(JSON.parse(read(vectors))).toMatchObject({ format: expect.any(String), about: expect.any(String) })
+  })
+
+  it.each(specs)('has more vectors to refuse than others, and no two of one name in a list: %s', (path) => {
+    const members = Object.entries<unknown>(JSON.parse(read(path.replace(/\.md$/, '.vectors.json'))))
+    const lists = members.flatMap(([name, list]) => (Array.isArray(list) ? [{ name, list: list as Vector[] }] : []))
+    const [refused = 0, others = 0] = [true, false].map((isRefused) =>
+      lists.filter(({ name }) => name.includes('refuse') === isRefused).reduce((sum, { list }) => sum + list.length, 0),
+    )
+    expect(refused).toBeGreaterThan(others)
+    for (const { name, list } of lists) {
+      expect(list, name).not.toEqual([])
+      // The codecs pad two values to one length, under one name.
+      const names = list.flatMap(({ kind, name, pad, value }) =>
+        name ? [JSON.stringify([kind, name, pad && value])] : [],
+      )
+      expect([name, names.filter((other, at) => names.indexOf(other) !== at)]).toEqual([name, []])
+    }
   })
 })
 

@@ -20,11 +20,6 @@ describe('a blind index', () => {
     expect(blindIndex(keyOf(hash_key), value)).not.toBe(index)
   })
 
-  it('has more vectors of mistakes than right ones, each with a name of its own', () => {
-    expect(vectors.refuse.length).toBeGreaterThan(vectors.index.length)
-    expect(new Set(vectors.refuse.map(({ name }) => name)).size).toBe(vectors.refuse.length)
-  })
-
   it('differs between all published values', () => {
     expect(new Set(vectors.index.map(({ index }) => index)).size).toBe(vectors.index.length)
   })

@@ -83,10 +83,7 @@ describe('a wrapped key', () => {
     expect(() => openWrappedKey(elsewhere, valid.wrapped_key)).toThrow(Refusal)
   })
 
-  it('has more vectors to refuse than to open, each with a name of its own', () => {
-    const refused = [...vectors.refuse, ...vectors.elsewhere]
-    expect(refused.length).toBeGreaterThan(vectors.wrap.length)
-    expect(new Set(refused.map(({ name }) => name)).size).toBe(refused.length)
+  it('has no vector to refuse that is the valid one', () => {
     expect(vectors.refuse.filter(({ wrapped_key }) => wrapped_key === valid.wrapped_key)).toEqual([])
   })
 

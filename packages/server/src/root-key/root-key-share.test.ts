@@ -27,12 +27,6 @@ describe('shares of a root key', () => {
     expect(() => readShare(share, 'the file')).toThrow(/^the file is /)
   })
 
-  it('have more vectors that are refused than others, each with a name of its own', () => {
-    const refused = [...vectors.refuse, ...vectors.refuse_together].map(({ name }) => name)
-    expect(refused.length).toBeGreaterThan(vectors.combine.length)
-    expect(new Set(refused).size).toBe(refused.length)
-  })
-
   it('give the root key in any choice of enough of them, and fewer do not', async () => {
     const sizes = fc.integer({ min: 2, max: 9 }).chain((shares) =>
       fc.record({

@@ -241,8 +241,7 @@ describe('the published MACs of rows', () => {
     expect(macOf(vector)).not.toBe(vector.mac)
   })
 
-  it('are more of those to refuse than of those that hold, of every table', () => {
-    expect(vectors.refuse.length).toBeGreaterThan(vectors.mac.length)
+  it('are of every table', () => {
     expect(new Set(vectors.mac.map(({ table }) => table))).toEqual(new Set(KINDS.map(({ table }) => table)))
   })
 })
