@@ -3,9 +3,6 @@ import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { anchorLeaf, merkleRoot } from '../../../packages/audit/src/formats/merkle.js'
-import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
-import { compareWithAnchor } from '../../../packages/server/src/audit/watch/anchor-watch.js'
-import { createHeadWatches } from '../../../packages/server/src/audit/watch/head-watch.js'
 import { readAnchor } from '../../../packages/server/src/audit/watch/newest-anchor.js'
 import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import { acceptLostTenant } from '../../../packages/server/src/operations/accept-lost-tenant.js'
@@ -22,7 +19,18 @@ import { type Server, serverOf } from '../../support/audit/audit-scene.js'
 import { exchangeEntry } from '../../support/audit/exchanged-entry.js'
 import type { Caller, Service } from '../../support/service/service.js'
 import { verifyByBoth } from '../verify/other-verifier.js'
-import { actions, anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
+import {
+  actions,
+  anchor,
+  compare,
+  copyAll,
+  coveredHead,
+  entries,
+  invalid,
+  removeAll,
+  setInstallationScene,
+  verify,
+} from './installation-scene.js'
 
 type Row = { last_id: number; hash: Uint8Array; policy_version: number; created_at: string; mac: Uint8Array }
 
@@ -30,17 +38,6 @@ const GONE = /missing from the database/
 const WENT_BACK = /went back/
 
 const { start, current, twoTenants } = setInstallationScene()
-
-/** Compares as a server does before each anchor. */
-const compare = ({ services }: Pick<Service, 'services'>) => {
-  const { states, committer, storeKeys } = services
-  return compareWithAnchor({
-    ...services,
-    watches: committer.watches,
-    findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
-    openKey: (row) => openAuditKey(storeKeys, row),
-  })
-}
 
 describe('an anchor', () => {
   it('covers the heads of all tenants, and is written only if one of them changed', async () => {
@@ -86,8 +83,7 @@ describe('an anchor', () => {
 
     expect(await readAnchor(sql, running.services.installationKey)).toEqual(before)
     expect(await anchor(running)).toBe(true)
-    const after = await readAnchor(sql, running.services.installationKey)
-    expect(after?.heads.find((head) => head.tenant_id === tenant_id)?.last_id).toBe(newer?.last_id)
+    expect((await coveredHead(running, tenant_id))?.last_id).toBe(newer?.last_id)
   })
 
   it.each<[string, (sql: Service['services']['sql'], victim: string, other: string) => PromiseLike<unknown>, RegExp]>([
@@ -143,11 +139,7 @@ describe('an anchor', () => {
   it('does not cover a head that the server did not write, and keeps what it covered of a log that went back', async () => {
     const { victim, putBack } = await twoTenants()
     await anchor(await start())
-    const covered = async () => {
-      const { services } = current()
-      const { heads } = (await readAnchor(services.sql, services.installationKey)) ?? { heads: [] }
-      return heads.find(({ tenant_id }) => tenant_id === victim.tenant.tenant_id)?.last_id
-    }
+    const covered = async () => (await coveredHead(current(), victim.tenant.tenant_id))?.last_id
     expect(await covered()).toBe(3)
     const running = current()
     await running.services.sql`
@@ -175,8 +167,7 @@ describe('a tenant alone', () => {
     expect((await running.caller(other.secret).call('GET', '/v1/keys')).status).toBe(200)
     const health = await fetch(`${running.url}/health`)
     expect(await health.json()).toMatchObject({ status: 'degraded', database: 'alarm' })
-    const { verdicts } = await verifyAll(running.services)
-    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
+    expect(await invalid(running)).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
     await running.services.sql`delete from chain_alarms`
     running = await start()
     expect(running.alarms).toHaveLength(1)
@@ -200,8 +191,7 @@ describe('a tenant alone', () => {
       where action = 'installation.tenant_create'`
     const { alarms, services } = await start()
     expect(alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
-    const { verdicts } = await verifyAll(services)
-    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id: INSTALLATION_ID }, { tenant_id }])
+    expect(await invalid({ services })).toMatchObject([{ tenant_id: INSTALLATION_ID }, { tenant_id }])
   })
 
   const addKey = async (server: { call: Server['call'] }, { secret }: Caller, name: string) =>
@@ -266,18 +256,11 @@ describe('a tenant alone', () => {
     const { victim, putBack } = await twoTenants()
     await anchor(current())
     await putBack()
-    const { services } = current()
-    const watches = createHeadWatches(() => expect.unreachable('no alarm'))
+    const process = serverOf(current()) // has witnessed nothing
     const lost = new Error('the connection was lost')
-    const compare = (findAuditKey: () => Promise<never>) =>
-      compareWithAnchor({
-        ...services,
-        watches,
-        findAuditKey,
-        openKey: (row) => openAuditKey(services.storeKeys, row),
-      })
-    expect(await compare(() => Promise.reject(lost))).toEqual([lost])
-    expect(watches.get(victim.tenant.tenant_id).alarm).toBeUndefined()
+    expect(await compare(process, () => Promise.reject(lost))).toEqual([lost])
+    expect(process.services.committer.watches.get(victim.tenant.tenant_id).alarm).toBeUndefined()
+    expect(process.alarms).toEqual([])
   })
 
   it('whose log cannot be read to its end is named by the verification of every log, which goes on with the others', async () => {
@@ -326,8 +309,7 @@ describe('a tenant alone', () => {
     running = await start()
     expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(WENT_BACK) }])
     expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
-    const { verdicts } = await verifyAll(running.services)
-    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, reason: 'behind_checkpoint' }])
+    expect(await invalid(running)).toMatchObject([{ tenant_id, reason: 'behind_checkpoint' }])
     await removeAll(running, tenant_id)
     await running.services.sql`delete from chain_alarms`
 
@@ -413,8 +395,7 @@ describe('a tenant alone', () => {
       ])
       expect((await alarmed.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
       expect((await alarmed.caller(other.secret).call('GET', '/v1/keys')).status).toBe(200)
-      const { verdicts } = await verifyAll(alarmed.services)
-      expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id: INSTALLATION_ID }, { tenant_id }])
+      expect(await invalid(alarmed)).toMatchObject([{ tenant_id: INSTALLATION_ID }, { tenant_id }])
     },
   )
 
@@ -431,7 +412,7 @@ describe('a tenant alone', () => {
     await putBack(current())
     const alarmed = await start()
     expect(alarmed.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('was put back') }])
-    expect((await verifyAll(alarmed.services)).verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id }])
+    expect(await invalid(alarmed)).toMatchObject([{ tenant_id }])
     await acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })
     const served = await start()
     expect(served.alarms).toEqual([])
@@ -592,8 +573,7 @@ describe('a tenant alone', () => {
     const { tenant_id } = victim.tenant
     expect((await verifyAll(services)).verdicts.map(({ valid }) => valid)).toEqual([true, true, true])
     services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness })
-    const { verdicts } = await verifyAll(services)
-    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, reason }])
+    expect(await invalid({ services })).toMatchObject([{ tenant_id, reason }])
   })
 
   it('that has another entry in the place of the anchored one is alarmed about', async () => {
@@ -720,8 +700,7 @@ describe('the anchored heads', () => {
     await acceptRollback(alarmed.services, INSTALLATION_ID, { reason: 'a drill' })
     const running = await start()
     expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
-    const { verdicts } = await verifyAll(running.services)
-    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
+    expect(await invalid(running)).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
     await acceptLostTenant(running.services, tenant_id, 'a drill')
     expect((await start()).alarms).toEqual([])
   })

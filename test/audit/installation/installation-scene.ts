@@ -1,6 +1,10 @@
 // Services that follow one another on one database, and a tenant of it whose rows are removed or put back.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach } from 'vitest'
+import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
+import { compareWithAnchor } from '../../../packages/server/src/audit/watch/anchor-watch.js'
+import { readAnchor } from '../../../packages/server/src/audit/watch/newest-anchor.js'
+import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import type { NewTenant } from '../../../packages/server/src/operations/create-tenant.js'
 import { listAudit } from '../../../packages/server/src/operations/read-audit.js'
 import { verifyAudit } from '../../../packages/server/src/operations/verify-audit.js'
@@ -78,6 +82,9 @@ async function fillWithTwo(service: Service): Promise<NewTenant[]> {
   return tenants.map(({ tenant }) => tenant)
 }
 
+/** A service, or a server beside it that has witnessed nothing. */
+type Process = Pick<Service, 'services'>
+
 export const anchor = ({ services }: Service, options?: AnchorOptions) => anchorNow(services, options)
 
 /** Reads the first hundred entries of the installation's log. */
@@ -98,6 +105,28 @@ export async function actions(of: Service): Promise<string[]> {
 
 export const verify = ({ services }: Service, tenant_id: string) =>
   performAsSystem(services, tenant_id, verifyAudit({}))
+
+/** Verifies every log; returns the verdicts of those that are not valid. */
+export const invalid = async ({ services }: Process) =>
+  (await verifyAll(services)).verdicts.filter(({ valid }) => !valid)
+
+/** Compares as a server does before each anchor; `meanwhile` happens once the anchored heads were read. */
+export function compare({ services }: Process, meanwhile: () => Promise<unknown> = async () => undefined) {
+  const { states, committer, storeKeys } = services
+  return compareWithAnchor({
+    ...services,
+    watches: committer.watches,
+    findAuditKey: async (tenant_id) => {
+      await meanwhile()
+      return (await states.find(tenant_id))?.auditKey
+    },
+    openKey: (row) => openAuditKey(storeKeys, row),
+  })
+}
+
+/** The head of a tenant that the newest anchor covers. */
+export const coveredHead = async ({ services: { sql, installationKey } }: Process, tenant_id: string) =>
+  (await readAnchor(sql, installationKey))?.heads.find((head) => head.tenant_id === tenant_id)
 
 /** Copies all rows of a tenant; returns what inserts them again, by a service that runs then. */
 export async function copyAll({ services: { sql } }: Service, tenant_id: string) {

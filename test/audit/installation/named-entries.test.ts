@@ -4,7 +4,6 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { examineAnchor } from '../../../packages/server/src/cli/examine-logs.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
-import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
 import { deleteTenant } from '../../../packages/server/src/operations/delete-tenant.js'
 import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
@@ -12,7 +11,7 @@ import { updateTenant } from '../../../packages/server/src/operations/update-ten
 import { recordAlone } from '../../../packages/server/src/runner/installation-log.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
-import { anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
+import { anchor, copyAll, entries, invalid, removeAll, setInstallationScene, verify } from './installation-scene.js'
 
 const { start, current, twoTenants } = setInstallationScene()
 
@@ -64,6 +63,28 @@ const CHANGES: [what: string, named: number, change: (service: Service, caller: 
   ],
 ]
 
+/** The tenant is alarmed about by a process that starts, and named by whoever verifies, until an operator accepts what happened. */
+async function expectNoticed(
+  { victim, tenant_id }: Pick<Awaited<ReturnType<typeof anchored>>, 'victim' | 'tenant_id'>,
+  { fault, alarm, detail = '' }: { fault: object; alarm: string; detail?: string },
+) {
+  expect(await verify(current(), tenant_id)).toMatchObject(fault)
+  const { sql, storeKeys } = current().services
+  const examined = await examineAnchor(sql, storeKeys, { checkpointMinutes: 60 })
+  expect(examined).toMatchObject({ ok: false, detail: expect.stringContaining(detail) })
+  const running = await start()
+  expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining(alarm) }])
+  expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+  expect(await verify(running, tenant_id)).toMatchObject(fault)
+  expect(await invalid(running)).toMatchObject([{ tenant_id, ...fault }])
+
+  await acceptRollback(running.services, tenant_id, { reason: 'a drill' })
+  const accepted = await start()
+  expect(accepted.alarms).toEqual([])
+  expect((await accepted.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
+  expect(await invalid(accepted)).toEqual([])
+}
+
 describe('a tenant', () => {
   it.each(CHANGES)(
     'that is put back to before it was %s is alarmed about, by the name of entry %i',
@@ -71,25 +92,14 @@ describe('a tenant', () => {
       const { victim, tenant_id, putBack } = await anchored()
       await change(current(), victim)
       await putBack()
-      const behind = { valid: false, reason: 'behind_checkpoint', broken_at: 4 }
-      expect(await verify(current(), tenant_id)).toMatchObject(behind)
-      const { sql, storeKeys } = current().services
-      expect(await examineAnchor(sql, storeKeys, { checkpointMinutes: 60 })).toMatchObject({
-        ok: false,
-        detail: expect.stringContaining(`names entry ${named} of the tenant's log, which ends with entry 3`),
-      })
-      const running = await start()
-      expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining(`names entry ${named}`) }])
-      expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
-      expect(await verify(running, tenant_id)).toMatchObject(behind)
-      const { verdicts } = await verifyAll(running.services)
-      expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, ...behind }])
-
-      await acceptRollback(running.services, tenant_id, { reason: 'a drill' })
-      const accepted = await start()
-      expect(accepted.alarms).toEqual([])
-      expect((await accepted.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
-      expect((await verifyAll(accepted.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+      await expectNoticed(
+        { victim, tenant_id },
+        {
+          fault: { valid: false, reason: 'behind_checkpoint', broken_at: 4 },
+          alarm: `names entry ${named}`,
+          detail: `names entry ${named} of the tenant's log, which ends with entry 3`,
+        },
+      )
     },
   )
 
@@ -104,22 +114,8 @@ describe('a tenant', () => {
       await change(current(), victim)
       await removeAll(current(), tenant_id)
       await insertFork(current())
-      const other = { valid: false, reason: 'checkpoint_mismatch', broken_at: named }
-      expect(await verify(current(), tenant_id)).toMatchObject(other)
-      const { sql, storeKeys } = current().services
-      expect(await examineAnchor(sql, storeKeys, { checkpointMinutes: 60 })).toMatchObject({ ok: false })
-      const running = await start()
-      expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining(`entry ${named}`) }])
-      expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
-      expect(await verify(running, tenant_id)).toMatchObject(other)
-      const { verdicts } = await verifyAll(running.services)
-      expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, ...other }])
-
-      await acceptRollback(running.services, tenant_id, { reason: 'a drill' })
-      const accepted = await start()
-      expect(accepted.alarms).toEqual([])
-      expect((await accepted.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
-      expect((await verifyAll(accepted.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+      const fault = { valid: false, reason: 'checkpoint_mismatch', broken_at: named }
+      await expectNoticed({ victim, tenant_id }, { fault, alarm: `entry ${named}` })
     },
   )
 
@@ -134,8 +130,7 @@ describe('a tenant', () => {
     expect(await verify(current(), tenant_id)).toMatchObject(other)
     await nameWithoutHash({ reason: 'another one' })
     expect(await verify(current(), tenant_id)).toMatchObject(other)
-    const { verdicts } = await verifyAll(current().services)
-    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, ...other }])
+    expect(await invalid(current())).toMatchObject([{ tenant_id, ...other }])
     expect((await start()).alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('names entry 4') }])
   })
 

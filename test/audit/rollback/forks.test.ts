@@ -5,9 +5,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
-import { compareWithAnchor } from '../../../packages/server/src/audit/watch/anchor-watch.js'
-import { readAnchor } from '../../../packages/server/src/audit/watch/newest-anchor.js'
 import { examineCheckpoints } from '../../../packages/server/src/cli/examine-logs.js'
 import { createWitnessEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
@@ -18,25 +15,18 @@ import type { Sql } from '../../../packages/server/src/store/db.js'
 import { type Server, serverOf } from '../../support/audit/audit-scene.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
-import { anchor, copyAll, removeAll, setInstallationScene } from '../installation/installation-scene.js'
+import {
+  anchor,
+  compare,
+  copyAll,
+  coveredHead,
+  removeAll,
+  setInstallationScene,
+} from '../installation/installation-scene.js'
 
 const { start, current, twoTenants } = setInstallationScene()
 
 type Witnessing = Pick<Server, 'services'>
-
-/** Compares as a server does before each anchor; `meanwhile` happens once the anchored heads were read. */
-async function compare({ services }: Witnessing, meanwhile: () => Promise<unknown> = async () => undefined) {
-  const { states, committer, storeKeys } = services
-  return compareWithAnchor({
-    ...services,
-    watches: committer.watches,
-    findAuditKey: async (tenant_id) => {
-      await meanwhile()
-      return (await states.find(tenant_id))?.auditKey
-    },
-    openKey: (row) => openAuditKey(storeKeys, row),
-  })
-}
 
 const addKeys = async (server: { call: Server['call'] }, { secret }: Caller, names: readonly string[]) => {
   for (const name of names) expect((await server.call(secret, 'POST', '/v1/keys', { name })).status).toBe(201)
@@ -70,9 +60,6 @@ async function makeFork(
   const isThere = async () => (await findHead(sql, tenant_id))?.last_id === head.last_id
   return { forking, head, isThere, showFork: put(restoreFork), showTrue: put(restoreTrue) }
 }
-
-const coveredEntry = async ({ services: { sql, installationKey } }: Witnessing, tenant_id: string) =>
-  (await readAnchor(sql, installationKey))?.heads.find((head) => head.tenant_id === tenant_id)
 
 describe('what a process witnessed is not forgotten for a longer fork with more changes', () => {
   it('that another server anchored, and that is shown after the anchored heads were compared', async () => {
@@ -164,7 +151,7 @@ describe('an anchor is not replaced by one over a fork', () => {
     const running = await start()
     const fork = await makeFork(running, scene, keys)
     await fork.showTrue()
-    const covered = (await coveredEntry(running, tenant_id)) ?? expect.unreachable()
+    const covered = (await coveredHead(running, tenant_id)) ?? expect.unreachable()
     const command = serverOf(running)
     expect(await compare(command)).toEqual([])
     const show = async () => {
@@ -185,12 +172,12 @@ describe('an anchor is not replaced by one over a fork', () => {
     await expect(anchorNow(shown as typeof command.services, { evenIfSame: true })).rejects.toThrow(
       new RegExp(`no anchor is written: .*tenant ${tenant_id}`),
     )
-    expect(await coveredEntry(running, tenant_id)).toMatchObject({ last_id: covered.last_id, hash: covered.hash })
+    expect(await coveredHead(running, tenant_id)).toMatchObject({ last_id: covered.last_id, hash: covered.hash })
 
     const left: string[] = []
     await anchorNow(serverOf(running).services, { evenIfSame: true, onLeft: (id) => void left.push(id) })
     expect(left).toEqual([tenant_id])
-    expect(await coveredEntry(running, tenant_id)).toMatchObject({ hash: covered.hash })
+    expect(await coveredHead(running, tenant_id)).toMatchObject({ hash: covered.hash })
   })
 })
 
@@ -207,7 +194,7 @@ describe('a copy of an anchored head whose MAC somebody changed', () => {
     const older = await copyAll(running, tenant_id)
     await running.caller(victim.secret).call('POST', '/v1/keys', { name: 'acknowledged' })
     await anchor(running)
-    const covered = (await coveredEntry(running, tenant_id)) ?? expect.unreachable()
+    const covered = (await coveredHead(running, tenant_id)) ?? expect.unreachable()
     const putOlder = async () => {
       await removeAll(running, tenant_id)
       await older(running)
