@@ -56,9 +56,7 @@ const entries = async () => (await owner.call('GET', '/v1/audit?limit=1')).body.
 
 /** A server that has nothing cached. */
 async function askAnew(method: string, path: string, body?: unknown): Promise<[number, string]> {
-  const { app, call } = serverOf(service)
-  const answer = await call(owner.secret, method, path, body)
-  await app.close()
+  const answer = await serverOf(service).call(owner.secret, method, path, body)
   return [answer.status, answer.body.code]
 }
 
@@ -229,7 +227,7 @@ describe('a destroyed version', () => {
 
   it('does not open at a server that has the key cached from before', async () => {
     const key = await closedKey()
-    const { app, call } = serverOf(service)
+    const { call } = serverOf(service)
     const unwrap = async () => {
       const { status, body } = await call(owner.secret, 'POST', `/v1/keys/${key.key_id}/unwrap`, {
         wrapped_key: key.wrapped_key,
@@ -239,7 +237,6 @@ describe('a destroyed version', () => {
     expect(await unwrap()).toEqual([409, 'E_VERSION_TOO_OLD'])
     await destroy(key)
     expect(await unwrap()).toEqual([409, 'E_VERSION_DESTROYED'])
-    await app.close()
   })
 
   it.each(['0', '-1', '01', '1.0', '1e0', '%31x', ' 1', '4', '999999999', '9999999999', 'x', 'NaN'])(

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { parseCheckpoint } from '../../../packages/audit/src/formats/checkpoint.js'
 import { createCheckpointEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
 import { findHead } from '../../../packages/server/src/store/audit.js'
+import { keptEntries } from '../../support/audit/checkpoint-file.js'
 import { createTenantByCli, runCommand } from '../../support/service/command-host.js'
 import { ROOT_KEY } from '../../support/service/service.js'
 import { copyAll, removeAll, setInstallationScene } from '../installation/installation-scene.js'
@@ -31,12 +31,7 @@ const eaas = (...args: string[]) => runCommand(args, options())
 /** The last entry of a log. */
 const endOf = async (tenant_id: string) => (await findHead(current().services.sql, tenant_id))?.last_id ?? 0
 
-/** The entries of a log's lines in the file. */
-async function linesOf(tenant_id: string): Promise<number[]> {
-  const lines = (await readFile(file(), 'utf8')).split('\n').slice(0, -1)
-  const statements = lines.map((line) => parseCheckpoint(JSON.parse(line).checkpoint))
-  return statements.filter((statement) => statement.tenant_id === tenant_id).map(({ last_id }) => last_id)
-}
+const linesOf = (tenant_id: string) => keptEntries(file(), tenant_id)
 
 it('a revocation by a command, which somebody undoes, is an alarm to the next process that has the file', async () => {
   const { victim } = await twoTenants()

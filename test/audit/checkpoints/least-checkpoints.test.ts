@@ -2,11 +2,11 @@
 // by a lock between two statements, whoever owns the database can do that.
 import { execFileSync } from 'node:child_process'
 import { constants } from 'node:fs'
-import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { encodePublicKey, parseCheckpoint } from '../../../packages/audit/src/formats/checkpoint.js'
+import { encodePublicKey } from '../../../packages/audit/src/formats/checkpoint.js'
 import { ChainAlarmError } from '../../../packages/server/src/audit/append-errors.js'
 import { alarmMac, type KeptHead } from '../../../packages/server/src/audit/formats/chain.js'
 import { createHeadWatches, type HeadWatches } from '../../../packages/server/src/audit/watch/head-watch.js'
@@ -15,6 +15,7 @@ import { createCheckpointEmitter, createWitnessEmitter } from '../../../packages
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
 import { writeAlarm } from '../../../packages/server/src/store/alarms.js'
 import { findHead, readChain } from '../../../packages/server/src/store/audit.js'
+import { keptEntries } from '../../support/audit/checkpoint-file.js'
 import { startScheduleOf } from '../../support/service/schedule.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 import { copyAll, removeAll } from '../installation/installation-scene.js'
@@ -65,12 +66,7 @@ const putHeads = (heads: readonly Record<string, unknown>[]) => async (sql: Sql)
 }
 const grow = () => owner.call('POST', '/v1/keys', { name: crypto.randomUUID() })
 
-/** The entries of our tenant's lines. */
-async function emitted(): Promise<number[]> {
-  const lines = (await readFile(join(folder, 'checkpoints'), 'utf8')).split('\n').slice(0, -1)
-  const statements = lines.map((line) => parseCheckpoint(JSON.parse(line).checkpoint))
-  return statements.filter((statement) => statement.tenant_id === tenant_id).map(({ last_id }) => last_id)
-}
+const emitted = () => keptEntries(join(folder, 'checkpoints'), tenant_id)
 
 describe('a tenant is not skipped', () => {
   it.each([

@@ -17,6 +17,7 @@ import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
 import { type Server, serverOf } from '../../support/audit/audit-scene.js'
 import { exchangeEntry } from '../../support/audit/exchanged-entry.js'
+import { answering } from '../../support/database/answering.js'
 import type { Caller, Service } from '../../support/service/service.js'
 import { verifyByBoth } from '../verify/other-verifier.js'
 import {
@@ -728,15 +729,7 @@ describe('the anchored heads', () => {
   })
 
   /** Has another id found as that of the newest anchor. */
-  const finding = (id: number | undefined, sql: Sql): Sql => {
-    const ask = (strings: TemplateStringsArray, ...values: never[]) =>
-      strings.join('?').trim() === 'select id from audit_log ?' ? Promise.resolve([{ id }]) : sql(strings, ...values)
-    const begin = (...args: unknown[]) => {
-      const use = args.pop() as (sql: Sql) => Promise<unknown>
-      return (sql.begin as (...args: unknown[]) => unknown)(...args, (begun: Sql) => use(finding(id, begun)))
-    }
-    return Object.assign(ask, sql, { begin }) as unknown as Sql
-  }
+  const finding = (id: number, sql: Sql) => answering(sql, /^\s*select id from audit_log \?\s*$/, async () => [{ id }])
 
   it.each<[string, (sql: Sql, id: number) => PromiseLike<unknown>, fault: string]>([
     ['the one before is found', async () => undefined, 'is not the newest anchor'],

@@ -5,8 +5,8 @@ import { readAnchor, readAnchorTime } from '../../../packages/server/src/audit/w
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
 import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
 import { findUncovered } from '../../../packages/server/src/store/anchors.js'
-import type { Sql } from '../../../packages/server/src/store/db.js'
 import { serverOf } from '../../support/audit/audit-scene.js'
+import { answering } from '../../support/database/answering.js'
 import type { Service } from '../../support/service/service.js'
 import { anchor, copyAll, coveredHead, invalid, removeAll, setInstallationScene, verify } from './installation-scene.js'
 
@@ -85,16 +85,10 @@ describe('a tenant whose row is hidden while the heads are listed, and whose hea
     await anchor(current())
     await victim.call('POST', '/v1/keys', { name: 'more' })
     const { services: command } = serverOf(current()) // has witnessed nothing
-    const hiding = (sql: Sql): Sql => {
-      const asked = (strings: TemplateStringsArray, ...values: never[]) => {
-        const answer = sql(strings, ...values)
-        if (!/as last_entry/.test(strings.join('?'))) return answer
-        return answer.then((rows) => rows.filter((row) => row.tenant_id !== tenant_id))
-      }
-      const begin = (use: (sql: Sql) => Promise<unknown>) => sql.begin((begun) => use(hiding(begun as unknown as Sql)))
-      return Object.assign(asked, sql, { begin }) as unknown as Sql
-    }
-    const services = { ...command, sql: hiding(command.sql) }
+    const sql = answering(command.sql, /as last_entry/, async (ask) =>
+      (await ask()).filter((row) => row.tenant_id !== tenant_id),
+    )
+    const services = { ...command, sql }
     await expect(anchorNow(services, { evenIfSame: true })).rejects.toThrow(
       `no anchor is written: tenant ${tenant_id} or its head is missing`,
     )

@@ -1,15 +1,16 @@
 // Somebody locks a table while a log is cut off, so that a running server can't see it. On the embedded database a lock that is held would keep
 // every session waiting, its own included.
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { parseCheckpoint } from '../../../packages/audit/src/formats/checkpoint.js'
 import type { NewTenant } from '../../../packages/server/src/operations/create-tenant.js'
 import { copyTables } from '../../support/audit/audit-scene.js'
+import { keptEntries } from '../../support/audit/checkpoint-file.js'
 import { backend, type TestDatabase } from '../../support/database/database.js'
 import { databaseWithTenant } from '../../support/database/filled-database.js'
 import { connectTo, type EaasProcess, startEaas } from '../../support/service/eaas-process.js'
@@ -177,11 +178,8 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
     const file = join(folder, 'checkpoints')
     const killed = await startProcess({ EAAS_CHECKPOINT_FILE: file })
     /** The last entry of a log that a line of the file has. */
-    const kept = async (tenant_id: string) => {
-      const lines = (await readFile(file, 'utf8').catch(() => '')).split('\n').slice(0, -1)
-      const statements = lines.map((line) => parseCheckpoint(JSON.parse(line).checkpoint))
-      return Math.max(0, ...statements.map((each) => (each.tenant_id === tenant_id ? each.last_id : 0)))
-    }
+    const kept = async (tenant_id: string) =>
+      Math.max(0, ...(existsSync(file) ? await keptEntries(file, tenant_id) : []))
     const isFirstRoundOver = async () => {
       const [anchor] = await attacker`select id from audit_log where action = 'installation.anchor'`
       return anchor !== undefined && (await kept(INSTALLATION_ID)) >= Number(anchor.id) // the last line of a round

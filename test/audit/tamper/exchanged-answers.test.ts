@@ -11,6 +11,7 @@ import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
 import { listKeys as listRows } from '../../../packages/server/src/store/keys.js'
+import { answering } from '../../support/database/answering.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 let service: Service
@@ -44,7 +45,7 @@ async function newestEntry(): Promise<number> {
 }
 
 /** The database as it answers a statement that matches: a question about one value as if it were about the other one. */
-function answering(matching: RegExp, { asked, instead }: { asked: string; instead: string }): Sql {
+function exchanging(matching: RegExp, { asked, instead }: { asked: string; instead: string }): Sql {
   const { sql } = service.services
   const lying = (strings: TemplateStringsArray, ...values: never[]) =>
     sql(
@@ -96,36 +97,36 @@ describe('a tenant that is found by its name', () => {
 describe('a row that was not asked for', () => {
   it('is not taken for a tenant', async () => {
     const [asked, instead] = [acme.tenant.tenant_id, beta.tenant.tenant_id]
-    await expect(statesOn(answering(/from tenants/, { asked, instead })).find(asked)).rejects.toMatchObject(ANOTHER)
+    await expect(statesOn(exchanging(/from tenants/, { asked, instead })).find(asked)).rejects.toMatchObject(ANOTHER)
   })
 
   it('is not taken for an API key: one with few rights does not get those of another', async () => {
     const { peppers } = service.services
     const [asked, instead] = [peppers.digest(limited.secret).digest, peppers.digest(acme.secret).digest]
-    const state = await statesOn(answering(/from api_keys/, { asked, instead })).find(acme.tenant.tenant_id)
+    const state = await statesOn(exchanging(/from api_keys/, { asked, instead })).find(acme.tenant.tenant_id)
     await expect(state?.findApiKey(asked)).rejects.toMatchObject(ANOTHER)
   })
 
   it('is not taken for an API key that is found by its id', async () => {
     const [asked, instead] = [limited.id, acme.tenant.api_key.id]
-    const state = await statesOn(answering(/from api_keys/, { asked, instead })).find(acme.tenant.tenant_id)
+    const state = await statesOn(exchanging(/from api_keys/, { asked, instead })).find(acme.tenant.tenant_id)
     await expect(state?.findApiKeyById(asked)).rejects.toMatchObject(ANOTHER)
   })
 
   it('is not taken for a key', async () => {
     const [asked, instead] = [keys.patients, keys.marketing]
-    const state = await statesOn(answering(/from keys/, { asked, instead })).find(acme.tenant.tenant_id)
+    const state = await statesOn(exchanging(/from keys/, { asked, instead })).find(acme.tenant.tenant_id)
     await expect(state?.findKey(asked)).rejects.toMatchObject(ANOTHER)
   })
 
   it('is not taken for the version of a key', async () => {
     const [asked, instead] = [keys.patients, keys.marketing]
-    const state = await statesOn(answering(/from key_versions/, { asked, instead })).find(acme.tenant.tenant_id)
+    const state = await statesOn(exchanging(/from key_versions/, { asked, instead })).find(acme.tenant.tenant_id)
     await expect(state?.findKey(asked)).rejects.toMatchObject({ name: 'TamperedRowError' })
   })
 
   it('is not listed as the key of a name', async () => {
-    const sql = answering(/and name =/, { asked: 'patients', instead: 'marketing' })
+    const sql = exchanging(/and name =/, { asked: 'patients', instead: 'marketing' })
     const listed = performAsSystem({ ...service.services, sql }, acme.tenant.tenant_id, listKeys({ name: 'patients' }))
     await expect(listed).rejects.toMatchObject({ name: 'TamperedRowError' })
   })
@@ -134,16 +135,13 @@ describe('a row that was not asked for', () => {
     const { services } = service
     const signal = new AbortController().signal
     expect(await createScheduledVerification(services, { hours: 1 })(signal)).toBeUndefined() // the installation is new
-    const sql = new Proxy(services.sql, {
-      apply: (target, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) =>
-        /\bmax\(id\)/.test(strings.join('?')) ? newestEntry().then((id) => [{ id }]) : target(strings, ...values),
-    }) as Sql
-    const answering = { ...services, sql }
-    expect(await createScheduledVerification(answering, { hours: 1 })(signal)).toMatchObject({ invalid: [] })
+    const sql = answering(services.sql, /\bmax\(id\)/, async () => [{ id: await newestEntry() }])
+    const answer = createScheduledVerification({ ...services, sql }, { hours: 1 })(signal)
+    expect(await answer).toMatchObject({ invalid: [] })
   })
 
   it('is not listed as a key of a status', async () => {
-    const sql = answering(/and status =/, { asked: 'disabled', instead: 'active' })
+    const sql = exchanging(/and status =/, { asked: 'disabled', instead: 'active' })
     const listed = performAsSystem(
       { ...service.services, sql },
       acme.tenant.tenant_id,
@@ -158,12 +156,9 @@ describe('a row that was not asked for', () => {
     const state = await services.states.find(tenant_id)
     const apiKey = await state?.findApiKeyById(limited.id)
     if (!state || !apiKey) throw new Error('the scene has no such API key')
-    const sql = new Proxy(services.sql, {
-      apply: (target, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) =>
-        /order by created_at, key_id/.test(strings.join('?'))
-          ? listRows(target, tenant_id, {})
-          : target(strings, ...values),
-    }) as Sql
+    const sql = answering(services.sql, /order by created_at, key_id/, (_, database) =>
+      listRows(database, tenant_id, {}),
+    )
     const caller = {
       actor: limited.id,
       ip_address: null,

@@ -7,8 +7,8 @@ import { purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js
 import { createScheduledVerification } from '../../../packages/server/src/jobs/scheduled-verification.js'
 import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import type { Services } from '../../../packages/server/src/runner/operation.js'
-import type { Sql } from '../../../packages/server/src/store/db.js'
 import { grantServing } from '../../../packages/server/src/store/grants.js'
+import { answering } from '../../support/database/answering.js'
 import { backend, type TestDatabase } from '../../support/database/database.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
@@ -25,17 +25,12 @@ beforeAll(async () => {
 afterAll(() => service?.close())
 
 /** The services on a database whose answer to the list of tenants has no row of acme. */
-function hiding(): Services {
-  const { services } = service
-  const sql = new Proxy(services.sql, {
-    apply(target, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) {
-      const answer = target(strings, ...values)
-      if (!/from tenants order by created_at/.test(strings.join('?'))) return answer
-      return answer.then((rows) => rows.filter(({ name }) => name !== 'acme'))
-    },
-  })
-  return { ...services, sql: sql as Sql }
-}
+const hiding = (): Services => ({
+  ...service.services,
+  sql: answering(service.services.sql, /from tenants order by created_at/, async (ask) =>
+    (await ask()).filter(({ name }) => name !== 'acme'),
+  ),
+})
 
 const LEFT_OUT = expect.stringContaining('the list of tenants left out this tenant')
 

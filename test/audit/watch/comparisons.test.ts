@@ -5,7 +5,7 @@ import {
   Comparisons,
   OVERDUE_MS,
 } from '../../../packages/server/src/audit/watch/comparisons.js'
-import type { Sql } from '../../../packages/server/src/store/db.js'
+import { answering } from '../../support/database/answering.js'
 import { setWatchScene } from './scene.js'
 
 const scene = setWatchScene()
@@ -32,24 +32,16 @@ describe('the age of the comparisons', () => {
 })
 
 describe('comparisons that fail', () => {
-  const failing = (sql: Sql, table: string) =>
-    new Proxy(sql, {
-      apply: (target, self, args) =>
-        (args[0] as string[]).some((text) => text.includes(table))
-          ? Promise.reject(new Error(`no answer from ${table}`))
-          : Reflect.apply(target, self, args),
-    })
-
   it.each(['heads', 'chain_alarms', 'audit_log'])(
     'because %s cannot be read are overdue after some time, until one succeeds',
     async (table) => {
       let now = 0
       let isLocked = true
       const comparisons = new Comparisons(() => now)
-      const { sql } = scene
-      const locked = failing(sql, table)
-      const either = new Proxy(sql, { apply: (_, self, args) => Reflect.apply(isLocked ? locked : sql, self, args) })
-      const { compare } = newWatch({ comparisons, sql: either })
+      const sql = answering(scene.sql, new RegExp(table), (ask) =>
+        isLocked ? Promise.reject(new Error(`no answer from ${table}`)) : ask(),
+      )
+      const { compare } = newWatch({ comparisons, sql })
       now = OVERDUE_MS - 1
       await expect(compare()).rejects.toThrow(`no answer from ${table}`)
       expect(comparisons.isOverdue).toBe(false)
