@@ -1,11 +1,10 @@
 // The database dies during a large batch: its entries are committed together or not at all, and the caller gets no result without them.
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend, freshDatabase } from '../support/database/database.js'
 import { connectTo } from '../support/service/eaas-process.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
+import { socketProxy } from './socket-proxy.js'
 
 const OPERATIONS = 1_000
 /** Their entries are some 300 KB in one statement. */
@@ -16,20 +15,9 @@ const NOT_WRITTEN = [503, 'E_UNAVAILABLE', expect.stringContaining('so the call 
 
 /** A proxy in front of the database that can lose it: all connections end, and new ones are refused until it is found again. */
 async function startLosingProxy(target: URL) {
-  const sockets = new Set<Socket>()
   let left = Number.POSITIVE_INFINITY
   let untilMute = Number.POSITIVE_INFINITY
-  const server = createServer((client) => {
-    const database = connect(Number(target.port), target.hostname)
-    for (const socket of [client, database]) {
-      sockets.add(socket)
-      socket.on('error', () => undefined)
-      socket.on('close', () => {
-        sockets.delete(socket)
-        client.destroy()
-        database.destroy()
-      })
-    }
+  const { listen, close } = socketProxy({ port: Number(target.port), host: target.hostname }, (client, database) => {
     client.on('data', (bytes) => {
       database.write(bytes.subarray(0, left))
       left -= bytes.length
@@ -38,16 +26,8 @@ async function startLosingProxy(target: URL) {
     })
     database.on('data', (bytes) => void (untilMute > 0 && client.write(bytes)))
   })
-  const lose = () => {
-    server.close()
-    for (const socket of sockets) socket.destroy()
-  }
-  const open = async (port: number) => {
-    server.listen(port, '127.0.0.1')
-    await once(server, 'listening')
-    return (server.address() as AddressInfo).port
-  }
-  const port = await open(0)
+  const lose = () => void close()
+  const port = await listen()
   return {
     port,
     lose,
@@ -62,7 +42,7 @@ async function startLosingProxy(target: URL) {
     async find() {
       left = Number.POSITIVE_INFINITY
       untilMute = Number.POSITIVE_INFINITY
-      await open(port)
+      await listen(port)
     },
   }
 }

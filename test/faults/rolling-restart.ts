@@ -1,7 +1,7 @@
 // A rolling restart of two servers on one PostgreSQL behind an L4 balancer, as clients see it.
-import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { databaseWithTenant } from '../support/database/filled-database.js'
+import { freePort } from '../support/database/postgres.js'
 import { type EaasProcess, startEaas } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
 import type { Balancer } from './tcp-balancer.js'
@@ -22,6 +22,7 @@ export async function restartRolling({ drainSeconds, calls, pauseMs, startBalanc
   const { database, api_key } = await databaseWithTenant()
   const servers: EaasProcess[] = []
   for (let at = 0; at < 2; at++) {
+    // A port of its own, which a server keeps when it starts again, as the balancer knows it.
     const environment = { EAAS_DRAIN_SECONDS: String(drainSeconds), EAAS_PORT: String(await freePort()) }
     servers.push(await startEaas({ database, environment }))
   }
@@ -62,14 +63,4 @@ export async function restartRolling({ drainSeconds, calls, pauseMs, startBalanc
 
 async function hasTraffic({ url }: EaasProcess): Promise<boolean> {
   return (await (await fetch(`${url}/metrics`)).text()).includes('route="/v1/keys/:id/wrap",status="200"')
-}
-
-/** Finds a port that was free a moment ago, because the balancer's servers keep their ports. */
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
-  const address = probe.address()
-  await new Promise((resolve) => probe.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no free port')
-  return address.port
 }

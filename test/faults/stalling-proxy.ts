@@ -1,7 +1,7 @@
 // A proxy in front of a database that can stop forwarding in both directions, as a broken network route does: connections stay
 // open, and nothing is answered.
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
+import { socketProxy } from './socket-proxy.js'
 
 export interface StallingProxy {
   /** the URL that reaches the database through the proxy */
@@ -16,30 +16,17 @@ export interface StallingProxy {
 /** Starts a proxy in front of the database at a URL. */
 export async function startStallingProxy(databaseUrl: string): Promise<StallingProxy> {
   const url = new URL(databaseUrl)
-  const target = { host: url.hostname, port: Number(url.port) }
-  const sockets = new Set<Socket>()
   let isStalled = false
-  const server = createServer((client) => {
-    const database = connect(target)
-    client.pipe(database).pipe(client)
-    for (const socket of [client, database]) {
-      sockets.add(socket)
-      socket.on('error', () => undefined)
-      socket.on('close', () => {
-        sockets.delete(socket)
-        client.destroy()
-        database.destroy()
-      })
-      if (isStalled) hold(socket)
-    }
-  })
   const hold = (socket: Socket) => {
     socket.pause()
     socket.cork()
   }
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  url.port = String((server.address() as AddressInfo).port)
+  const target = { host: url.hostname, port: Number(url.port) }
+  const { sockets, listen, close } = socketProxy(target, (client, database) => {
+    client.pipe(database).pipe(client)
+    if (isStalled) for (const socket of [client, database]) hold(socket)
+  })
+  url.port = String(await listen())
   return {
     url: url.href,
     open: () => sockets.size,
@@ -54,10 +41,6 @@ export async function startStallingProxy(databaseUrl: string): Promise<StallingP
         socket.resume()
       }
     },
-    async close() {
-      for (const socket of sockets) socket.destroy()
-      server.close()
-      await once(server, 'close')
-    },
+    close,
   }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { findPostgres } from '../../support/database/find-postgres.js'
-import { freePort, processes, unprivilegedAccount } from '../../support/database/postgres.js'
+import { freePort, processes, signalIfThere, unprivilegedAccount } from '../../support/database/postgres.js'
 import { guardedDir } from '../../support/run/guarded-dir.js'
 import { blockOf } from '../../support/sources/server-docs.js'
 import type { Programs } from './find-patroni.js'
@@ -94,7 +94,7 @@ export async function startCluster(
   const configOf = ({ folder }: Node) => join(folder, 'patroni.yml')
   const start = (node: Node) => void run(node.name, programs.patroni, [configOf(node)])
   const signal = (node: Node, name: NodeJS.Signals) => {
-    for (const pid of pidsBelow(`${node.folder}/`)) send(pid, name)
+    for (const pid of pidsBelow(`${node.folder}/`)) signalIfThere(pid, name)
   }
 
   async function membersNow(): Promise<Member[]> {
@@ -171,7 +171,7 @@ export async function startCluster(
     },
     /** SIGSTOP to Patroni alone. */
     freezePatroni(node: Node) {
-      for (const pid of pidsBelow(configOf(node), false)) send(pid, 'SIGSTOP')
+      for (const pid of pidsBelow(configOf(node), false)) signalIfThere(pid, 'SIGSTOP')
     },
     /** Runs shell commands as the account of the nodes, with the programs of PostgreSQL in the path. */
     async shell(commands: string): Promise<void> {
@@ -266,13 +266,5 @@ function namesPath(pid: number, path: string): boolean {
     return command.includes(path) && !command.includes('eaas-test-guard')
   } catch {
     return false // it has ended meanwhile
-  }
-}
-
-function send(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }

@@ -10,6 +10,7 @@ import { rotateStoreKey } from '../../../packages/server/src/operations/rotate-s
 import { listStoreKeys } from '../../../packages/server/src/store/store-keys.js'
 import { guardedDir } from '../run/guarded-dir.js'
 import { ROOT_KEY, type Service, startService } from '../service/service.js'
+import { rotateAged } from './rotation.js'
 
 export interface ProviderUnderTest {
   /** the kind, as /health names it; none if the server's process holds the key */
@@ -83,11 +84,7 @@ export function testProvider(make: () => Promise<ProviderUnderTest>): void {
     const moved = await start(database, tested.environment)
     await expectServed(moved)
     expect(await hsmOf(moved)).toBe(tested.health)
-    const { sql } = moved.services
-    const aging = setInterval(() => {
-      sql`update store_keys set created_at = created_at - interval '1 minute'`.catch(() => undefined)
-    }, 100)
-    await rotateStoreKey(moved.services, { provider: to }).finally(() => clearInterval(aging))
+    await rotateAged(moved, { provider: to })
     await expectServed(moved)
     const back = { EAAS_ROOT_KEY_FILE: file }
     await rotateRootKey(moved.services, { from: to, to: await open(back) })

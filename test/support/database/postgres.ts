@@ -296,14 +296,15 @@ async function killFamily(postmaster: ChildProcess): Promise<void> {
   const pid = pidOf(postmaster, 'postgres')
   process.kill(pid, 'SIGSTOP')
   const family = [...childrenOf(pid), pid]
-  for (const member of family) killIfThere(member)
+  for (const member of family) signalIfThere(member, 'SIGKILL')
   // They hold the shared memory until they have ended, and a new start is refused until then.
   while (family.some(isAlive)) await sleep(10)
 }
 
-function killIfThere(pid: number): void {
+/** Sends a signal to a process that may have ended. */
+export function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, signal)
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
