@@ -8,7 +8,7 @@ import { currentKey } from '../../packages/server/src/audit/formats/chain.js'
 import { verifyByBoth } from '../audit/verify/other-verifier.js'
 import { verifyIndependently } from '../independent/verifier.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
-import { runCommand } from '../support/service/command-host.js'
+import { runCommand, runDoctor } from '../support/service/command-host.js'
 import { startScheduleOf } from '../support/service/schedule.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
@@ -70,10 +70,12 @@ describe('logs that a wrong clock dated ahead', () => {
     expect(body.detail).toMatch(new RegExp(`in the future, until ${year}-.*accept-clock`))
     expect(body.detail).not.toContain(owner.tenant.tenant_id)
     expect((await owner.call('GET', '/metrics')).body).toMatch(/^eaas_clock_ahead_logs [1-9]/m)
-    const { code, stdout } = await eaas('doctor', '--json')
+    const { code, found } = await runDoctor({ database, rootKey: ROOT_KEY, environment: CHECKED })
     expect(code).toBe(1)
-    const clock = JSON.parse(stdout).findings.find(({ check }: { check: string }) => check === 'clock')
-    expect(clock).toMatchObject({ ok: false, detail: expect.stringMatching(/in the future.*eaas audit accept-clock/) })
+    expect(found('clock')).toMatchObject({
+      ok: false,
+      detail: expect.stringMatching(/in the future.*eaas audit accept-clock/),
+    })
   })
 
   it('refuse new entries if the database has no other clock, and date them ahead if it has', async () => {

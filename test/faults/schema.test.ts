@@ -6,7 +6,7 @@ import { openStore } from '../../packages/server/src/store/open-store.js'
 import { compareTables, compareTablesIn, describeSchema } from '../../packages/server/src/store/schema.js'
 import { backend, freshDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
-import { runCommand } from '../support/service/command-host.js'
+import { runCommand, runDoctor } from '../support/service/command-host.js'
 import { connectTo } from '../support/service/eaas-process.js'
 import { startServer } from '../support/service/server.js'
 import { ROOT_KEY, type Service, startService } from '../support/service/service.js'
@@ -68,9 +68,8 @@ describe('eaas doctor and a server', () => {
     const database = await freshDatabase('schema')
     const server = await startServer({ database, rootKey: ROOT_KEY, environment: { EAAS_LOG_LEVEL: 'warn' } })
     const find = async () => {
-      const { code, stdout } = await runCommand(['doctor', '--json'], { database, rootKey: ROOT_KEY })
-      const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
-      return { code, ...findings.find(({ check }) => check === 'tables') }
+      const { code, found } = await runDoctor({ database, rootKey: ROOT_KEY })
+      return { code, ...found('tables') }
     }
     const differences = async () =>
       /^eaas_schema_differences (.*)$/m.exec(await (await fetch(`${server.url}/metrics`)).text())?.[1]
@@ -130,9 +129,8 @@ describe('eaas doctor and a server', () => {
       await sql.unsafe(`update schema_version set version = ${version}`)
       await close()
     }
-    const { code, stdout } = await runCommand(['doctor', '--json'], { database })
-    const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
-    const schema = findings.find(({ check }) => check === 'schema')
+    const { code, found } = await runDoctor({ database })
+    const schema = found('schema')
     expect([code, schema]).toEqual([1, { check: 'schema', ok: false, detail: expect.stringMatching(sentence) }])
     await expect(server.start()).rejects.toThrow(schema?.detail)
     const migrated = await runCommand(['migrate'], { database })
@@ -164,8 +162,7 @@ describe('eaas doctor and a server', () => {
         create function called() returns boolean language sql as $$ select nextval('public.called') > 0 $$;
         create function called_by_trigger() returns trigger language plpgsql as $$ begin perform called(); return null; end $$;
         ${change}`)
-      const { code, stdout } = await runCommand(['doctor', '--json'], { database })
-      const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
+      const { code, findings } = await runDoctor({ database })
       expect([code, findings.at(-1)]).toMatchObject([
         1,
         { check: 'tables', ok: false, detail: expect.stringContaining('Connect as another role') },

@@ -20,7 +20,7 @@ import { askWitnesses, createWitnessRound } from '../../../packages/server/src/j
 import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
 import { findHead } from '../../../packages/server/src/store/audit.js'
 import { freshDatabase } from '../../support/database/database.js'
-import { runAuditCommand, runCommand } from '../../support/service/command-host.js'
+import { runAuditCommand, runCommand, runDoctor } from '../../support/service/command-host.js'
 import { createTenantInProcess, startEaas } from '../../support/service/eaas-process.js'
 import { startServer } from '../../support/service/server.js'
 import { ROOT_KEY, type Service, startService } from '../../support/service/service.js'
@@ -281,9 +281,7 @@ describe('a server process with witnesses', () => {
       expect(await metrics()).toMatch(/^eaas_witness_cosignature_age_seconds\{witness="other.example\/w2"\} /m)
       // The other witness does not know this installation.
       expect(server.log).toContain('a witness did not cosign')
-      const doctor = await runCommand(['doctor', '--json'], options)
-      const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; detail: string }[] }
-      expect(findings.find(({ check }) => check === 'witnesses')).toMatchObject({
+      expect((await runDoctor(options)).found('witnesses')).toMatchObject({
         ok: true,
         warning: true,
         detail: expect.stringContaining('other.example/w2: it answered 404'),
@@ -417,12 +415,7 @@ describe('a server process with witnesses', () => {
     const [backup, file] = [join(folder, 'rehearsed.backup'), join(folder, 'rehearsed')]
     const environment = { EAAS_WITNESSES: `${own.key} ${own.process.url}`, EAAS_CHECKPOINT_FILE: 'none' }
     const run = (args: string[], on = database) => runCommand(args, { database: on, rootKey: ROOT_KEY, environment })
-    const doctor = async () => {
-      const { findings } = JSON.parse((await run(['doctor', '--json'], copy)).stdout) as {
-        findings: { check: string }[]
-      }
-      return findings.find(({ check }) => check === 'witnesses')
-    }
+    const doctor = async () => (await runDoctor({ database: copy, rootKey: ROOT_KEY, environment })).found('witnesses')
     const restarted = async (work: (service: Service) => Promise<void>) => {
       const again = await startService({ database })
       await work(again).finally(() => again.close())
@@ -474,9 +467,8 @@ describe('a server process with witnesses', () => {
       const { api_key } = await createTenantInProcess(options, 'served')
       const authorization = `Bearer ${api_key.secret}`
       expect((await fetch(`${server.url}/v1/keys`, { headers: { authorization } })).status).toBe(200)
-      const doctor = await runCommand(['doctor', '--json'], options)
-      expect(doctor.code).toBe(1)
-      const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; ok: boolean }[] }
+      const { code, findings } = await runDoctor(options)
+      expect(code).toBe(1)
       expect(findings.filter(({ ok }) => !ok)).toMatchObject([
         { check: 'witnesses', detail: expect.stringContaining('it cosigned entry') },
       ])

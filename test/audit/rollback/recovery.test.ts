@@ -12,7 +12,7 @@ import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { RECOVERY_PAGE } from '../../../packages/server/src/recovery-page.js'
 import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
 import { insertFrom } from '../../support/database/migrations.js'
-import { runCommand } from '../../support/service/command-host.js'
+import { runCommand, runDoctor } from '../../support/service/command-host.js'
 import { connectTo, EAAS, environmentOf } from '../../support/service/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
 import { readGuide, shellOf } from '../../support/sources/server-docs.js'
@@ -53,10 +53,8 @@ describe('a log that does not verify', () => {
   const eaas = (...args: string[]) => runCommand(args, { database: service.database, rootKey: ROOT_KEY })
   const verify = async (...log: string[]) => JSON.parse((await eaas('audit', 'verify', ...log, '--json')).stdout)
   const ofTenant = () => verify('--tenant', tenant_id)
-  const doctor = async (check: string) => {
-    const { findings } = JSON.parse((await eaas('doctor', '--json')).stdout)
-    return findings.find((finding: { check: string }) => finding.check === check)
-  }
+  const doctor = async (check: string) =>
+    (await runDoctor({ database: service.database, rootKey: ROOT_KEY })).found(check)
   /** Inserts a copy of an entry, so many ids beyond the head. */
   const insertBeyond = (by: number) => sql`
     insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
@@ -277,16 +275,10 @@ describe('a table or marks of before a purge', () => {
 describe('entries that no anchor covers', () => {
   it('are warned of by eaas doctor once they are older than two rounds of checkpoints', async () => {
     const service = await startService({ now: () => Date.now() - 3 * 3_600_000 })
-    const examine = async (minutes: string) => {
-      const environment = { EAAS_CHECKPOINT_MINUTES: minutes }
-      const { stdout } = await runCommand(['doctor', '--json'], {
-        database: service.database,
-        rootKey: ROOT_KEY,
-        environment,
-      })
-      const { ok, warning, detail } = JSON.parse(stdout).findings.find(
-        (finding: { check: string }) => finding.check === 'anchor',
-      )
+    const examine = async (EAAS_CHECKPOINT_MINUTES: string) => {
+      const environment = { EAAS_CHECKPOINT_MINUTES }
+      const { found } = await runDoctor({ database: service.database, rootKey: ROOT_KEY, environment })
+      const { ok, warning, detail } = found('anchor') ?? expect.unreachable()
       return { ok, isWarned: warning === true, detail }
     }
     try {
@@ -428,10 +420,8 @@ describe.skipIf(!HAS_JQ)('a checkpoint that was kept when a backup was restored'
       expect(stdout).toMatch(/^Accepted/m)
       expect(stderr).toContain('the audit chain is broken')
       const told = { EAAS_CHECKPOINT_FILE: join(folder, 'told') }
-      const { findings } = JSON.parse(
-        (await runCommand(['doctor', '--json'], { database, rootKey: ROOT_KEY, environment: told })).stdout,
-      )
-      expect(findings).toContainEqual(expect.objectContaining({ check: 'checkpoints', ok: true }))
+      const { found } = await runDoctor({ database, rootKey: ROOT_KEY, environment: told })
+      expect(found('checkpoints')).toMatchObject({ ok: true })
       service = await startService({ database, environment: told })
       expect(service.alarms).toEqual([])
     } finally {

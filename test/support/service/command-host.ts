@@ -56,6 +56,21 @@ export function runCommandIn(
   return ended
 }
 
+/** What `eaas doctor` finds in one of its checks. */
+export interface Finding {
+  check: string
+  ok: boolean
+  warning?: true
+  detail: string
+}
+
+/** Runs `eaas doctor`; returns its exit code and what it finds. */
+export async function runDoctor(options: Parameters<typeof runCommand>[1]) {
+  const { code, stdout } = await runCommand(['doctor', '--json'], options)
+  const { findings } = JSON.parse(stdout) as { findings: Finding[] }
+  return { code, findings, found: (check: string) => findings.find((finding) => finding.check === check) }
+}
+
 /** Creates a tenant by the command line, whether a server is running or not. */
 export async function createTenantByCli(
   options: Parameters<typeof runCommand>[1],
