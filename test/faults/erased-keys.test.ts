@@ -104,17 +104,19 @@ it('lets ANALYZE copy no sealed secret into the statistics, as it does from anot
 })
 
 describe.runIf(backend() === 'embedded')('the files of the embedded database', () => {
+  const dataDir = () => (database as Extract<TestDatabase, { dataDir: string }>).dataDir
+  /** How many of the secrets are in any of the files. */
+  const count = (secrets: Uint8Array[]) => {
+    const search = searchFor(secrets)
+    return new Set(filesBelow(dataDir()).flatMap((path) => [...search(readFileSync(path))])).size
+  }
+
   it('hold no store key that was replaced, nor what it sealed, once a server was started again', async () => {
-    const { dataDir } = database as Extract<TestDatabase, { dataDir: string }>
     const wrapped = await sql<{ secret: Uint8Array }[]>`select wrapped as secret from store_keys`
     const gone = [...wrapped.map(({ secret }) => secret.subarray(-SEALED_BYTES.to)), ...[...sealed.values()].flat()]
-    const count = (secrets: Uint8Array[]) => {
-      const search = searchFor(secrets)
-      return new Set(filesBelow(dataDir).flatMap((path) => [...search(readFileSync(path))])).size
-    }
     expect(count(gone)).toBe(gone.length)
     expect(await runCommand(['store-key', 'rotate'], { database })).toMatchObject({ code: 0 })
-    await restart(() => keepAsRecycled(join(dataDir, 'postgres/pg_wal')))
+    await restart(() => keepAsRecycled(join(dataDir(), 'postgres/pg_wal')))
     await erased()
     expect(count(gone)).toBe(0)
     for (const [id, secrets] of sealed) {
@@ -130,14 +132,9 @@ describe.runIf(backend() === 'embedded')('the files of the embedded database', (
   })
 
   it('hold no secret of a destroyed key once a server was started again, and those of the other keys', async () => {
-    const { dataDir } = database as Extract<TestDatabase, { dataDir: string }>
     const { gone, kept } = await destroyHalf()
-    const count = (secrets: Uint8Array[]) => {
-      const search = searchFor(secrets)
-      return new Set(filesBelow(dataDir).flatMap((path) => [...search(readFileSync(path))])).size
-    }
     expect(count(gone)).toBe(gone.length)
-    await restart(() => keepAsRecycled(join(dataDir, 'postgres/pg_wal')))
+    await restart(() => keepAsRecycled(join(dataDir(), 'postgres/pg_wal')))
     await erased()
     expect(count(gone)).toBe(0)
     expect(count(kept)).toBe(kept.length)

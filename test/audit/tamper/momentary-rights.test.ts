@@ -123,6 +123,19 @@ function databaseOf({ owner, worker }: Scenery) {
 
 const verdictsOn = ({ owner }: Scenery) => verifyInPlace(service, owner.tenant.tenant_id)
 
+async function checkpointOf({ owner }: Scenery) {
+  const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+  return { checkpoint, publicKey }
+}
+
+/** The log is valid for every verifier, in the database and in an export, also by what was kept of before. */
+async function expectUnnoticed(scenery: Scenery, kept: Awaited<ReturnType<typeof checkpointOf>>) {
+  expect(await verdictsOn(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+  const { body } = await serverOf(service).call(scenery.owner.secret, 'GET', '/v1/audit/export')
+  const verdict = await verifyByBoth({ file: Buffer.from(body as string), ...kept })
+  expect(verdict).toMatchObject({ valid: true, checkpoint_compared: true })
+}
+
 /** Makes the call in the moment in which the older rows are back, by default on a server that has loaded nothing; returns its status. */
 async function callMeanwhile(
   scenery: Scenery,
@@ -234,7 +247,7 @@ describe('a row that was put back for a moment is found by what an API key did m
   it.each(CAUGHT)('$what', async ({ narrow, call, refusal }) => {
     const scenery = await makeScenery()
     const { owner, worker } = scenery
-    const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+    const { checkpoint, publicKey } = await checkpointOf(scenery)
     const status = await callMeanwhile(scenery, narrow, call(scenery))
     expect([200, 201, 204]).toContain(status)
 
@@ -272,15 +285,9 @@ describe('a row that was put back for a moment is not found', () => {
   ]
   it.each(UNNOTICED)('if a revoked API key only %s meanwhile', async (_, call) => {
     const scenery = await makeScenery()
-    const { owner } = scenery
-    const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+    const kept = await checkpointOf(scenery)
     expect(await callMeanwhile(scenery, revoke, call(scenery))).toBe(200)
-    expect(await verdictsOn(scenery)).toMatchObject([{ valid: true }, { valid: true }])
-    const file = Buffer.from((await serverOf(service).call(owner.secret, 'GET', '/v1/audit/export')).body as string)
-    expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({
-      valid: true,
-      checkpoint_compared: true,
-    })
+    await expectUnnoticed(scenery, kept)
   })
 })
 
@@ -313,17 +320,11 @@ describe('a row that was put back for a moment is not found either', () => {
     'if an API key does meanwhile what only $what would forbid',
     async ({ narrow, call, refusal }) => {
       const scenery = await makeScenery()
-      const { owner, worker } = scenery
-      const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+      const kept = await checkpointOf(scenery)
       expect(await callMeanwhile(scenery, narrow, call(scenery))).toBe(200)
       const server = serverOf(service)
-      expect((await server.call(worker.secret, ...call(scenery))).body.code).toBe(refusal)
-      expect(await verdictsOn(scenery)).toMatchObject([{ valid: true }, { valid: true }])
-      const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
-      expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({
-        valid: true,
-        checkpoint_compared: true,
-      })
+      expect((await server.call(scenery.worker.secret, ...call(scenery))).body.code).toBe(refusal)
+      await expectUnnoticed(scenery, kept)
     },
   )
 })
