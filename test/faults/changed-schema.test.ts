@@ -196,6 +196,16 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
     },
   ],
   [
+    'one of our indexes of expressions under another name',
+    'alter index audit_log_key_action_hash rename to meddle',
+    'alter index meddle rename to audit_log_key_action_hash',
+    {
+      harmless: [
+        'CREATE INDEX meddle ON audit_log USING btree (uuid_hash_extended(key_id, hashtextextended(action, (uuid_hash(tenant_id))::bigint)), id), named audit_log_key_action_hash by eaas',
+      ],
+    },
+  ],
+  [
     'a constraint with another name, which errors are told apart by',
     'alter table audit_log rename constraint audit_log_pkey to meddle',
     'alter table audit_log rename constraint meddle to audit_log_pkey',

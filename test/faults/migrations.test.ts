@@ -1,4 +1,5 @@
 // Migrations have time limits of their own: those of calls would abort them, and a start that waits for another process's migration.
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -107,6 +108,29 @@ describe.skipIf(backend() === 'embedded')('migrations', { timeout: 60_000 }, () 
       await Promise.all([reader.end(), former.end()])
       await service.close()
       await rm(migrations, { recursive: true })
+    }
+  })
+
+  it('build every index of the log before they lock its table', async () => {
+    const database = await freshDatabase('built_before')
+    if (database.backend !== 'postgres') throw new Error('this needs PostgreSQL')
+    const sql = connect({ url: database.directUrl, max: 2 })
+    const holder = postgres(database.directUrl, { max: 1, onnotice: () => undefined })
+    try {
+      await holder.unsafe(readFileSync(new URL('../frozen/schema-24.sql', import.meta.url), 'utf8'))
+      await holder.begin(async (transaction) => {
+        await transaction`lock table public.instance in access share mode`
+        await expect(migrate(sql, MIGRATIONS_DIRECTORY, { lockedMs: 0 })).rejects.toThrow(/got no locks on the tables/)
+      })
+      const rows = await sql<{ line: string }[]>`
+        select replace(pg_get_indexdef(indexrelid), ' ON public.', ' ON ') as line
+        from pg_index where indrelid = 'public.audit_log'::regclass and indisvalid`
+      const awaited = readFileSync(new URL('schema.txt', MIGRATIONS_DIRECTORY), 'utf8').match(
+        /^CREATE .*INDEX .* ON audit_log .*$/gm,
+      )
+      expect(rows.map(({ line }) => line)).toEqual(expect.arrayContaining(awaited ?? ['none']))
+    } finally {
+      await Promise.all([holder.end(), sql.end()])
     }
   })
 

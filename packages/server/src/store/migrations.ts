@@ -13,7 +13,7 @@ const FIRST_RELEASED = 14
 
 /**
  * An index that is built before the transaction, which then finds it. In a new database, and in the embedded one,
- * the transaction makes it.
+ * the transaction makes it. Its name must be new: an index that an earlier migration gave that name is taken for it.
  */
 const BUILT_BEFORE = /^create index if not exists (\w+) (on [^;]+)/gm
 
