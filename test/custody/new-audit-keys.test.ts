@@ -189,6 +189,20 @@ describe('a new audit key', () => {
     )
   })
 
+  it.each([
+    ['a tenant', () => tenant_id, /has had too many audit keys: purge its oldest entries$/],
+    ['the installation, which is never purged', () => INSTALLATION_ID, /too many audit keys: .* --keep-secrets/],
+  ])('is not made where there are too many for the log of %s, which says what helps', async (_, idOf, said) => {
+    const { storeKeys } = service.services
+    let { sealed } = await keysOf(idOf())
+    const renewOften = () => {
+      for (let after_id = 1; after_id < 1_000; after_id++) {
+        sealed = renewAuditKey({ tenant_id: idOf(), storeKeys, sealed }, { after_id, purged_through: 0 })
+      }
+    }
+    expect(renewOften).toThrow(said)
+  })
+
   it.skipIf(backend() === 'embedded')('is taken by a server in the midst of calls and verifications', async () => {
     const { database } = service
     const other = await startService({ database })

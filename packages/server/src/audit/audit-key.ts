@@ -2,7 +2,7 @@
  * The keys that authenticate a log, its heads and its rows (key-hierarchy.md 9), opened from the tenant's row. Another
  * process may have renewed them: a head under a key that this process lacks makes it read them again.
  */
-import { concatBytes, OpenError } from '@eaas/protocol'
+import { concatBytes, INSTALLATION_ID, OpenError } from '@eaas/protocol'
 import {
   openSecret,
   resealSecret,
@@ -91,7 +91,11 @@ export function renewAuditKey(
   const fresh = { through: undefined, sealed: sealNewSecret(storeKeys, bindingOf(tenant_id, undefined)) }
   const joined = joinKeys([fresh, ...former])
   if (joined.length > MOST_AUDIT_KEY_BYTES) {
-    throw new TamperedRowError(`the log of tenant ${tenant_id} has had too many audit keys: purge its oldest entries`)
+    throw new TamperedRowError(
+      tenant_id === INSTALLATION_ID
+        ? "the installation's log has had too many audit keys: rotate the store key with --keep-secrets, which makes none"
+        : `the log of tenant ${tenant_id} has had too many audit keys: purge its oldest entries`,
+    )
   }
   return joined
 }
