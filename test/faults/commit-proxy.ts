@@ -1,5 +1,5 @@
-// A proxy in front of a database that can be switched to turn COMMIT into ROLLBACK. The database then answers a COMMIT with the tag
-// ROLLBACK, as it does after a failed transaction.
+// A proxy in front of a database that can be switched to turn COMMIT into ROLLBACK, or to lose the answer to a COMMIT. In the first case
+// the database answers with the tag ROLLBACK, as it does after a failed transaction.
 import type { NetConnectOpts } from 'node:net'
 import { socketProxy } from './socket-proxy.js'
 
@@ -10,13 +10,24 @@ const ROLLBACK = 'abort;\0'
 export interface CommitProxy {
   port: number
   rollsBack: boolean
+  /** a text in a transaction whose COMMIT reaches the database, while the connection ends without the answer */
+  losesAnswerTo?: string
   close(): Promise<void>
 }
 
 /** Starts a proxy in front of a database at a port or at a unix socket. */
 export async function startCommitProxy(target: NetConnectOpts): Promise<CommitProxy> {
   const { listen, close } = socketProxy(target, (client, database) => {
-    client.on('data', (chunk) => database.write(proxy.rollsBack ? withoutCommit(chunk) : chunk))
+    let isAwaited = false
+    client.on('data', (chunk) => {
+      const text = chunk.toString('latin1')
+      if (proxy.losesAnswerTo !== undefined && text.includes(proxy.losesAnswerTo)) isAwaited = true
+      if (isAwaited && text.includes(COMMIT)) {
+        database.unpipe(client)
+        database.once('data', () => client.destroy()).resume()
+      }
+      database.write(proxy.rollsBack ? withoutCommit(chunk) : chunk)
+    })
     database.pipe(client)
   })
   const proxy: CommitProxy = { port: await listen(), rollsBack: false, close }

@@ -1,9 +1,14 @@
 // Everything reported as committed is committed: the driver sends COMMIT in a form that the database always understands, and
 // checks the tag of the answer.
 import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect, isRolledBack, type Sql } from '../../packages/server/src/store/db.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { createTenantByCli } from '../support/service/command-host.js'
+import { runEaas } from '../support/service/eaas-process.js'
 import { type Service, startService } from '../support/service/service.js'
 import { type CommitProxy, startCommitProxy } from './commit-proxy.js'
 
@@ -123,6 +128,50 @@ describe('a COMMIT that the database answers with ROLLBACK', () => {
       await other.close()
     } finally {
       await service.close()
+    }
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('a COMMIT whose answer is lost', () => {
+  const UNKNOWN = /^eaas: It is unknown whether the root key was replaced, and it still may be\. Keep both root keys, /m
+
+  it('has eaas root-key rotate say to keep both root keys, and no other failure does', {
+    timeout: 60_000,
+  }, async () => {
+    const database = await freshDatabase('lost')
+    if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
+    await createTenantByCli({ database }, 'acme')
+    const proxy = await startCommitProxy({ port: Number(new URL(database.url).port), host: '127.0.0.1' })
+    const url = new URL(database.url)
+    url.port = String(proxy.port)
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-commit-'))
+    const file = join(folder, 'key')
+    await writeFile(file, randomBytes(32).toString('base64'), { mode: 0o600 })
+    const rotate = () =>
+      runEaas(['root-key', 'rotate', '--to-file', file], { database: { ...database, url: url.href } })
+    try {
+      proxy.rollsBack = true
+      const refused = await rotate()
+      expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('ROLLBACK')])
+      expect(refused.stderr).not.toMatch(UNKNOWN)
+
+      proxy.rollsBack = false
+      proxy.losesAnswerTo = 'installation.root_key_rotate'
+      const lost = await rotate()
+      expect([lost.code, lost.stdout, lost.stderr]).toEqual([1, '', expect.stringMatching(UNKNOWN)])
+      const status = await runEaas(['root-key', 'status'], {
+        database,
+        rootKey: null,
+        environment: { EAAS_ROOT_KEY_FILE: file },
+      })
+      expect([status.code, status.stdout]).toEqual([0, expect.stringContaining('which opens this database')])
+
+      const again = await rotate()
+      expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('does not belong to this database')])
+      expect(again.stderr).not.toMatch(UNKNOWN)
+    } finally {
+      await proxy.close()
+      await rm(folder, { recursive: true })
     }
   })
 })

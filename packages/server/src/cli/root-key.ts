@@ -1,6 +1,7 @@
 /** `eaas root-key`: the key outside the database, which wraps the store keys. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { beforeEnd } from '@eaas/audit/node'
 import { type Command, Option } from 'commander'
 import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting, VARIABLES } from '../config.js'
 import { providerOf } from '../installation.js'
@@ -9,6 +10,7 @@ import { makeRootKey, type RootKeyForm } from '../root-key/generate.js'
 import { openProvider } from '../root-key/open-provider.js'
 import { readCommandLine } from '../root-key/program.js'
 import { ASK } from '../root-key/shares.js'
+import { isRolledBack } from '../store/db.js'
 import { countWaiting, getPeppers } from '../store/peppers.js'
 import { countSealed } from '../store/store-keys.js'
 import { asOwner } from './advice.js'
@@ -29,6 +31,10 @@ const TARGETS = {
   url: 'transit',
   arn: 'aws-kms',
 } as const satisfies Record<string, RootKeySetting['kind']>
+
+/** What is said when the command ends between the commit and its acknowledgement: whoever deletes the wrong key loses all. */
+const UNKNOWN_ROTATION =
+  'It is unknown whether the root key was replaced, and it still may be. Keep both root keys, and once the database answers, see with each which one opens it: eaas root-key status'
 
 const GENERATE_HELP = `
 With --recipient alone, each recipient opens the file with any age tool, without the others. With --shares and
@@ -179,10 +185,18 @@ async function rootKeyRotate(config: Config, setting: RootKeySetting, { json }: 
   await askForCurrent(config.rootKey, setting)
   const to = await openProvider(setting)
   warnOfRelative(setting)
+  let release = (): void => undefined
+  const beforeCommit = () => {
+    release = beforeEnd(() => process.stderr.write(`eaas: ${UNKNOWN_ROTATION}\n`))
+  }
   const rotation = withServices(config, async (services) =>
-    rotateRootKey(services, { from: await providerOf(config), to }),
+    rotateRootKey(services, { from: await providerOf(config), to, beforeCommit }).catch((error: unknown) => {
+      if (isRolledBack(error)) release()
+      throw error
+    }),
   )
   const store_keys = await asOwner(rotation)
+  release()
   if (json) return printJson({ root_key: { kind: to.kind, name: to.name }, store_keys })
   print(
     `The root key is that of ${to.kind} ${to.name} now. Servers that run go on; for each start, set ${ROOT_KEY_VARIABLES[setting.kind]} to ${setting.value}`,

@@ -14,12 +14,13 @@ import { assertStoreKeys, listUsable } from './shared/store-keys.js'
  * Rotates the root key. It wraps nothing but store keys, so running servers continue, and servers that start need the
  * new one. Returns how many store keys were wrapped.
  *
- * @throws RootKeyError; Refusal E_STATE if that is the root key already, or the store keys changed meanwhile. Nothing
- * was changed then
+ * @param beforeCommit called last in the transaction. An error before it means that nothing changed. After it the rotation
+ * may still take effect, unless the error says that it was rolled back
+ * @throws RootKeyError; Refusal E_STATE if that is the root key already, or the store keys changed meanwhile
  */
 export async function rotateRootKey(
   services: Services,
-  { from, to }: Record<'from' | 'to', RootKeyProvider>,
+  { from, to, beforeCommit }: Record<'from' | 'to', RootKeyProvider> & { beforeCommit?: () => void },
 ): Promise<number> {
   const rows = await listUsable(services.sql)
   const [newest] = rows.slice(-1)
@@ -37,6 +38,7 @@ export async function rotateRootKey(
     ])
     await assertStoreKeys(sql, rows)
     for (const row of rewrapped) await rewrapStoreKey(sql, row)
+    beforeCommit?.()
     return recorded
   })
   services.committer.watches.get(INSTALLATION_ID).commit(head)
