@@ -1,6 +1,10 @@
 // GET /health and eaas doctor while writes fail: they report it, and which part failed.
-import { writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
@@ -8,7 +12,7 @@ import { backend, freshDatabase, type TestDatabase } from '../support/database/d
 import { findPostgres } from '../support/database/find-postgres.js'
 import { type PostgresServer, startPostgres } from '../support/database/postgres.js'
 import { runCommand } from '../support/service/command-host.js'
-import { connectTo } from '../support/service/eaas-process.js'
+import { connectTo, EAAS, environmentOf } from '../support/service/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -172,6 +176,29 @@ describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no wri
     expect(created.stderr).toMatch(
       /^eaas: the database did not acknowledge the tenant within 10 s; .* eaas tenant list/,
     )
+
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-health-'))
+    const backup = await runCommand(['backup', join(folder, 'backup'), '--plain'], { database, rootKey: ROOT_KEY })
+    expect([backup.code, backup.stdout]).toEqual([
+      0,
+      expect.stringMatching(/could not be noted in the database.*4000 ms/),
+    ])
+
+    const path = join(folder, 'interrupted')
+    const env = environmentOf({ database, rootKey: ROOT_KEY })
+    const child = spawn(process.execPath, [EAAS, 'backup', path, '--plain'], {
+      env,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const said = text(child.stderr)
+    // That of the first one still waits, and has the lock of the row.
+    const noting = () => admin`
+      select from pg_stat_activity where state = 'active' and query like '%update instance set backed_up_at%' and pid <> pg_backend_pid()`
+    await expect.poll(noting, SOON).toHaveLength(2)
+    child.kill('SIGINT')
+    expect(await said).toBe('')
+    expect(existsSync(path)).toBe(true)
+    await rm(folder, { recursive: true })
 
     await set('synchronous_standby_names', '')
     await expect.poll(health, SOON).toEqual(HEALTHY)

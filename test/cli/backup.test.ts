@@ -164,6 +164,18 @@ describe('a backup', () => {
     expect((await readFile(sealed)).subarray(0, 21).toString()).toBe('age-encryption.org/v1')
   })
 
+  it.each([
+    ['a newer version', 'version + 1', /^eaas: The database has schema \d+, this server knows \d+ at most/],
+    ['a version from before the first release', '13', /^eaas: The database has schema 13, .* before the first release/],
+  ])('is not made of the schema of %s, which this version could not restore', async (_, version, said) => {
+    const [row] = await onStore((sql) => sql<{ version: number }[]>`select version from schema_version`)
+    await onStore((sql) => sql.unsafe(`update schema_version set version = ${version}`))
+    const { code, stderr } = await eaas(['backup', file('of-another-version'), '--plain'])
+    await onStore((sql) => sql`update schema_version set version = ${row?.version ?? 0}`)
+    expect([code, stderr]).toEqual([1, expect.stringMatching(said)])
+    expect(readdirSync(folder).filter((name) => name.startsWith('of-another-version'))).toEqual([])
+  })
+
   it('leaves nothing of a write that fails', async () => {
     const { code, stderr } = await eaas(['backup', file('no/such/folder'), '--plain'])
     expect([code, stderr]).toEqual([1, expect.stringContaining('cannot be written (ENOENT)')])

@@ -4,8 +4,11 @@ import { CommandError } from '@eaas/audit/command'
 import { beforeEnd, createFileBy, explainUnwritten } from '@eaas/audit/node'
 import { type Command, Option } from 'commander'
 import type { Config } from '../config.js'
+import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { countAll, type RowCounts, type RowsHeader, readAllRows } from '../store/all-rows.js'
+import { withDeadline } from '../store/deadline.js'
 import { noteBackup } from '../store/instance.js'
+import { compareSchemas } from '../store/migrations.js'
 import { openStore } from '../store/open-store.js'
 import { VERSION } from '../version.js'
 import { createWriter } from './backup-file.js'
@@ -42,28 +45,31 @@ interface BackupOptions {
   json: boolean
 }
 
-/** @throws RecipientError, CommandError, RowsError, or the errors of openStore */
+/** @throws RecipientError, CommandError, RowsError, SchemaVersionError, or the errors of openStore */
 async function backup(config: Config, file: string, { recipient = [], json }: BackupOptions): Promise<void> {
   const path = resolve(file)
   const write = await createWriter(recipient)
   const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
   const progress = showProgress('backup:')
-  const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${path} was not written\n`))
   let done: { header: RowsHeader; counts: RowCounts; unnoted: string | undefined } | undefined
   try {
+    await compareSchemas(store.sql, MIGRATIONS_DIRECTORY) // a newer one may have tables that this version does not read
     let read: { header: RowsHeader; counts: RowCounts } | undefined
     async function* lines() {
       read = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
     }
-    const isCreated = await createFileBy(path, (handle) => write(handle, lines())).catch((error) => {
-      throw new CommandError(explainUnwritten(path, error))
-    })
+    const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${path} was not written\n`))
+    const isCreated = await createFileBy(path, (handle) => write(handle, lines()))
+      .catch((error) => {
+        throw new CommandError(explainUnwritten(path, error))
+      })
+      .finally(release)
     if (isCreated && read) {
-      const unnoted = await noteBackup(store.sql, read.header.created_at).then(() => undefined, messageOf)
+      const noting = withDeadline(noteBackup(store.sql, read.header.created_at))
+      const unnoted = await noting.then(() => undefined, messageOf)
       done = { ...read, unnoted }
     }
   } finally {
-    release()
     progress.done()
     await store.close()
   }
