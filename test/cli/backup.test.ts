@@ -255,10 +255,15 @@ describe('eaas restore', () => {
       /that its schema does not have/,
       (l) => l.map((x) => x.replace('"heads"', '"pg_authid"')),
     ],
-    ['another column', /other columns of heads/, (l) => l.map((x) => x.replace('"last_id","hash"', '"last_id","ha"'))],
+    ['another column', /every column of heads/, (l) => l.map((x) => x.replace('"last_id","hash"', '"last_id","ha"'))],
     [
-      'a generated column',
-      /other columns/,
+      'a column twice',
+      /every column of heads once/,
+      (l) => l.map((x) => x.replace('"last_id","hash"', '"last_id","hash","hash"')),
+    ],
+    [
+      'a generated column without values',
+      /does not have the columns/,
       (l) => l.map((x) => x.replace('"wrapped","cr', '"wrapped","store_key","cr')),
     ],
     ['a row with a value more', /does not have the columns/, (l) => l.map((x) => x.replace(/^\["1",/, '["1","1",'))],
@@ -271,17 +276,31 @@ describe('eaas restore', () => {
     ['another format', /has format 2/, (l) => l.map((x) => x.replace('{"format":1', '{"format":2'))],
     ['a newer schema', /schema 99, which no migration/, (l) => l.map((x) => x.replace(/"schema":\d+/, '"schema":99'))],
     ['a schema before the first release', /schema 13/, (l) => l.map((x) => x.replace(/"schema":\d+/, '"schema":13'))],
-    [
-      'an older schema',
-      /other columns|lacks rows|twice/,
-      (l) => l.map((x) => x.replace(/"schema":\d+/, '"schema":16')),
-    ],
+    ['an older schema', /lacks rows|twice/, (l) => l.map((x) => x.replace(/"schema":\d+/, '"schema":16'))],
   ])('refuses a backup with %s, and leaves the database empty', async (what, said, edit) => {
     const restored = await freshDatabase('refused')
     const { code, stderr } = await eaas(['restore', await edited(edit, { sum: what !== 'another value' })], restored)
     expect([code, stderr]).toEqual([1, expect.stringMatching(said)])
     expect(await rowsOf(restored)).toEqual({})
     await restored.drop()
+  })
+
+  it('leaves out a column that no schema has, and says so', async () => {
+    await onStore((sql) => sql.unsafe('alter table tenants add column note text, add column "paid\x1b" date'))
+    await onStore((sql) => sql`update tenants set note = name`)
+    const noted = file('with-a-note')
+    expect((await eaas(['backup', noted, '--plain'])).code).toBe(0)
+    await onStore((sql) => sql.unsafe('alter table tenants drop column note, drop column "paid\x1b"'))
+    const before = await rowsOf(database)
+    const restored = await freshDatabase('noted')
+    const { code, stderr } = await eaas(['restore', noted], restored)
+    expect([code, stderr]).toEqual([
+      0,
+      'eaas: these columns are not of eaas and were left out: tenants.note, tenants.paid\\u001b\n',
+    ])
+    const rows = await rowsOf(restored)
+    expect([rows.tenants, rows.audit_log]).toEqual([before.tenants, before.audit_log])
+    expect(await check(noted)).toEqual([0, expect.stringContaining('not of eaas and were left out: tenants.note')])
   })
 
   it('refuses an encrypted backup that was changed anywhere or cut short', async () => {

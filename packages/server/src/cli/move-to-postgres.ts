@@ -21,7 +21,7 @@ import { openStore, type Store } from '../store/open-store.js'
 import { VERSION } from '../version.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { counted, print, printJson, showProgress } from './output.js'
+import { counted, print, printJson, reportLeftOut, showProgress } from './output.js'
 import { recordOperation, withServices } from './with-services.js'
 
 /** Adds `eaas move-to-postgres`. */
@@ -87,14 +87,15 @@ async function copyUnlessThere(from: Store, target: Config): Promise<number | un
         `The database at ${to.description} has tables of eaas already, of another installation or an earlier state of this one. Nothing was changed. Name an empty database.`,
       )
     }
-    const { counts } = await writeAllRows(to.sql, bytesOf(readAllRows(from.sql, { version: VERSION })), {
+    const writing = writeAllRows(to.sql, bytesOf(readAllRows(from.sql, { version: VERSION })), {
       directory: MIGRATIONS_DIRECTORY,
       check: (transaction) => assertOpens(transaction, provider),
       onRows: (rows) => progress(counted(rows, 'row')),
     })
+    const { counts, leftOut } = await writing.finally(progress.done)
+    reportLeftOut(leftOut)
     return countAll(counts)
   } finally {
-    progress.done()
     await to.close()
   }
 }

@@ -1,6 +1,6 @@
 /** Output of the commands of the server, beyond what they share with `eaas-audit`. */
 import { fstatSync } from 'node:fs'
-import { visibleLine, type wire } from '@eaas/protocol'
+import { visible, visibleLine, type wire } from '@eaas/protocol'
 
 export { print, printJson, showProgress, table } from '@eaas/audit/command'
 
@@ -41,4 +41,10 @@ export function isStandardOutput(stream: string | undefined): boolean {
 /** A number of things, as in `1 key` and `2 keys`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`
+}
+
+/** Says which columns of another database or a backup were left out of the one that was made. */
+export function reportLeftOut(columns: readonly string[]): void {
+  if (columns.length === 0) return
+  process.stderr.write(`eaas: these columns are not of eaas and were left out: ${columns.map(visible).join(', ')}\n`)
 }

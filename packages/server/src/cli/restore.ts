@@ -12,14 +12,14 @@ import { assertOpens, findProvider, rootKeySettingOf } from '../installation.js'
 import { verifyAll } from '../jobs/verify-all.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { openProvider } from '../root-key/open-provider.js'
-import { countAll, type RowCounts, type RowsHeader, writeAllRows } from '../store/all-rows.js'
+import { countAll, type WrittenRows, writeAllRows } from '../store/all-rows.js'
 import { UnusableDataDirectoryError } from '../store/embedded/database.js'
 import { openStore } from '../store/open-store.js'
 import { asOwner } from './advice.js'
 import { openBackup } from './backup-file.js'
 import { commandConfig, JSON_OPTION, NOT_VALID, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { counted, print, printJson, showProgress } from './output.js'
+import { counted, print, printJson, reportLeftOut, showProgress } from './output.js'
 import { withServices } from './with-services.js'
 
 /** Adds `eaas restore`. */
@@ -45,13 +45,8 @@ interface RestoreOptions {
   json: boolean
 }
 
-interface Restored {
-  header: RowsHeader
-  counts: RowCounts
-}
-
 async function restore(config: Config, file: string, options: RestoreOptions): Promise<void> {
-  const release = beforeEnd(() => process.stderr.write('eaas: interrupted: the database is as empty as it was\n'))
+  const release = beforeEnd(() => process.stderr.write('eaas: interrupted: the database is empty, or has every row\n'))
   const restored = await restoreInto(config, file, options).finally(release)
   if (options.json) return printJson(view(file, restored))
   print(
@@ -62,7 +57,7 @@ async function restore(config: Config, file: string, options: RestoreOptions): P
 }
 
 /** Restores into the configured database; the configured root key must open it. */
-async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<Restored> {
+async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<WrittenRows> {
   const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
   const isEmbedded = config.databaseUrl === undefined
   const provider = await findProvider({ isEmbedded }, config, { fromEnvironment, mayCreate: false })
@@ -75,9 +70,10 @@ async function restoreInto(config: Config, file: string, { identity }: RestoreOp
       check: (transaction) => assertOpens(transaction, provider),
       onRows: (rows) => progress(counted(rows, 'row')),
     })
-    return await asOwner(writing)
+    const written = await asOwner(writing).finally(progress.done)
+    reportLeftOut(written.leftOut)
+    return written
   } finally {
-    progress.done()
     await store.close()
   }
 }
@@ -125,10 +121,10 @@ function throwOfTemporary(error: unknown): never {
   throw UnusableDataDirectoryError.of(tmpdir(), error, 'TMPDIR') ?? error
 }
 
-function describe({ header, counts }: Restored): string {
+function describe({ header, counts }: WrittenRows): string {
   return `${counted(countAll(counts), 'row')} of schema ${header.schema}, of ${header.created_at}`
 }
 
-function view(file: string, { header, counts }: Restored) {
+function view(file: string, { header, counts }: WrittenRows) {
   return { file, ...header, rows: countAll(counts) }
 }

@@ -35,6 +35,14 @@ export interface RowsHeader {
 /** How many rows each table has. */
 export type RowCounts = Record<string, number>
 
+/** What was written from lines. */
+export interface WrittenRows {
+  header: RowsHeader
+  counts: RowCounts
+  /** the columns of the lines that the schema does not have, each with its table: their values are left out */
+  leftOut: string[]
+}
+
 export function countAll(counts: RowCounts): number {
   return Object.values(counts).reduce((sum, rows) => sum + rows, 0)
 }
@@ -150,7 +158,7 @@ export async function writeAllRows(
   sql: Sql,
   chunks: AsyncIterable<Uint8Array>,
   { directory, check, onRows }: WriteOptions,
-): Promise<{ header: RowsHeader; counts: RowCounts }> {
+): Promise<WrittenRows> {
   const lines = readLines(chunks)
   const first = await lines.next()
   const header = asHeader(first.done ? undefined : first.value.value)
@@ -160,10 +168,10 @@ export async function writeAllRows(
              pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
     await assertEmpty(transaction)
     await makeTables(transaction, directory, header.schema)
-    const counts = await insertAll(transaction, lines, onRows)
+    const { counts, leftOut } = await insertAll(transaction, lines, onRows)
     await assertCounts(transaction, counts)
     await check(transaction)
-    return { header, counts }
+    return { header, counts, leftOut }
   })
 }
 
@@ -214,7 +222,8 @@ async function insertAll(
   sql: Transaction,
   lines: AsyncGenerator<Line>,
   onRows: WriteOptions['onRows'],
-): Promise<RowCounts> {
+): Promise<Omit<WrittenRows, 'header'>> {
+  const leftOut: string[] = []
   const awaited = new Set(await listTables(sql))
   const counts: RowCounts = {}
   let rows = 0
@@ -244,22 +253,27 @@ async function insertAll(
         throw new RowsError('The backup lacks rows or tables that it names.')
       }
       if (!(await lines.next()).done) throw new RowsError('The backup goes on after its end.')
-      return counts
+      return { counts, leftOut }
     }
     page = await beginTable(sql, line, awaited)
-    counts[page.table] = 0
+    const { table, columns, own } = page
+    counts[table] = 0
+    leftOut.push(...columns.filter((name) => !own.includes(name)).map((name) => `${table}.${name}`))
   }
   throw new RowsError('The backup was cut short.')
 }
 
 interface Page {
   table: string
+  /** those of the lines */
   columns: string[]
+  /** those of the schema, all of which are among them */
+  own: string[]
   rows: Record<string, string | null>[]
   length: number
 }
 
-// Names come from the file, so they are compared with those of the tables that were just made.
+// Names come from the file, so no statement has one: the tables that were just made have their own.
 async function beginTable(
   sql: Transaction,
   { table, columns }: { table?: unknown; columns?: unknown },
@@ -268,9 +282,10 @@ async function beginTable(
   if (typeof table !== 'string' || !awaited.delete(table))
     throw new RowsError('The backup has a table twice, or one that its schema does not have.')
   const own = await listColumns(sql, table)
-  const isSame = Array.isArray(columns) && JSON.stringify(columns.toSorted()) === JSON.stringify(own.toSorted())
-  if (!isSame) throw new RowsError(`The backup has other columns of ${table} than its schema.`)
-  return { table, columns, rows: [], length: 0 }
+  const names = Array.isArray(columns) ? columns.map(String) : []
+  if (new Set(names).size < names.length || !own.every((name) => names.includes(name)))
+    throw new RowsError(`The backup does not have every column of ${table} once.`)
+  return { table, columns: names, own, rows: [], length: 0 }
 }
 
 function asRow(values: readonly unknown[], columns: readonly string[]): Record<string, string | null> {
@@ -279,12 +294,12 @@ function asRow(values: readonly unknown[], columns: readonly string[]): Record<s
   return Object.fromEntries(columns.map((name, at) => [name, values[at] as string | null]))
 }
 
-// The database reads each text by the type of its column.
-async function insertPage(sql: Transaction, { table, columns, rows }: Page): Promise<void> {
+// The database reads each text by the type of its column, and leaves out values of other columns.
+async function insertPage(sql: Transaction, { table, own, rows }: Page): Promise<void> {
   if (rows.length === 0) return
   const result = await sql`
-    insert into ${sql(table)} (${sql(columns)})
-    select ${sql(columns)} from pg_catalog.json_populate_recordset(null::${sql(table)}, ${JSON.stringify(rows)}::text::json)`
+    insert into ${sql(table)} (${sql(own)})
+    select ${sql(own)} from pg_catalog.json_populate_recordset(null::${sql(table)}, ${JSON.stringify(rows)}::text::json)`
   assertInserted(result, table, rows.length)
 }
 
