@@ -283,12 +283,14 @@ function parse<T>(call: Call, schema: wire.Answer<T>, { json, status }: ParsedAn
   }
 }
 
-/** Refuses a valid answer that is about another id than the call. */
+/** Refuses a valid answer that is about another id than the call, or has another name than was sent. */
 function assertAbout(call: Call, value: unknown, status: number): void {
-  const { about } = call
-  const { id = about, key_id = about } = value as { id?: unknown; key_id?: unknown } // each such answer has one of them or both
-  if (about === '' || (id === about && key_id === about)) return
-  throw new ProtocolError(`${nameOf(call)}: the answer is about another id`, status)
+  const { about, body = {} } = call
+  const answer = value as { id?: unknown; key_id?: unknown; name?: unknown }
+  const { id = about, key_id = about } = answer // each answer about an id has one of them or both
+  const { name = answer.name } = body as { name?: unknown }
+  if ((about === '' || (id === about && key_id === about)) && name === answer.name) return
+  throw new ProtocolError(`${nameOf(call)}: the answer is about another id or name`, status)
 }
 
 /** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */

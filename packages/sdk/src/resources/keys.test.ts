@@ -1,4 +1,4 @@
-// `keys.createMany`: what is refused before the network, and what a service or a network does to it.
+// Creating keys: what is refused before the network, and what a service or a network does to it.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '../index.js'
 import { failure } from '../test-support/clients.js'
@@ -21,6 +21,20 @@ beforeEach(() => {
   eaas = createClient({ ...service, fetch })
 })
 afterEach(() => eaas.close())
+
+describe('one key', () => {
+  it.each<[string, () => Promise<object>]>([
+    ['keys.create', () => eaas.keys.create({ name: 'ben' })],
+    ['keys.ensure', () => eaas.keys.ensure({ name: 'ben' })],
+    ['apiKeys.create', () => eaas.apiKeys.create({ name: 'ben', permissions: ['wrap'] })],
+  ])('is not taken from an answer about another name, by which a proxy exchanged two: %s', async (_, create) => {
+    answered = async (response) => {
+      if (response.status !== 201) return response
+      return Response.json({ ...((await response.json()) as object), name: 'ada' }, { status: 201 })
+    }
+    expect(await failure(create())).toMatchObject({ code: 'E_PROTOCOL', message: expect.stringContaining('name') })
+  })
+})
 
 describe('many keys', () => {
   it('are one request of up to 1,000', async () => {

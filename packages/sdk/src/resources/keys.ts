@@ -1,6 +1,6 @@
 /** The keys of a tenant: `/v1/keys`. */
 import { MAX_BATCH_OPERATIONS, MAX_KEY_VERSIONS, MAX_ROTATION_DAYS, type wire } from '@eaas/protocol'
-import { type EaasError, InvalidInputError, isEaasError, ProtocolError } from '../errors.js'
+import { type EaasError, InvalidInputError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertKeyId, assertOptions, assertWhole, kindOf, readSignal } from '../input.js'
 import { ensureKey } from './ensure-key.js'
@@ -218,15 +218,9 @@ async function createManyKeys(
   const outcomes = await http(toCall('createKeys', { body: { keys }, parts, signal }))
   const created: CreatedKeys = { ok: [], failed: [] }
   for (const [index, outcome] of outcomes.entries()) {
-    const key = 'value' in outcome ? (outcome.value as Key) : undefined // send.ts parsed it as the answer of its part
-    if (key && key.name === keys[index]?.name) created.ok.push(key)
-    else created.failed.push({ index, error: errorOf(outcome) })
+    // send.ts parsed it as the answer of its part, and catches errors of the SDK alone.
+    if ('value' in outcome) created.ok.push(outcome.value as Key)
+    else created.failed.push({ index, error: outcome.error as EaasError })
   }
   return created
-}
-
-/** A key of another name would encrypt another customer's data. */
-function errorOf(outcome: object): EaasError {
-  if ('error' in outcome && isEaasError(outcome.error)) return outcome.error
-  return new ProtocolError('POST /v1/batch/keys: the answer is about another name', 200)
 }
