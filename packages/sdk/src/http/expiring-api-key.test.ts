@@ -157,12 +157,15 @@ describe('a client in a page', () => {
     return requests[0]
   }
 
-  it('takes a path of its own origin, and needs no API key: cookies go with the call', async () => {
+  it.each([
+    ['a path of its own origin', '/api/eaas', 'https://app.example.org'],
+    ['the address of a broker of another origin', 'https://api.example.org/api/eaas', 'https://api.example.org'],
+  ])('takes %s, and needs no API key: cookies go with the call', async (_, baseUrl, origin) => {
     inPage('https://app.example.org')
-    const request = await seen({ baseUrl: '/api/eaas' })
-    expect(request?.url).toBe('https://app.example.org/api/eaas/v1/keys')
+    const request = await seen({ baseUrl })
+    expect(request?.url).toBe(`${origin}/api/eaas/v1/keys`)
     expect(request?.headers.has('authorization')).toBe(false)
-    expect(request?.credentials).toBe('same-origin')
+    expect(request?.credentials).toBe('include')
   })
 
   it('sends no cookies with an API key', async () => {

@@ -9,7 +9,7 @@ export interface FetchInit {
   signal: AbortSignal
   redirect: 'error' | 'manual'
   cache?: 'no-store'
-  credentials?: 'omit' | 'same-origin'
+  credentials?: 'omit' | 'include'
   referrerPolicy?: 'no-referrer'
 }
 

@@ -153,7 +153,7 @@ function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOpti
     // redirect.
     redirect: 'manual',
     ...(takesCache ? { cache: 'no-store' } : {}),
-    credentials: apiKey === undefined ? 'same-origin' : 'omit',
+    credentials: apiKey === undefined ? 'include' : 'omit', // for a broker of another origin, which names the page's
     referrerPolicy: 'no-referrer',
     signal,
   }
