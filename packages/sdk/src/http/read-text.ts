@@ -12,25 +12,26 @@ export async function readText(
   maxBytes: number,
   refuse: (fault: 'not UTF-8' | `longer than ${number} bytes`) => Error,
 ): Promise<string> {
+  const reader = stream?.getReader()
+  const refuseAll: typeof refuse = (fault) => {
+    reader?.cancel().catch(() => undefined) // the body is refused in any case, so a failed cancel is ignored
+    return refuse(fault)
+  }
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   const decode = (chunk?: Uint8Array) => {
     try {
       return decoder.decode(chunk, { stream: chunk !== undefined })
     } catch {
-      throw refuse('not UTF-8')
+      throw refuseAll('not UTF-8')
     }
   }
-  const reader = stream?.getReader()
   let text = ''
   let length = 0
   while (reader) {
     const { done, value } = await reader.read()
     if (done) break
     length += value.length
-    if (length > maxBytes) {
-      reader.cancel().catch(() => undefined) // the body is refused in any case, so a failed cancel is ignored
-      throw refuse(`longer than ${maxBytes} bytes`)
-    }
+    if (length > maxBytes) throw refuseAll(`longer than ${maxBytes} bytes`)
     text += decode(value)
     value.fill(0)
   }

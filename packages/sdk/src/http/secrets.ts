@@ -30,9 +30,9 @@ export function hide(text: string, hidden: readonly string[]): string {
   )
 }
 
-/** Replaces control characters and halves of characters in a text by blanks. */
+/** Replaces each control character, and each half of a character, in a text by a blank. */
 export function toPrintable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cs}]+/gu, ' ')
+  return text.replace(/[\p{Cc}\p{Cs}]/gu, ' ')
 }
 
 function spell(secret: string): string[] {

@@ -137,6 +137,26 @@ describe('a malicious service', () => {
     expect(await failure(patients.index(query as never))).toMatchObject({ detail: `patients: ${expected}` })
   })
 
+  it('cannot make a call search a long text for secrets, or show a part of one where the text is cut', async () => {
+    const value = `SECRET${'-0123456789'.repeat(20)}`
+    const searching = vi.spyOn(String.prototype, 'replaceAll')
+    service.intercept = refusing(`no: ${value.repeat(2_000)}`)
+    const { message } = await failure(connect().hash(value, { keyId }))
+    const lengths = searching.mock.contexts.map((searched) => String(searched).length)
+    searching.mockRestore()
+    expect(Math.max(...lengths)).toBeLessThan(2_000)
+    expect(message).toMatch(/\[removed\]/)
+    expect(message).not.toMatch(/SECRET|0123/)
+  })
+
+  it('whose answer is not UTF-8 keeps no connection open by it', async () => {
+    const cancel = vi.fn()
+    const answer = new ReadableStream({ start: (controller) => controller.enqueue(Uint8Array.of(0xff)), cancel })
+    const eaas = connect({ fetch: async () => new Response(answer, { headers: json }) })
+    expect((await failure(eaas.keys.list())).message).toContain('not UTF-8')
+    expect(cancel).toHaveBeenCalledTimes(1)
+  })
+
   it.each(['HIV', 'O-', '7', 'm', '王'])('cannot put %s into an error, short as it is', async (value) => {
     service.intercept = refusing(`refused: ${value}, "${value}": value=${value}; room 77, HIV2, mm`)
     const error = await failure(connect().hash(value, { keyId }))

@@ -295,9 +295,15 @@ function assertAbout(call: Call, value: unknown, status: number): void {
 
 /** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
 function clean(text: string, secrets: Spellings): string {
+  const hidden = secrets()
+  const [longest = ''] = hidden
   // Made printable before secrets are hidden, since that may create the spelling of one, and again because slicing
-  // may cut a character in half.
-  return toPrintable(hide(toPrintable(text), secrets()).slice(0, MAX_TEXT))
+  // may cut a character in half. Any secret that begins within the first MAX_TEXT characters is whole in `start`.
+  const start = toPrintable(text.slice(0, MAX_TEXT + longest.length))
+  const shown = hide(start, hidden)
+  // Without what was removed, a secret that is cut at the end of `start` would move into what is kept.
+  if (shown !== start && start.length < text.length) return '[removed]'
+  return toPrintable(shown.slice(0, MAX_TEXT))
 }
 
 function networkError(url: URL, call: Call, { error, secrets }: { error: unknown; secrets: Spellings }): NetworkError {
