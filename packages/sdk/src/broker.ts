@@ -17,7 +17,7 @@ import {
   readRoute,
   writeCall,
 } from './broker/request.js'
-import { askService, badGateway, type Upstream, type UpstreamAnswer } from './broker/upstream.js'
+import { askService, badGateway, findOwnFault, type Upstream, type UpstreamAnswer } from './broker/upstream.js'
 import { createLimit, encodeUserId } from './broker/users.js'
 import { InvalidInputError } from './errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './http/base-url.js'
@@ -147,8 +147,8 @@ export type Broker = (request: Request) => Promise<Response>
  * these three, to mount at `basePath`. Does not use the network itself. A refused request is answered with a
  * problem document: 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for another site's page;
  * 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`; 503 when the service does not answer, and 502
- * `E_BAD_GATEWAY` when its answer does not fit the contract. In a batch, an operation that is not allowed has
- * a 403 as its result, and the broker forwards the others; it forwards nothing if none is allowed.
+ * `E_BAD_GATEWAY` when its answer does not fit the contract. In a batch, an operation that `allow` refuses
+ * has a 403 as its result, and the broker forwards the others; it forwards nothing if none is allowed.
  *
  * @throws InvalidInputError when an option is wrong
  * @example
@@ -203,19 +203,32 @@ async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, 
     onBehalfOf,
     signal: request.signal,
   })
-  const text = allowed.length === asked.length || answer.status !== 200 ? answer.text : merge(answer, asked, verdicts)
+  const isBatch = route.name === 'batch' && answer.status === 200
+  const text = isBatch ? merge(answer, { asked, verdicts, onError: settings.onError }) : answer.text
   return answerResponse({ ...answer, text }, answer.requestId === undefined ? {} : { 'x-request-id': answer.requestId })
 }
 
+interface Merging {
+  asked: readonly Asked[]
+  verdicts: readonly boolean[]
+  onError: (error: unknown) => void
+}
+
 /**
- * Merges the results of the allowed operations with a refusal for each of the others, in the order of the
- * request.
+ * Merges the results of the allowed operations with a refusal for each of the others, in the order of the request.
+ * Replaces those that refuse the broker's API key, and reports the first one.
  */
-function merge({ body }: UpstreamAnswer, asked: readonly Asked[], verdicts: readonly boolean[]): string {
+function merge({ body }: UpstreamAnswer, { asked, verdicts, onError }: Merging): string {
   if (!Array.isArray(body.results)) throw badGateway('the answer to a batch has no results')
-  const results: unknown[] = [...body.results]
-  if (results.length !== verdicts.filter(Boolean).length)
+  if (body.results.length !== verdicts.filter(Boolean).length)
     throw badGateway('the number of results differs from the number of operations')
+  const ownFaults: BrokerRefusal[] = []
+  const results: unknown[] = body.results.map((result: unknown) => {
+    const ownFault = findOwnFault(result)
+    if (ownFault) ownFaults.push(ownFault)
+    return ownFault ? problemOf(ownFault) : result
+  })
+  if (ownFaults[0]) onError(ownFaults[0].cause)
   return JSON.stringify({
     results: asked.map((one, at) => (verdicts[at] ? results.shift() : problemOf(notAllowed([one])))),
   })

@@ -71,6 +71,32 @@ describe('a broker before a service that misbehaves', () => {
     expect(reported.splice(0)).toHaveLength(1)
   })
 
+  it('does not tell a page in a batch either that its API key is refused, and reports that once', async () => {
+    const refusal = (status: number, code: string) => problem(status, 'No', code, 'unwrap 10.0.0.7')
+    const results = [
+      { status: 200, body: { hash: 'a'.repeat(64), key_id: keyId } },
+      refusal(403, 'E_MISSING_PERMISSION'),
+      refusal(401, 'E_UNAUTHORIZED'),
+      refusal(403, 'E_WRAPPED_KEY'),
+    ]
+    service.intercept = (_, response) => {
+      response.writeHead(200, json).end(JSON.stringify({ results }))
+      return true
+    }
+    const hash = { op: 'hash', key_id: keyId, value: 'v' }
+    for (const more of [[], [{ ...hash, key_id: otherKey }]]) {
+      const { status, body } = await ask(batchPath(), batch(hash, hash, hash, hash, ...more))
+      const codes = body.results.map((result: { status: number; body: object }) => {
+        return [result.status, 'code' in result.body && result.body.code]
+      })
+      const refused = more.map(() => [403, 'E_NOT_ALLOWED'])
+      const hidden = [502, 'E_BAD_GATEWAY']
+      expect([status, codes]).toEqual([200, [[200, false], hidden, hidden, [403, 'E_WRAPPED_KEY'], ...refused]])
+      expect(JSON.stringify(body.results.slice(0, 3))).not.toContain('10.0.0.7')
+      expect(reported.splice(0)).toEqual([expect.any(UpstreamError)])
+    }
+  })
+
   it('says 503 when it breaks off, is down, or is silent', async () => {
     service.intercept = (_, response) => {
       response.socket?.destroy()

@@ -99,16 +99,24 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   }
   const refuse = (fault: string) => badGateway(`the service's answer is ${fault}`)
   const { body, text } = readJson(await readText(response.body, MAX_ANSWER_BYTES, refuse))
-  const code = isError ? body.code : undefined
-  const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === code)
-  // Never passed on as 401: the page would take it for an expired session and send the user to log in.
-  if (fault) throw badGateway(`the service refused the broker's API key: ${fault}`)
+  const ownFault = findOwnFault({ status, body })
+  if (ownFault) throw ownFault
   const sentId = response.headers.get('x-request-id') ?? ''
   const requestId = /^[\x21-\x7e]{1,128}$/.test(sentId) ? sentId : undefined
   const passedOn = `${text} ${requestId}`
   if (hide(passedOn, spellingsOf([call.apiKey])) !== passedOn)
     throw badGateway("the service's answer contains the broker's API key")
   return { status, contentType, requestId, body, text }
+}
+
+/**
+ * Returns the refusal that a page gets where the service refused the broker's API key, in an answer or in a result of a
+ * batch. Never passed on as 401: the page would take it for an expired session and send the user to log in.
+ */
+export function findOwnFault(result: unknown): BrokerRefusal | undefined {
+  const { status, body } = (result ?? {}) as { status?: unknown; body?: { code?: unknown } | null }
+  const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === body?.code)
+  return fault === undefined ? undefined : badGateway(`the service refused the broker's API key: ${fault}`)
 }
 
 /** Parses an answer and writes it again, so that each character in it has one spelling. @throws BrokerRefusal */
