@@ -9,7 +9,7 @@ import { type Chunks, createHandover } from './handover.js'
 export interface Lifetime {
   /** Aborted when the stream ends before its generator does, for whatever cause. */
   readonly signal: AbortSignal
-  /** Ends the stream with `E_ABORTED` when a client is closed. */
+  /** Ends the stream with `E_ABORTED` when a client is closed. @throws AbortedError if it is closed already */
   endWith(closed: AbortSignal): void
 }
 
@@ -27,6 +27,7 @@ export function createReadable(
   const generator = generate({
     signal: ending.signal,
     endWith(closed) {
+      if (closed.aborted) throw new AbortedError()
       stopListening.push(onAbort(closed, () => fail(new AbortedError())))
     },
   })

@@ -24,10 +24,10 @@ export async function* openStream(
   { load, pairs, keyIds }: StreamDemand & { load: LoadParts },
   lifetime: Lifetime,
 ): AsyncGenerator<Uint8Array, void> {
-  const { header, rest } = await takeHeader(chunks)
-  assertKeyOf(header, keyIds)
   const { records } = await load()
   lifetime.endWith(records.closed)
+  const { header, rest } = await takeHeader(chunks)
+  assertKeyOf(header, keyIds)
   const aad = streamAad(header.key_id, pairs)
   const key = await openStreamKey(records, header, lifetime.signal)
   try {

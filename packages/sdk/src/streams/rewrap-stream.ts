@@ -15,9 +15,9 @@ export async function* rewrapChunks(
   load: LoadParts,
   lifetime: Lifetime,
 ): AsyncGenerator<Uint8Array, void> {
-  const { header, rest } = await takeHeader(chunks)
   const { records } = await load()
   lifetime.endWith(records.closed)
+  const { header, rest } = await takeHeader(chunks)
   yield rewrapHeader(records, header, lifetime.signal)
   for (let chunk = await rest.next(); chunk; chunk = await rest.next()) yield new Uint8Array(chunk)
 }

@@ -11,8 +11,8 @@ import {
   streamVectors,
 } from '../../../../test/support/vectors/stream-vectors.js'
 import { type Client, createClient, type EngineName, isEaasError } from '../index.js'
-import { decryptStream, encryptStream, openRange } from '../streams.js'
-import { keyId, useClients } from '../test-support/clients.js'
+import { decryptStream, encryptStream, openRange, rewrapStream } from '../streams.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { chunked, collect, collectUntilError, isSame } from '../test-support/stream-bytes.js'
 
 const ENGINES = ['node', 'web', 'noble'] as const
@@ -291,6 +291,31 @@ describe('the end of a stream, before its end', () => {
     else await expect(reading).rejects.toMatchObject(error)
     // A writer that gives no reason has none; the platform says so.
     if (!name.startsWith('the writer')) await expect(writer.closed).rejects.toMatchObject(error)
+  })
+
+  it.each<[string, boolean]>([
+    ['before it is read', true],
+    ['while it waits for its first line', false],
+  ])('ends with the client that is closed %s', async (_, isClosedBefore) => {
+    for (const make of [decryptStream, rewrapStream]) {
+      const eaas = connect()
+      await eaas.keys.list()
+      const { readable, writable } = make(eaas)
+      if (isClosedBefore) eaas.close()
+      const sides = [readable.getReader().read(), writable.getWriter().closed]
+      const errors = sides.map((side) => failure(side))
+      await new Promise((resolve) => setTimeout(resolve, 10))
+      eaas.close()
+      for (const error of errors) expect((await error).code).toBe('E_ABORTED')
+    }
+  })
+
+  it('reads no range of a source for a client that is closed', async () => {
+    const [eaas, source] = [connect(), vi.fn()]
+    const range = openRange(eaas, source)
+    eaas.close()
+    expect((await collectUntilError(range)).error).toMatchObject({ code: 'E_ABORTED' })
+    expect(source).not.toHaveBeenCalled()
   })
 
   it('stops listening to the signal at the end', async () => {
