@@ -105,7 +105,9 @@ export function createHttp(options: HttpOptions): Http {
     return withDeadline(call, options, async (signal) => {
       const { fetch, retries, emit } = options
       const apiKey = await readApiKey(options.apiKey)
-      const onRetry: SendOptions['onRetry'] = (retry) => emit?.({ type: 'retry', ...retry, ...subjectOf(call) })
+      const onRetry: SendOptions['onRetry'] = (retry) => {
+        emit?.({ type: 'retry', ...retry, ...subjectOf(call) }) // not returned: ky would wait for the promise of `onEvent`
+      }
       const sendWith = (key: string | undefined) => {
         signal.throwIfAborted() // the API key may have come late, and not every fetch checks its signal
         return send(new URL(call.path, base), call, { apiKey: key, trace, fetch, retries, signal, onRetry })

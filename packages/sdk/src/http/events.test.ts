@@ -215,6 +215,21 @@ describe('onEvent', () => {
 
   it('must be a function', () => {
     expect(() => createClient({ baseUrl: 'https://eaas.test', onEvent: 'log' as never })).toThrow(
+  it('that returns a promise delays no retry', async () => {
+    service.intercept = (_, response) => {
+      service.intercept = undefined
+      send(response, problem(503, 'Busy', 'E_UNAVAILABLE'))
+      return true
+    }
+    const seen: string[] = []
+    const onEvent = ({ type }: ClientEvent) => {
+      seen.push(type)
+      return new Promise<void>(() => undefined)
+    }
+    await connect({ onEvent, timeoutMs: 2_000 }).keys.list()
+    expect(seen).toEqual(['retry', 'call'])
+  })
+
       'onEvent must be a function',
     )
   })
