@@ -83,11 +83,13 @@ describe('an event', () => {
     await eaas.encrypt('SECRET', { keyId })
     await eaas.hash('SECRET', { keyId })
     await eaas.keys.get(keyId)
+    await eaas.server.decrypt(stored)
     await eaas.apiKeys.revoke(keyId)
     expect(events.map((event) => [event.type, event.operation, event.keyId])).toEqual([
       ['call', 'wrap', keyId],
       ['call', 'hash', keyId],
       ['call', 'getKey', keyId],
+      ['call', 'decrypt', keyId],
       ['call', 'revokeApiKey', undefined],
     ])
   })
@@ -213,8 +215,6 @@ describe('onEvent', () => {
     expect(printed.mock.calls).toEqual([[expect.stringContaining('onEvent threw'), new Error('of the listener')]])
   })
 
-  it('must be a function', () => {
-    expect(() => createClient({ baseUrl: 'https://eaas.test', onEvent: 'log' as never })).toThrow(
   it('that returns a promise delays no retry', async () => {
     service.intercept = (_, response) => {
       service.intercept = undefined
@@ -230,6 +230,8 @@ describe('onEvent', () => {
     expect(seen).toEqual(['retry', 'call'])
   })
 
+  it('must be a function', () => {
+    expect(() => createClient({ baseUrl: 'https://eaas.test', onEvent: 'log' as never })).toThrow(
       'onEvent must be a function',
     )
   })

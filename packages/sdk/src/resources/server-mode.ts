@@ -46,7 +46,7 @@ export default function createServerMode(http: Http): ServerMode {
       throw new InvalidInputError('server mode opens format v1, got an envelope of v2', 'Use decrypt() of the client.')
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
     try {
-      const { plaintext } = await http(toCall('decrypt', { body, signal }))
+      const { plaintext } = await http(toCall('decrypt', { id: key_id, body, signal }))
       return decodeBase64(plaintext) as Bytes
     } catch (error) {
       throw asTampering(error)
