@@ -449,7 +449,7 @@ export function createClient(options: ClientOptions = {}): Client & Closable {
     assertNotAborted(signal)
     assertKeyId(keyId)
     assertScope(dek)
-    assertFormat(options)
+    assertFormat(options, models.hasSecret)
     const given = readValue(value)
     const pairs = copyPlain(context)
     const preparing = prepare()

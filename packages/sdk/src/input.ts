@@ -107,16 +107,18 @@ export function readDemand<C>(options: DemandOptions<C>): DemandOptions<C> {
 }
 
 /**
- * Refuses anything but the format of an envelope to write, and a context for format v1, which has none.
+ * Refuses anything but the format of an envelope to write, and a context or an application's secret for format v1,
+ * which has neither.
  *
  * @throws InvalidInputError
  */
-export function assertFormat(options: { context?: unknown; envelope?: unknown }): void {
+export function assertFormat(options: { context?: unknown; envelope?: unknown }, hasSecret = false): void {
   assertGiven(options, ['context'])
   const { context, envelope = 2 } = options
   assertOneOf('envelope', envelope, [1, 2])
-  if (envelope === 1 && context !== undefined)
-    throw new InvalidInputError('context needs envelope 2', 'An envelope of format v1 is bound to nothing.')
+  if (envelope === 2 || (context === undefined && !hasSecret)) return
+  const what = hasSecret ? 'secret' : 'context'
+  throw new InvalidInputError(`${what} needs envelope 2`, 'Leave out `envelope: 1`: that format has neither.')
 }
 
 /** Bytes as platforms have them: a buffer, or a view of one with elements of any type. */

@@ -102,12 +102,11 @@ export interface OpenOptions extends DemandOptions, SecretOptions {}
 export async function seal(value: string | Binary, options: SealOptions): Promise<Envelope> {
   assertOptions('seal()', options, ['dek', 'wrapped', 'context', 'envelope', 'secret'])
   const { dek, wrapped } = options
-  assertFormat(options)
+  assertFormat(options, options.secret !== undefined)
   // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the call
   // returns. Nothing is copied before everything is checked: a throw here would leave copies that are not zeroed.
   const header = readWrapped(wrapped)
   const aad = readFormatAad(header.key_id, options)
-  if (options.secret && !aad) refuse('an envelope of format v1 has no secret', 'Leave out `envelope: 1`.')
   const [givenValue, givenDek] = [readValue(value), readDek(dek)]
   const {
     list: [secret],

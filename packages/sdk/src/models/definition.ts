@@ -4,6 +4,7 @@ import { InvalidInputError } from '../errors.js'
 import {
   assertArray,
   assertFlag,
+  assertFormat,
   assertKeyId,
   assertOneOf,
   assertOptions,
@@ -249,7 +250,7 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
   for (const one of formerKeyIds) assertKeyId(one, 'formerKeyIds')
   assertScope(dek)
   assertFlag('acceptPlaintext', acceptPlaintext)
-  const binding = readBinding(options)
+  const binding = readBinding(options, hasSecret)
   assertOptions('fields', given)
   assertNoHiddenField(given)
   assertOptions('indexes', indexes)
@@ -280,10 +281,6 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
   if (indexKey && shared)
     throw new InvalidInputError(`${JSON.stringify(shared.column)}: the service makes a shared index: omit indexKey`)
   if (!indexKey) assertByService(columns, binding.name)
-  if (hasSecret && binding.envelope === 1) {
-    const message = 'a client with a secret writes format v2 alone'
-    throw new InvalidInputError(message, 'Leave out `envelope: 1`, or make a client without `secret` for this model.')
-  }
   if (hasSecret && !indexKey && columns[0]) {
     const message = `the index ${JSON.stringify(columns[0].column)} needs indexKey: the service would see its values`
     throw new InvalidInputError(message, 'Make one with createIndexKey(): the client has a secret.')
@@ -442,9 +439,9 @@ function readFormerIndex(options: Options, made: readonly IndexColumn[]): IndexC
 }
 
 /** Reads the options that say what values are bound to. @throws InvalidInputError naming what is wrong */
-function readBinding(options: BoundOptions | UnboundOptions) {
+function readBinding(options: BoundOptions | UnboundOptions, hasSecret: boolean) {
   const { name = '', envelope = 2, bind: given, sealed, acceptUnbound = false } = options
-  assertOneOf('envelope', envelope, [1, 2])
+  assertFormat({ envelope }, hasSecret)
   assertFlag('acceptUnbound', acceptUnbound)
   if (envelope === 2 && (given === undefined || (given && given.length === 0))) {
     const hint =

@@ -200,6 +200,8 @@ describe('a client with a secret', () => {
       async () => eaas.model({ name: 'users', keyId, bind: false, fields: indexed }),
       async () => eaas.model({ keyId, envelope: 1, fields: { a: text() } }),
       () => eaas.encrypt(PLAIN, { keyId, envelope: 1 }),
+      () => eaas.encrypt(PLAIN, { keyId, envelope: 1, dek: 'call' }),
+      () => eaas.encryptMany([{ a: PLAIN }], { keyId, fields: ['a'], envelope: 1, dek: 'record' }),
       () =>
         seal(PLAIN, {
           dek: OTHER,
@@ -210,7 +212,9 @@ describe('a client with a secret', () => {
     ]) {
       expect((await failure(call())).code).toBe('E_INVALID_INPUT')
     }
-    expect(service.count('hash')).toBe(0)
+    expect(service.requests).toEqual([])
+    await warm(eaas, keyId)
+    expect(() => encryptSync(eaas, PLAIN, { keyId, envelope: 1 })).toThrow('secret needs envelope 2')
   })
 
   it('does not open what was sealed without one, unless it accepts that, and reseals it with it', async () => {

@@ -80,7 +80,7 @@ export async function encryptMany(
   assertKeyId(keyId)
   assertScope(dek)
   assertContextOf(context)
-  assertFormat(options)
+  assertFormat(options, envelopes.secrets.list.length > 0)
   assertFields(fields, optional)
   assertIndex(index, fields)
   const rows = copyNamed(records, fields, true)

@@ -8,8 +8,8 @@ import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
-import { InvalidInputError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
-import type { DekScope, DemandOptions } from '../input.js'
+import { isEaasError, placedAt, type RecordPlace } from '../errors.js'
+import { assertFormat, type DekScope, type DemandOptions } from '../input.js'
 import { inEitherUse, type NamedUse, usesIn, wrappedFor } from '../uses.js'
 import { isPromise, loadOnce, type Soon, use } from '../waiting.js'
 import type { Secrets } from './application-secret.js'
@@ -96,9 +96,8 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   const sealWith = (own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts> => {
     const { dek, wrapped } = own
     const iv = takeIv()
-    const [secret] = secrets.list
-    if (aad) return sealBound(current(), own, { iv, plaintext, aad, secret })
-    if (secret) throw new InvalidInputError('a client with a secret writes format v2 alone', 'Leave out `envelope: 1`.')
+    if (aad) return sealBound(current(), own, { iv, plaintext, aad, secret: secrets.list[0] })
+    assertFormat({ envelope: 1 }, secrets.list.length > 0)
     return use(
       dek.use((key) => current().seal(key, iv, plaintext)),
       (sealed) => ({ ...wrapped, iv, sealed }),
