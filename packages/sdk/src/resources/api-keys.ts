@@ -64,6 +64,9 @@ export interface ApiKeys {
 
 const FIELDS = ['name', 'permissions', 'expires_at', 'allowed_ips', 'keys', 'budgets'] satisfies (keyof ApiKeyChanges)[]
 
+/** More than any tenant has: a service that answers with as many never ends. */
+const MAX_API_KEYS = 1_000_000
+
 /** Makes the resource over one client's HTTP. */
 export default function createApiKeys(http: Http): ApiKeys {
   return {
@@ -82,8 +85,8 @@ export default function createApiKeys(http: Http): ApiKeys {
         const { api_keys } = await http(toCall('listApiKeys', { query: { offset: offset || undefined }, signal }))
         for (const apiKey of api_keys) read.set(apiKey.id, apiKey)
         if (api_keys.length < MAX_LISTED_API_KEYS) return { api_keys: [...read.values()], count: read.size }
-        if (read.size === offset)
-          throw new ProtocolError('GET /v1/api-keys: the answer violates the contract: its API keys do not go on', 200)
+        if (read.size === offset || read.size >= MAX_API_KEYS)
+          throw new ProtocolError('GET /v1/api-keys: its pages do not end', 200)
       }
     },
     async update(id, changes, options) {

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '../index.js'
 import { failure, useService } from '../test-support/clients.js'
 import { API_KEY, auditEntry, problem, send, TENANT_ID } from '../test-support/service.js'
+import createApiKeys from './api-keys.js'
 import type { EntriesOptions } from './audit.js'
 
 const service = useService()
@@ -305,6 +306,16 @@ describe('API keys', () => {
     givePages(MAX_LISTED_API_KEYS, () => 0)
     await expect(eaas.apiKeys.list()).rejects.toMatchObject({ code: 'E_PROTOCOL', retryable: false })
     expect(service.requests).toHaveLength(2)
+  })
+
+  it('are not listed for ever where each page of the service has others', async () => {
+    let [pages, number] = [0, 0]
+    const http = async () => {
+      pages += 1
+      return { api_keys: Array.from({ length: MAX_LISTED_API_KEYS }, () => ({ id: `${number++}` })) }
+    }
+    const error = await failure(createApiKeys(http as never).list())
+    expect([error.code, pages]).toEqual(['E_PROTOCOL', 100])
   })
 
   it('keep what an update leaves out, and clear what it sets to null', async () => {
