@@ -50,7 +50,8 @@ export abstract class EaasBaseError extends Error {
 }
 
 /**
- * An argument, an option or a stored envelope is not what the call takes. Thrown before the network is used.
+ * An argument, an option or a stored envelope is not what the call takes. Nearly always thrown before the network is
+ * used.
  */
 export class InvalidInputError extends EaasBaseError {
   override readonly name = 'InvalidInputError'
