@@ -178,6 +178,7 @@ describe('the configuration', () => {
   })
 
   const NEVER_EMPTY = [
+    'EAAS_AUDIT_ARCHIVE_DIR',
     'EAAS_CONFIG',
     'EAAS_DATA_DIR',
     'EAAS_DATABASE_URL',
@@ -188,7 +189,7 @@ describe('the configuration', () => {
     ...Object.values(ROOT_KEY_VARIABLES),
   ]
 
-  it.each(NEVER_EMPTY)('refuses an empty %s, without which the server would use other secrets, or none', (name) => {
+  it.each(NEVER_EMPTY)('refuses an empty %s, without which the server would do what cannot be undone', (name) => {
     expect(() => readConfig({ [name]: '' })).toThrow(new RegExp(`^${name} is set, but empty.*unset it`))
     expect(readConfig({ [name]: undefined })).toEqual(readConfig({}))
   })

@@ -209,9 +209,10 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
  * Refused if empty, as `$UNSET` makes them: without one, a server would use another database or root key than was
- * meant, or let in clients that it should not.
+ * meant, let in clients that it should not, or purge entries without an archive.
  */
 const NEVER_EMPTY = [
+  'EAAS_AUDIT_ARCHIVE_DIR',
   'EAAS_CONFIG',
   'EAAS_DATA_DIR',
   'EAAS_DATABASE_URL',
