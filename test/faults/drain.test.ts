@@ -1,7 +1,7 @@
 // EAAS_DRAIN_SECONDS: a stopping server first reports itself unhealthy, and serves until the balancer must have noticed.
 // The long form, behind haproxy, is slow/drain.test.ts.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rename } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -64,8 +64,9 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
     const { database, api_key } = await databaseWithTenant()
     const eaas = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: file } })
     await untilHealthy(eaas)
-    await rm(file, { force: true })
-    execFileSync('mkfifo', [file])
+    // Put in its place at once: the server makes a file that is missing.
+    execFileSync('mkfifo', [`${file}.pipe`])
+    await rename(`${file}.pipe`, file)
     expect((await callsOf(api_key.secret)(eaas.url, 'POST', '/v1/keys', { name: 'not in the file' })).status).toBe(201)
     expect((await eaas.stop()).code).toBeNull() // killed by itself
   })
