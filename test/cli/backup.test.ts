@@ -262,6 +262,11 @@ describe('eaas restore', () => {
       (l) => l.map((x) => x.replace('"last_id","hash"', '"last_id","hash","hash"')),
     ],
     [
+      'a column whose name is no text',
+      /every column of heads once/,
+      (l) => l.map((x) => x.replace('"last_id","hash"', '"last_id",["hash"]')),
+    ],
+    [
       'a generated column without values',
       /does not have the columns/,
       (l) => l.map((x) => x.replace('"wrapped","cr', '"wrapped","store_key","cr')),

@@ -32,7 +32,10 @@ const TARGETS = {
   arn: 'aws-kms',
 } as const satisfies Record<string, RootKeySetting['kind']>
 
-/** What is said when the command ends between the commit and its acknowledgement: whoever deletes the wrong key loses all. */
+/**
+ * Printed if the command ends between the commit and its acknowledgement: an operator who then deletes the wrong root
+ * key loses everything.
+ */
 const UNKNOWN_ROTATION =
   'It is unknown whether the root key was replaced, and it still may be. Keep both root keys, and once the database answers, see with each which one opens it: eaas root-key status'
 

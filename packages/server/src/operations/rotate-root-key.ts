@@ -14,8 +14,8 @@ import { assertStoreKeys, listUsable } from './shared/store-keys.js'
  * Rotates the root key. It wraps nothing but store keys, so running servers continue, and servers that start need the
  * new one. Returns how many store keys were wrapped.
  *
- * @param beforeCommit called last in the transaction. An error before it means that nothing changed. After it the rotation
- * may still take effect, unless the error says that it was rolled back
+ * @param beforeCommit called last in the transaction. An error before it means that nothing changed. After it the
+ * rotation may still take effect, unless the error says that it was rolled back
  * @throws RootKeyError; Refusal E_STATE if that is the root key already, or the store keys changed meanwhile
  */
 export async function rotateRootKey(

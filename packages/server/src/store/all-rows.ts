@@ -282,10 +282,14 @@ async function beginTable(
   if (typeof table !== 'string' || !awaited.delete(table))
     throw new RowsError('The backup has a table twice, or one that its schema does not have.')
   const own = await listColumns(sql, table)
-  const names = Array.isArray(columns) ? columns.map(String) : []
-  if (new Set(names).size < names.length || !own.every((name) => names.includes(name)))
+  const names: unknown[] = Array.isArray(columns) ? columns : []
+  if (!isTexts(names) || new Set(names).size < names.length || !own.every((name) => names.includes(name)))
     throw new RowsError(`The backup does not have every column of ${table} once.`)
   return { table, columns: names, own, rows: [], length: 0 }
+}
+
+function isTexts(values: readonly unknown[]): values is string[] {
+  return values.every((value) => typeof value === 'string')
 }
 
 function asRow(values: readonly unknown[], columns: readonly string[]): Record<string, string | null> {
