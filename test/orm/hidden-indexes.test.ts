@@ -4,7 +4,7 @@ import { eq, getTableColumns } from 'drizzle-orm'
 import { text as column, pgTable, serial } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pglite'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
-import { DataSource, EntitySchema } from 'typeorm'
+import { EntitySchema } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import * as forDrizzle from '../../packages/drizzle/src/index.js'
 import * as forPrisma from '../../packages/prisma/src/index.js'
@@ -13,7 +13,7 @@ import { createTestService } from '../../packages/sdk/src/testing.js'
 import * as forTypeorm from '../../packages/typeorm/src/index.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { PrismaClient } from './prisma/client.js'
-import { poolOn } from './typeorm-pool.js'
+import { sourcesOn } from './typeorm-source.js'
 
 const EMAIL = 'ada@example.org'
 const ADA = { id: 1, email: EMAIL, phone: null, city: 'London' }
@@ -88,13 +88,7 @@ describe('an index is left out of what is read, and searched', () => {
         city: { type: 'text' },
       },
     })
-    const { Pool } = poolOn(postgres)
-    const source = new DataSource({
-      type: 'postgres',
-      driver: { Pool },
-      installExtensions: false,
-      entities: [customers],
-    })
+    const source = sourcesOn(postgres).open([customers])
     const model = eaas.model({ ...OTHERS, fields: { email: text({ index: 'email_index' }) } })
     const repository = (await forTypeorm.encrypted(source, [[customers, model]]).initialize()).getRepository(customers)
     const { id: _, ...ada } = ADA

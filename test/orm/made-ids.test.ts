@@ -1,7 +1,7 @@
 // Ids that PostgreSQL makes, also where each tenant has a schema of its own, which the search path says.
 
 import { PrismaPGlite } from 'pglite-prisma-adapter'
-import { DataSource, EntitySchema } from 'typeorm'
+import { EntitySchema } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { encrypted as encryptedPrisma } from '../../packages/prisma/src/index.js'
 import { createIdMaker, quoteName } from '../../packages/sdk/src/adapter.js'
@@ -10,7 +10,7 @@ import { createTestService } from '../../packages/sdk/src/testing.js'
 import { encrypted as encryptedTypeorm } from '../../packages/typeorm/src/index.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { PrismaClient } from './prisma/client.js'
-import { poolOn } from './typeorm-pool.js'
+import { sourcesOn } from './typeorm-source.js'
 
 const TENANTS = ['a', "b 'c'"]
 const use = (tenant: string) => `set search_path to ${quoteName(tenant)};`
@@ -80,9 +80,7 @@ describe('of a column generated always as identity, which the schema of the ORM 
             city: { type },
           },
         })
-        const driver = { Pool: poolOn(postgres).Pool }
-        const source = new DataSource({ type: 'postgres', driver, installExtensions: false, entities: [customers] })
-        const db = await encryptedTypeorm(source, [[customers, model()]]).initialize()
+        const db = await encryptedTypeorm(sourcesOn(postgres).open([customers]), [[customers, model()]]).initialize()
         return async (row) => {
           const { generatedMaps } = await db.manager.insert(customers, row)
           return { ...row, ...generatedMaps[0] }

@@ -1,11 +1,11 @@
 // TypeORM: equality by a truncated index or one of a range, and a beginning by a prefix, find more rows than match. They are filtered, or refused.
-import { DataSource, type EntityManager, EntitySchema, Equal, ILike, In, IsNull, Not, Or } from 'typeorm'
+import { type DataSource, type EntityManager, EntitySchema, Equal, ILike, In, IsNull, Not, Or } from 'typeorm'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createClient, date, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { encrypted } from '../../packages/typeorm/src/index.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
-import { poolOn } from './typeorm-pool.js'
+import { sourcesOn } from './typeorm-source.js'
 
 describe('a search by equality, or by a beginning, that finds more rows than match', () => {
   interface Town {
@@ -63,9 +63,7 @@ describe('a search by equality, or by a beginning, that finds more rows than mat
         label_five: { prefix: 'label', length: 5 },
       },
     })
-    const { Pool } = poolOn(postgres, sent)
-    const options = { installExtensions: false, entities: [towns], synchronize: true }
-    source = encrypted(new DataSource({ type: 'postgres', driver: { Pool }, ...options }), [[towns, model]])
+    source = encrypted(sourcesOn(postgres, sent).open([towns], { synchronize: true }), [[towns, model]])
     all = (await source.initialize()).manager
     await all.insert(towns, [
       { id: 1, city: 'Bern', label: 'Pump house', day: first },

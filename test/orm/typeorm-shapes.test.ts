@@ -4,38 +4,29 @@ import { randomUUID } from 'node:crypto'
 import {
   And,
   Any,
-  BaseEntity,
   Between,
   Brackets,
-  ChildEntity,
-  Column,
-  DataSource,
-  DeleteDateColumn,
-  Entity,
+  type DataSource,
   type EntityManager,
-  EntitySchema,
   Equal,
   ILike,
   In,
   InsertQueryBuilder,
   IsNull,
   LessThan,
-  ManyToOne,
   Not,
   Or,
-  PrimaryGeneratedColumn,
   Raw,
   SelectQueryBuilder,
-  TableInheritance,
 } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest'
-import { bytes, type Client, createClient, date, json, text } from '../../packages/sdk/src/index.js'
+import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { encrypted } from '../../packages/typeorm/src/index.js'
 import { openCreatedCluster } from '../support/database/created-cluster.js'
 import { modelsOf, tables } from './scene.js'
 import { posts, users } from './typeorm.js'
-import { poolOn } from './typeorm-pool.js'
+import { sourcesOn } from './typeorm-source.js'
 
 /** A plaintext of an encrypted column, in every query below. */
 const SECRET = 'ada@secret.example'
@@ -49,41 +40,14 @@ let models: ReturnType<typeof modelsOf>
 let source: DataSource
 let db: EntityManager
 
-const { Pool, connection } = poolOn(postgres, sent)
-
-const open = (
-  entities: (EntitySchema<never> | typeof Note)[],
-  options: { synchronize?: boolean; driver?: object } = {},
-) =>
-  new DataSource({
-    type: 'postgres',
-    driver: { Pool },
-    installExtensions: false,
-    uuidExtension: 'pgcrypto',
-    entities,
-    cache: true,
-    ...options,
-  })
-
-/** An entity of a class. The decorators are called as functions, since this repository compiles none. */
-class Note extends BaseEntity {
-  declare id: string
-  declare body: string
-  declare deletedAt: Date | null
-  declare parent: Promise<Note | null>
-}
-Entity('notes')(Note)
-PrimaryGeneratedColumn('uuid')(Note.prototype, 'id')
-Column('text', { name: 'body_text' })(Note.prototype, 'body')
-DeleteDateColumn({ type: 'timestamptz' })(Note.prototype, 'deletedAt')
-ManyToOne(() => Note, { lazy: true, nullable: true })(Note.prototype, 'parent')
+const { open, Pool, connection } = sourcesOn(postgres, sent)
 
 beforeAll(async () => {
   await postgres.exec(`${tables('full')} alter table users drop constraint users_email_index_key`)
   eaas = createClient(createTestService())
   keyId = (await eaas.keys.create({ name: 'users' })).id
   models = modelsOf(eaas, keyId, 'full')
-  source = encrypted(open([users, posts] as never), [
+  source = encrypted(open([users, posts], { cache: true }), [
     [users, models.users],
     [posts, models.posts],
   ])
@@ -683,7 +647,7 @@ describe('TypeORM', () => {
         })
       }
     }
-    const one = encrypted(open([users, posts] as never, { driver: { Pool: One } }), [
+    const one = encrypted(open([users, posts], { driver: { Pool: One } }), [
       [users, models.users],
       [posts, models.posts],
     ])
@@ -699,7 +663,7 @@ describe('TypeORM', () => {
   it('changes no other row where what values are bound to does not identify one', async () => {
     const nick = text().nullable()
     const model = eaas.model({ name: 'users', keyId, bind: ['city'], warn: false, fields: { nick } })
-    const towns = encrypted(open([users, posts] as never), [[users, model]])
+    const towns = encrypted(open([users, posts]), [[users, model]])
     await towns.initialize()
     onTestFinished(() => towns.destroy())
     const { manager } = towns
@@ -753,290 +717,5 @@ describe('TypeORM', () => {
       message: expect.stringMatching(message),
     })
     expect(sent.filter((one) => !/^\["(START TRANSACTION|COMMIT|ROLLBACK)/.test(one))).toEqual([])
-  })
-})
-
-describe('values of columns of text', () => {
-  interface Sample {
-    id: string
-    day: Date | null
-    data: unknown
-    file: Uint8Array
-    version: number
-  }
-  it('are left alone where they are equal to those that are stored', async () => {
-    const type = 'text'
-    const samples = new EntitySchema<Sample>({
-      name: 'Sample',
-      tableName: 'text_samples',
-      columns: {
-        id: { type: 'uuid', primary: true },
-        day: { type, nullable: true },
-        data: { type },
-        file: { type },
-        version: { type: 'int', version: true },
-      },
-    })
-    const fields = { day: date().nullable(), data: json(), file: bytes() }
-    const model = eaas.model({ name: 'samples', keyId, bind: ['id'], format: 'text', fields })
-    const own = encrypted(open([samples] as never, { synchronize: true }), [[samples, model]])
-    await own.initialize()
-    onTestFinished(() => own.destroy())
-    const repository = own.getRepository(samples)
-    const load = () => repository.findOneByOrFail({ id: ID })
-    await repository.save({ id: ID, day: new Date(0), data: { a: [1, null], b: 'x' }, file: new Uint8Array([1]) })
-    sent.length = 0
-    await repository.save(await load())
-    await repository.save({ ...(await load()), data: { b: 'x', a: [1, null] } })
-    expect((await load()).version).toBe(1)
-    expect(sent.filter((one) => one.includes('UPDATE'))).toEqual([])
-    for (const changes of [
-      { day: new Date(1) },
-      { data: { a: [1], b: 'x' } },
-      { day: null },
-      { data: { a: [1], c: 1 } },
-    ]) {
-      await repository.save({ ...(await load()), ...changes })
-      expect(await load()).toMatchObject(changes)
-    }
-    await repository.save({ ...(await load()), data: { a: [1], b: undefined } })
-    expect(await load()).toMatchObject({ version: 6, data: { a: [1] } })
-  })
-})
-
-describe('an entity of a class', () => {
-  let notes: DataSource
-  beforeAll(async () => {
-    const model = eaas.model({ name: 'notes', keyId, bind: ['id'], format: 'text', fields: { body: text() } })
-    notes = encrypted(open([Note], { synchronize: true }), [[Note, model]])
-    await notes.initialize()
-  })
-  afterAll(() => notes.destroy())
-
-  it('keeps its decorators, with lazy relations, soft deletes, ids that are made for it, and other names of columns', async () => {
-    await notes.synchronize() // reads the tables that are there now
-    const parent = await Note.create({ body: SECRET }).save()
-    const child = Note.create({ body: SECRET })
-    child.parent = Promise.resolve(parent)
-    await child.save()
-    const found = await Note.findOneByOrFail({ id: child.id })
-    expect([found.body, (await found.parent)?.body]).toEqual([SECRET, SECRET])
-    expect(await notes.createQueryBuilder().relation(Note, 'parent').of(found).loadOne()).toMatchObject({
-      body: SECRET,
-    })
-    await notes.createQueryBuilder().relation(Note, 'parent').of(found).set(null)
-    await found.softRemove()
-    expect(await Note.findOneBy({ id: child.id })).toBeNull()
-    await Note.getRepository().restore(child.id)
-    expect(await Note.find({ select: { body: true } })).toMatchObject([{ body: SECRET }, { body: SECRET }])
-    expect(sent.join()).not.toContain(SECRET)
-    const remove = () => notes.createQueryBuilder().delete().from(Note).where({ id: child.id })
-    expect((await remove().returning('body').execute()).raw).toEqual([{ body_text: SECRET }])
-    const other = notes.createQueryBuilder().delete().from(Note).returning(['id', 'body'])
-    expect((await other.execute()).raw).toEqual([{ id: expect.any(String), body_text: SECRET }])
-  })
-  it('is cached as it is stored', async () => {
-    const { id } = await Note.create({ body: SECRET }).save()
-    for (const _ of [1, 2]) expect((await Note.findOneOrFail({ where: { id }, cache: true })).body).toBe(SECRET)
-    const { rows } = await postgres.query('select * from "query-result-cache"')
-    expect([rows.length, JSON.stringify(rows).includes(SECRET)]).toEqual([1, false])
-  })
-})
-
-describe('entities that share a table', () => {
-  class Item {
-    declare id: string
-    declare title: string
-  }
-  class Book extends Item {
-    declare pages: number
-  }
-  class Film extends Item {
-    declare secret: string
-  }
-  Entity('items')(Item)
-  TableInheritance({ column: { type: 'text', name: 'kind' } })(Item)
-  PrimaryGeneratedColumn('uuid')(Item.prototype, 'id')
-  Column('text')(Item.prototype, 'title')
-  ChildEntity()(Book)
-  Column('int', { nullable: true })(Book.prototype, 'pages')
-  ChildEntity()(Film)
-  Column('text', { nullable: true })(Film.prototype, 'secret')
-  const of = (fields: Record<string, ReturnType<typeof text>>) =>
-    eaas.model({ name: 'items', keyId, bind: ['id'], format: 'text', fields })
-  const openItems = (entity: typeof Item, model: object) =>
-    encrypted(open([Item, Book, Film] as never, { synchronize: true }), [[entity, model as never]])
-
-  it('encrypt what all of them have', async () => {
-    const items = openItems(Item, of({ title: text() }))
-    await items.initialize()
-    await items.manager.save(Book, { title: SECRET, pages: 7 })
-    await items.manager.save(Film, { title: SECRET, secret: 'plain' })
-    expect((await items.manager.find(Item)).map(({ title }) => title)).toEqual([SECRET, SECRET])
-    expect(await items.manager.findOneBy(Book, { pages: 7 })).toMatchObject({ title: SECRET })
-    expect(sent.join()).not.toContain(SECRET)
-    await items.destroy()
-  })
-  it('are refused where one of them lacks an encrypted column', async () => {
-    await expect(openItems(Film, of({ title: text(), secret: text() })).initialize()).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-      message: expect.stringMatching(/the entity (Item|Book) has no column "secret"/),
-      hint: expect.stringContaining('share a table'),
-    })
-  })
-})
-
-describe('a model with a key for each row', () => {
-  it('is told the whole row', async () => {
-    const keyOf = (row: { city?: unknown }) => (row.city === 'London' ? keyId : 'none')
-    const bound = { name: 'users', bind: ['id'], warn: false } as const
-    const fields = { email: text({ index: 'email_index' }), nick: text({ index: 'nick_index' }).nullable() }
-    const indexKey = await eaas.createIndexKey(keyId)
-    const model = eaas.model({ ...bound, keyId: keyOf, indexKey, fields })
-    const own = encrypted(open([users, posts] as never), [[users, model]])
-    await own.initialize()
-    await own.manager.insert(users, { ...user(), email: SECRET } as never)
-    expect(await own.manager.findBy(users, { city: 'London', email: SECRET })).toMatchObject([{ email: SECRET }])
-    await own.destroy()
-  })
-})
-
-describe('a data source', () => {
-  interface Sealed {
-    id: string
-    title: string
-  }
-  const schema = (title: object, tableName = 'sealed') =>
-    new EntitySchema<Sealed>({
-      name: 'Sealed',
-      tableName,
-      columns: { id: { type: 'uuid', primary: true }, title: { type: 'text', ...title } },
-    })
-  const initialize = async (entity: EntitySchema<Sealed>, ...others: EntitySchema<Sealed>[]) => {
-    const refused = encrypted(open([entity, ...others] as never), [[entity, models.posts]])
-    return refused.initialize().finally(() => refused.isInitialized && refused.destroy())
-  }
-
-  it.each([
-    ['a transformer', { transformer: { from: String, to: String } }],
-    ['that the database fills', { default: 'none' }],
-    ['that is not updated', { update: false }],
-    ['that is not inserted', { insert: false }],
-    ['of another type', { type: 'int' }],
-    ['of another type', { array: true }],
-  ])('is not initialized where an encrypted column is one %s', async (what, title) => {
-    await expect(initialize(schema(title))).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-      message: expect.stringMatching(`the entity Sealed has a column "title" .*${what}`),
-    })
-  })
-  it('is not initialized where an entity, or another one of its table, lacks a column', async () => {
-    const columns = { id: { type: 'uuid', primary: true } as const }
-    const other = new EntitySchema<Sealed>({ name: 'Other', tableName: 'sealed', columns } as never)
-    await expect(initialize(other)).rejects.toThrow('the entity Other has no column "title"')
-    await expect(initialize(schema({}), other)).rejects.toThrow('the entity Other has no column "title"')
-  })
-  it('is not initialized where values would be bound to what the database spells in its own way', async () => {
-    const columns = { id: { type: 'timestamptz', primary: true } as const, title: { type: 'text' } as const }
-    const timed = new EntitySchema<Sealed>({ name: 'Timed', columns } as never)
-    await expect(initialize(timed)).rejects.toThrow('has a column "id" of a type whose values')
-  })
-  it('is not initialized where an encrypted column is in an embedded entity', async () => {
-    class Name {
-      declare title: string
-    }
-    class Book {
-      declare id: string
-      declare title: string
-      declare name: Name
-    }
-    Column('text')(Name.prototype, 'title')
-    Entity('books')(Book)
-    PrimaryGeneratedColumn('uuid')(Book.prototype, 'id')
-    Column(() => Name)(Book.prototype, 'name')
-    const model = eaas.model({ name: 'books', keyId, bind: ['id'], format: 'text', fields: { 'name.title': text() } })
-    const books = encrypted(open([Book as never]), [[Book, model as never]])
-    await expect(books.initialize()).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-      message: expect.stringContaining('the entity Book'),
-    })
-  })
-  it('writes and reads on what its replicas are', async () => {
-    const both = encrypted(
-      new DataSource({
-        ...open([users, posts] as never).options,
-        replication: { master: {}, slaves: [{}] },
-      } as never),
-      [
-        [users, models.users],
-        [posts, models.posts],
-      ],
-    )
-    await both.initialize()
-    const id = randomUUID()
-    await both.manager.insert(users, { ...user(id), email: SECRET } as never)
-    expect(await both.manager.findOneBy(users, { id })).toMatchObject({ email: SECRET })
-    expect(sent.join()).not.toContain(SECRET)
-    await both.destroy()
-  })
-  it('takes its models once, before it is initialized, and is one of PostgreSQL', () => {
-    expect(() => encrypted(source, [])).toThrow('has its models already')
-    const initialized = Object.assign(open([]), { isInitialized: true })
-    expect(() => encrypted(initialized, [])).toThrow('is initialized already')
-    const other = Object.assign(open([]), { options: { type: 'mysql' } })
-    expect(() => encrypted(other, [])).toThrow('a database of the type mysql')
-  })
-  it('of another version of TypeORM is left as it is, and refused for the same reason at the next try', () => {
-    const own = open([users, posts] as never)
-    Object.assign(own.driver, { createQueryRunner: undefined })
-    const before = [own, own.driver].flatMap((object) => Object.entries(Object.getOwnPropertyDescriptors(object)))
-    for (const _ of [1, 2]) expect(() => encrypted(own, [])).toThrow('this version of TypeORM has no createQueryRunner')
-    expect([own, own.driver].flatMap((object) => Object.entries(Object.getOwnPropertyDescriptors(object)))).toEqual(
-      before,
-    )
-    Reflect.deleteProperty(own.driver, 'createQueryRunner')
-    expect(encrypted(own, [])).toBe(own)
-  })
-  it('refuses a result that has no list of its rows, of which nothing would be decrypted', async () => {
-    const own = open([users, posts] as never)
-    const create = own.driver.createQueryRunner.bind(own.driver)
-    let hasRecords = true
-    own.driver.createQueryRunner = (mode) => {
-      const runner = create(mode)
-      const query = runner.query.bind(runner) as (...args: unknown[]) => Promise<{ raw: unknown }>
-      const answer = async (...args: unknown[]) => {
-        const result = await query(...args)
-        return hasRecords ? result : { raw: result.raw }
-      }
-      return Object.assign(runner, { query: answer })
-    }
-    await encrypted(own, [[users, models.users]]).initialize()
-    onTestFinished(() => own.destroy())
-    const update = () =>
-      own
-        .createQueryBuilder()
-        .update(users)
-        .set({ city: 'Rome' })
-        .where({ id: ID })
-        .returning(['id', 'email'])
-        .execute()
-    expect((await update()).raw).toEqual([{ id: ID, email: SECRET }])
-    hasRecords = false
-    await expect(update()).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-      message: expect.stringContaining('no list of its rows'),
-    })
-  })
-  it('compiles where the fields of a model have the types of the entity', () => {
-    const numbers = new EntitySchema<{ id: string; title: number }>({ name: 'Numbers', columns: {} })
-    // @ts-expect-error: the model's title is text
-    encrypted(open([]), [[numbers, models.posts]])
-    // @ts-expect-error: that is no model
-    encrypted(open([]), [[posts, 7]])
-    const places = eaas.model({ name: 'places', keyId, bind: ['id'], fields: { 'address.street': text() } })
-    const of = <Address>() => new EntitySchema<{ id: string; address: Address }>({ name: 'Places', columns: {} })
-    encrypted(open([]), [[of<{ street: string; city: string }>(), places]])
-    // @ts-expect-error: the model's street is text
-    encrypted(open([]), [[of<{ street: number; city: string }>(), places]])
   })
 })
