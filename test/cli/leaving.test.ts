@@ -19,6 +19,9 @@ const MAIN = join(ROOT, 'packages/cli/dist/main.js')
 const PAGE = readPage('packages/cli/docs/leaving.md')
 const OPEN_KIT = join(ROOT, 'packages/server/dist/open-kit')
 
+/** Of another key: its line of the kit has a line end of Unicode. */
+const ODD_NAME = 'a\u2028b'
+
 /** The blocks of a language, in their order. */
 const blocks = (language: string) =>
   [...PAGE.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, text = '']) => text)
@@ -65,6 +68,9 @@ describe.runIf(canRun)('the page about leaving', { timeout: 240_000 }, () => {
     application = await freshDatabase('leaving')
     if (application.backend !== 'postgres') throw new Error('a PostgreSQL')
     server = await startServer({ database: installation })
+    const headers = { authorization: `Bearer ${filled.api_key.secret}`, 'content-type': 'application/json' }
+    const body = JSON.stringify({ name: ODD_NAME })
+    expect((await fetch(`${server.url}/v1/keys`, { method: 'POST', headers, body })).status).toBe(201)
     sql = postgres(application.directUrl, { max: 1, onnotice: () => undefined })
     await sql`create table people (id int primary key, email text not null, phone text, email_index text)`
     await sql`insert into people values (1, 'Ada@example.org', '+33 1'), (2, 'g,"race"@example.org', null), (3, 'é', '+33 3')`
@@ -118,6 +124,10 @@ describe.runIf(canRun)('the page about leaving', { timeout: 240_000 }, () => {
     const before = await people()
     await seal()
     await bash(inPython, { EAAS_URL: '', EAAS_API_KEY: '' })
+    const withAnotherKey = inPython.replace('ada.key people', `ada.key "${ODD_NAME}"`)
+    await expect(bash(withAnotherKey.replace('open.csv', 'refused.csv'), { EAAS_URL: '' })).rejects.toThrow(
+      'DoesNotOpen',
+    )
     await sql`create table opened (id int, email text, phone text)`
     await bash(`psql "$DATABASE_URL" -q -c '\\copy opened from open.csv csv header'`)
     expect(await sql`select id, email, phone from opened order by id`).toEqual(before)
@@ -142,7 +152,7 @@ export default (eaas) => eaas.model({ name: 'visits', key: 'people', bind: ['ten
     const selected = `tenant, id, ${columns.join(', ')}, address->>'street' as "address.street", address->>'city' as city`
     const opened = await bash(
       `psql "$DATABASE_URL" -q <<< ${JSON.stringify(`\\copy (select ${selected} from visits) to visits.csv csv header`)}
-       python3 open_table.py kit.age ada.key visits tenant,id smokes note photo:bytes kilos born prefs address.street < visits.csv`,
+       python3 open_table.py kit.age ada.key people visits tenant,id smokes note photo:bytes kilos born prefs address.street < visits.csv`,
       { EAAS_URL: '', EAAS_API_KEY: '' },
     )
     expect(readFileSync(join(dir.path, 'visits.csv'), 'utf8')).not.toMatch(/Main|true|61\.5|dark/)

@@ -30,7 +30,7 @@ def read_kit(path, identity):
         text = subprocess.run(["age", "-d", "-i", identity, path], check=True, stdout=subprocess.PIPE).stdout
     else:
         text = open(path, "rb").read()
-    keys = [json.loads(line) for line in text.decode().splitlines() if line.strip()]
+    keys = [json.loads(line) for line in text.decode().split("\n") if line.strip()]  # names may hold other line ends
     return {key["key_id"]: key for key in keys}
 
 
