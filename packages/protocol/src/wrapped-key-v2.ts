@@ -24,6 +24,7 @@ export const WRAPPED_KEY_V2_FORMAT = 0x02
 const LABEL = /* @__PURE__ */ encodeUtf8('eaas/wrapped-key/v2')
 /** 65 bytes in base64, the first of them 2. */
 const BOUND = /^A[g-v][A-Za-z0-9+/]{85}=$/
+const UNBOUND = /^A[Q-f][A-Za-z0-9+/]{85}=$/
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
 
 /** Whether this is a context (wrapped-key-v2.md 2). */
@@ -43,6 +44,11 @@ function isContextValue(text: unknown): boolean {
 /** Tells whether a wrapped key has format 2. A text of another service may look like one. */
 export function isBoundWrappedKey(text: string): boolean {
   return BOUND.test(text)
+}
+
+/** Tells whether a wrapped key has format 1, which opens for no use alone. A text of another service may look like one. */
+export function isUnboundWrappedKey(text: string): boolean {
+  return UNBOUND.test(text)
 }
 
 /** Builds the AAD of a wrapped key of format 2 (wrapped-key-v2.md 2). */

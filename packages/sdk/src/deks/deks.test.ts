@@ -90,7 +90,7 @@ describe('a service that lies when it wraps', () => {
       service.intercept = ({ operation, body }, response) => {
         if (operation === 'batch' || operation !== 'wrap') return false
         const { dek } = JSON.parse(body) as { dek: string }
-        const bytes = Buffer.concat([Buffer.alloc(first, 1), Buffer.from(dek, 'base64'), Buffer.alloc(last, 2)])
+        const bytes = Buffer.concat([Buffer.alloc(first, 2), Buffer.from(dek, 'base64'), Buffer.alloc(last, 2)])
         send(response, { status: 200, body: { wrapped_key: bytes.toString('base64'), key_id: keyId, key_version: 1 } })
         return true
       }
@@ -98,6 +98,16 @@ describe('a service that lies when it wraps', () => {
       expect(error).toMatchObject({ code: 'E_PROTOCOL', message: expect.stringContaining('in clear') })
       for (const sent of service.wrappedDeks()) expect(inspect(error)).not.toContain(sent.toString('base64'))
     }
+  })
+
+  it('is refused without `verify` too when the wrapped key opens without the use that was stated', async () => {
+    service.intercept = lie(Buffer.alloc(65, 1).toString('base64'))
+    await connect().encrypt('x', { keyId }) // states none
+    const sealed = collect(chunked(new Uint8Array(1)).pipeThrough(encryptStream(connect(), { keyId, context: {} })))
+    await expect(sealed).rejects.toMatchObject({
+      code: 'E_PROTOCOL',
+      message: expect.stringContaining('without the use'),
+    })
   })
 
   it('makes data unreadable when it is off, as documented', async () => {

@@ -5,13 +5,14 @@
  */
 import {
   decodeBase64,
+  isUnboundWrappedKey,
   isZero,
   MAX_BATCH_OPERATIONS,
   type OperationId,
   type WrappedKey,
   type WrapUse,
 } from '@eaas/protocol'
-import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
+import { AbortedError, DecryptionError, isEaasError, ProtocolError } from '../errors.js'
 import { type AuditContext, assertNotAborted } from '../input.js'
 import { recordedAs, type WrappedFor } from '../uses.js'
 import { microtasks, onAbort, requestsAreIsolated, traced, turn } from '../waiting.js'
@@ -28,11 +29,14 @@ const MAX_UNITS = 256 * 1_024
 const CONCURRENCY = 6
 
 export interface Batcher {
-  /** Has a DEK, in base64, wrapped under a key's current version; with a use, in format 2. */
+  /**
+   * Has a DEK, in base64, wrapped under a key's current version; with a use, in format 2. @throws ProtocolError by
+   * rejection for a wrapped key that opens without the use: the audit log would not name it
+   */
   wrap(dek: string, keyId: string, use?: WrapUse): Promise<WrappedKey>
   /** Has a DEK unwrapped, for the use that it was wrapped for. The caller owns and zeroes the 32 bytes. */
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
-  /** Has a DEK wrapped again for the same use, under its key's current version, without receiving it. */
+  /** Has a DEK wrapped again for the same use, under its key's current version, without receiving it; throws as `wrap`. */
   rewrap(wrapped: WrappedFor, signal?: AbortSignal | undefined): Promise<WrappedKey>
   /**
    * Has a text hashed: 64 lower-case hexadecimal digits. `values` are those that it was made from, which no error may
@@ -52,9 +56,13 @@ export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions
   /** What a call says about a use. */
   const stated = (use: WrapUse | undefined) =>
     use && { purpose: use.purpose, context: use.context, ...recordedAs(auditContext) }
+  const boundTo = (use: WrapUse | undefined, wrapped: WrappedKey) => {
+    if (!use || !isUnboundWrappedKey(wrapped.wrapped_key)) return wrapped
+    throw new ProtocolError(`key ${wrapped.key_id}: the wrapped key opens without the use that was stated`, 200)
+  }
   return {
     async wrap(dek, key_id, use) {
-      return run({ op: 'wrap', key_id, body: { dek, ...stated(use) }, secrets: [dek] })
+      return boundTo(use, await run({ op: 'wrap', key_id, body: { dek, ...stated(use) }, secrets: [dek] }))
     },
     async unwrap({ wrapped_key, key_id, use }) {
       const { dek } = await run({ op: 'unwrap', key_id, body: { wrapped_key, ...stated(use) } })
@@ -63,7 +71,7 @@ export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions
       throw new DecryptionError(undefined, { message: 'could not decrypt: the DEK of the wrapped key is all zeros' })
     },
     async rewrap({ wrapped_key, key_id, use }, signal) {
-      return run({ op: 'rewrap', key_id, body: { wrapped_key, ...stated(use) }, signal })
+      return boundTo(use, await run({ op: 'rewrap', key_id, body: { wrapped_key, ...stated(use) }, signal }))
     },
     async hash(value, key_id, signal, values = []) {
       const secrets = [value, ...values]

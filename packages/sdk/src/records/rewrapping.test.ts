@@ -1,6 +1,6 @@
 // A service that is honest but when it rewraps. `deks.verify` must notice on every way to rewrap, before
 // anything replaces a wrapped key.
-import { decodeBase64, encodeBase64 } from '@eaas/protocol'
+import { decodeBase64, type Envelope, encodeBase64, isBoundWrappedKey } from '@eaas/protocol'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, type ClientOptions, createClient, text } from '../index.js'
 import { decryptStream, encryptStream, rewrapFirstLine, rewrapStream } from '../streams.js'
@@ -18,18 +18,19 @@ const context = { table: 'users', row: '7' }
 const clients: Client[] = []
 let keyId: string
 let otherWrapped: string
+let otherBound: string
 let before: Stored
 
 /** What a service that is broken answers in place of the new wrapped key. */
 const LIES: Record<string, (wrapped_key: string) => string> = {
   'that opens nothing': (wrapped_key) =>
     encodeBase64(decodeBase64(wrapped_key).map((byte, at) => (at < 20 ? byte : byte ^ 90))),
-  'of another DEK': () => otherWrapped,
+  'of another DEK': (wrapped_key) => (isBoundWrappedKey(wrapped_key) ? otherBound : otherWrapped),
   'that is no wrapped key': () => 'AAAA',
 }
 
-/** A client whose service lies when it rewraps, and counts what it was asked. */
-function connect(options: Partial<ClientOptions>, lie?: (wrapped_key: string) => string) {
+/** A client whose service lies when it rewraps, or about each DEK, and counts what it was asked. */
+function connect(options: Partial<ClientOptions>, lie?: (wrapped_key: string) => string, dek?: string) {
   const asked: string[] = []
   const lying: typeof fetch = async (input, init) => {
     const request = new Request(input, init)
@@ -48,6 +49,7 @@ function connect(options: Partial<ClientOptions>, lie?: (wrapped_key: string) =>
       const one = body.results ? body.results[at]?.body : body
       if (op === 'rewrap' && one?.wrapped_key && lie) one.wrapped_key = lie(one.wrapped_key)
     }
+    if (dek && ops[0] === 'unwrap') return Response.json({ dek, key_id: keyId, key_version: 2 })
     return Response.json(body, { status: answer.status })
   }
   const eaas = createClient({ ...service, fetch: lying, ...options })
@@ -88,59 +90,47 @@ async function rewrapRow<R extends object>(
   return expect.unreachable()
 }
 
-/** Each way to rewrap; what shows that the result opens; and the unwraps that `verify` costs. */
-const WAYS: [string, (eaas: Client) => Promise<unknown>, unwraps: number, (result: never, fresh: Client) => unknown][] =
+/** Each way to rewrap, and what shows that the result opens. */
+const WAYS: [string, (eaas: Client) => Promise<unknown>, (result: never, fresh: Client) => unknown][] = [
+  ['an envelope of format v1', (eaas) => eaas.rewrap(before.v1), (one, fresh) => fresh.decryptText(one)],
+  ['an envelope of format v2', (eaas) => eaas.rewrap(before.v2), (one, fresh) => fresh.decryptText(one, { context })],
   [
-    ['an envelope of format v1', (eaas) => eaas.rewrap(before.v1), 2, (one, fresh) => fresh.decryptText(one)],
-    [
-      'an envelope of format v2',
-      (eaas) => eaas.rewrap(before.v2),
-      1,
-      (one, fresh) => fresh.decryptText(one, { context }),
-    ],
-    [
-      'a row',
-      (eaas) => rewrapRow(modelOf(eaas, 'full'), before.full),
-      1,
-      (one, fresh) => modelOf(fresh, 'full').decrypt(one),
-    ],
-    [
-      'a compact row',
-      (eaas) => rewrapRow(modelOf(eaas, 'compact'), before.compact),
-      1,
-      (one, fresh) => modelOf(fresh, 'compact').decrypt(one),
-    ],
-    [
-      'a row of texts',
-      (eaas) => rewrapRow(modelOf(eaas, 'text'), before.text),
-      1,
-      (one, fresh) => modelOf(fresh, 'text').decrypt(one),
-    ],
-    ['a row of format v1', (eaas) => rewrapRow(v1Of(eaas), before.row1), 2, (one, fresh) => v1Of(fresh).decrypt(one)],
-    [
-      'a stream',
-      (eaas) => collect(chunked(before.stream).pipeThrough(rewrapStream(eaas))),
-      1,
-      (one, fresh) => collect(chunked(one).pipeThrough(decryptStream(fresh, { context }))),
-    ],
-    [
-      'the first line of a stream',
-      (eaas) => rewrapFirstLine(eaas, new Blob([before.stream.slice()])),
-      1,
-      ({ line }: { line: Uint8Array }, fresh) =>
-        collect(
-          chunked(new Uint8Array([...line, ...before.stream.subarray(line.length)])).pipeThrough(
-            decryptStream(fresh, { context }),
-          ),
+    'a row',
+    (eaas) => rewrapRow(modelOf(eaas, 'full'), before.full),
+    (one, fresh) => modelOf(fresh, 'full').decrypt(one),
+  ],
+  [
+    'a compact row',
+    (eaas) => rewrapRow(modelOf(eaas, 'compact'), before.compact),
+    (one, fresh) => modelOf(fresh, 'compact').decrypt(one),
+  ],
+  [
+    'a row of texts',
+    (eaas) => rewrapRow(modelOf(eaas, 'text'), before.text),
+    (one, fresh) => modelOf(fresh, 'text').decrypt(one),
+  ],
+  ['a row of format v1', (eaas) => rewrapRow(v1Of(eaas), before.row1), (one, fresh) => v1Of(fresh).decrypt(one)],
+  [
+    'a stream',
+    (eaas) => collect(chunked(before.stream).pipeThrough(rewrapStream(eaas))),
+    (one, fresh) => collect(chunked(one).pipeThrough(decryptStream(fresh, { context }))),
+  ],
+  [
+    'the first line of a stream',
+    (eaas) => rewrapFirstLine(eaas, new Blob([before.stream.slice()])),
+    ({ line }: { line: Uint8Array }, fresh) =>
+      collect(
+        chunked(new Uint8Array([...line, ...before.stream.subarray(line.length)])).pipeThrough(
+          decryptStream(fresh, { context }),
         ),
-    ],
-    [
-      'an index key',
-      (eaas) => eaas.rewrapIndexKey(before.indexKey),
-      1,
-      (one, fresh) => searchedOf(fresh, one).index({ a: 'x' }),
-    ],
-  ]
+      ),
+  ],
+  [
+    'an index key',
+    (eaas) => eaas.rewrapIndexKey(before.indexKey),
+    (one, fresh) => searchedOf(fresh, one).index({ a: 'x' }),
+  ],
+]
 
 beforeAll(async () => {
   keyId = (await owner.keys.create({ name: 'users' })).id
@@ -148,22 +138,33 @@ beforeAll(async () => {
   await owner.keys.rotate(keyId)
   const { wrapped_key } = await owner.encrypt('other', { keyId, dek: 'call' })
   otherWrapped = wrapped_key
+  const { a } = await modelOf(connect({}).eaas, 'full').encrypt({ id: 8, a: 'x', b: 'y' })
+  otherBound = (a as Envelope).wrapped_key
 })
 
 afterEach(() => {
   for (const eaas of clients.splice(0)) eaas.close()
 })
 
-describe.each(WAYS)('rewrapping %s', (_, run, unwraps, open) => {
+describe.each(WAYS)('rewrapping %s', (_, run, open) => {
   it.each(Object.entries(LIES))('keeps the old one with `verify` when the new one is one %s', async (_, lie) => {
     const { eaas } = connect({ deks: { verify: true } }, lie)
     await expect(run(eaas)).rejects.toMatchObject({ code: 'E_PROTOCOL' })
   })
 
-  it('costs an unwrap or two of an honest service with `verify`, and the result opens', async () => {
+  it('keeps the old one with `verify` when the service unwraps all keys to one DEK', async () => {
+    const { eaas } = connect(
+      { deks: { verify: true } },
+      LIES['that opens nothing'],
+      encodeBase64(new Uint8Array(32).fill(1)),
+    )
+    await expect(run(eaas)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+  })
+
+  it('costs an unwrap of an honest service with `verify`, and the result opens', async () => {
     const { eaas, asked } = connect({ deks: { verify: true } })
     const result = await run(eaas)
-    expect(asked.filter((op) => op !== 'rewrap' && op !== keyId)).toEqual(Array(unwraps).fill('unwrap'))
+    expect(asked.filter((op) => op !== 'rewrap' && op !== keyId)).toEqual(['unwrap'])
     await open(result as never, connect({}).eaas)
   })
 
@@ -187,3 +188,14 @@ it.each(['node', 'web', 'noble'] as const)(
     expect(codes).toEqual(['E_DECRYPTION', 'changed', 'E_DECRYPTION'])
   },
 )
+
+it.each([
+  ['a row', (eaas: Client) => rewrapRow(modelOf(eaas, 'full'), before.full)],
+  ['an index key', (eaas: Client) => eaas.rewrapIndexKey(before.indexKey)],
+])('a wrapped key that opens without its use is refused, also without `verify`: %s', async (_, run) => {
+  const { eaas } = connect({}, () => otherWrapped)
+  await expect(run(eaas)).rejects.toMatchObject({
+    code: 'E_PROTOCOL',
+    message: expect.stringContaining('without the use'),
+  })
+})

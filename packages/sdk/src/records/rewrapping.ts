@@ -6,16 +6,18 @@ import { equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/pro
 import { unwrapIfAuthentic } from '../deks/encrypt-deks.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
-import { DecryptionError, ProtocolError } from '../errors.js'
+import { DecryptionError, isEaasError, ProtocolError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { inEitherUse, type WrappedFor } from '../uses.js'
 import type { Soon } from '../waiting.js'
 import { commitmentOf } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
 
-/** A wrapped key, with the commitment to its DEK where the format has one. */
+/** A wrapped key, with what is stored of its DEK: a commitment, or in format v1 what the DEK sealed. */
 export interface CommittedKey extends WrappedFor, SecretFlag {
   commitment?: Uint8Array
+  iv?: Uint8Array
+  sealed?: Uint8Array
 }
 
 /** Derives the commitment to a DEK. */
@@ -63,17 +65,21 @@ async function rewrapFor(
   if (!verify) return fresh
   await envelopes.ready()
   const bytes = await unwrapIfAuthentic(batcher.unwrap, fresh)
-  const { commitment, key_id, needsSecret } = old
+  const { commitment, iv, sealed, key_id, needsSecret } = old
+  const engine = envelopes.engine()
   const secrets = needsSecret ? envelopes.secrets.list : [undefined]
+  const isTold = commitment ? secrets.length > 0 : iv && sealed
+  const isStored = async (dek: Secret) => {
+    if (!commitment) return iv && sealed && opens(engine, dek, { iv, sealed })
+    for (const secret of secrets) {
+      if (equalInConstantTime(await commit(engine, dek, key_id, secret), commitment)) return true
+    }
+    return false
+  }
   const dek = bytes && createSecret(new Uint8Array(bytes)) // a copy: an engine may zero what it imports, and `bytes` are compared
   let before: Uint8Array | undefined
   try {
-    for (const secret of dek && commitment ? secrets : []) {
-      if (
-        equalInConstantTime(await commit(envelopes.engine(), dek as Secret, key_id, secret), commitment as Uint8Array)
-      )
-        return fresh
-    }
+    if (dek && (await isStored(dek))) return fresh
     before = await batcher.unwrap(old)
     if (!bytes || !equalInConstantTime(before, bytes)) {
       throw new ProtocolError(
@@ -81,10 +87,26 @@ async function rewrapFor(
         200,
       )
     }
-    if (commitment && secrets.length > 0) throw new DecryptionError() // what is stored commits to another DEK: it does not open, and is left as it is
+    if (isTold) throw new DecryptionError() // by the service's word it is the same DEK, but what is stored does not open with it, and is left as it is
     return fresh
   } finally {
     dek?.release()
     for (const one of [bytes, before]) one?.fill(0)
+  }
+}
+
+/** Whether a DEK opens what it sealed in format v1. */
+async function opens(
+  engine: Engine,
+  dek: Secret,
+  { iv, sealed }: Required<Pick<CommittedKey, 'iv' | 'sealed'>>,
+): Promise<boolean> {
+  try {
+    const plaintext = await dek.use((key) => engine.open(key, iv, sealed))
+    plaintext.fill(0)
+    return true
+  } catch (error) {
+    if (isEaasError(error) && error.code === 'E_DECRYPTION') return false
+    throw error
   }
 }
