@@ -92,7 +92,7 @@ declare function signaturesOf<T>(functions: T): {
     : never
 }
 export const entries = signaturesOf({ ...sdk, ...adapter, ...maintenance, ...broker, ...offline, ...prisma, ...streams, ...sync, ...testing })
-const eaas = sdk.createClient(testing.createTestService())
+export const eaas = sdk.createClient(testing.createTestService())
 export const client = signaturesOf({ ...eaas })
 export const { keys, apiKeys, audit, server } = eaas
 export const resources = [{ ...keys }, { ...apiKeys }, { ...audit }, { ...server }]
@@ -119,6 +119,7 @@ export const extend = <M extends Record<string, prisma.AnyModel>>(models: M) => 
 /** What only compiles where the types know `Symbol.dispose`, and what does not compile anywhere. */
 const CLOSED_AT_THE_END = `
 import { createClient, text, type ClientOptions } from '@eaas/sdk'
+export const connect = (options: ClientOptions) => createClient(options)
 export async function run(options: ClientOptions, keyId: string): Promise<void> {
   using eaas = createClient(options)
   const users = eaas.model({ name: 'users', keyId, bind: ['id'], fields: { email: text() } })
@@ -251,6 +252,7 @@ describe('the package', () => {
       module: ts.ModuleKind.Node16,
       moduleResolution: ts.ModuleResolutionKind.Node16,
       lib,
+      declaration: true,
     })
     expect(complaints).toEqual([expect.stringMatching(/using\.ts: .*\n +Property 'email' is missing in type/)])
   })

@@ -398,7 +398,10 @@ export interface Client extends Service {
  */
 export type Closable = SymbolConstructor extends { readonly dispose: infer S extends symbol }
   ? { readonly [K in S]: () => void }
-  : unknown
+  : object
+
+/** What `createClient` returns: an interface, so that declarations of an application can name it. */
+export interface ClosableClient extends Client, Closable {}
 
 /**
  * Creates a client. Does not use the network. Without a `baseUrl`, the environment says where the service is:
@@ -410,7 +413,7 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
  * const eaas = createClient({ baseUrl: 'https://eaas.example.org', apiKey: process.env.EAAS_API_KEY ?? '' })
  * ```
  */
-export function createClient(options: ClientOptions = {}): Client & Closable {
+export function createClient(options: ClientOptions = {}): ClosableClient {
   const settings = readOptions(options)
   const closing = new AbortController()
   let connection: Connection | undefined
@@ -524,7 +527,7 @@ export function createClient(options: ClientOptions = {}): Client & Closable {
     [CLIENT_PARTS]: prepare,
     ...(dispose ? { [dispose]: close } : {}),
   }
-  return Object.freeze(client) as unknown as Client & Closable // encrypt-many.ts takes any field; Client's types are what callers see
+  return Object.freeze(client) as unknown as ClosableClient // encrypt-many.ts takes any field; Client's types are what callers see
 }
 
 function readOptions(options: ClientOptions) {

@@ -8,6 +8,7 @@ export type {
   Client,
   ClientOptions,
   Closable,
+  ClosableClient,
   DecryptOptions,
   DekOptions,
   EncryptOptions,
