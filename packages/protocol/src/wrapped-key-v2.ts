@@ -22,7 +22,7 @@ export interface WrapUse {
 export const WRAPPED_KEY_V2_FORMAT = 0x02
 
 const LABEL = /* @__PURE__ */ encodeUtf8('eaas/wrapped-key/v2')
-/** 65 bytes in base64, the first of them 2. */
+/** 65 bytes in base64: the first of them is 2 in format 2, and 1 in format 1. */
 const BOUND = /^A[g-v][A-Za-z0-9+/]{85}=$/
 const UNBOUND = /^A[Q-f][A-Za-z0-9+/]{85}=$/
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
@@ -46,7 +46,7 @@ export function isBoundWrappedKey(text: string): boolean {
   return BOUND.test(text)
 }
 
-/** Tells whether a wrapped key has format 1, which opens for no use alone. A text of another service may look like one. */
+/** Tells whether a wrapped key has format 1, which opens where no use is stated. A text of another service may look like one. */
 export function isUnboundWrappedKey(text: string): boolean {
   return UNBOUND.test(text)
 }
