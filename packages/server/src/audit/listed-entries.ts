@@ -6,8 +6,9 @@
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
 import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
-import type { ListedEntry, Range } from '../store/audit-list.js'
+import type { ListedEntry } from '../store/audit-list.js'
 import type { Queryable } from '../store/db.js'
+import type { Range } from '../store/entry-indexes.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { type AuditKey, entryMac, equalBytes, type Head, type Witness } from './formats/chain.js'
 

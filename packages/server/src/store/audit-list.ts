@@ -7,7 +7,7 @@
 import type { AuditEntry } from '@eaas/audit'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
 import type { Queryable } from './db.js'
-import { lastIdWithin, ofKeyAndAction, pageOfBlocks, sampledWithin } from './entry-indexes.js'
+import { lastIdWithin, ofKeyAndAction, pageOfBlocks, type Range, sampledWithin, withinBlocks } from './entry-indexes.js'
 
 /**
  * An entry with what proves it: its hash, its MAC, and the hash of the entry before, or of the mark of the purge that
@@ -152,12 +152,6 @@ function* stretchesOf({ after_id, through_id }: Range, size: number, order: Page
   }
 }
 
-/** The entries after one id, up to and including another; none if that is not after it. */
-export interface Range {
-  after_id: number
-  through_id: number
-}
-
 /** Whether a filter reads each entry of its range. */
 function isScan({ actor, has = [] }: EntryFilter): boolean {
   return actor !== undefined || has.length > 0
@@ -221,6 +215,7 @@ function readPage(
 ): Promise<ListedEntry[]> {
   return readEntries(
     sql,
+    order,
     sql`where ${within(sql, tenant_id, filter, range)}
     order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
   )
@@ -235,6 +230,7 @@ async function readPageOfKeyAndAction(
 ): Promise<ListedEntry[]> {
   const entries = await readEntries(
     sql,
+    order,
     sql`where ${ofKeyAndAction(sql, of)} and id > ${after_id} and id <= ${through_id}
     order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
   )
@@ -253,18 +249,23 @@ function readPageOfBlocks(
   page: Page,
 ): Promise<ListedEntry[]> {
   const condition: ReturnType<typeof sql> = sql`${withinBlocks(sql, range)} and ${matching(sql, filter)}`
-  return readEntries(sql, pageOfBlocks(sql, tenant_id, condition, page))
+  return readEntries(sql, page.order, pageOfBlocks(sql, tenant_id, condition, page))
 }
 
-function readEntries(sql: Queryable, where: ReturnType<typeof sql>): Promise<ListedEntry[]> {
+/** Reads the entries that `where` selects, each with the hash before it, which is not read for those before an offset. */
+function readEntries(sql: Queryable, order: Page['order'], where: ReturnType<typeof sql>): Promise<ListedEntry[]> {
   return sql<ListedEntry[]>`
-    select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac,
+    select page.*,
            coalesce(
-             (select p.hash from audit_log as p where p.tenant_id = audit_log.tenant_id and p.id = audit_log.id - 1),
+             (select p.hash from audit_log as p where p.tenant_id = page.tenant_id and p.id = page.id - 1),
              (select m.hash from purge_marks as m
-              where m.tenant_id = audit_log.tenant_id and m.purged_through = audit_log.id - 1)
+              where m.tenant_id = page.tenant_id and m.purged_through = page.id - 1)
            ) as previous_hash
-    from audit_log ${where}`
+    from (
+      select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac
+      from audit_log ${where}
+    ) as page
+    order by id ${order === 'asc' ? sql`asc` : sql`desc`}`
 }
 
 /** Counts the entries of a range that is not the whole log. */
@@ -344,13 +345,6 @@ function within(sql: Queryable, tenant_id: string, filter: EntryFilter, range: R
     return sql`tenant_id = ${tenant_id} and ${withinBlocks(sql, range)} and ${matching(sql, filter)}`
   return sql`
     tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id} and (${matching(sql, filter)}) is true`
-}
-
-/** A range for an index by blocks: `id + 0` keeps PostgreSQL from reading the primary key. */
-function withinBlocks(sql: Queryable, { after_id, through_id }: Range) {
-  return sql`
-    id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
-    and id + 0 > ${after_id} and id + 0 <= ${through_id}`
 }
 
 function matching(sql: Queryable, { key_id, action, actor, has = [] }: EntryFilter) {

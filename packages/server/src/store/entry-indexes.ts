@@ -7,6 +7,12 @@ import type { Queryable } from './db.js'
 
 type Fragment = ReturnType<Queryable>
 
+/** The entries after one id, up to and including another; none if that is not after it. */
+export interface Range {
+  after_id: number
+  through_id: number
+}
+
 export interface BlockPage {
   limit: number
   offset?: number
@@ -16,7 +22,7 @@ export interface BlockPage {
 /**
  * What follows `from audit_log`: a page of a log's entries in the order of their ids, under a condition that names the
  * first columns of an index. That index is read in its order up to the block in which the page ends, and only these
- * blocks are sorted. A condition on the id must use `id + 0`, or PostgreSQL could read a range of the primary key.
+ * blocks are sorted. A condition on the id must say `is true`, or PostgreSQL could read a range of the primary key.
  */
 export function pageOfBlocks(
   sql: Queryable,
@@ -33,6 +39,16 @@ export function pageOfBlocks(
          order by id / 4096 ${direction} limit 1 offset ${offset + limit - 1}),
         ${isAscending ? Number.MAX_SAFE_INTEGER : 0}::bigint)
     order by id / 4096 ${direction}, id ${direction} limit ${limit} offset ${offset}`
+}
+
+/**
+ * A condition for the entries of a range in an index by blocks. PostgreSQL must expect about as many as there are: if it
+ * expected few, it would read the logs of all tenants for a page with an offset.
+ */
+export function withinBlocks(sql: Queryable, { after_id, through_id }: Range): Fragment {
+  return sql`
+    id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
+    and (id > ${after_id} and id <= ${through_id}) is true`
 }
 
 /**

@@ -47,7 +47,7 @@ export function newestEntryOfTenant(sql: Queryable) {
         select id from audit_log ${pageOfBlocks(
           sql,
           sql`tenants.tenant_id`,
-          sql`action = change.action and id + 0 > ${purgedOf(sql, sql`tenants`)}`,
+          sql`action = change.action and (id > ${purgedOf(sql, sql`tenants`)}) is true`,
           { limit: 1 },
         )}
       ) as newest
