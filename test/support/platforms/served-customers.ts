@@ -2,7 +2,7 @@
 import { expect } from 'vitest'
 import type { RunningApp } from './page-app.js'
 
-/** Adds a customer, finds it in another spelling, and looks at the table. */
+/** Adds a customer once, finds it in another spelling, and looks at the table. */
 export async function expectCustomers({ url, rows }: RunningApp): Promise<void> {
   const ask = async (path: string, body: unknown) => {
     const headers = { 'content-type': 'application/json' }
@@ -16,6 +16,7 @@ export async function expectCustomers({ url, rows }: RunningApp): Promise<void> 
   const ada = { id: 1, name: 'Ada Lovelace', email: 'Ada@example.org' }
   const added = await ask('/customers', { name: ada.name, email: ada.email })
   expect([added.status, added.body]).toEqual([expect.toBeOneOf([200, 201]), ada])
+  expect((await ask('/customers', { name: 'Another', email: 'ADA@example.org' })).status).toBe(409)
   expect(await ask('/customers/search', { email: ' ada@EXAMPLE.org' })).toEqual({ status: 200, body: ada })
   expect((await ask('/customers/search', { email: 'ben@example.org' })).status).toBe(404)
   await expectSealed(await rows('customers'))
