@@ -102,7 +102,9 @@ async function runTests(args) {
   try {
     const { filter, options } = parseCLI(['vitest', 'run', ...args])
     // A forgotten `.only` would skip most of a whole run, so it is allowed only in a run with arguments.
-    vitest = await createVitest('test', { watch: false, allowOnly: args.length > 0, ...options, onUnhandledError })
+    const reporters = [...(options.reporters ?? ['default']), { onTestCaseResult: printErrors }]
+    const allowOnly = args.length > 0
+    vitest = await createVitest('test', { watch: false, allowOnly, ...options, reporters, onUnhandledError })
     await Promise.race([vitest.start(filter), tooMany.then(cancelRun)])
     await Promise.race([vitest.close(), setTimeout(CLOSE_MS, undefined, { ref: false })])
   } catch (error) {
@@ -121,6 +123,12 @@ async function runTests(args) {
   if (passed + failed + reds.length === 0) reds.push('no test ran')
   // Red for another reason, such as coverage below its threshold, which vitest has printed.
   if (failed + reds.length === 0 && process.exitCode) reds.push(`vitest ended with code ${process.exitCode}`)
+}
+
+/** Prints why a test failed as soon as it did: vitest prints that at the end of the run, which may be hours later or never come. */
+function printErrors(test) {
+  for (const error of test.result().errors ?? [])
+    console.error(`failed: ${test.project.name}: ${nameOf(test)}: ${error.stack}`)
 }
 
 /** Requests that the workers stop; closing vitest afterwards kills those that do not. */

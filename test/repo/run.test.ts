@@ -46,6 +46,15 @@ describe('test/run.mjs', () => {
     expect(output).toMatch(/^1 passed, 0 failed$/m)
   })
 
+  it('says why a test failed as soon as it did', async () => {
+    const { code, output } = await run('failing.spec.mjs')
+    expect(code).toBe(1)
+    expect(output).toMatch(
+      /^failed: .*failing\.spec\.mjs > fails: AssertionError: expected 'this value' to be 'that value'/m,
+    )
+    expect(output).toMatch(/^1 passed, 1 failed$/m)
+  })
+
   it('knows of each package which files a build makes, so that it builds again only what is out of date', () => {
     for (const folder of BUILT) {
       const entries = builtEntries(folder)
