@@ -46,7 +46,7 @@ describe('test/run.mjs', () => {
     expect(output).toMatch(/^1 passed, 0 failed$/m)
   })
 
-  it('says why a test failed as soon as it did', async () => {
+  it('says why a test failed in a line of its own', async () => {
     const { code, output } = await run('failing.spec.mjs')
     expect(code).toBe(1)
     expect(output).toMatch(
