@@ -1,5 +1,5 @@
 // The long form of drain.test.ts: behind haproxy in TCP mode, which checks every 2 s and does not retry.
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,13 +7,13 @@ import { describe, expect, it } from 'vitest'
 import { restartRolling } from '../faults/rolling-restart.js'
 import type { Balancer } from '../faults/tcp-balancer.js'
 import { backend } from '../support/database/database.js'
+import { findOrInstallPrograms } from '../support/run/apt-program.js'
 
 const CALLS = 10_000
 const PORT = 21_000 + (process.pid % 10_000)
-const hasHaproxy = spawnSync('haproxy', ['-v']).status === 0
-if (!hasHaproxy) console.error('!!! NO HAPROXY FOUND: the rolling restart behind it was not tested. Install haproxy.')
+const haproxy = backend() === 'embedded' ? undefined : findOrInstallPrograms(['haproxy'], ['haproxy'])?.haproxy
 
-async function startHaproxy(servers: string[]): Promise<Balancer> {
+async function startHaproxy(program: string, servers: string[]): Promise<Balancer> {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-haproxy-'))
   const file = join(folder, 'haproxy.cfg')
   const lines = servers.map((url, at) => `  server s${at} ${new URL(url).host} check inter 2s`)
@@ -33,7 +33,7 @@ listen eaas
 ${lines.join('\n')}
 `,
   )
-  const child = spawn('haproxy', ['-db', '-f', file], { stdio: 'inherit' })
+  const child = spawn(program, ['-db', '-f', file], { stdio: 'inherit' })
   const url = `http://127.0.0.1:${PORT}`
   await expect
     .poll(
@@ -54,13 +54,13 @@ ${lines.join('\n')}
   }
 }
 
-describe.skipIf(backend() === 'embedded' || !hasHaproxy)('a rolling restart behind haproxy in TCP mode', () => {
+describe.skipIf(!haproxy)('a rolling restart behind haproxy in TCP mode', () => {
   it('fails none of 10,000 calls', async () => {
     const { made, failures, codes } = await restartRolling({
       drainSeconds: 15,
       calls: CALLS,
       pauseMs: 5,
-      startBalancer: startHaproxy,
+      startBalancer: (servers) => startHaproxy(haproxy as string, servers),
     })
     console.log(`${made} calls, ${failures.length} failed`)
     expect({ failures, codes }).toEqual({ failures: [], codes: [0, 0] })

@@ -13,6 +13,7 @@ import { countFormer, type Former } from '../store/peppers.js'
 import { ChangedSessionError } from '../store/session-watch.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { createTableComparison } from './compare-tables.js'
+import { createGrowthCover } from './cover-growth.js'
 import { doDueWork } from './due-work.js'
 import { createCheckpointEmitter, createWitnessEmitter, type WrittenHeads } from './emit-checkpoints.js'
 import { createDoubledUsageJob } from './note-doubled-usage.js'
@@ -43,6 +44,8 @@ const USAGE_MS = 10 * MINUTE_MS
 const VERIFICATION_DUE_MS = 10 * MINUTE_MS
 /** How late a changed table may be reported. */
 const TABLES_MS = 10 * MINUTE_MS
+/** How often it is looked whether logs grew far. */
+const GROWTH_MS = 5_000
 /** How long a round follows logs that other processes wrote before it anchors them; the next one continues. */
 const FOLLOW_MS = 5_000
 const RETENTION_MS = 24 * 60 * MINUTE_MS
@@ -112,12 +115,17 @@ export function startSchedule(options: ScheduleOptions): Schedule {
   const emitCheckpoints = async ({ isLast = false }: Round = {}) => {
     // First, because not all that a round reads is authenticated: an attacker may make it end this process.
     await keepWitnessed()
-    await anchor({ isLast })
+    await anchor({ evenIfRecent: isLast })
     const isWhole = await emit()
     await askWitnesses({ isLast, signal: isLast ? undefined : stopping.signal })
     return isWhole
   }
-  const jobs = startJobs(options, { emitCheckpoints, compareChains })
+  const coverGrowth = createGrowthCover(options.services, {
+    anchor: () => anchor({ evenIfRecent: true }),
+    keep: keepWitnessed,
+    written,
+  })
+  const jobs = startJobs(options, { emitCheckpoints, compareChains, coverGrowth })
   return {
     async emitCheckpoints() {
       await emitCheckpoints()
@@ -137,7 +145,7 @@ export function startSchedule(options: ScheduleOptions): Schedule {
         if (!isWhole) await keepWitnessed()
       }
     },
-    keepWitnessed,
+    keepWitnessed: () => keepWitnessed(),
   }
 }
 
@@ -148,8 +156,10 @@ function createAnchoring({
   compareAnchored,
   measures,
   log,
-}: ScheduleOptions): (run: { isLast?: boolean }) => Promise<void> {
-  return async ({ isLast = false }) => {
+}: ScheduleOptions): (run: { evenIfRecent: boolean }) => Promise<void> {
+  // What this start followed must not have to be followed again by the next one.
+  let isFirst = true
+  return async ({ evenIfRecent }) => {
     try {
       for (const error of await compareAnchored()) {
         log.error({ err: error }, 'comparing an audit log with its anchor failed')
@@ -158,7 +168,9 @@ function createAnchoring({
       // clock dated far ahead does not count.
       const newest = await readAnchorTime(services.sql, services.installationKey)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
-      if (!isLast && Math.abs(age) < (checkpointMinutes * MINUTE_MS) / 2) return measures.anchored(undefined)
+      const isRecent = Math.abs(age) < (checkpointMinutes * MINUTE_MS) / 2
+      if (isRecent && !evenIfRecent && !isFirst) return measures.anchored(undefined)
+      isFirst = false
       let left = 0
       // One tenant must not keep the others from being covered.
       await anchorNow(services, {
@@ -258,7 +270,7 @@ const CHANGED_SESSION =
 interface Comparison {
   /** returns whether every chain that was due could be compared */
   compareChains: () => Promise<boolean>
-  keepWitnessed: () => Promise<void>
+  keepWitnessed: (which?: Iterable<HeadWatch>) => Promise<void>
 }
 
 // Alarms are written to the file even if the database cannot be read. Once that lasts too long, so is everything
@@ -303,9 +315,9 @@ function createComparison(
         emitMeanwhile(isOverdue ? watches.all() : watches.alarmed())
       }
     },
-    async keepWitnessed() {
+    async keepWitnessed(which = watches.all()) {
       await emitting
-      await emitOrLog(watches.all())
+      await emitOrLog(which)
     },
   }
 }
@@ -327,7 +339,12 @@ function startJobs(
   {
     emitCheckpoints,
     compareChains,
-  }: { emitCheckpoints: () => Promise<unknown>; compareChains: () => Promise<unknown> },
+    coverGrowth,
+  }: {
+    emitCheckpoints: () => Promise<unknown>
+    compareChains: () => Promise<unknown>
+    coverGrowth: () => Promise<void>
+  },
 ): Periodic[] {
   const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it will be retried`)
   const chainWatch = startPeriodic({
@@ -387,6 +404,12 @@ function startJobs(
   })
   // Due work, verifications and purges may take long, so none of these waits for another.
   const after = checkpoints.firstRun
+  const growth = startPeriodic({
+    intervalMs: GROWTH_MS,
+    work: coverGrowth,
+    onError: failed('covering logs that grew'),
+    after,
+  })
   const dueWork = startPeriodic({
     intervalMs: DUE_WORK_MS,
     work: async (signal) => {
@@ -437,7 +460,7 @@ function startJobs(
     onError: failed('erasing what destroyed keys left in the files of the database'),
     after: dueWork.firstRun,
   })
-  jobs.push(tables, checkpoints, dueWork, wraps, usage, former, erasure)
+  jobs.push(tables, checkpoints, growth, dueWork, wraps, usage, former, erasure)
   if (config.auditVerifyHours > 0) {
     const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
     const work = async (signal: AbortSignal) => {

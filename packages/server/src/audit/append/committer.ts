@@ -190,7 +190,8 @@ export function createCommitter({
         await log.queue.whileAwaited(commit(log, group))
         const seconds = (performance.now() - startedAt) / 1_000
         log.queue.resolve()
-        if (group.some(({ decided }) => !decided.refused && decided.entries.length > 0)) recent.succeeded()
+        const entries = draftsOf(group).length
+        if (entries > 0) recent.succeeded(entries)
         report(group, seconds)
       } catch (error) {
         log.head.forget() // the outcome is unknown

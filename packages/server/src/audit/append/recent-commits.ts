@@ -16,7 +16,11 @@ export class RecentCommits {
   /** when the database last refused a group, and with which SQLSTATE */
   refused: { at: number; code: string } | undefined
 
-  succeeded(): void {
+  /** how many entries this process committed */
+  entries = 0
+
+  succeeded(entries: number): void {
+    this.entries += entries
     this.succeededAt = performance.now()
     this.refused = undefined
   }

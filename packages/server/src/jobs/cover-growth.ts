@@ -1,0 +1,37 @@
+/**
+ * Anchors the logs, and keeps their ends in the checkpoint file, once they grew far since that was last done. The
+ * next start follows each log from there and refuses the tenant's calls until it has, so a server that is killed
+ * must not leave too much.
+ */
+
+import type { HeadWatch } from '../audit/watch/head-watch.js'
+import type { Services } from '../runner/operation.js'
+import type { WrittenHeads } from './emit-checkpoints.js'
+
+/** How many entries a start may have to follow, apart from those of some seconds: a slow machine follows 40,000 a second. */
+const MOST_UNCOVERED = 50_000
+
+export interface GrowthCover {
+  anchor: () => Promise<void>
+  keep: (grown: readonly HeadWatch[]) => Promise<void>
+  written: WrittenHeads
+}
+
+/** Creates the job's work. */
+export function createGrowthCover(
+  { committer: { recent, watches } }: Pick<Services, 'committer'>,
+  { anchor, keep, written }: GrowthCover,
+): () => Promise<void> {
+  let anchoredAt = 0
+  return async () => {
+    const { entries } = recent
+    if (entries - anchoredAt >= MOST_UNCOVERED) {
+      anchoredAt = entries
+      await anchor()
+    }
+    const isGrown = ({ tenant_id, known }: HeadWatch) =>
+      known !== undefined && known.last_id - (written.get(tenant_id)?.[0]?.last_id ?? 0) >= MOST_UNCOVERED
+    const grown = [...watches.all()].filter(isGrown)
+    if (grown.length > 0) await keep(grown)
+  }
+}
