@@ -45,9 +45,9 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
   it('changes that wait for one another are all refused in time, each with what is known of it, and not carried out later', async () => {
     proxy.stall()
     const from = performance.now()
+    const begin = vi.spyOn(service.services.sql, 'begin')
     const first = rotate()
-    await vi.waitFor(() => expect(service.services.committer.waiting()).toBe(1))
-    await new Promise((resolve) => setTimeout(resolve, 50)) // its transaction has begun: the others wait for another one
+    await vi.waitFor(() => expect(begin).toHaveBeenCalled()) // the others wait for another transaction
     const answers = await Promise.all([first, ...Array.from({ length: 4 }, rotate)])
     expect(performance.now() - from).toBeLessThan(IN_TIME_MS)
     const details = answers.map(({ status, body }) => `${status} ${body.code}: ${body.detail}`)
