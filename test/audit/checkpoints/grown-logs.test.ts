@@ -20,7 +20,7 @@ const DRAFT = {
   metadata: null,
 } as const
 
-it('a log that grew far is covered within seconds, and one that did not waits for the round', async () => {
+async function scene() {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-grown-'))
   const checkpointFile = join(folder, 'checkpoints')
   const service = await startService()
@@ -29,9 +29,11 @@ it('a log that grew far is covered within seconds, and one that did not waits fo
     rmSync(folder, { recursive: true, force: true })
   })
   const { committer, states, sql } = service.services
-  const [busy, quiet] = [await service.createTenant(), await service.createTenant()]
-  const schedule = startScheduleOf(service, { config: { checkpointFile } })
-  onTestFinished(() => schedule.stop())
+  const start = () => {
+    const schedule = startScheduleOf(service, { config: { checkpointFile } })
+    onTestFinished(() => schedule.stop())
+    return schedule
+  }
 
   const append = async ({ tenant: { tenant_id } }: Caller, entries: number) => {
     const { auditKey, policy_version } = (await states.find(tenant_id)) ?? expect.unreachable()
@@ -44,7 +46,13 @@ it('a log that grew far is covered within seconds, and one that did not waits fo
   }
   const kept = async ({ tenant: { tenant_id } }: Caller) => (await keptEntries(checkpointFile, tenant_id)).at(-1) ?? 0
   const endOf = ({ tenant: { tenant_id } }: Caller) => committer.watches.get(tenant_id).known?.last_id ?? 0
+  return { createTenant: service.createTenant, start, append, anchored, kept, endOf }
+}
 
+it('a log that grew far is covered within seconds, and one that did not waits for the round', async () => {
+  const { createTenant, start, append, anchored, kept, endOf } = await scene()
+  const [busy, quiet] = [await createTenant(), await createTenant()]
+  start()
   await expect.poll(() => kept(busy)).toBe(endOf(busy)) // the round of the start
   for (let at = 0; at < GROWTH + MORE; at += AT_ONCE) await append(busy, AT_ONCE)
   const before = endOf(quiet)
@@ -52,4 +60,15 @@ it('a log that grew far is covered within seconds, and one that did not waits fo
   const uncovered = async () => endOf(busy) - Math.min(await anchored(busy), await kept(busy))
   await expect.poll(uncovered, { timeout: 20_000 }).toBeLessThan(GROWTH)
   expect(await kept(quiet)).toBe(before)
+}, 120_000)
+
+it('a start leaves what it followed to no other one, however recent the newest anchor is', async () => {
+  const { createTenant, start, append, anchored, endOf } = await scene()
+  const tenant = await createTenant()
+  const first = start()
+  await expect.poll(() => anchored(tenant), { timeout: 20_000 }).toBe(endOf(tenant))
+  await first.stop()
+  await append(tenant, 1)
+  start()
+  await expect.poll(() => anchored(tenant), { timeout: 20_000 }).toBe(endOf(tenant))
 }, 120_000)

@@ -10,8 +10,8 @@ import type { WrittenHeads } from './emit-checkpoints.js'
 
 /** How many entries a start may have to follow, apart from those of some seconds: a slow machine follows 40,000 a second. */
 const MOST_UNCOVERED = 50_000
-/** More where there are many tenants: an anchor covers all of them, which takes the CPU time of a tenth of a millisecond each. */
-const MORE_PER_TENANT = 100
+/** At least so many for each tenant: an anchor covers all tenants, and takes a tenth of a millisecond of CPU time for each. */
+const LEAST_PER_TENANT = 100
 
 export interface GrowthCover {
   anchor: () => Promise<void>
@@ -28,7 +28,7 @@ export function createGrowthCover(
   return async () => {
     const { entries } = recent
     const all = [...watches.all()]
-    if (entries - anchoredAt >= Math.max(MOST_UNCOVERED, MORE_PER_TENANT * all.length)) {
+    if (entries - anchoredAt >= Math.max(MOST_UNCOVERED, LEAST_PER_TENANT * all.length)) {
       anchoredAt = entries
       await anchor()
     }

@@ -44,7 +44,7 @@ const USAGE_MS = 10 * MINUTE_MS
 const VERIFICATION_DUE_MS = 10 * MINUTE_MS
 /** How late a changed table may be reported. */
 const TABLES_MS = 10 * MINUTE_MS
-/** How often it is looked whether logs grew far. */
+/** How often the growth of the logs is checked. */
 const GROWTH_MS = 5_000
 /** How long a round follows logs that other processes wrote before it anchors them; the next one continues. */
 const FOLLOW_MS = 5_000
