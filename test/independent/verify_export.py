@@ -237,19 +237,21 @@ def read_beginning(export):
 
 
 def notes_of(kept, export):
-    """The notes of a text that are of the export's log or of the installation's: several notes one after another, or those in
-    the server's lines."""
-    if kept.startswith("{"):
-        notes = []
-        for text in kept.split("\n"):
+    """The notes of a text that are of the export's log or of the installation's: those in the server's lines, then several
+    one after another."""
+    demand('\n{"format":"eaas/audit/export/v1"' not in "\n" + kept, "this is an export, and no checkpoint that was kept apart from it")
+    lines, *whole = re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M)
+    notes = []
+    for text in [lines, *re.split(r"^(?={)", lines, flags=re.M)]:
+        for form in (text, text.split("\n")[0], re.sub(r"^}.*", "}", text, count=1, flags=re.M | re.S)):
             try:
-                notes.append(json.loads(text)["checkpoint"])
+                notes.append(json.loads(form)["checkpoint"])
+                break
             except (KeyError, TypeError, ValueError):
                 pass  # a crash cut it short
-        notes = [note for note in notes if parsed(note)]
-    else:
-        notes = [note.rstrip("\n") + "\n" for note in re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M) if note]
-    demand(notes, "this is not a checkpoint of an EaaS audit log")
+    notes = [note for note in notes if parsed(note)]
+    demand(notes or whole and not lines, "this is not a checkpoint of an EaaS audit log")
+    notes += [note.rstrip("\n") + "\n" for note in whole]
     header = read_beginning(export)[0]
     notes = [note for note in dict.fromkeys(notes) if parse(note)[0] in (header and header[1], INSTALLATION)]
     demand(notes, "there is no checkpoint of this tenant")
@@ -584,7 +586,9 @@ class Comparison:
         kept = [Kept(note, tenant) for note in notes if parsed(note)]
         self.given, self.keys, self.accepted = len(notes), keys, []
         self.kept = sorted((known for known in kept if known.owner in (tenant, INSTALLATION)), key=lambda known: (known.time, known.id), reverse=True)
-        named_first = sorted(self.kept, key=lambda known: (known.note != named, not known.is_own))  # by default the newest of the log, or else the newest
+        # By default the newest of the log, or else the newest of the installation that is signed: another's logs have the same id.
+        named_first = sorted(self.kept, key=lambda known: (
+            known.note != named, not known.is_own, known.owner == INSTALLATION and not is_signed(known.note, keys)))
         self.named = next(iter(named_first), None)
         demand(self.named or not notes, "none of the checkpoints is of this tenant or of the installation")
         demand(not self.named or named is None or self.named.note == named, "the checkpoint belongs to another tenant")
@@ -764,7 +768,8 @@ def verify(file, public_key=None, checkpoint=None, checkpoints=None, tree_proof=
             demand((owner, states[0]) == (INSTALLATION, position), "what is signed does not agree with the anchor")
             size = states[-1][0]
             for id_, hash_, nodes in links and [(*position, links[1]), *links[2]] or []:
-                size, root, *_ = read_tree(links[0], [signer], [*keys, signer][0])
+                size, root, _, lines = read_tree(links[0], [signer], [*keys, signer][0])
+                demand(len(lines) == 1, "the tree has more than the signature of the log")
                 demand(size == states[-1][0], "the tree is not that of the installation's log that was signed")
                 demand(root_of(hash_, id_ - 1, size, nodes) == root, f"the tree of the installation's log does not hold entry {id_}")
             demand(covered[0] <= head[0], f"the log ends before the anchor, which covers {covered[0]} entries")

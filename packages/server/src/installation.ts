@@ -193,8 +193,13 @@ export async function openInstallation({
       onAlarm: (tenant_id, reason) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason }),
       observe: observeCommit,
     })
+    const findAuditKey = async (tenant_id: string) => {
+      const auditKey = (await states.find(tenant_id))?.auditKey
+      if (auditKey) await followAuditKey(sql, auditKey)
+      return auditKey
+    }
     if (config.checkpointFile !== undefined) {
-      const options = { isThorough: onKeptFaults !== undefined }
+      const options = { isThorough: onKeptFaults !== undefined, findAuditKey }
       const kept = await readKeptFile(config.checkpointFile, secrets.signingKey.publicKeys, options)
       if (kept.faults.length > 0) onKeptFaults?.(kept.faults)
       for (const [tenant_id, witness] of kept.witnesses) committer.watches.get(tenant_id).held.remember(witness)
@@ -205,11 +210,6 @@ export async function openInstallation({
       }
     }
     const { installationKey } = secrets
-    const findAuditKey = async (tenant_id: string) => {
-      const auditKey = (await states.find(tenant_id))?.auditKey
-      if (auditKey) await followAuditKey(sql, auditKey)
-      return auditKey
-    }
     const openKey: KeysOfHeads['openKey'] = (row) => openAuditKey(storeKeys, row)
     const sharedAlarms = createSharedAlarms({
       sql,

@@ -233,7 +233,8 @@ describe('lines of the file that are not as a server wrote them', () => {
   }
   const change = (line: string | undefined, edit: (members: Record<string, unknown>) => Record<string, unknown>) =>
     JSON.stringify(edit(JSON.parse(line ?? '')))
-  const read = (path: string) => readKeptFile(path, publicKey, { isThorough: true })
+  const read = (path: string) =>
+    readKeptFile(path, publicKey, { isThorough: true, findAuditKey: async () => undefined })
 
   it.each<[string, (lines: string[]) => string[], [number, RegExp][]]>([
     ['none', (lines) => [...lines, ''], []],
@@ -291,6 +292,30 @@ describe('lines of the file that are not as a server wrote them', () => {
       const newest = (await chain()).at(-1)
       expect(witnesses.get(tenant_id)).toMatchObject({ last_id: newest?.id, hash: new Uint8Array(newest?.hash ?? []) })
     }
+  })
+
+  it('do not pass for the newest by a policy version that nobody authenticated', async () => {
+    const raise = (line: string | undefined, head?: object) =>
+      change(line, (members) => ({ ...members, policy_version: 2 ** 33 + 1, ...(head && { head }) }))
+    const { auditKey } = (await service.services.states.find(tenant_id)) ?? expect.unreachable()
+    const options = { isThorough: false, findAuditKey: async () => auditKey }
+    for (const head of [
+      undefined,
+      { created_at: '2026-03-01T00:00:00.000Z', mac: Buffer.alloc(32).toString('base64') },
+    ]) {
+      const path = await edited(`raised-${head === undefined}`, ([a = '', ...rest]) => [a, raise(a, head), ...rest, ''])
+      const { witnesses, others } = await readKeptFile(path, publicKey, options)
+      const newest = (await chain()).at(-1)
+      expect(witnesses.get(tenant_id)).toMatchObject({ last_id: newest?.id, hash: new Uint8Array(newest?.hash ?? []) })
+      expect(others).toEqual([])
+    }
+  })
+
+  it('hide none that follows, however long they are', async () => {
+    const path = await edited('long', ([a = '', ...rest]) => [a, '\0'.repeat(17 * 1_048_576), ...rest, ''])
+    const { witnesses, faults, lines } = await read(path)
+    expect(witnesses.get(tenant_id)).toMatchObject({ last_id: (await chain()).at(-1)?.id })
+    expect([faults, lines]).toEqual([[{ line: 2, what: expect.stringContaining('too long') }], 5])
   })
 
   it('are in the log of a server that starts, which goes on, and found wrong by doctor', {

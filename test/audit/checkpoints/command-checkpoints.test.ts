@@ -1,4 +1,5 @@
 // What a command writes is in the checkpoint file before the command ends, so the next process that opens the database finds it undone.
+import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -101,3 +102,11 @@ it.skipIf(!existsSync('/proc/version'))(
     expect(stderr).toContain('eaas: /proc/version (EAAS_CHECKPOINT_FILE) does not have what this command wrote')
   },
 )
+
+it('a command ends though nothing reads the pipe that the file is, and doctor says that no start compares with it', async () => {
+  const { victim } = await twoTenants()
+  execFileSync('mkfifo', [file()])
+  const { code, stderr } = await eaas('tenant', 'suspend', victim.tenant.tenant_id)
+  expect([code, stderr]).toEqual([0, expect.stringContaining('(EAAS_CHECKPOINT_FILE) takes nothing')])
+  expect((await eaas('doctor')).stdout).toMatch(/WARN +checkpoint file +.*is no regular file/)
+})

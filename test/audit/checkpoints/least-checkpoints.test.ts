@@ -2,7 +2,7 @@
 // by a lock between two statements, whoever owns the database can do that.
 import { execFileSync } from 'node:child_process'
 import { constants } from 'node:fs'
-import { mkdtemp, open, rm } from 'node:fs/promises'
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -170,12 +170,16 @@ it('what was witnessed is in the file before a round reads anything, and gets no
 
 describe('a file that takes nothing', { timeout: 60_000 }, () => {
   let stuck: string
-  beforeEach(() => {
+  let reader: FileHandle
+  beforeEach(async () => {
     stuck = join(folder, 'stuck')
     execFileSync('mkfifo', [stuck])
+    reader = await open(stuck, constants.O_RDONLY | constants.O_NONBLOCK)
+    const filler = await open(stuck, constants.O_WRONLY | constants.O_NONBLOCK)
+    await expect(filler.appendFile(Buffer.alloc(4 * 1_048_576))).rejects.toThrow('EAGAIN')
+    await filler.close()
   })
-  // Whoever waits for a reader has one, which is gone again.
-  afterEach(async () => (await open(stuck, constants.O_RDONLY | constants.O_NONBLOCK)).close())
+  afterEach(() => reader.close()) // ends what is being written
 
   it('holds up no comparison, anchor or stop', async () => {
     const { watches } = service.services.committer
@@ -255,7 +259,10 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
   }
 
   const readFileOf = ({ services }: Service) =>
-    readKeptFile(join(folder, 'checkpoints'), encodePublicKey(services.signingKey), { isThorough: false })
+    readKeptFile(join(folder, 'checkpoints'), encodePublicKey(services.signingKey), {
+      isThorough: false,
+      findAuditKey: async () => undefined,
+    })
 
   it('is stated by the last head with a MAC, which no rollback that was accepted before explains', async () => {
     const { sealed, watch, putBack, serves } = await accepted()

@@ -69,7 +69,7 @@ export class CheckpointComparison {
 
   /**
    * Checks only the signatures of the named checkpoint and of those that the verdict rests on: there may be thousands.
-   * @param named by default the newest of the log, or the newest of all if the log has none
+   * @param named by default the one that `namedOf` finds
    * @param rollbacks of the log, complete once `judge` is called
    * @throws CheckpointError if none of the signers signed the named one, ExportFault if it belongs to another log
    */
@@ -84,7 +84,7 @@ export class CheckpointComparison {
     const isOfLog = ({ tenant_id }: Kept) => tenant_id === options.tenant_id || tenant_id === INSTALLATION_ID
     const given = [...new Set(named === undefined ? notes : [named, ...notes])]
     const known = given.flatMap((note): Kept | [] => findNote(note) ?? []).filter(isOfLog)
-    const note = named ?? namedOf(known, options.tenant_id)?.note
+    const note = named ?? namedOf(known, options)?.note
     if (note === undefined) throw new ExportFault('none of the checkpoints is of this tenant or of the installation')
     this.#named = { ...readCheckpoint(note, options.signers), note }
     if (!isOfLog(this.#named)) throw new ExportFault('the checkpoint belongs to another tenant')

@@ -229,6 +229,51 @@ describe('a file of checkpoints', () => {
   })
 })
 
+describe('a file of checkpoints in several forms', () => {
+  const older = JSON.stringify({ checkpoint: noteOf(at(log, 4), 5) })
+  const newer = noteOf(at(log, 7), 9)
+
+  it.each([
+    ['a line and then a note', `${older}\n${newer}`],
+    ['a line and then an answer over several lines', `${older}\n${JSON.stringify({ checkpoint: newer }, null, 2)}\n`],
+    [
+      'answers over several lines',
+      [older, JSON.stringify({ checkpoint: newer })]
+        .map((text) => `${JSON.stringify(JSON.parse(text), null, 2)}\n`)
+        .join(''),
+    ],
+    ['a line that was cut, one of a log shipper, and a note', `${older}\n{"checkpoint":"eaas\nshipped\n${newer}`],
+  ])('is compared whole: %s', async (_, kept) => {
+    expect((await verified(exportOf(log, 19), kept)).code).toBe(0)
+    expect((await verified(exportOf(log.slice(0, 5), 8), kept)).code).toBe(1)
+  })
+
+  it.each([
+    ['a note and then a line', `${newer}${older}\n`],
+    ['a line and then an export', `${older}\n${exportOf(log, 19)}`],
+  ])('is refused as %s', async (_, kept) => {
+    expect((await verified(exportOf(log, 19), kept)).code).toBe(3)
+  })
+})
+
+it('one of another installation, whose log has the same id, takes nothing from one of this installation', async () => {
+  const exported = exportOf(log, 19, { installation, anchor: 5 })
+  const kept = linesOf(noteOf(at(installation, 5), 13), noteOf(at(back, 4), 14, stranger))
+  expect((await verified(exported, kept)).code).toBe(0)
+})
+
+it('the tree of an export has no signature but the one of its log', async () => {
+  const exported = exportOf(log, 19, { installation, anchor: 5, linked: [2] })
+  const kept = noteOf(at(installation, 5), 13)
+  expect((await verified(exported, kept)).code).toBe(0)
+  const more = exported.replace(
+    /^\{"tree":"(?:[^"\\]|\\.)*\\n/m,
+    `$&\u2014 somebody.example/w1 ${'AAAA'.repeat(18)}\\n`,
+  )
+  expect(more).not.toBe(exported)
+  expect((await verified(more, kept)).code).toBe(1)
+})
+
 describe('what a checkpoint of the installation proves against who has the keys of the server', () => {
   const forged = chain(TENANT, days(2, 3, 4, 5, 6, 7, 9), log.slice(0, 1))
   const seen = cosignedLine(early, 6)

@@ -51,8 +51,9 @@ export function assertLinks(
   { anchor, head_id }: { anchor: ExportAnchor['anchor']; head_id: number },
   treeKey: NoteKey,
 ): void {
-  const { size, root } = readTree(tree, [treeKey])
+  const { size, root, signatures } = readTree(tree, [treeKey])
   if (size !== head_id) throw new ExportFault("the tree is not that of the installation's log that was signed")
+  if (signatures.length > 1) throw new ExportFault('the tree has more than the signature of the log')
   for (const { id, hash, proof: own } of [{ ...anchor, proof }, ...entries]) {
     if (!verifyInclusion({ root, size, index: id - 1, leaf: hash, proof: own })) {
       throw new ExportFault(`the tree of the installation's log does not hold entry ${id}`)

@@ -4,7 +4,7 @@
  * added. Pure.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type Checkpoint, ORIGIN, parseCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, ORIGIN, type PublicKeys, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { EXPORT_FORMAT } from '../formats/export.js'
 import { findKeyChange, type KeyChange } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
@@ -61,10 +61,28 @@ export function byNewest(one: Checkpoint, other: Checkpoint): number {
   return one.created_at > other.created_at ? -1 : 1
 }
 
-/** Finds the checkpoint that a verdict names by default: the newest of the log itself, or of all if it has none. */
-export function namedOf<T extends Checkpoint>(notes: readonly T[], tenant_id: string): T | undefined {
+/**
+ * Finds the checkpoint that a verdict names by default: the newest of the log itself, or of the installation's if it has
+ * none. Those of another installation's log have the same id as this one's, so one that is signed comes first.
+ */
+export function namedOf<T extends Checkpoint & { note: string }>(
+  notes: readonly T[],
+  { tenant_id, signers }: { tenant_id: string; signers: PublicKeys },
+): T | undefined {
   const sorted = [...notes].sort(byNewest)
-  return sorted.find((note) => note.tenant_id === tenant_id) ?? sorted[0]
+  const own = sorted.filter((note) => note.tenant_id === tenant_id)
+  if (own.length > 0 && tenant_id !== INSTALLATION_ID) return own[0]
+  return sorted.find(({ note }) => isSigned(note, signers)) ?? sorted[0]
+}
+
+function isSigned(note: string, signers: PublicKeys): boolean {
+  try {
+    readCheckpoint(note, signers)
+    return true
+  } catch (error) {
+    if (error instanceof CheckpointError) return false
+    throw error
+  }
 }
 
 /** Lists the notes of some logs, the newest first. @throws CheckpointError if there is none */
@@ -146,7 +164,7 @@ interface Line {
 function readFile({ name, text }: KeptFile): Line[] {
   try {
     const lines = readLines(text)
-    if (!lines.some(({ kept }) => kept)) throw new CheckpointError('this is not a checkpoint of an EaaS audit log')
+    if (!lines.some(({ kept }) => kept)) throw new CheckpointError(NO_CHECKPOINT)
     return lines
   } catch (error) {
     throw error instanceof CheckpointError ? new CheckpointError(`${name}: ${error.message}`) : error
@@ -157,36 +175,44 @@ function readLines(written: string): Line[] {
   // Editors and mail programs add a byte order mark and change line ends.
   const text = written.replace(/^\ufeff/, '').replaceAll('\r\n', '\n')
   assertNoExport(text)
-  if (text.startsWith(ORIGIN)) return splitNotes(text).map((note) => ({ kept: findNote(note) }))
-  return readObjects(text).map(({ checkpoint, key_change, tree, policy_version, head }) => {
+  const start = text.search(NOTE_START)
+  const [json, notes] = start < 0 ? [text, ''] : [text.slice(0, start), text.slice(start)]
+  const lines = readObjects(json).map(({ checkpoint, key_change, tree, policy_version, head }) => {
     const kept = typeof checkpoint === 'string' ? findNote(checkpoint) : undefined
     return { kept: kept && { ...kept, tree, policy_version, head }, change: key_change }
   })
+  // A remark above a note is no line of a server, and may be what is left of another note.
+  if (start > 0 && !lines.some(({ kept }) => kept)) throw new CheckpointError(NO_CHECKPOINT)
+  return [...lines, ...splitNotes(notes).map((note) => ({ kept: parseNote(note) }))]
 }
+
+const NO_CHECKPOINT = 'this is not a checkpoint of an EaaS audit log'
 
 // The trailer of an export has a checkpoint too. Compared with itself, an export would always agree.
 function assertNoExport(text: string): void {
-  if (text.startsWith(`{"format":${JSON.stringify(EXPORT_FORMAT)}`)) {
+  if (`\n${text}`.includes(`\n{"format":${JSON.stringify(EXPORT_FORMAT)}`)) {
     throw new CheckpointError(
       'this is an export, and no checkpoint that was kept apart from it: give what eaas audit checkpoint printed, or EAAS_CHECKPOINT_FILE',
     )
   }
 }
 
-// Several files of one note each may have been joined. Text between two notes becomes part of the first, which is
-// then malformed.
+// Several files of one note each may have been joined. Text after a note becomes part of it, which is then malformed.
 function splitNotes(text: string): string[] {
-  const notes = text.split(NOTE_START).map((note) => note.replace(/\n+$/, '\n'))
-  if (notes.length > 1) for (const note of notes) parseCheckpoint(note)
-  return notes
+  return text.split(NOTE_START).flatMap((note) => (note === '' ? [] : [note.replace(/\n+$/, '\n')]))
 }
 
 const NOTE_START = new RegExp(`^(?=${ORIGIN}\\n)`, 'm')
 
+/** Reads a note, unverified. @throws CheckpointError if malformed */
+function parseNote(note: string): KeptNote {
+  return { ...parseCheckpoint(note), note }
+}
+
 /** Reads a note, unverified; undefined if malformed, as by a crash or an edit, since it then proves nothing. */
 export function findNote(note: string): KeptNote | undefined {
   try {
-    return { ...parseCheckpoint(note), note }
+    return parseNote(note)
   } catch (error) {
     if (error instanceof CheckpointError) return undefined
     throw error
@@ -195,13 +221,21 @@ export function findNote(note: string): KeptNote | undefined {
 
 type Members = Partial<Record<'checkpoint' | 'key_change' | 'tree' | 'policy_version' | 'head', unknown>>
 
+// An answer of a server may be laid out over several lines. A line that a crash cut short is left out.
 function readObjects(text: string): Members[] {
-  return [text, ...text.split('\n')].flatMap((part) => {
-    if (!part.trimStart().startsWith('{')) return []
-    try {
-      return [JSON.parse(part) as Members]
-    } catch {
-      return [] // several lines, or one that a crash truncated
-    }
+  const whole = findObject(text)
+  if (whole) return [whole]
+  return text.split(/^(?=\{)/m).flatMap((part) => {
+    const [line = ''] = part.split('\n', 1)
+    return findObject(line) ?? findObject(part.replace(/^\}[\s\S]*/m, '}')) ?? []
   })
+}
+
+function findObject(text: string): Members | undefined {
+  if (!text.trimStart().startsWith('{')) return undefined
+  try {
+    return JSON.parse(text) as Members
+  } catch {
+    return undefined
+  }
 }

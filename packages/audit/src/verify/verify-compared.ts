@@ -47,7 +47,7 @@ export async function verifyCompared(
           prefer: (checkpoint) => !isLater(checkpoint, beginning),
         })
   const notes = kept === undefined || tenant_id === undefined ? [] : notesOf(kept, [tenant_id, INSTALLATION_ID])
-  const named = witnessed?.note ?? namedOf(notes, tenant_id ?? '')?.note
+  const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers })?.note
   // An error of the checkpoint itself is reported as such, not as a fault of the export.
   if (named !== undefined) readCheckpoint(named, signers)
   const verdict = await verifyExport(joined(beginning, lines), {

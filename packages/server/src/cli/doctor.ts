@@ -3,6 +3,7 @@
  * except the installation's log, which records the run.
  */
 import { existsSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { createClock } from '../audit/append/clock.js'
@@ -179,7 +180,11 @@ async function examine(config: Config): Promise<Finding[]> {
 }
 
 // The first start creates the data directory, and the file in it.
-function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): Promise<Result<'directory'>> {
+async function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): Promise<Result<'directory'>> {
+  const found = await stat(path).catch(() => undefined) // examineFile says what is wrong
+  if (found && !found.isFile() && !found.isDirectory()) {
+    return { warning: true, detail: `${path} is no regular file: a start compares the database with nothing in it` }
+  }
   const directory = dirname(resolve(path))
   const isCreated = databaseUrl === undefined && directory === resolve(dataDir) && !existsSync(directory)
   return isCreated ? examineFolder('EAAS_DATA_DIR', directory) : examineFile('EAAS_CHECKPOINT_FILE', path)

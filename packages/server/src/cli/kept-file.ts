@@ -8,6 +8,7 @@ import {
   KeptIds,
   type KeptNote,
   type KeptStatement,
+  namedOf,
   notesOf,
   type PublicKeys,
   parseCheckpoint,
@@ -26,7 +27,7 @@ import type { Services } from '../runner/operation.js'
 
 /** What to verify a log against. */
 export interface Kept {
-  note?: string
+  note?: string | undefined
   /** the keys that may have signed it */
   signers?: PublicKeys
   /** what the demanded witnesses cosigned */
@@ -42,8 +43,8 @@ export async function readKept(
   if (checkpoint === undefined) return {}
   if (witness === undefined) {
     const kept = await readKeptFiles(checkpoint)
-    const [{ note }] = notesOf(kept, [tenant_id])
-    return { note, signers: signersOf(signingKey, kept) }
+    const signers = signersOf(signingKey, kept)
+    return { note: namedOf(notesOf(kept, [tenant_id]), { tenant_id, signers })?.note, signers }
   }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: signingKey.publicKeys, witness })
   return { note: witnessed.note, witnessed }

@@ -3,7 +3,8 @@
  * was witnessed.
  */
 
-import { appendFile, open, stat } from 'node:fs/promises'
+import type { Stats } from 'node:fs'
+import { appendFile, constants, type FileHandle, open, stat } from 'node:fs/promises'
 import { encodePublicKey, signCheckpoint } from '@eaas/audit'
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
@@ -199,7 +200,14 @@ export function createLineWriter(
   const append = async (line: KeptLine) => {
     const text = `${JSON.stringify(line)}\n`
     if (file === STANDARD_OUTPUT) return print(text)
-    await appendFile(file, `${(await isCutShort(file)) ? '\n' : ''}${text}`, { mode: 0o644, flush: true })
+    const found = await stat(file).catch(() => undefined) // appending reports what is wrong
+    const reader = found?.isFIFO() ? await openRead(file) : undefined
+    try {
+      const isCut = found?.isFile() && (await isCutShort(file, found))
+      await appendFile(file, `${isCut ? '\n' : ''}${text}`, { mode: 0o644, flush: found?.isFIFO() !== true })
+    } finally {
+      await reader?.close()
+    }
   }
   return async (line, onWritten) => {
     if (sink.isStuck) throw new StuckSinkError(file)
@@ -221,15 +229,23 @@ export function createLineWriter(
   }
 }
 
+// A pipe that nobody reads would hold the thread that opens it, and with that a command that is done.
+async function openRead(pipe: string): Promise<FileHandle> {
+  try {
+    return await open(pipe, constants.O_WRONLY | constants.O_NONBLOCK)
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'ENXIO' ? new StuckSinkError(pipe) : error
+  }
+}
+
 // A crash or a full disk may have cut the last line short, whichever process wrote it: the next one must begin on a
-// line of its own. A pipe is not opened, since this would be its second reader.
-async function isCutShort(file: string): Promise<boolean> {
-  const found = await stat(file).catch(() => undefined) // appending reports what is wrong
-  if (!found?.isFile() || found.size === 0) return false
+// line of its own.
+async function isCutShort(file: string, { size }: Stats): Promise<boolean> {
+  if (size === 0) return false
   const handle = await open(file)
   try {
     const last = Buffer.alloc(1)
-    await handle.read(last, 0, 1, found.size - 1)
+    await handle.read(last, 0, 1, size - 1)
     return last[0] !== LINE_FEED
   } finally {
     await handle.close()

@@ -16,7 +16,7 @@ import {
   readCheckpoint,
   splitLines,
 } from '@eaas/audit'
-import { equalBytes, type KeptHead, nextPolicyEpoch } from '../formats/chain.js'
+import { type AuditKey, equalBytes, isKeptHeadAuthentic, type KeptHead, nextPolicyEpoch } from '../formats/chain.js'
 
 /**
  * A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and
@@ -77,6 +77,13 @@ const FOREIGN_KEY = 'of another signing key'
 const FORGED = 'its signature does not verify'
 const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 
+export interface ReadingOptions {
+  /** report the lines that are not as a server wrote them */
+  isThorough: boolean
+  /** a tenant's audit key; undefined if the database has none */
+  findAuditKey: (tenant_id: string) => Promise<AuditKey | undefined>
+}
+
 /**
  * Reads a file of checkpoints. A line proves nothing, and gives no witness, if it is not a checkpoint or if
  * neither these keys nor their successors signed it: a crash may have cut it short, and an attacker who can
@@ -86,19 +93,22 @@ const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 export async function readKeptFile(
   file: string,
   ownKeys: PublicKeys,
-  { isThorough }: { isThorough: boolean },
+  { isThorough, findAuditKey }: ReadingOptions,
 ): Promise<KeptFile> {
   const publicKey = await addSuccessors(file, [ownKeys].flat())
   const judge = isThorough ? createJudge(publicKey) : undefined
-  const last = new Map<string, Parsed>()
-  const latest = await findLatest(file, () => true, { judge, last })
+  const epochs = new Map<string, Set<number>>()
+  const claimed = await findLatest(file, () => true, { judge, epochs })
+  const keys = await findKeys(epochs, findAuditKey)
+  const { latest, last } = keys.size === 0 ? claimed : await findLatest(file, () => true, { keys })
   const forged = new Set([...latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
   for (const id of forged) judge?.condemn(latest.get(id))
   // Only the latest line of a tenant has to be verified, unless that one is forged.
   const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
-  const signed = forged.size === 0 ? latest : await findLatest(file, isGood)
+  const signed = forged.size === 0 ? latest : (await findLatest(file, isGood, { keys })).latest
   const isSealed = [...signed.values()].every(isProven)
-  const sealed = isSealed ? signed : await findLatest(file, (line) => isProven(line) && isGood(line))
+  const isGoodAndProven = (line: Parsed) => isProven(line) && isGood(line)
+  const sealed = isSealed ? signed : (await findLatest(file, isGoodAndProven, { keys })).latest
   const witnesses = new Map(
     [...signed].map(([tenant_id, line]) => {
       const before = isProven(line) ? undefined : sealed.get(tenant_id)
@@ -206,7 +216,7 @@ function createJudge(publicKey: PublicKeys): Judge {
 // Several processes may write one file, so a line may follow one of a longer log. Lines of alarms, and of
 // entries up to which a log was followed, have no MAC of a head: their policy version is only a lower bound.
 function contradicts(line: Parsed, other: Parsed | undefined): boolean {
-  if (!other || epochOf(line) !== epochOf(other)) return false
+  if (!other || line.epoch !== other.epoch) return false
   const entries = line.statement.last_id - other.statement.last_id
   const changes = isProven(line) && isProven(other) ? line.policy_version - other.policy_version : 0
   if (entries === 0) return changes !== 0 || !equalBytes(line.statement.hash, other.statement.hash)
@@ -222,23 +232,66 @@ function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed
   return { last_id, hash, policy_version, ...sealed }
 }
 
+/**
+ * Opens the audit keys of the tenants whose lines claim several epochs. An accepted rollback begins one, and so does
+ * whoever appends an old line with a higher policy version.
+ */
+async function findKeys(
+  epochs: ReadonlyMap<string, ReadonlySet<number>>,
+  findAuditKey: ReadingOptions['findAuditKey'],
+): Promise<Map<string, AuditKey>> {
+  const keys = new Map<string, AuditKey>()
+  for (const [tenant_id, { size }] of epochs) {
+    const key = size > 1 ? await findAuditKey(tenant_id) : undefined
+    if (key) keys.set(tenant_id, key)
+  }
+  return keys
+}
+
+interface Search {
+  judge?: Judge | undefined
+  /** filled with the epochs that each tenant's lines claim */
+  epochs?: Map<string, Set<number>>
+  /** by tenant, to weigh what its lines claim */
+  keys?: ReadonlyMap<string, AuditKey>
+}
+
+/** Finds each tenant's latest line of those that are good, and its last one that has a MAC. */
 async function findLatest(
   file: string,
   isGood: (line: Parsed) => boolean,
-  { judge, last }: { judge?: Judge | undefined; last?: Map<string, Parsed> } = {},
-): Promise<Map<string, Parsed>> {
-  const latest = new Map<string, Parsed>()
+  { judge, epochs, keys = new Map() }: Search,
+): Promise<{ latest: Map<string, Parsed>; last: Map<string, Parsed> }> {
+  const [latest, last] = [new Map<string, Parsed>(), new Map<string, Parsed>()]
+  const weigh = createScales(keys)
   let number = 0
   for await (const text of readLines(file)) {
     number += 1
-    const line = parseLine(text, number)
-    judge?.see(line, text)
-    if (!line) continue
+    const read = parseLine(text, number)
+    judge?.see(read, text)
+    if (!read) continue
+    const line = weigh(read)
     const { tenant_id } = line.statement
-    if (isProven(line)) last?.set(tenant_id, line)
+    if (epochs) epochs.set(tenant_id, (epochs.get(tenant_id) ?? new Set()).add(line.epoch))
+    if (isProven(line)) last.set(tenant_id, line)
     if (isLater(line, latest.get(tenant_id)) && isGood(line)) latest.set(tenant_id, line)
   }
-  return latest
+  return { latest, last }
+}
+
+// chain.md 10: without a MAC that verifies, a line is of the epoch of the last line before it that has one.
+function createScales(keys: ReadonlyMap<string, AuditKey>): (line: Parsed) => Parsed {
+  const proven = new Map<string, number>()
+  return (line) => {
+    const { tenant_id } = line.statement
+    const key = keys.get(tenant_id)
+    if (!key) return line
+    if (!isKeptHeadAuthentic(key, tenant_id, headOf(line))) {
+      return { ...line, sealed: {}, epoch: proven.get(tenant_id) ?? nextPolicyEpoch(0) }
+    }
+    proven.set(tenant_id, line.epoch)
+    return line
+  }
 }
 
 async function* readLines(file: string): AsyncGenerator<string> {
@@ -253,6 +306,8 @@ interface Parsed {
   number: number
   statement: Checkpoint
   policy_version: number
+  /** on which side of accepted rollbacks the line is; what it claims, unless it was weighed */
+  epoch: number
   sealed: Pick<KeptHead, 'created_at' | 'mac'>
   checkpoint: string
   public_key: unknown
@@ -270,7 +325,9 @@ function parseLine(text: string, number: number): Parsed | undefined {
     const statement = parseCheckpoint(checkpoint)
     if (statement.tenant_id !== tenant_id) return undefined
     const isComplete = members.policy_version !== undefined && typeof public_key === 'string'
-    return { number, statement, policy_version, sealed: readSealed(members.head), checkpoint, public_key, isComplete }
+    const sealed = readSealed(members.head)
+    const epoch = nextPolicyEpoch(policy_version)
+    return { number, statement, policy_version, epoch, sealed, checkpoint, public_key, isComplete }
   } catch {
     return undefined
   }
@@ -284,23 +341,18 @@ export function readSealed(head: unknown): Pick<KeptHead, 'created_at' | 'mac'> 
     : {}
 }
 
-// The id is signed and the policy version is not. The latter only decides on which side of an accepted
-// rollback a line is.
+// The id is signed and the policy version is not. The latter only decides the epoch.
 function isLater(line: Parsed, than: Parsed | undefined): boolean {
   if (!than) return true
-  const [epoch, otherEpoch] = [epochOf(line), epochOf(than)]
-  return epoch === otherEpoch ? line.statement.last_id > than.statement.last_id : epoch > otherEpoch
+  if (line.epoch !== than.epoch) return line.epoch > than.epoch
+  return line.statement.last_id > than.statement.last_id
 }
 
 // A line from before an accepted rollback shows no loss.
 function isBesides(line: Parsed, latest: Parsed | undefined): boolean {
-  if (!latest || line.number <= latest.number || epochOf(line) !== epochOf(latest)) return false
+  if (!latest || line.number <= latest.number || line.epoch !== latest.epoch) return false
   const [{ last_id, hash }, { statement }] = [line.statement, latest]
   return last_id < statement.last_id || (last_id === statement.last_id && !equalBytes(hash, statement.hash))
-}
-
-function epochOf({ policy_version }: Parsed): number {
-  return nextPolicyEpoch(policy_version)
 }
 
 function isSigned({ checkpoint }: Parsed, publicKey: PublicKeys): boolean {
