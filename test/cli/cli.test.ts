@@ -100,7 +100,10 @@ describe('eaas', () => {
     expect(await json(`tenant show ${created.tenant_id}`)).toEqual(set)
     expect((await json('tenant set acme --monthly-encrypt-quota none')).monthly_encrypt_quota).toBeNull()
     const twice = await eaas('tenant create --name acme')
-    expect([twice.code, twice.error]).toEqual([1, 'eaas: a tenant named acme already exists\n'])
+    expect([twice.code, twice.error]).toEqual([
+      1,
+      'eaas: a tenant named acme already exists, perhaps as a deleted one: choose another name\n',
+    ])
     expect((await eaas('tenant show nobody')).code).toBe(1)
   })
 

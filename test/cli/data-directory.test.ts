@@ -244,6 +244,10 @@ describe('eaas tenant create', () => {
   it('refuses a name that is taken, in one sentence', { timeout: TIMEOUT_MS }, async () => {
     await createTenantByCli({ database }, 'taken')
     const again = await runCommand(['tenant', 'create', '--name', 'taken', '--json'], { database })
-    expect(again).toEqual({ code: 1, stdout: '', stderr: 'eaas: a tenant named taken already exists\n' })
+    expect(again).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'eaas: a tenant named taken already exists, perhaps as a deleted one: choose another name\n',
+    })
   })
 })

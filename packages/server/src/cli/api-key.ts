@@ -9,7 +9,15 @@ import { createApiKey } from '../operations/create-api-key.js'
 import { listApiKeys } from '../operations/list-api-keys.js'
 import { revokeApiKey, updateApiKey } from '../operations/update-api-key.js'
 import { addBudgetOptions, type BudgetOptions, chosenBudgets, describeBudgets } from './budget-options.js'
-import { commandConfig, JSON_OPTION, permissionsOf, readList, readName, TENANT_OPTION } from './command.js'
+import {
+  commandConfig,
+  JSON_OPTION,
+  permissionsOf,
+  readList,
+  readName,
+  SAME_ENVIRONMENT,
+  TENANT_OPTION,
+} from './command.js'
 import { counted, print, printJson, printNewApiKey, table } from './output.js'
 import { describeTenant, performIn } from './with-services.js'
 
@@ -21,6 +29,7 @@ export function addApiKey(program: Command): void {
   const apiKey = program
     .command('api-key')
     .description("Manage a tenant's API keys. Works whether or not a server is running.")
+    .addHelpText('afterAll', SAME_ENVIRONMENT)
 
   addBudgetOptions(apiKey.command('create'))
     .description('Create an API key and print its secret, which is shown only once.')

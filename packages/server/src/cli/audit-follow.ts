@@ -16,7 +16,7 @@ import { type NextEntries, readNextEntries } from '../operations/export-audit.js
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { listHeads } from '../store/audit.js'
-import { addLogOptions, commandConfig, type LogChoice, SAME_ENVIRONMENT } from './command.js'
+import { addLogOptions, commandConfig, type LogChoice } from './command.js'
 import { describeTenant, getLogOwner, messageOf, withServices } from './with-services.js'
 
 interface FollowOptions extends LogChoice, DeliveryOptions {
@@ -34,7 +34,6 @@ export function addAuditFollow(audit: Command): void {
         .conflicts(['tenant', 'installation', 'afterId'])
         .default(false),
     )
-    .addHelpText('after', SAME_ENVIRONMENT)
   addDeliveryOptions(command).action((options: FollowOptions) => auditFollow(commandConfig(), options))
 }
 

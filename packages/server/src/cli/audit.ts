@@ -76,7 +76,10 @@ import {
 
 /** Adds `eaas audit` and its subcommands. */
 export function addAudit(program: Command): void {
-  const audit = program.command('audit').description('Read, export and verify the audit log.')
+  const audit = program
+    .command('audit')
+    .description('Read, export and verify the audit log.')
+    .addHelpText('afterAll', SAME_ENVIRONMENT)
 
   addLogOptions(audit.command('list'))
     .description('Print the newest entries.')
@@ -197,7 +200,6 @@ export function addAudit(program: Command): void {
     )
     .requiredOption('--reason <text>', 'reason to record in the log, 1 to 255 characters', readName)
     .addOption(JSON_OPTION)
-    .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) =>
       options.all ? succeed(auditAcceptAll(commandConfig(), options)) : auditAcceptRollback(commandConfig(), options),
     )
@@ -214,7 +216,6 @@ export function addAudit(program: Command): void {
     )
     .option('--yes', 'repeat what is shown', false)
     .addOption(JSON_OPTION)
-    .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => succeed(auditReplay(commandConfig(), options)))
 
   audit
@@ -224,7 +225,6 @@ export function addAudit(program: Command): void {
     )
     .option('--reason <text>', 'reason to record in the logs, 1 to 255 characters', readName)
     .addOption(JSON_OPTION)
-    .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => succeed(auditAcceptClock(commandConfig(), options)))
 }
 

@@ -18,7 +18,15 @@ import { updateKey } from '../operations/update-key.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
-import { commandConfig, JSON_OPTION, NEEDED_RECIPIENT_OPTION, readName, readNewPath, TENANT_OPTION } from './command.js'
+import {
+  commandConfig,
+  JSON_OPTION,
+  NEEDED_RECIPIENT_OPTION,
+  readName,
+  readNewPath,
+  SAME_ENVIRONMENT,
+  TENANT_OPTION,
+} from './command.js'
 import { counted, print, printJson, table } from './output.js'
 import { createSealedFile } from './sealed-file.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
@@ -40,7 +48,10 @@ type KeyChange = keyof typeof CHANGES
 
 /** Adds `eaas key` and its subcommands. */
 export function addKey(program: Command): void {
-  const key = program.command('key').description("Manage a tenant's keys. Works whether or not a server is running.")
+  const key = program
+    .command('key')
+    .description("Manage a tenant's keys. Works whether or not a server is running.")
+    .addHelpText('afterAll', SAME_ENVIRONMENT)
 
   key
     .command('list')

@@ -8,7 +8,7 @@ import { listApiKeys } from '../operations/list-api-keys.js'
 import { revokeApiKey } from '../operations/update-api-key.js'
 import type { Operation } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
-import { commandConfig, JSON_OPTION, permissionsOf, readList, readName } from './command.js'
+import { commandConfig, JSON_OPTION, permissionsOf, readList, readName, SAME_ENVIRONMENT } from './command.js'
 import { counted, print, printJson, printNewApiKey, table } from './output.js'
 import { withServices } from './with-services.js'
 
@@ -19,6 +19,7 @@ export function addOperatorKey(program: Command): void {
     .description(
       'Manage the API keys of operators, which servers with EAAS_OPERATOR_API=on accept below /admin/v1. Works whether or not a server is running.',
     )
+    .addHelpText('afterAll', SAME_ENVIRONMENT)
 
   operatorKey
     .command('create')

@@ -39,7 +39,10 @@ const STATUS_CHANGES = {
 
 /** Adds `eaas tenant` and its subcommands. */
 export function addTenant(program: Command): void {
-  const tenant = program.command('tenant').description('Manage tenants. Works whether or not a server is running.')
+  const tenant = program
+    .command('tenant')
+    .description('Manage tenants. Works whether or not a server is running.')
+    .addHelpText('afterAll', SAME_ENVIRONMENT)
 
   tenant
     .command('create')
@@ -47,7 +50,6 @@ export function addTenant(program: Command): void {
     .requiredOption('--name <name>', 'name of the tenant, 1 to 255 characters, not a UUID', readTenantName)
     .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean, true)
     .addOption(JSON_OPTION)
-    .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => tenantCreate(commandConfig(), options))
 
   tenant

@@ -94,7 +94,11 @@ async function insertAll(
   { name, envelope_only }: TenantOptions,
   caller: Caller,
 ): Promise<Created> {
-  if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} already exists`)
+  if (await findTenantByName(sql, name))
+    throw new Refusal(
+      'E_NAME_TAKEN',
+      `a tenant named ${name} already exists, perhaps as a deleted one: choose another name`,
+    )
   const tenant_id = randomUUID()
   const wrapped_audit_key = sealNewSecret(services.storeKeys, { purpose: 'audit-key', tenant_id })
   const auditKey = openAuditKey(services.storeKeys, { tenant_id, wrapped_audit_key })
