@@ -193,9 +193,10 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       const isEmpty = Object.keys(changes).length === 0
       return isEmpty ? insert.onConflictDoNothing() : insert.onConflictDoUpdate({ target: users.id, set: changes })
     },
-    upsertMany: (list) => {
+    upsertMany: (list, by) => {
       const set = { email: excludedOf(users.email), nick: excludedOf(users.nick) }
-      return db.insert(users).values(list).onConflictDoUpdate({ target: users.id, set })
+      const target = by === 'id' ? users.id : users.email_index
+      return db.insert(users).values(list).onConflictDoUpdate({ target, set })
     },
     upsertByEmail: (user, changes) =>
       db.insert(users).values(user).onConflictDoUpdate({ target: users.email_index, set: changes }),

@@ -121,12 +121,14 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .onConflict((on) => (isEmpty ? on.doNothing() : on.column('id').doUpdateSet(changes)))
         .execute()
     },
-    upsertMany: (list) =>
+    upsertMany: (list, by) =>
       db
         .insertInto('users')
         .values(list)
         .onConflict((on) =>
-          on.column('id').doUpdateSet((eb) => ({ email: eb.ref('excluded.email'), nick: eb.ref('excluded.nick') })),
+          on
+            .column(by === 'id' ? 'id' : 'email_index')
+            .doUpdateSet((eb) => ({ email: eb.ref('excluded.email'), nick: eb.ref('excluded.nick') })),
         )
         .execute(),
     upsertByEmail: (user, changes) =>

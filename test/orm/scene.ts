@@ -233,7 +233,8 @@ export interface Orm {
   /** Changes a user, and returns the nick without the id that it is bound to. */
   updateReturningNick?(id: string, changes: Partial<User>): Promise<unknown>
   upsert(user: User, changes: Partial<User>): Promise<unknown>
-  upsertMany?(users: User[]): Promise<unknown>
+  /** Inserts, or changes the rows of the same id or email. */
+  upsertMany?(users: User[], by: 'id' | 'email'): Promise<unknown>
   /** Inserts, or changes the row of the same email, whose id is another one. */
   upsertByEmail(user: User, changes: Partial<User>): Promise<unknown>
   deleteByEmail(email: string): Promise<unknown>

@@ -295,7 +295,7 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
       const found = await db.findOneBy(users, { id: user.id })
       return db.save(users, found ? { ...found, ...changes } : { ...user })
     },
-    upsertMany: (list) => db.upsert(users, list.map((user) => ({ ...user })) as never, ['id']),
+    upsertMany: (list, by) => db.upsert(users, list.map((user) => ({ ...user })) as never, [by]),
     // By the index of the email, which is unique.
     upsertByEmail: (user, changes) => db.upsert(users, { ...user, ...changes } as never, ['email']),
     deleteByEmail: (email) => db.delete(users, { email }),

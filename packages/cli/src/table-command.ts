@@ -119,6 +119,9 @@ export async function withTable<T>(
   }
   try {
     if (typeof exported === 'function') {
+      if (exported.length > 1 && key === undefined) {
+        throw new ArgumentsError('the function takes the id of a key: give --key <name>')
+      }
       return await withClient(io, given, { verify: true }, async (eaas) => {
         return runWith(await exported(eaas, key === undefined ? undefined : await findKeyId(eaas, key, io, createKey)))
       })
@@ -166,5 +169,5 @@ export function assertNoFailures(io: Io, failed: number, failures: readonly RowF
     tell(io, `row ${key}${field === undefined ? '' : `, ${field}`}: ${code}: ${message}`)
   }
   if (failed > failures.length) tell(io, `${failed - failures.length} more rows failed, which are not listed`)
-  if (failed > 0) throw new CommandError(`${failed} rows ${what}`)
+  if (failed > 0) throw new CommandError(`rows that ${what}: ${failed}`)
 }

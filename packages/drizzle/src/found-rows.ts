@@ -7,6 +7,7 @@ import {
   assertFoundAgain,
   assertOnlyFound,
   inBatches,
+  inLockOrder,
   type Row,
   refuseCall,
   refuseRace,
@@ -149,29 +150,30 @@ function needsConflict(known: KnownTable, conflict: ConflictUpdate): boolean {
 }
 
 async function upsertEach(written: Written, calls: readonly Call[], conflict: ConflictUpdate): Promise<unknown> {
-  const results: unknown[] = []
+  const { known } = written
+  const targets = targetsOf(known, conflict)
   const given = rowsIn(calls.find(([name]) => name === 'values')?.[1][0])
   if (conflict.targetWhere) refuseCall('targetWhere of an upsert whose row must be read before', 'Leave it out.')
-  for (const row of given) {
-    results.push(
-      await upsertOne(written, calls, {
-        conflict,
-        row: withSpellings(written.known, withDefaults(written.known, row)),
-      }),
-    )
-  }
-  return merge(results)
+  const upserts = given.map(async (one): Promise<Upsert> => {
+    const row = withSpellings(known, withDefaults(known, one))
+    return { conflict, row, target: await known.sealed.findTarget(row, targets) }
+  })
+  return merge(await inLockOrder(await Promise.all(upserts), (upsert) => upsertOne(written, calls, upsert)))
 }
 
 interface Upsert {
   conflict: ConflictUpdate
   row: Row
+  /** by which to find the existing row */
+  target: Row
 }
 
-async function upsertOne(written: Written, calls: readonly Call[], { conflict, row }: Upsert): Promise<unknown> {
+async function upsertOne(
+  written: Written,
+  calls: readonly Call[],
+  { conflict, row, target }: Upsert,
+): Promise<unknown> {
   const { known } = written
-  const targets = targetsOf(known, conflict)
-  const target = await known.sealed.findTarget(row, targets)
   const columns = Object.keys(target).map((key) => known.columns[key] as Column)
   const condition = and(...columns.map((column) => eq(column, target[known.keyOf(column)])))
   const returning = calls.filter(([name]) => name === 'returning')
@@ -190,7 +192,7 @@ async function upsertOne(written: Written, calls: readonly Call[], { conflict, r
     // Another transaction inserted the row after the select. The insert waited for its commit, so the next select
     // finds it.
   }
-  return refuseRace(known.sealed.name, targets)
+  return refuseRace(known.sealed.name, targetsOf(known, conflict))
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   assertFoundAgain,
   assertOnlyFound,
   inBatches,
+  inLockOrder,
   type Row,
   refuseCall,
   refuseExpression,
@@ -216,11 +217,11 @@ function planUpsert(models: Models, statement: Node): Change | undefined {
   if (targets.length === 0 || conflict.indexExpression || conflict.indexWhere) return undefined // refused there
   const columns = ((statement.columns as readonly Node[]) ?? []).map(nameOf)
   return async (steps) => {
-    const results: Result[] = []
-    for (const row of values.values as readonly Node[]) {
-      results.push(await upsertOne(steps, table, { statement, row, given: readRow(columns, row), targets }))
-    }
-    return sum(results)
+    const upserts = (values.values as readonly Node[]).map(async (row): Promise<Upsert> => {
+      const given = readRow(columns, row)
+      return { statement, row, given, targets, target: await table.findTarget(given.values, targets) }
+    })
+    return sum(await inLockOrder(await Promise.all(upserts), (upsert) => upsertOne(steps, table, upsert)))
   }
 }
 
@@ -229,16 +230,17 @@ interface Upsert {
   row: Node
   given: Given
   targets: readonly string[]
+  /** by which to find the existing row */
+  target: Row
 }
 
 async function upsertOne(
   steps: Steps,
   table: SealedTable,
-  { statement, row, given, targets }: Upsert,
+  { statement, row, given, targets, target }: Upsert,
 ): Promise<Result> {
   const conflict = statement.onConflict as Node
   const alias = tableNames(statement.into as Node)?.alias ?? ''
-  const target = await table.findTarget(given.values, targets)
   const condition = equal(Object.entries(target).map(([column, value]) => [ColumnNode.create(column), value]))
   const select = {
     ...selectFrom([statement.into as Node], table, alias, steps.lock),

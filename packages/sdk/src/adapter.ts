@@ -6,7 +6,7 @@
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'
 
-export { type Conflict, readConflict, refuseRace, UPSERT_ATTEMPTS } from './adapter/conflicts.js'
+export { type Conflict, inLockOrder, readConflict, refuseRace, UPSERT_ATTEMPTS } from './adapter/conflicts.js'
 export {
   createIdMaker,
   type IdMaker,

@@ -2,7 +2,7 @@
  * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
  * are bound to. One transaction finds and locks the rows, and changes each with values sealed to it.
  */
-import { assertFoundAgain, assertOnlyFound, inBatches, type Row, refuseCall } from '@eaas/sdk/adapter'
+import { assertFoundAgain, assertOnlyFound, inBatches, inLockOrder, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
@@ -160,26 +160,27 @@ export function upsertEach(
   targets: readonly string[],
 ): Promise<unknown> {
   return within(builder, true, async (runner) => {
-    const results: Result[] = []
-    for (const values of builder.getValueSets()) {
-      results.push(await upsertOne(context, builder, { target, targets, values, runner }))
-    }
-    return merge(results)
+    const { known, metadata } = target
+    const upserts = builder.getValueSets().map(async (values): Promise<Upsert> => {
+      const found = await known.sealed.findTarget(readRow(known, metadata, values), targets)
+      return { into: target, target: found, values, runner }
+    })
+    return merge(await inLockOrder(await Promise.all(upserts), (upsert) => upsertOne(context, builder, upsert)))
   })
 }
 
 interface Upsert {
-  target: Target
-  targets: readonly string[]
+  into: Target
+  /** by which to find the existing row */
+  target: Row
   values: object
   runner: QueryRunner
 }
 
 async function upsertOne(context: Context, builder: InsertBuilder, upsert: Upsert): Promise<Result> {
-  const { target, targets, values, runner } = upsert
+  const { into: target, target: found, values, runner } = upsert
   const { known, metadata } = target
   const { onUpdate } = builder.expressionMap
-  const found = await known.sealed.findTarget(readRow(known, metadata, values), targets)
   const finder = runner.manager.createQueryBuilder().update(metadata.target) as unknown as UpdateBuilder
   const propertyOf = (name: string) => columnNamed(target, name)?.propertyPath ?? name
   finder.where(Object.fromEntries(Object.entries(found).map(([name, value]) => [propertyOf(name), value])))

@@ -20,7 +20,7 @@ upsert('changes the row that is there', ['upsert', 'byId'], async ({ orm }) => {
 upsert('of many rows takes each row’s own values', ['insertMany', 'upsertMany', 'all', 'byEmail'], async ({ orm }) => {
   const [ada, bob] = [userOf({ email: 'ada@x.org' }), userOf()]
   await orm.insertMany([ada])
-  await orm.upsertMany?.([{ ...ada, email: 'new@x.org', nick: 'new' }, bob])
+  await orm.upsertMany?.([{ ...ada, email: 'new@x.org', nick: 'new' }, bob], 'id')
   expect(sorted(await orm.all())).toEqual(sorted([{ ...ada, email: 'new@x.org', nick: 'new' }, bob]))
   expect(await orm.byEmail('new@x.org')).toHaveLength(1)
 })
@@ -40,6 +40,22 @@ upsert('by a unique index makes one row of calls at once', ['upsertMade', 'made'
   expect(all.filter(({ status }) => status === 'fulfilled').length).toBeGreaterThan(0)
   expect((await orm.made('tickets')).map(({ label }) => label)).toEqual(['one'])
 })
+upsert(
+  'of the same rows at once, in opposite orders, waits without a deadlock',
+  ['upsertMany', 'all'],
+  async ({ orm }) => {
+    const users = Array.from({ length: 8 }, (_, at) => userOf({ email: `at${at}@x.org` }))
+    await orm.upsertMany?.(users, 'email')
+    const changes = Array.from({ length: 8 }, (_, at) => {
+      const list = users.map((user) => ({ ...user, nick: `by ${at}` }))
+      return orm.upsertMany?.(at % 2 === 0 ? list : list.reverse(), 'email')
+    })
+    await Promise.all(changes)
+    const nicks = (await orm.all()).map(({ nick }) => nick)
+    expect(nicks).toEqual(Array(8).fill(expect.stringMatching(/^by \d$/)))
+    expect(new Set(nicks).size).toBe(1)
+  },
+)
 upsert('stores null with a null index', ['insert', 'upsert', 'byId'], async ({ orm, sql }) => {
   const user = userOf()
   await orm.insert(user)

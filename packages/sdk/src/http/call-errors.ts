@@ -50,7 +50,7 @@ export function apiHint({
   }
   if (httpStatus === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
   if (httpStatus === 403) return 'Check the permissions and addresses of the API key and the tenant.'
-  if (httpStatus === 404) return 'Check the id, and that the API key belongs to the same tenant.'
+  if (httpStatus === 404) return 'Check the id, and the tenant and `keys` of the API key.'
   if (httpStatus === 409) return 'Check the status of the key first.'
   if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'
   if (httpStatus >= 500) return 'Try again later, and quote the request id to the operator.'
@@ -69,7 +69,7 @@ export function asTampering(error: unknown): unknown {
   if (error.problem !== 'E_NOT_FOUND') return error
   return new DecryptionError(undefined, {
     message: 'could not decrypt: the service has no key with this key_id',
-    hint: 'Check its key_id, and that the API key belongs to the same tenant.',
+    hint: 'Check its key_id, and the tenant and `keys` of the API key.',
     cause: error,
   })
 }

@@ -83,7 +83,10 @@ function assertPicked({ fields, columns, names }: Definition, whole: Definition,
   const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
   const others = whole.fields.filter((field) => !isPicked(field))
   const refuse = (field: string, message: string) => {
-    throw new InvalidInputError(message, 'Give what belongs together, and only that.', { index, field })
+    throw new InvalidInputError(message, 'Give what belongs together, such as all fields of a sealed row.', {
+      index,
+      field,
+    })
   }
   for (const field of others) {
     assertPath(row, field.path, index)
