@@ -8,7 +8,7 @@ import { INSTALLATION_ID, OpenError, SYSTEM_ACTOR, type UnrecordedKind } from '@
 import { alarmMessage } from './audit/alarm-texts.js'
 import { type Clock, createClock } from './audit/append/clock.js'
 import { type Commit, createCommitter } from './audit/append/committer.js'
-import { followAuditKey, openAuditKey } from './audit/audit-key.js'
+import { followAuditKey, openAuditKey, readAuditKey } from './audit/audit-key.js'
 import type { AuditKey } from './audit/formats/chain.js'
 import type { ThreadDatabase, Verifier } from './audit/verification-thread.js'
 import { verifyLog } from './audit/verify/verify.js'
@@ -193,13 +193,11 @@ export async function openInstallation({
       onAlarm: (tenant_id, reason) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason }),
       observe: observeCommit,
     })
-    const findAuditKey = async (tenant_id: string) => {
-      const auditKey = (await states.find(tenant_id))?.auditKey
-      if (auditKey) await followAuditKey(sql, auditKey)
-      return auditKey
-    }
     if (config.checkpointFile !== undefined) {
-      const options = { isThorough: onKeptFaults !== undefined, findAuditKey }
+      const options = {
+        isThorough: onKeptFaults !== undefined,
+        findAuditKey: (tenant_id: string) => readAuditKey(sql, storeKeys, tenant_id),
+      }
       const kept = await readKeptFile(config.checkpointFile, secrets.signingKey.publicKeys, options)
       if (kept.faults.length > 0) onKeptFaults?.(kept.faults)
       for (const [tenant_id, witness] of kept.witnesses) committer.watches.get(tenant_id).held.remember(witness)
@@ -210,6 +208,11 @@ export async function openInstallation({
       }
     }
     const { installationKey } = secrets
+    const findAuditKey = async (tenant_id: string) => {
+      const auditKey = (await states.find(tenant_id))?.auditKey
+      if (auditKey) await followAuditKey(sql, auditKey)
+      return auditKey
+    }
     const openKey: KeysOfHeads['openKey'] = (row) => openAuditKey(storeKeys, row)
     const sharedAlarms = createSharedAlarms({
       sql,

@@ -1,7 +1,7 @@
 // What a command writes is in the checkpoint file before the command ends, so the next process that opens the database finds it undone.
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -109,4 +109,22 @@ it('a command ends though nothing reads the pipe that the file is, and doctor sa
   const { code, stderr } = await eaas('tenant', 'suspend', victim.tenant.tenant_id)
   expect([code, stderr]).toEqual([0, expect.stringContaining('(EAAS_CHECKPOINT_FILE) takes nothing')])
   expect((await eaas('doctor')).stdout).toMatch(/WARN +checkpoint file +.*is no regular file/)
+})
+
+it('an old line that was appended with a higher policy version hides no loss from the next process', async () => {
+  const { victim } = await twoTenants()
+  const { tenant_id } = victim.tenant
+  const write = createCheckpointEmitter(current().services, file(), (error) => expect.unreachable(String(error)))
+  await write()
+  const [last = 0] = await linesOf(tenant_id)
+  const putBack = await copyAll(current(), tenant_id)
+  const old = (await readFile(file(), 'utf8')).split('\n').find((line) => line.includes(tenant_id))
+  const line = JSON.parse(old ?? '')
+  await appendFile(file(), `${JSON.stringify({ ...line, policy_version: line.policy_version + 2 ** 33 })}\n`)
+  expect(await eaas('tenant', 'suspend', tenant_id)).toMatchObject({ code: 0, stderr: '' })
+  await removeAll(current(), tenant_id)
+  await putBack(current())
+  expect((await eaas('api-key', 'list', '--tenant', tenant_id)).stderr).toContain(
+    `went back from entry ${last + 1} to ${last}`,
+  )
 })

@@ -10,6 +10,7 @@ import {
   type SecretBinding,
   type StoreKeys,
   sealNewSecret,
+  UnknownStoreKeyError,
 } from '../crypto/key-hierarchy.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
@@ -57,6 +58,21 @@ export function opensAuditKey(storeKeys: StoreKeys, tenant: Parameters<typeof op
     return true
   } catch (error) {
     if (error instanceof TamperedRowError) return false
+    throw error
+  }
+}
+
+/** Reads and opens a log's keys; undefined if the database has none, or none that open. */
+export async function readAuditKey(
+  sql: Queryable,
+  storeKeys: StoreKeys,
+  tenant_id: string,
+): Promise<OpenAuditKey | undefined> {
+  const wrapped_audit_key = await findWrappedAuditKey(sql, tenant_id)
+  try {
+    return wrapped_audit_key && openAuditKey(storeKeys, { tenant_id, wrapped_audit_key })
+  } catch (error) {
+    if (error instanceof TamperedRowError || error instanceof UnknownStoreKeyError) return undefined
     throw error
   }
 }

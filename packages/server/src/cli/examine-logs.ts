@@ -6,7 +6,7 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describeRefused } from '../audit/alarm-texts.js'
 import { ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
-import { openAuditKey, opensAuditKey } from '../audit/audit-key.js'
+import { openAuditKey, readAuditKey } from '../audit/audit-key.js'
 import type { AuditKey } from '../audit/formats/chain.js'
 import { currentKey, isPurgeMarkAuthentic } from '../audit/formats/chain.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
@@ -80,16 +80,11 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
   const signingKey = await openSigningKey(sql, storeKeys, instance)
-  const own = (await findCurrentInstallation(sql))?.tenant
-  const findLog = async (tenant_id: string) => (tenant_id === INSTALLATION_ID ? own : findTenant(sql, tenant_id))
   const { witnesses, others, lines, faults } = await readKeptFile(file, signingKey.publicKeys, {
     isThorough: true,
-    findAuditKey: async (tenant_id) => {
-      const tenant = await findLog(tenant_id)
-      return tenant && opensAuditKey(storeKeys, tenant) ? openAuditKey(storeKeys, tenant) : undefined
-    },
+    findAuditKey: (tenant_id) => readAuditKey(sql, storeKeys, tenant_id),
   })
-  const behind = await findBehind(sql, storeKeys, { witnesses, others, findLog })
+  const behind = await findBehind(sql, storeKeys, { witnesses, others })
   const missing = (await findMissingTenants(sql, [...witnesses.keys()])).map(
     (tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`,
   )
@@ -112,18 +107,16 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
   return { ...(isWrong ? { ok: false } : { warning: true }), detail: found.join('. ') }
 }
 
-/** Finds the tenant's row, which has the name and the audit key of its log. */
-type FindLog = (tenant_id: string) => Promise<TenantRow | undefined>
-
 // Compares as a start does. The finding `audit chains` reports a head that is itself wrong.
 async function findBehind(
   sql: Sql,
   storeKeys: StoreKeys,
-  { witnesses, others, findLog }: Pick<KeptFile, 'witnesses' | 'others'> & { findLog: FindLog },
+  { witnesses, others }: Pick<KeptFile, 'witnesses' | 'others'>,
 ): Promise<Map<string, string>> {
   const behind = new Map<string, string>()
+  const installation = await findCurrentInstallation(sql)
   for (const [tenant_id, witness] of witnesses) {
-    const tenant = await findLog(tenant_id)
+    const tenant = tenant_id === INSTALLATION_ID ? installation?.tenant : await findTenant(sql, tenant_id)
     if (!tenant) continue
     const watch = new HeadWatch(tenant_id, () => undefined)
     watch.held.remember(witness)

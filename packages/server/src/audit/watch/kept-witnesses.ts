@@ -80,7 +80,7 @@ const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 export interface ReadingOptions {
   /** report the lines that are not as a server wrote them */
   isThorough: boolean
-  /** a tenant's audit key; undefined if the database has none */
+  /** a tenant's audit key; undefined if the database has none that opens */
   findAuditKey: (tenant_id: string) => Promise<AuditKey | undefined>
 }
 
@@ -98,14 +98,10 @@ export async function readKeptFile(
   const publicKey = await addSuccessors(file, [ownKeys].flat())
   const judge = isThorough ? createJudge(publicKey) : undefined
   const epochs = new Map<string, Set<number>>()
-  const claimed = await findLatest(file, () => true, { judge, epochs })
-  const keys = await findKeys(epochs, findAuditKey)
-  const { latest, last } = keys.size === 0 ? claimed : await findLatest(file, () => true, { keys })
-  const forged = new Set([...latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
-  for (const id of forged) judge?.condemn(latest.get(id))
-  // Only the latest line of a tenant has to be verified, unless that one is forged.
-  const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
-  const signed = forged.size === 0 ? latest : (await findLatest(file, isGood, { keys })).latest
+  const claimed = await findSigned(file, publicKey, { judge, epochs })
+  const disputed = [...claimed.signed.keys()].filter((tenant_id) => (epochs.get(tenant_id)?.size ?? 0) > 1)
+  const keys = await findKeys(disputed, findAuditKey)
+  const { signed, last, isGood } = keys.size === 0 ? claimed : await findSigned(file, publicKey, { keys })
   const isSealed = [...signed.values()].every(isProven)
   const isGoodAndProven = (line: Parsed) => isProven(line) && isGood(line)
   const sealed = isSealed ? signed : (await findLatest(file, isGoodAndProven, { keys })).latest
@@ -233,16 +229,16 @@ function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed
 }
 
 /**
- * Opens the audit keys of the tenants whose lines claim several epochs. An accepted rollback begins one, and so does
- * whoever appends an old line with a higher policy version.
+ * Opens the audit keys of tenants whose lines claim several epochs. An accepted rollback begins one, and so does whoever
+ * appends an old line with a higher policy version.
  */
 async function findKeys(
-  epochs: ReadonlyMap<string, ReadonlySet<number>>,
+  tenants: readonly string[],
   findAuditKey: ReadingOptions['findAuditKey'],
 ): Promise<Map<string, AuditKey>> {
   const keys = new Map<string, AuditKey>()
-  for (const [tenant_id, { size }] of epochs) {
-    const key = size > 1 ? await findAuditKey(tenant_id) : undefined
+  for (const tenant_id of tenants) {
+    const key = await findAuditKey(tenant_id)
     if (key) keys.set(tenant_id, key)
   }
   return keys
@@ -253,7 +249,18 @@ interface Search {
   /** filled with the epochs that each tenant's lines claim */
   epochs?: Map<string, Set<number>>
   /** by tenant, to weigh what its lines claim */
-  keys?: ReadonlyMap<string, AuditKey>
+  keys?: ReadonlyMap<string, AuditKey> | undefined
+}
+
+/** Finds each tenant's latest line that one of the keys signed, and its last one that has a MAC, signed or not. */
+async function findSigned(file: string, publicKey: PublicKeys, search: Search) {
+  const { latest, last } = await findLatest(file, () => true, search)
+  const forged = new Set([...latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
+  for (const id of forged) search.judge?.condemn(latest.get(id))
+  // Only the latest line of a tenant has to be verified, unless that one is forged.
+  const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
+  const signed = forged.size === 0 ? latest : (await findLatest(file, isGood, { keys: search.keys })).latest
+  return { signed, last, isGood }
 }
 
 /** Finds each tenant's latest line of those that are good, and its last one that has a MAC. */
