@@ -156,11 +156,11 @@ describe('the file of checkpoints', () => {
     await emit()
     const own = await readKeptFile(file, service.services.signingKey.publicKeys, {
       isThorough: true,
-      findAuditKey: async () => undefined,
+      findAuditKeys: async () => new Map(),
     })
     expect(own.faults).toEqual([])
     // A server on a backup of before knows the earlier key alone.
-    const gone = await readKeptFile(file, before, { isThorough: true, findAuditKey: async () => undefined })
+    const gone = await readKeptFile(file, before, { isThorough: true, findAuditKeys: async () => new Map() })
     expect(gone.faults).toEqual([])
     expect(gone.witnesses.get(acme.tenant.tenant_id)?.last_id).toBe(3)
   })

@@ -242,13 +242,17 @@ def notes_of(kept, export):
     demand('\n{"format":"eaas/audit/export/v1"' not in "\n" + kept, "this is an export, and no checkpoint that was kept apart from it")
     lines, *whole = re.split("^(?=eaas/audit/checkpoint/v1\n)", kept, flags=re.M)
     notes = []
-    for text in [lines, *re.split(r"^(?={)", lines, flags=re.M)]:
-        for form in (text, text.split("\n")[0], re.sub(r"^}.*", "}", text, count=1, flags=re.M | re.S)):
+    for text in re.split(r"^(?=[ \t]*{)", lines, flags=re.M):
+        for form in (text.split("\n")[0], re.sub(r"^}[ \t]*(?=\n|\Z).*", "}", text, count=1, flags=re.M | re.S), lines):
             try:
                 notes.append(json.loads(form)["checkpoint"])
                 break
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError):
+                break
+            except ValueError:
                 pass  # a crash cut it short
+        else:
+            demand(not re.search("}[ \t]*(?:{|eaas/audit/checkpoint/v1\n)", text), "two checkpoints are joined without a line feed between them")
     notes = [note for note in notes if parsed(note)]
     demand(notes or whole and not lines, "this is not a checkpoint of an EaaS audit log")
     notes += [note.rstrip("\n") + "\n" for note in whole]

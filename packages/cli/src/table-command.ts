@@ -119,11 +119,9 @@ export async function withTable<T>(
   }
   try {
     if (typeof exported === 'function') {
-      if (exported.length > 1 && key === undefined) {
-        throw new ArgumentsError('the function takes the id of a key: give --key <name>')
-      }
       return await withClient(io, given, { verify: true }, async (eaas) => {
-        return runWith(await exported(eaas, key === undefined ? undefined : await findKeyId(eaas, key, io, createKey)))
+        const keyId = key === undefined ? undefined : await findKeyId(eaas, key, io, createKey)
+        return runWith(await callExport(() => exported(eaas, keyId), keyId))
       })
     }
     if (key !== undefined) {
@@ -135,6 +133,16 @@ export async function withTable<T>(
     return await runWith(exported)
   } finally {
     await database.close()
+  }
+}
+
+// The message of the model speaks of a client, which whoever runs the command does not have.
+async function callExport(make: () => unknown, keyId: string | undefined): Promise<unknown> {
+  try {
+    return await make()
+  } catch (error) {
+    if (keyId !== undefined || !(error instanceof Error) || error.message !== 'keyId is missing') throw error
+    throw new ArgumentsError('the function takes the id of a key: give --key <name>')
   }
 }
 

@@ -158,7 +158,11 @@ async function upsertEach(written: Written, calls: readonly Call[], conflict: Co
     const row = withSpellings(known, withDefaults(known, one))
     return { conflict, row, target: await known.sealed.findTarget(row, targets) }
   })
-  return merge(await inLockOrder(await Promise.all(upserts), (upsert) => upsertOne(written, calls, upsert)))
+  const all = await Promise.all(upserts)
+  const rows = await inLockOrder(all, (upsert) => findExisting(written, upsert))
+  const results: unknown[] = []
+  for (const [at, upsert] of all.entries()) results.push(await upsertOne(written, calls, upsert, rows[at]))
+  return merge(results)
 }
 
 interface Upsert {
@@ -168,17 +172,28 @@ interface Upsert {
   target: Row
 }
 
+function columnsOf({ columns }: KnownTable, target: Row): Column[] {
+  return Object.keys(target).map((key) => columns[key] as Column)
+}
+
+/** Finds and locks the row with which a new one conflicts. */
+async function findExisting(written: Written, { target }: Upsert): Promise<Row | undefined> {
+  const { known } = written
+  const condition = and(...columnsOf(known, target).map((column) => eq(column, target[known.keyOf(column)])))
+  return (await findRows(written, condition))[0]
+}
+
 async function upsertOne(
   written: Written,
   calls: readonly Call[],
-  { conflict, row, target }: Upsert,
+  upsert: Upsert,
+  existing: Row | undefined,
 ): Promise<unknown> {
   const { known } = written
-  const columns = Object.keys(target).map((key) => known.columns[key] as Column)
-  const condition = and(...columns.map((column) => eq(column, target[known.keyOf(column)])))
+  const { conflict, row, target } = upsert
+  let found = existing
   const returning = calls.filter(([name]) => name === 'returning')
   for (let attempt = 0; attempt < UPSERT_ATTEMPTS; attempt++) {
-    const [found] = await findRows(written, condition)
     if (found) {
       const where = and(boundTo(known, found), (conflict.setWhere ?? conflict.where) as SQL | undefined)
       const set = Object.fromEntries(
@@ -186,11 +201,16 @@ async function upsertOne(
       )
       return changeFound({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], [found])
     }
-    const insert: Call[] = [['values', [row]], ['onConflictDoNothing', [{ target: columns }]], ...returning]
+    const insert: Call[] = [
+      ['values', [row]],
+      ['onConflictDoNothing', [{ target: columnsOf(known, target) }]],
+      ...returning,
+    ]
     const result = await runWrite(written, insert)
     if (changedRows(result) > 0) return result
     // Another transaction inserted the row after the select. The insert waited for its commit, so the next select
     // finds it.
+    found = await findExisting(written, upsert)
   }
   return refuseRace(known.sealed.name, targetsOf(known, conflict))
 }

@@ -221,7 +221,11 @@ function planUpsert(models: Models, statement: Node): Change | undefined {
       const given = readRow(columns, row)
       return { statement, row, given, targets, target: await table.findTarget(given.values, targets) }
     })
-    return sum(await inLockOrder(await Promise.all(upserts), (upsert) => upsertOne(steps, table, upsert)))
+    const all = await Promise.all(upserts)
+    const rows = await inLockOrder(all, (upsert) => findExisting(steps, table, upsert))
+    const results: Result[] = []
+    for (const [at, upsert] of all.entries()) results.push(await upsertOne(steps, table, upsert, rows[at]))
+    return sum(results)
   }
 }
 
@@ -234,23 +238,24 @@ interface Upsert {
   target: Row
 }
 
-async function upsertOne(
-  steps: Steps,
-  table: SealedTable,
-  { statement, row, given, targets, target }: Upsert,
-): Promise<Result> {
-  const conflict = statement.onConflict as Node
+/** Finds and locks the row with which a new one conflicts. */
+async function findExisting(steps: Steps, table: SealedTable, { statement, target }: Upsert): Promise<Row | undefined> {
   const alias = tableNames(statement.into as Node)?.alias ?? ''
   const condition = equal(Object.entries(target).map(([column, value]) => [ColumnNode.create(column), value]))
-  const select = {
-    ...selectFrom([statement.into as Node], table, alias, steps.lock),
-    where: WhereNode.create(condition as never),
-  }
+  const select = selectFrom([statement.into as Node], table, alias, steps.lock)
+  const where = WhereNode.create(condition as never)
+  return (await steps.run({ ...select, where } as unknown as Node)).rows[0]
+}
+
+async function upsertOne(steps: Steps, table: SealedTable, upsert: Upsert, existing: Row | undefined): Promise<Result> {
+  const { statement, row, given, targets, target } = upsert
+  const conflict = statement.onConflict as Node
+  const alias = tableNames(statement.into as Node)?.alias ?? ''
   const columns = Object.keys(target).map((column) => ColumnNode.create(column))
   const skip = { ...OnConflictNode.create(), columns, doNothing: true }
   const insert = { ...statement, values: ValuesNode.create([row as never]), onConflict: skip } as unknown as Node
+  let found = existing
   for (let attempt = 0; attempt < UPSERT_ATTEMPTS; attempt++) {
-    const [found] = (await steps.run(select as unknown as Node)).rows
     if (found) {
       const updates = (conflict.updates as readonly Node[]).map((one) => ({
         ...one,
@@ -266,6 +271,7 @@ async function upsertOne(
     if (result.rows.length > 0 || (result.numAffectedRows ?? 0n) > 0n) return result
     // Another transaction inserted the row after the select. The insert waited for its commit, so the next select
     // finds it.
+    found = await findExisting(steps, table, upsert)
   }
   return refuseRace(table.name, targets)
 }

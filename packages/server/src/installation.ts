@@ -8,7 +8,7 @@ import { INSTALLATION_ID, OpenError, SYSTEM_ACTOR, type UnrecordedKind } from '@
 import { alarmMessage } from './audit/alarm-texts.js'
 import { type Clock, createClock } from './audit/append/clock.js'
 import { type Commit, createCommitter } from './audit/append/committer.js'
-import { followAuditKey, openAuditKey, readAuditKey } from './audit/audit-key.js'
+import { followAuditKey, openAuditKey, readAuditKeys } from './audit/audit-key.js'
 import type { AuditKey } from './audit/formats/chain.js'
 import type { ThreadDatabase, Verifier } from './audit/verification-thread.js'
 import { verifyLog } from './audit/verify/verify.js'
@@ -196,7 +196,7 @@ export async function openInstallation({
     if (config.checkpointFile !== undefined) {
       const options = {
         isThorough: onKeptFaults !== undefined,
-        findAuditKey: (tenant_id: string) => readAuditKey(sql, storeKeys, tenant_id),
+        findAuditKeys: (tenants: readonly string[]) => readAuditKeys(sql, storeKeys, tenants),
       }
       const kept = await readKeptFile(config.checkpointFile, secrets.signingKey.publicKeys, options)
       if (kept.faults.length > 0) onKeptFaults?.(kept.faults)

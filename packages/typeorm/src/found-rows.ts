@@ -165,7 +165,11 @@ export function upsertEach(
       const found = await known.sealed.findTarget(readRow(known, metadata, values), targets)
       return { into: target, target: found, values, runner }
     })
-    return merge(await inLockOrder(await Promise.all(upserts), (upsert) => upsertOne(context, builder, upsert)))
+    const all = await Promise.all(upserts)
+    const rows = await inLockOrder(all, (upsert) => findExisting(context, upsert))
+    const results: Result[] = []
+    for (const [at, upsert] of all.entries()) results.push(await upsertOne(builder, upsert, rows[at]))
+    return merge(results)
   })
 }
 
@@ -177,14 +181,24 @@ interface Upsert {
   runner: QueryRunner
 }
 
-async function upsertOne(context: Context, builder: InsertBuilder, upsert: Upsert): Promise<Result> {
-  const { into: target, target: found, values, runner } = upsert
+/** Finds and locks the row with which a new one conflicts. */
+async function findExisting(context: Context, { into, target, runner }: Upsert): Promise<Row | undefined> {
+  const finder = runner.manager.createQueryBuilder().update(into.metadata.target) as unknown as UpdateBuilder
+  finder.where(Object.fromEntries(Object.entries(target).map(([name, value]) => [propertyOf(into, name), value])))
+  return (await findRows(context, finder, into, runner))[0]
+}
+
+function propertyOf(target: Target, name: string): string {
+  return columnNamed(target, name)?.propertyPath ?? name
+}
+
+async function upsertOne(
+  builder: InsertBuilder,
+  { into: target, values, runner }: Upsert,
+  row: Row | undefined,
+): Promise<Result> {
   const { known, metadata } = target
   const { onUpdate } = builder.expressionMap
-  const finder = runner.manager.createQueryBuilder().update(metadata.target) as unknown as UpdateBuilder
-  const propertyOf = (name: string) => columnNamed(target, name)?.propertyPath ?? name
-  finder.where(Object.fromEntries(Object.entries(found).map(([name, value]) => [propertyOf(name), value])))
-  const [row] = await findRows(context, finder, target, runner)
   if (!row) {
     const insert = builder.clone() as InsertBuilder
     insert.setQueryRunner(runner)
@@ -202,7 +216,7 @@ async function upsertOne(context: Context, builder: InsertBuilder, upsert: Upser
       (column) => !made.includes(known.nameOf(column) ?? '') && !known.sealed.bind.includes(known.nameOf(column) ?? ''),
     )
   const set = Object.fromEntries(columns.map((column) => [column.propertyName, column.getEntityValue(values)]))
-  const identifier = boundTo(known, row, propertyOf)
+  const identifier = boundTo(known, row, (name) => propertyOf(target, name))
   const update = runner.manager.createQueryBuilder().update(metadata.target).set(set) as unknown as UpdateBuilder
   update.expressionMap.returning = builder.expressionMap.returning
   const result = await updateRows(update, target, { rows: [row], runner })

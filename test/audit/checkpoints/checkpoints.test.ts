@@ -234,7 +234,7 @@ describe('lines of the file that are not as a server wrote them', () => {
   const change = (line: string | undefined, edit: (members: Record<string, unknown>) => Record<string, unknown>) =>
     JSON.stringify(edit(JSON.parse(line ?? '')))
   const read = (path: string) =>
-    readKeptFile(path, publicKey, { isThorough: true, findAuditKey: async () => undefined })
+    readKeptFile(path, publicKey, { isThorough: true, findAuditKeys: async () => new Map() })
 
   it.each<[string, (lines: string[]) => string[], [number, RegExp][]]>([
     ['none', (lines) => [...lines, ''], []],
@@ -298,17 +298,27 @@ describe('lines of the file that are not as a server wrote them', () => {
     const raise = (line: string | undefined, head?: object) =>
       change(line, (members) => ({ ...members, policy_version: 2 ** 33 + 1, ...(head && { head }) }))
     const { auditKey } = (await service.services.states.find(tenant_id)) ?? expect.unreachable()
-    const options = { isThorough: false, findAuditKey: async () => auditKey }
+    const known = new Map([[tenant_id, auditKey]])
     for (const head of [
       undefined,
       { created_at: '2026-03-01T00:00:00.000Z', mac: Buffer.alloc(32).toString('base64') },
     ]) {
       const path = await edited(`raised-${head === undefined}`, ([a = '', ...rest]) => [a, raise(a, head), ...rest, ''])
-      const { witnesses, others } = await readKeptFile(path, publicKey, options)
       const newest = (await chain()).at(-1)
-      expect(witnesses.get(tenant_id)).toMatchObject({ last_id: newest?.id, hash: new Uint8Array(newest?.hash ?? []) })
-      expect(others).toEqual([])
+      for (const keys of [known, new Map()]) {
+        const options = { isThorough: false, findAuditKeys: async () => keys }
+        const { witnesses } = await readKeptFile(path, publicKey, options)
+        expect(witnesses.get(tenant_id)).toMatchObject({
+          last_id: newest?.id,
+          hash: new Uint8Array(newest?.hash ?? []),
+        })
+      }
     }
+  })
+
+  it('hide none of an earlier entry that was written after the latest', async () => {
+    const path = await edited('besides', ([a = '', b = '', c = '', d = '']) => [d, b, c, a, c.replace('— ', '— x'), ''])
+    expect((await read(path)).others).toEqual([expect.objectContaining({ tenant_id, line: 3 })])
   })
 
   it('hide none that follows, however long they are', async () => {

@@ -500,9 +500,24 @@ describe('a file of checkpoints', () => {
   const EPOCH = 2 ** 32
   const created_at = '2026-01-01T00:00:00.000Z'
 
+  const auditKey = createSecretKey(Buffer.alloc(32, 7))
+  function headOf(last_id: number, policy_version = last_id, { tenant_id = A, hash = last_id } = {}) {
+    const before = {
+      tenant_id,
+      last_id,
+      hash: new Uint8Array(32).fill(hash),
+      policy_version,
+      created_at,
+      mac: new Uint8Array(32),
+    }
+    const { head } = extendChain(before, [], { auditKey, now: 0 })
+    return { created_at, mac: Buffer.from(head.mac).toString('base64') }
+  }
+  const findAuditKeys = async () => new Map([[A, auditKey]])
   function line(last_id: number, changed: object = {}, { tenant_id = A, hash = last_id, by = own } = {}): string {
     const checkpoint = signCheckpoint(by, { tenant_id, last_id, hash: new Uint8Array(32).fill(hash), created_at })
-    const head = { created_at, mac: '' }
+    const { policy_version = 0 } = { policy_version: last_id, ...changed } as { policy_version?: number }
+    const head = headOf(last_id, policy_version, { tenant_id, hash })
     return `${JSON.stringify({ tenant_id, policy_version: last_id, head, checkpoint, public_key: publicKey, ...changed })}\n`
   }
   const forged = (last_id: number) => line(last_id, {}, { by: stranger })
@@ -529,6 +544,22 @@ describe('a file of checkpoints', () => {
     ['a head whose time is no text', line(1, { head: { created_at: 7, mac: '' } }), [1, false], []],
     ['an accepted rollback', line(9) + line(3, { policy_version: EPOCH + 3 }), [3, true], []],
     ['a line from before it', line(3, { policy_version: EPOCH + 3 }) + line(9), [3, true], []],
+    ['an old line with a raised version', line(2) + line(1, { policy_version: EPOCH, head: headOf(1) }), [2, true], []],
+    [
+      'a line without a MAC, after one of before the rollback',
+      line(9) +
+        line(3, { policy_version: EPOCH + 3 }) +
+        line(9) +
+        line(5, { policy_version: EPOCH + 5, head: undefined }),
+      [5, false],
+      [],
+    ],
+    [
+      'a line without a MAC of before the rollback',
+      line(9) + line(3, { policy_version: EPOCH + 3 }) + line(9, { head: undefined }),
+      [3, true],
+      [],
+    ],
     ['another hash of an entry', line(1) + line(1, {}, { hash: 7 }), [1, true], [[2, CONTRADICTS]]],
     ['another version of an entry', line(1) + line(1, { policy_version: 7 }), [1, true], [[2, CONTRADICTS]]],
     ['a version that went back', line(2) + line(3, { policy_version: 1 }), [3, true], [[2, CONTRADICTS]]],
@@ -563,14 +594,12 @@ describe('a file of checkpoints', () => {
       ['rejected', join(file, 'below a file')],
     ] as const
     for (const [expected, path] of paths) {
-      const [reading] = await Promise.allSettled([
-        readKeptFile(path, publicKey, { isThorough: false, findAuditKey: async () => undefined }),
-      ])
+      const [reading] = await Promise.allSettled([readKeptFile(path, publicKey, { isThorough: false, findAuditKeys })])
       if (reading.status !== expected) return [path]
     }
     for (const [name, text, witnessed, faults] of CASES) {
       await writeFile(file, text)
-      const found = await readKeptFile(file, publicKey, { isThorough: true, findAuditKey: async () => undefined })
+      const found = await readKeptFile(file, publicKey, { isThorough: true, findAuditKeys })
       const last = found.witnesses.get(A)
       const isWitness = isDeepStrictEqual(last && [last.last_id, last.mac !== undefined], witnessed)
       const areFaults = faults.every(

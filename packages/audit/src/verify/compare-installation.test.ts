@@ -242,6 +242,8 @@ describe('a file of checkpoints in several forms', () => {
         .map((text) => `${JSON.stringify(JSON.parse(text), null, 2)}\n`)
         .join(''),
     ],
+    ['lines that are indented', `  ${older}\n\t${JSON.stringify({ checkpoint: newer })}\n`],
+    ['a line with a separator of lines that is none in JSON', `{"a":"\u2028{"}\n${older}\n${newer}`],
     ['a line that was cut, one of a log shipper, and a note', `${older}\n{"checkpoint":"eaas\nshipped\n${newer}`],
   ])('is compared whole: %s', async (_, kept) => {
     expect((await verified(exportOf(log, 19), kept)).code).toBe(0)
@@ -250,6 +252,12 @@ describe('a file of checkpoints in several forms', () => {
 
   it.each([
     ['a note and then a line', `${newer}${older}\n`],
+    ['a line and then a note without a line feed', `${older}${newer}`],
+    ['two answers without a line feed', `${older}\n${older}${JSON.stringify({ checkpoint: newer })}\n`],
+    [
+      'two answers over several lines without a line feed',
+      [older, JSON.stringify({ checkpoint: newer })].map((text) => JSON.stringify(JSON.parse(text), null, 2)).join(''),
+    ],
     ['a line and then an export', `${older}\n${exportOf(log, 19)}`],
   ])('is refused as %s', async (_, kept) => {
     expect((await verified(exportOf(log, 19), kept)).code).toBe(3)

@@ -202,7 +202,7 @@ function splitNotes(text: string): string[] {
   return text.split(NOTE_START).flatMap((note) => (note === '' ? [] : [note.replace(/\n+$/, '\n')]))
 }
 
-const NOTE_START = new RegExp(`^(?=${ORIGIN}\\n)`, 'm')
+const NOTE_START = new RegExp(`(?<![^\\n])(?=${ORIGIN}\\n)`)
 
 /** Reads a note, unverified. @throws CheckpointError if malformed */
 function parseNote(note: string): KeptNote {
@@ -225,11 +225,18 @@ type Members = Partial<Record<'checkpoint' | 'key_change' | 'tree' | 'policy_ver
 function readObjects(text: string): Members[] {
   const whole = findObject(text)
   if (whole) return [whole]
-  return text.split(/^(?=\{)/m).flatMap((part) => {
+  return text.split(OBJECT_START).flatMap((part) => {
     const [line = ''] = part.split('\n', 1)
-    return findObject(line) ?? findObject(part.replace(/^\}[\s\S]*/m, '}')) ?? []
+    const found = findObject(line) ?? findObject(part.replace(/(?<![^\n])\}[ \t]*(?![^\n])[\s\S]*/, '}'))
+    if (!found && JOINED.test(part)) throw new CheckpointError(NO_LINE_FEED)
+    return found ?? []
   })
 }
+
+// Not `^`, which JavaScript takes for the place after other characters than line feeds too.
+const OBJECT_START = /(?<![^\n])(?=[ \t]*\{)/
+const JOINED = new RegExp(`\\}[ \\t]*(?:\\{|${ORIGIN}\\n)`)
+const NO_LINE_FEED = 'two checkpoints are joined without a line feed between them: put each on lines of its own'
 
 function findObject(text: string): Members | undefined {
   if (!text.trimStart().startsWith('{')) return undefined

@@ -41,19 +41,19 @@ export function readConflict(table: SealedTable, targets: readonly string[], row
 }
 
 /**
- * Changes or inserts rows one after another, in the order of the values that find them, and returns the results in the
- * order of the rows. So of two upserts of the same rows one waits for the other, and no two wait for each other.
+ * Finds and locks existing rows one after another, in the order of the values that find them, and returns what was found
+ * in the order of the rows to insert: so of two upserts of the same rows one waits for the other.
  */
-export async function inLockOrder<Found extends { target: Row }, Result>(
-  rows: readonly Found[],
-  upsert: (row: Found) => Promise<Result>,
-): Promise<Result[]> {
-  const keyed = rows.map((row, at) => ({ row, at, key: Object.values(row.target).map(String).join('\n') }))
-  const results: Result[] = []
-  for (const { row, at } of keyed.sort((one, other) => (one.key < other.key ? -1 : Number(one.key > other.key)))) {
-    results[at] = await upsert(row)
+export async function inLockOrder<Upsert extends { target: Row }, Found>(
+  upserts: readonly Upsert[],
+  find: (upsert: Upsert) => Promise<Found>,
+): Promise<Found[]> {
+  const keyed = upserts.map((upsert, at) => ({ upsert, at, key: Object.values(upsert.target).map(String).join('\n') }))
+  const found: Found[] = []
+  for (const { upsert, at } of keyed.sort((one, other) => (one.key < other.key ? -1 : Number(one.key > other.key)))) {
+    found[at] = await find(upsert)
   }
-  return results
+  return found
 }
 
 /** How often an upsert looks for the existing row, and inserts one if there is none. */

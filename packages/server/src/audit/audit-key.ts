@@ -14,7 +14,7 @@ import {
 } from '../crypto/key-hierarchy.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { findWrappedAuditKey, MOST_AUDIT_KEY_BYTES, type TenantRow } from '../store/tenants.js'
+import { findWrappedAuditKey, listWrappedAuditKeys, MOST_AUDIT_KEY_BYTES, type TenantRow } from '../store/tenants.js'
 import { type AuditKey, type AuditKeys, type Head, isHeadAuthentic } from './formats/chain.js'
 
 const ID_BYTES = 8
@@ -62,19 +62,21 @@ export function opensAuditKey(storeKeys: StoreKeys, tenant: Parameters<typeof op
   }
 }
 
-/** Reads and opens a log's keys; undefined if the database has none, or none that open. */
-export async function readAuditKey(
+/** Reads and opens the keys of these logs; leaves out what the database lacks, and what does not open. */
+export async function readAuditKeys(
   sql: Queryable,
   storeKeys: StoreKeys,
-  tenant_id: string,
-): Promise<OpenAuditKey | undefined> {
-  const wrapped_audit_key = await findWrappedAuditKey(sql, tenant_id)
-  try {
-    return wrapped_audit_key && openAuditKey(storeKeys, { tenant_id, wrapped_audit_key })
-  } catch (error) {
-    if (error instanceof TamperedRowError || error instanceof UnknownStoreKeyError) return undefined
-    throw error
+  tenants: readonly string[],
+): Promise<Map<string, OpenAuditKey>> {
+  const keys = new Map<string, OpenAuditKey>()
+  for (const row of await listWrappedAuditKeys(sql, tenants)) {
+    try {
+      keys.set(row.tenant_id, openAuditKey(storeKeys, row))
+    } catch (error) {
+      if (!(error instanceof TamperedRowError || error instanceof UnknownStoreKeyError)) throw error
+    }
   }
+  return keys
 }
 
 /** Seals a log's keys again, under the current store key. @throws OpenError, UnknownStoreKeyError */

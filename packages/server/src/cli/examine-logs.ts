@@ -6,7 +6,7 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describeRefused } from '../audit/alarm-texts.js'
 import { ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
-import { openAuditKey, readAuditKey } from '../audit/audit-key.js'
+import { openAuditKey, readAuditKeys } from '../audit/audit-key.js'
 import type { AuditKey } from '../audit/formats/chain.js'
 import { currentKey, isPurgeMarkAuthentic } from '../audit/formats/chain.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
@@ -82,7 +82,7 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
   const signingKey = await openSigningKey(sql, storeKeys, instance)
   const { witnesses, others, lines, faults } = await readKeptFile(file, signingKey.publicKeys, {
     isThorough: true,
-    findAuditKey: (tenant_id) => readAuditKey(sql, storeKeys, tenant_id),
+    findAuditKeys: (tenants) => readAuditKeys(sql, storeKeys, tenants),
   })
   const behind = await findBehind(sql, storeKeys, { witnesses, others })
   const missing = (await findMissingTenants(sql, [...witnesses.keys()])).map(

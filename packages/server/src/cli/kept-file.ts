@@ -8,7 +8,6 @@ import {
   KeptIds,
   type KeptNote,
   type KeptStatement,
-  namedOf,
   notesOf,
   type PublicKeys,
   parseCheckpoint,
@@ -27,7 +26,7 @@ import type { Services } from '../runner/operation.js'
 
 /** What to verify a log against. */
 export interface Kept {
-  note?: string | undefined
+  note?: string
   /** the keys that may have signed it */
   signers?: PublicKeys
   /** what the demanded witnesses cosigned */
@@ -43,8 +42,8 @@ export async function readKept(
   if (checkpoint === undefined) return {}
   if (witness === undefined) {
     const kept = await readKeptFiles(checkpoint)
-    const signers = signersOf(signingKey, kept)
-    return { note: namedOf(notesOf(kept, [tenant_id]), { tenant_id, signers })?.note, signers }
+    const [{ note }] = notesOf(kept, [tenant_id])
+    return { note, signers: signersOf(signingKey, kept) }
   }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: signingKey.publicKeys, witness })
   return { note: witnessed.note, witnessed }

@@ -42,6 +42,19 @@ function tenantColumns(sql: Queryable) {
     pg_catalog.substr(tenants.mac, 1, 33) as mac`
 }
 
+/** Lists the sealed keys of these logs, also of the installation's own. */
+export async function listWrappedAuditKeys(
+  sql: Queryable,
+  tenants: readonly string[],
+): Promise<Pick<TenantRow, 'tenant_id' | 'wrapped_audit_key'>[]> {
+  const rows = await sql<Pick<TenantRow, 'tenant_id' | 'wrapped_audit_key'>[]>`
+    select tenant_id, pg_catalog.substr(wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key
+    from tenants where tenant_id = any(${tenants}::uuid[])`
+  if (!tenants.includes(INSTALLATION_ID)) return rows
+  const wrapped_audit_key = await findWrappedAuditKey(sql, INSTALLATION_ID)
+  return wrapped_audit_key ? [...rows, { tenant_id: INSTALLATION_ID, wrapped_audit_key }] : rows
+}
+
 /** Finds a log's sealed keys, also of the installation's own log; undefined if there is no such log. */
 export async function findWrappedAuditKey(sql: Queryable, tenant_id: string): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ wrapped_audit_key: Uint8Array }[]>`

@@ -80,8 +80,8 @@ const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 export interface ReadingOptions {
   /** report the lines that are not as a server wrote them */
   isThorough: boolean
-  /** a tenant's audit key; undefined if the database has none that opens */
-  findAuditKey: (tenant_id: string) => Promise<AuditKey | undefined>
+  /** the audit keys of these tenants that the database has and that open */
+  findAuditKeys: (tenants: readonly string[]) => Promise<ReadonlyMap<string, AuditKey>>
 }
 
 /**
@@ -93,28 +93,26 @@ export interface ReadingOptions {
 export async function readKeptFile(
   file: string,
   ownKeys: PublicKeys,
-  { isThorough, findAuditKey }: ReadingOptions,
+  { isThorough, findAuditKeys }: ReadingOptions,
 ): Promise<KeptFile> {
-  const publicKey = await addSuccessors(file, [ownKeys].flat())
+  const text = await openText(file)
+  const publicKey = await addSuccessors(text, [ownKeys].flat())
   const judge = isThorough ? createJudge(publicKey) : undefined
   const epochs = new Map<string, Set<number>>()
-  const claimed = await findSigned(file, publicKey, { judge, epochs })
+  const claimed = await findSigned(text, publicKey, { judge, epochs })
   const disputed = [...claimed.signed.keys()].filter((tenant_id) => (epochs.get(tenant_id)?.size ?? 0) > 1)
-  const keys = await findKeys(disputed, findAuditKey)
-  const { signed, last, isGood } = keys.size === 0 ? claimed : await findSigned(file, publicKey, { keys })
+  const weigh = { keys: disputed.length === 0 ? undefined : await findKeys(disputed, findAuditKeys) }
+  const { signed, besides, isGood } = weigh.keys ? await findSigned(text, publicKey, weigh) : claimed
   const isSealed = [...signed.values()].every(isProven)
   const isGoodAndProven = (line: Parsed) => isProven(line) && isGood(line)
-  const sealed = isSealed ? signed : (await findLatest(file, isGoodAndProven, { keys })).latest
+  const sealed = isSealed ? signed : (await findLatest(text, publicKey, { ...weigh, isGood: isGoodAndProven })).latest
   const witnesses = new Map(
     [...signed].map(([tenant_id, line]) => {
       const before = isProven(line) ? undefined : sealed.get(tenant_id)
       return [tenant_id, { ...headOf(line), sealed: before && headOf(before), line: line.number }]
     }),
   )
-  const others = [...last].flatMap(([tenant_id, line]) => {
-    const isOther = isBesides(line, signed.get(tenant_id)) && isSigned(line, publicKey)
-    return isOther ? [{ tenant_id, ...headOf(line), line: line.number }] : []
-  })
+  const others = [...besides].map(([tenant_id, line]) => ({ tenant_id, ...headOf(line), line: line.number }))
   return { witnesses, others, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
 }
 
@@ -122,12 +120,12 @@ export async function readKeptFile(
  * Adds the keys that replaced these, by the statements in the file. A database that went back to before a
  * replacement lacks the new key.
  */
-async function addSuccessors(file: string, ownKeys: readonly string[]): Promise<string[]> {
+async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<string[]> {
   const keys = new Set(ownKeys)
   let last = ''
-  for await (const text of readLines(file)) {
-    if (!text.includes('"key_change":')) continue
-    const note = findMember(text, 'key_change')
+  for await (const line of text()) {
+    if (!line.includes('"key_change":')) continue
+    const note = findMember(line, 'key_change')
     if (note === undefined || note === last) continue
     last = note
     addSuccessor(keys, note)
@@ -152,7 +150,8 @@ function findMember(text: string, name: keyof KeptLine): string | undefined {
 
 /** Tells whether the file holds a checkpoint, whoever signed it. */
 export async function holdsCheckpoints(file: string): Promise<boolean> {
-  for await (const text of readLines(file)) if (parseLine(text, 0)) return true
+  const text = await openText(file)
+  for await (const line of text()) if (parseLine(line, 0)) return true
   return false
 }
 
@@ -233,80 +232,103 @@ function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed
  * appends an old line with a higher policy version.
  */
 async function findKeys(
-  tenants: readonly string[],
-  findAuditKey: ReadingOptions['findAuditKey'],
-): Promise<Map<string, AuditKey>> {
-  const keys = new Map<string, AuditKey>()
-  for (const tenant_id of tenants) {
-    const key = await findAuditKey(tenant_id)
-    if (key) keys.set(tenant_id, key)
-  }
-  return keys
+  disputed: readonly string[],
+  findAuditKeys: ReadingOptions['findAuditKeys'],
+): Promise<Map<string, AuditKey | undefined>> {
+  const opened = await findAuditKeys(disputed)
+  return new Map(disputed.map((tenant_id) => [tenant_id, opened.get(tenant_id)]))
 }
 
 interface Search {
+  isGood?: (line: Parsed) => boolean
   judge?: Judge | undefined
   /** filled with the epochs that each tenant's lines claim */
   epochs?: Map<string, Set<number>>
-  /** by tenant, to weigh what its lines claim */
-  keys?: ReadonlyMap<string, AuditKey> | undefined
+  /** of the tenants whose lines are weighed instead of believed; undefined for a key that does not open */
+  keys?: ReadonlyMap<string, AuditKey | undefined> | undefined
 }
 
-/** Finds each tenant's latest line that one of the keys signed, and its last one that has a MAC, signed or not. */
-async function findSigned(file: string, publicKey: PublicKeys, search: Search) {
-  const { latest, last } = await findLatest(file, () => true, search)
-  const forged = new Set([...latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
-  for (const id of forged) search.judge?.condemn(latest.get(id))
+interface Latest {
+  /** each tenant's latest good line */
+  latest: Map<string, Parsed>
+  /** of the signed lines after it that have a MAC and are not of a later entry, the one of the latest entry */
+  besides: Map<string, Parsed>
+}
+
+/** Finds each tenant's latest line that one of the keys signed. */
+async function findSigned(text: Text, publicKey: PublicKeys, { judge, ...search }: Search) {
+  const claimed = await findLatest(text, publicKey, { judge, ...search })
+  const forged = new Set([...claimed.latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
+  for (const id of forged) judge?.condemn(claimed.latest.get(id))
   // Only the latest line of a tenant has to be verified, unless that one is forged.
   const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
-  const signed = forged.size === 0 ? latest : (await findLatest(file, isGood, { keys: search.keys })).latest
-  return { signed, last, isGood }
+  const found = forged.size === 0 ? claimed : await findLatest(text, publicKey, { ...search, isGood })
+  return { signed: found.latest, besides: found.besides, isGood }
 }
 
-/** Finds each tenant's latest line of those that are good, and its last one that has a MAC. */
 async function findLatest(
-  file: string,
-  isGood: (line: Parsed) => boolean,
-  { judge, epochs, keys = new Map() }: Search,
-): Promise<{ latest: Map<string, Parsed>; last: Map<string, Parsed> }> {
-  const [latest, last] = [new Map<string, Parsed>(), new Map<string, Parsed>()]
+  text: Text,
+  publicKey: PublicKeys,
+  { isGood = () => true, judge, epochs, keys = new Map() }: Search,
+): Promise<Latest> {
+  const [latest, besides] = [new Map<string, Parsed>(), new Map<string, Parsed>()]
   const weigh = createScales(keys)
   let number = 0
-  for await (const text of readLines(file)) {
+  for await (const line of text()) {
     number += 1
-    const read = parseLine(text, number)
-    judge?.see(read, text)
+    const read = parseLine(line, number)
+    judge?.see(read, line)
     if (!read) continue
-    const line = weigh(read)
-    const { tenant_id } = line.statement
-    if (epochs) epochs.set(tenant_id, (epochs.get(tenant_id) ?? new Set()).add(line.epoch))
-    if (isProven(line)) last.set(tenant_id, line)
-    if (isLater(line, latest.get(tenant_id)) && isGood(line)) latest.set(tenant_id, line)
+    const weighed = weigh(read)
+    const { tenant_id } = read.statement
+    if (epochs) epochs.set(tenant_id, (epochs.get(tenant_id) ?? new Set()).add(weighed.epoch))
+    const [before, other] = [latest.get(tenant_id), besides.get(tenant_id)]
+    if (isLater(weighed, before) && isGood(weighed)) {
+      latest.set(tenant_id, weighed)
+      besides.delete(tenant_id)
+    } else if (
+      isProven(weighed) &&
+      isBesides(weighed, before) &&
+      isLater(weighed, other) &&
+      isSigned(read, publicKey)
+    ) {
+      besides.set(tenant_id, weighed)
+    }
   }
-  return { latest, last }
+  return { latest, besides }
 }
 
-// chain.md 10: without a MAC that verifies, a line is of the epoch of the last line before it that has one.
-function createScales(keys: ReadonlyMap<string, AuditKey>): (line: Parsed) => Parsed {
+// chain.md 10: without a MAC that verifies, no line is of a later epoch than the lines before it that have one.
+function createScales(keys: ReadonlyMap<string, AuditKey | undefined>): (line: Parsed) => Parsed {
   const proven = new Map<string, number>()
   return (line) => {
     const { tenant_id } = line.statement
+    if (!keys.has(tenant_id)) return line
     const key = keys.get(tenant_id)
-    if (!key) return line
+    const known = proven.get(tenant_id) ?? nextPolicyEpoch(0)
+    if (!key) return { ...line, epoch: known } // once it opens, the MAC proves the version
     if (!isKeptHeadAuthentic(key, tenant_id, headOf(line))) {
-      return { ...line, sealed: {}, epoch: proven.get(tenant_id) ?? nextPolicyEpoch(0) }
+      return { ...line, sealed: {}, epoch: Math.min(line.epoch, known) }
     }
-    proven.set(tenant_id, line.epoch)
+    proven.set(tenant_id, Math.max(line.epoch, known))
     return line
   }
 }
 
-async function* readLines(file: string): AsyncGenerator<string> {
-  if (file === STANDARD_OUTPUT) return
-  const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error
-  })
-  if (found?.isFile()) yield* splitLines(createReadStream(file))
+/** Reads the lines of a file as it was when it was opened, from its beginning at each call. */
+type Text = () => AsyncGenerator<string>
+
+// Whoever appends between two passes must not be read by one of them alone.
+async function openText(file: string): Promise<Text> {
+  const found =
+    file === STANDARD_OUTPUT
+      ? undefined
+      : await stat(file).catch((error: NodeJS.ErrnoException) => {
+          if (error.code !== 'ENOENT') throw error
+        })
+  return async function* () {
+    if (found?.isFile() && found.size > 0) yield* splitLines(createReadStream(file, { end: found.size - 1 }))
+  }
 }
 
 interface Parsed {
@@ -357,7 +379,7 @@ function isLater(line: Parsed, than: Parsed | undefined): boolean {
 
 // A line from before an accepted rollback shows no loss.
 function isBesides(line: Parsed, latest: Parsed | undefined): boolean {
-  if (!latest || line.number <= latest.number || line.epoch !== latest.epoch) return false
+  if (!latest || line.epoch !== latest.epoch) return false
   const [{ last_id, hash }, { statement }] = [line.statement, latest]
   return last_id < statement.last_id || (last_id === statement.last_id && !equalBytes(hash, statement.hash))
 }
