@@ -1,14 +1,15 @@
 // EAAS_DRAIN_SECONDS: a stopping server first reports itself unhealthy, and serves until the balancer must have noticed.
 // The long form, behind haproxy, is slow/drain.test.ts.
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { mkdtemp, rename } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { backend, freshDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
+import { makeFullPipe } from '../support/full-pipe.js'
 import { EAAS, environmentOf, startEaas, untilHealthy } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
 import { restartRolling } from './rolling-restart.js'
@@ -65,7 +66,8 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
     const eaas = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: file } })
     await untilHealthy(eaas)
     // Put in its place at once: the server makes a file that is missing.
-    execFileSync('mkfifo', [`${file}.pipe`])
+    const reader = await makeFullPipe(`${file}.pipe`)
+    onTestFinished(() => reader.close())
     await rename(`${file}.pipe`, file)
     expect((await callsOf(api_key.secret)(eaas.url, 'POST', '/v1/keys', { name: 'not in the file' })).status).toBe(201)
     expect((await eaas.stop()).code).toBeNull() // killed by itself

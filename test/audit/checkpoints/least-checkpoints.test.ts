@@ -1,8 +1,6 @@
 // What a server witnessed is the least that its checkpoint file gets, whatever the database shows for the one statement that lists the heads:
 // by a lock between two statements, whoever owns the database can do that.
-import { execFileSync } from 'node:child_process'
-import { constants } from 'node:fs'
-import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises'
+import { type FileHandle, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -16,6 +14,7 @@ import { acceptRollback } from '../../../packages/server/src/operations/accept-r
 import { writeAlarm } from '../../../packages/server/src/store/alarms.js'
 import { findHead, readChain } from '../../../packages/server/src/store/audit.js'
 import { keptEntries } from '../../support/audit/checkpoint-file.js'
+import { makeFullPipe } from '../../support/full-pipe.js'
 import { startScheduleOf } from '../../support/service/schedule.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 import { copyAll, removeAll } from '../installation/installation-scene.js'
@@ -173,11 +172,7 @@ describe('a file that takes nothing', { timeout: 60_000 }, () => {
   let reader: FileHandle
   beforeEach(async () => {
     stuck = join(folder, 'stuck')
-    execFileSync('mkfifo', [stuck])
-    reader = await open(stuck, constants.O_RDONLY | constants.O_NONBLOCK)
-    const filler = await open(stuck, constants.O_WRONLY | constants.O_NONBLOCK)
-    await expect(filler.appendFile(Buffer.alloc(4 * 1_048_576))).rejects.toThrow('EAGAIN')
-    await filler.close()
+    reader = await makeFullPipe(stuck)
   })
   afterEach(() => reader.close()) // ends what is being written
 
