@@ -64,6 +64,17 @@ export function readPosition(last_id: string, h: string): { last_id: number; has
   return { last_id: Number(last_id), hash }
 }
 
+/** Whether a text is a checkpoint that one of the keys signed. */
+export function isSignedCheckpoint(note: string, publicKeys: PublicKeys): boolean {
+  try {
+    readCheckpoint(note, publicKeys)
+    return true
+  } catch (error) {
+    if (error instanceof CheckpointError) return false
+    throw error
+  }
+}
+
 /** Signs a text that ends with a line feed: returns the note (checkpoint.md 2). */
 export function signNote(signingKey: SigningKey, text: string): string {
   return `${text}\n${signatureLine(keyOf(signingKey), signingKey.sign(encodeUtf8(text)))}`

@@ -4,7 +4,7 @@
  * added. Pure.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type Checkpoint, ORIGIN, type PublicKeys, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
+import { type Checkpoint, isSignedCheckpoint, ORIGIN, type PublicKeys, parseCheckpoint } from '../formats/checkpoint.js'
 import { EXPORT_FORMAT } from '../formats/export.js'
 import { findKeyChange, type KeyChange } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
@@ -72,17 +72,7 @@ export function namedOf<T extends Checkpoint & { note: string }>(
   const sorted = [...notes].sort(byNewest)
   const own = sorted.filter((note) => note.tenant_id === tenant_id)
   if (own.length > 0 && tenant_id !== INSTALLATION_ID) return own[0]
-  return sorted.find(({ note }) => isSigned(note, signers)) ?? sorted[0]
-}
-
-function isSigned(note: string, signers: PublicKeys): boolean {
-  try {
-    readCheckpoint(note, signers)
-    return true
-  } catch (error) {
-    if (error instanceof CheckpointError) return false
-    throw error
-  }
+  return sorted.find(({ note }) => isSignedCheckpoint(note, signers)) ?? sorted[0]
 }
 
 /** Lists the notes of some logs, the newest first. @throws CheckpointError if there is none */

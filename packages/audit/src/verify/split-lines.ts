@@ -34,8 +34,7 @@ export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<U
       isTooLong = false
       from = at + 1
     }
-    if (from === chunk.length) continue
-    if (isTooLong) continue
+    if (from === chunk.length || isTooLong) continue
     begun.push(chunk.subarray(from))
     bytes += chunk.length - from
     if (bytes <= MAX_LINE_BYTES) continue

@@ -201,12 +201,12 @@ export function createLineWriter(
     const text = `${JSON.stringify(line)}\n`
     if (file === STANDARD_OUTPUT) return print(text)
     const found = await stat(file).catch(() => undefined) // appending reports what is wrong
-    const reader = found?.isFIFO() ? await openRead(file) : undefined
+    const held = found?.isFIFO() ? await openIfRead(file) : undefined
     try {
       const isCut = found?.isFile() && (await isCutShort(file, found))
       await appendFile(file, `${isCut ? '\n' : ''}${text}`, { mode: 0o644, flush: found?.isFIFO() !== true })
     } finally {
-      await reader?.close()
+      await held?.close()
     }
   }
   return async (line, onWritten) => {
@@ -230,7 +230,7 @@ export function createLineWriter(
 }
 
 // A pipe that nobody reads would hold the thread that opens it, and with that a command that is done.
-async function openRead(pipe: string): Promise<FileHandle> {
+async function openIfRead(pipe: string): Promise<FileHandle> {
   try {
     return await open(pipe, constants.O_WRONLY | constants.O_NONBLOCK)
   } catch (error) {

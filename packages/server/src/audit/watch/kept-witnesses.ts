@@ -7,13 +7,12 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import {
   type Checkpoint,
-  CheckpointError,
   findKeyChange,
+  isSignedCheckpoint,
   type KeptTree,
   NO_LINE,
   type PublicKeys,
   parseCheckpoint,
-  readCheckpoint,
   splitLines,
 } from '@eaas/audit'
 import { type AuditKey, equalBytes, isKeptHeadAuthentic, type KeptHead, nextPolicyEpoch } from '../formats/chain.js'
@@ -385,11 +384,5 @@ function isBesides(line: Parsed, latest: Parsed | undefined): boolean {
 }
 
 function isSigned({ checkpoint }: Parsed, publicKey: PublicKeys): boolean {
-  try {
-    readCheckpoint(checkpoint, publicKey)
-    return true
-  } catch (error) {
-    if (error instanceof CheckpointError) return false
-    throw error
-  }
+  return isSignedCheckpoint(checkpoint, publicKey)
 }
