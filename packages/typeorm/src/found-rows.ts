@@ -168,7 +168,10 @@ export function upsertEach(
     const all = await Promise.all(upserts)
     const rows = await inLockOrder(all, (upsert) => findExisting(context, upsert))
     const results: Result[] = []
-    for (const [at, upsert] of all.entries()) results.push(await upsertOne(builder, upsert, rows[at]))
+    for (const [at, upsert] of all.entries()) {
+      // An earlier row of the statement may be the same one.
+      results.push(await upsertOne(builder, upsert, rows[at] ?? (await findExisting(context, upsert))))
+    }
     return merge(results)
   })
 }

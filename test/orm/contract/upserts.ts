@@ -40,6 +40,11 @@ upsert('by a unique index makes one row of calls at once', ['upsertMade', 'made'
   expect(all.filter(({ status }) => status === 'fulfilled').length).toBeGreaterThan(0)
   expect((await orm.made('tickets')).map(({ label }) => label)).toEqual(['one'])
 })
+upsert('by a unique index takes the later of two rows of one statement', ['upsertMany', 'all'], async ({ orm }) => {
+  const user = userOf({ email: 'ada@x.org', nick: 'first' })
+  await orm.upsertMany?.([user, { ...userOf({ email: 'ada@x.org' }), nick: 'second' }], 'email')
+  expect((await orm.all()).map(({ nick }) => nick)).toEqual(['second'])
+})
 upsert(
   'of the same rows at once, in opposite orders, waits without a deadlock',
   ['upsertMany', 'all'],
