@@ -229,6 +229,11 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     expect(row?.count).toBe(20)
   })
 
+  it('name --key to a function that lacks the id of a key', async () => {
+    const { code, err } = await command(['backfill', MODULE])
+    expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('give --key <name>') })
+  })
+
   it('create the key where it is missing, if they are told to', async () => {
     await createPeople(3)
     const name = `${keyName} new`
