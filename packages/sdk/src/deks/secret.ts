@@ -14,8 +14,8 @@ import { isPromise, requestsAreIsolated, type Soon, use as take } from '../waiti
 export interface Secret {
   /**
    * Runs the function with the key's bytes, which stay until the promise that it returns has settled. The function
-   * must not keep them longer or change them. An engine that has imported them as a key of the platform zeroes them
-   * itself, and recognises the key by its array.
+   * must not keep them longer or change them. An engine that has imported them recognises the key by its array;
+   * WebCrypto's zeroes them itself.
    *
    * @throws AbortedError after `release()`
    */

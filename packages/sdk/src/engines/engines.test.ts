@@ -299,6 +299,16 @@ describe('engine web', () => {
 })
 
 describe('engine node', () => {
+  it('refuses a key that was zeroed after it was imported', () => {
+    const iv = new Uint8Array(12)
+    const key = new Uint8Array(32).fill(1)
+    const sealed = nodeAead.seal(key, iv, iv)
+    key.fill(0)
+    expect(() => nodeAead.seal(key, iv, iv)).toThrow('key must not be all zeros')
+    expect(() => nodeAead.open(key, iv, sealed)).toThrow('key must not be all zeros')
+    expect(() => nodeAead.derive(key, iv, 64)).toThrow('key must not be all zeros')
+  })
+
   it('zeroes the plaintext that node:crypto gave out before the tag was checked', async () => {
     const real = process.getBuiltinModule('node:crypto')
     const given: Uint8Array[] = []

@@ -22,11 +22,20 @@ export function createNodeEngine(): SyncEngine | undefined {
   // Platforms that lack some of its functions fail the known-answer test.
   const crypto = (globalThis as MaybeNode).process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
   if (!crypto) return undefined
+  /** Copies outside the heap, by the key's array: Node 24 takes 9 µs to create a cipher from bytes, and 1 from a copy. */
+  const imported = new WeakMap<Uint8Array, NodeCrypto.KeyObject>()
+  const importOnce = (key: Uint8Array) => {
+    assertNotZero(key)
+    const known = imported.get(key)
+    if (known) return known
+    const made = crypto.createSecretKey(key)
+    imported.set(key, made)
+    return made
+  }
   return {
     seal(key, iv, plaintext, aad) {
       assertLengths(key, iv)
-      assertNotZero(key)
-      const cipher = crypto.createCipheriv(CIPHER, key, iv, TAG_LENGTH)
+      const cipher = crypto.createCipheriv(CIPHER, importOnce(key), iv, TAG_LENGTH)
       if (aad) cipher.setAAD(aad)
       const sealed = new Uint8Array(plaintext.length + TAG_BYTES)
       for (let at = 0; at < plaintext.length; at += PIECE_BYTES) {
@@ -38,20 +47,17 @@ export function createNodeEngine(): SyncEngine | undefined {
       return sealed
     },
     derive(key, info, length, salt = new Uint8Array(0)) {
-      assertNotZero(key)
-      return new Uint8Array(crypto.hkdfSync('sha256', key, salt, info, length))
+      return new Uint8Array(crypto.hkdfSync('sha256', importOnce(key), salt, info, length))
     },
     createMac(key) {
-      assertNotZero(key)
-      const kept = crypto.createSecretKey(key) // a copy
+      const kept = importOnce(key)
       return (message) => new Uint8Array(crypto.createHmac('sha256', kept).update(message).digest())
     },
     open(key, iv, sealed, aad) {
       assertLengths(key, iv)
-      assertNotZero(key)
       if (sealed.length < TAG_BYTES) throw new DecryptionError()
       const end = sealed.length - TAG_BYTES
-      const decipher = crypto.createDecipheriv(CIPHER, key, iv, TAG_LENGTH)
+      const decipher = crypto.createDecipheriv(CIPHER, importOnce(key), iv, TAG_LENGTH)
       decipher.setAuthTag(sealed.subarray(end))
       if (aad) decipher.setAAD(aad)
       const plaintext = decipher.update(sealed.subarray(0, end))
