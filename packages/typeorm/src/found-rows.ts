@@ -170,7 +170,8 @@ export function upsertEach(
     const results: Result[] = []
     for (const [at, upsert] of all.entries()) {
       // An earlier row of the statement may be the same one.
-      results.push(await upsertOne(builder, upsert, rows[at] ?? (await findExisting(context, upsert))))
+      const row = rows[at] ?? (at === 0 ? undefined : await findExisting(context, upsert))
+      results.push(await upsertOne(builder, upsert, row))
     }
     return merge(results)
   })

@@ -14,8 +14,8 @@ import { isPromise, requestsAreIsolated, type Soon, use as take } from '../waiti
 export interface Secret {
   /**
    * Runs the function with the key's bytes, which stay until the promise that it returns has settled. The function
-   * must not keep them longer or change them. An engine that has imported them recognises the key by its array;
-   * WebCrypto's zeroes them itself.
+   * must not keep them longer or change them. An engine that has imported them recognises the key by its array; the
+   * engine of WebCrypto zeroes them itself.
    *
    * @throws AbortedError after `release()`
    */

@@ -18,8 +18,8 @@ export interface Engine {
   readonly isAsync?: true
   /**
    * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the call
-   * returns. An engine that imports the DEK recognises it by its array, whose bytes must not change but to zeros;
-   * WebCrypto's zeroes them itself. The iv must never repeat under one DEK.
+   * returns. An engine that imports the DEK recognises it by its array, whose bytes must not change except to
+   * zeros; the engine of WebCrypto zeroes them itself. The iv must never repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
   /**
