@@ -214,7 +214,8 @@ describe('a verification that nobody waits for', () => {
     const [begun, ended] = [gate<AbortSignal>(), gate()]
     const row = ROUTES.find(({ operationId }) => operationId === 'verifyAudit')
     if (!row) throw new Error('no route')
-    const operation: Route['operation'] = ({ signal }) => {
+    const operation: Route['operation'] = (input) => {
+      const signal = input.signal?.()
       if (!signal) throw new Error('no signal')
       signal.addEventListener('abort', () => ended.open())
       return async () => ({

@@ -154,12 +154,12 @@ const auditRoutes = bindRoutes({
   listAudit: {
     summary: 'List audit entries',
     operation: ({ query: { limit, offset, order, ...filter }, signal }) =>
-      listAudit(filter, { limit, offset, order }, signal),
+      listAudit(filter, { limit, offset, order }, signal?.()),
   },
   verifyAudit: {
     summary: 'Verify the audit log',
     timeoutMs: WHOLE_LOG_TIMEOUT_MS,
-    operation: ({ query, signal }) => verifyAudit({ ...query, signal }),
+    operation: ({ query, signal }) => verifyAudit({ ...query, signal: signal?.() }),
   },
   readAuditCheckpoint: {
     summary: 'Get a signed statement of where the audit log ends',
@@ -205,7 +205,7 @@ const tenantRoutes = bindRoutes({
   },
   getUsage: {
     summary: 'Count what the tenant did in a month',
-    operation: ({ query, signal }) => readUsage({ ...query, signal }),
+    operation: ({ query, signal }) => readUsage({ ...query, signal: signal?.() }),
   },
 })
 

@@ -29,8 +29,11 @@ export interface RouteInput<Body, Query> {
   version: string
   body: Body
   query: Query
-  /** aborted when the client disconnects, or when the time of a route with `timeoutMs` is over */
-  readonly signal?: AbortSignal
+  /**
+   * Makes the signal that is aborted when the client disconnects, or when the time of a route with `timeoutMs` is
+   * over.
+   */
+  signal?: () => AbortSignal
   /** logs an unexpected error that does not fail the call as a whole */
   onError: (error: unknown) => void
 }

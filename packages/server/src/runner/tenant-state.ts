@@ -214,23 +214,23 @@ function overlay(cached: Cached, lock: HeadLock, storeKeys: StoreKeys): LockedSt
   const base = cached.state
   const { rowKey, tenant } = base
   const rows = new OpenRows({ sql: lock.sql, storeKeys, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
-  let state: TenantState = { ...base, ...finders(rows) }
-  lock.onCommit((head) => {
-    if (cached.state !== base) return // another call has already followed the entries of this transaction
-    cached.rows.absorb(rows)
-    advance(cached, state, head)
-  })
-  return {
-    get state() {
-      return state
-    },
-    wrote(written, entries) {
+  const locked = {
+    state: { ...base, ...finders(rows) } as TenantState,
+    wrote(written: WrittenRows, entries: number) {
+      const { state } = locked
       rows.put(written)
       const { tenant = state.tenant, purged_through = state.purged_through } = written
       const fault = written.tenant ? undefined : state.fault
-      state = { ...state, tenant, fault, purged_through, policy_version: state.policy_version + entries }
+      const policy_version = state.policy_version + entries
+      locked.state = { ...state, tenant, fault, purged_through, policy_version }
     },
   }
+  lock.onCommit((head) => {
+    if (cached.state !== base) return // another call has already followed the entries of this transaction
+    cached.rows.absorb(rows)
+    advance(cached, locked.state, head)
+  })
+  return locked
 }
 
 async function loadTenant(
