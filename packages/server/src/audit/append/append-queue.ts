@@ -40,7 +40,7 @@ export interface Waiting {
 }
 
 export class AppendQueue {
-  #queue: Waiting[] = []
+  readonly #queue: Waiting[] = []
   /** what is being committed */
   #group: readonly Waiting[] = []
   /** entries in the queue and the group whose callers still wait */
@@ -76,7 +76,7 @@ export class AppendQueue {
   take(): readonly Waiting[] {
     const { taken, left } = splitGroup(this.#queue)
     this.#group = taken
-    this.#queue = left
+    this.#keep(left)
     return taken
   }
 
@@ -105,6 +105,13 @@ export class AppendQueue {
     this.#group = []
   }
 
+  // Empties the array rather than drop it: what a dropped array of the old generation holds, V8 keeps until a full
+  // garbage collection. With many tenants that was each call.
+  #keep(left: readonly Waiting[]): void {
+    this.#queue.length = 0
+    for (const waiting of left) this.#queue.push(waiting)
+  }
+
   #settle(waiting: Waiting, answer: () => void): void {
     if (waiting.isGivenUp) return
     this.#count(-waiting.append.entries.length)
@@ -124,7 +131,7 @@ export class AppendQueue {
     }
     rejectLate(this.#group.filter(isLate(now)), true)
     rejectLate(this.#queue.filter(isLate(now + WORTH_BEGINNING_MS)), false)
-    this.#queue = this.#queue.filter(({ isGivenUp }) => !isGivenUp)
+    this.#keep(this.#queue.filter(({ isGivenUp }) => !isGivenUp))
     if (this.#group.every(({ isGivenUp }) => isGivenUp)) this.#abandonGroup(error)
     // Each list is in order of time, but a group of one kind may have begun before older appends of the other.
     const oldest = [this.#group.find(({ isGivenUp }) => !isGivenUp), this.#queue[0]].flatMap(
