@@ -48,7 +48,7 @@ export function short(value: number): string {
 }
 
 export function withSpread({ median, min, max }: Spread): string {
-  return min === max ? short(median) : `${short(median)} (${short(min)}–${short(max)})`
+  return min === max || Number.isNaN(median) ? short(median) : `${short(median)} (${short(min)}–${short(max)})`
 }
 
 export function barTable(bars: readonly BarRow[]): Table {

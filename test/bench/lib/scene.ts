@@ -125,21 +125,30 @@ export function batchTarget({ url }: Running, { keyId, tokens, secret }: Tenant,
   return { url, path: '/v1/batch', bodies: [JSON.stringify({ operations })], secret }
 }
 
-/** Throughput, with the CPU time that the process under test used for a request, in µs. */
+/** Throughput, with what a request took of the process under test, in µs. */
 export interface Cost extends Throughput {
   cpuUs: number
+  /** how long its thread stood still for garbage collection; NaN for a process without `/metrics` */
+  gcUs: number
 }
 
 /** Puts a load on a process and says what it cost. */
 export async function measure(
   scene: Scene,
-  server: Pick<Running, 'pid'>,
+  server: Pick<Running, 'pid' | 'url'>,
   target: Target,
   overrides?: Partial<LoadOptions>,
 ): Promise<Cost> {
-  const before = cpuMs(server.pid)
+  const [cpu, gc] = [cpuMs(server.pid), await gcMs(server)]
   const result = await scene.load(target, overrides)
-  return { ...result, cpuUs: ((cpuMs(server.pid) - before) * 1_000) / result.requests }
+  const aRequest = (ms: number) => (ms * 1_000) / result.requests
+  return { ...result, cpuUs: aRequest(cpuMs(server.pid) - cpu), gcUs: aRequest((await gcMs(server)) - gc) }
+}
+
+async function gcMs({ url }: Pick<Running, 'url'>): Promise<number> {
+  const response = await fetch(`${url}/metrics`)
+  const sums = (await response.text()).matchAll(/^nodejs_gc_duration_seconds_sum\{.*\} (\S+)$/gm)
+  return response.ok ? [...sums].reduce((sum, [, seconds]) => sum + Number(seconds) * 1_000, 0) : Number.NaN
 }
 
 /** Remembers each measurement whole, and gives the rounds what they compare. */

@@ -82,8 +82,11 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
       tables: [
         {
           title: 'Calls, one process, 64 connections, PostgreSQL with fsync',
-          columns: ['call', 'requests a second', 'p50 ms', 'p99 ms', 'CPU µs a request', 'failed'],
-          rows: [...costs.keys()].map((name) => [name, ...cells(name, ['perSecond', 'p50', 'p99', 'cpuUs', 'failed'])]),
+          columns: ['call', 'requests a second', 'p50 ms', 'p99 ms', 'CPU µs a request', 'GC µs', 'failed'],
+          rows: [...costs.keys()].map((name) => [
+            name,
+            ...cells(name, ['perSecond', 'p50', 'p99', 'cpuUs', 'gcUs', 'failed']),
+          ]),
         },
       ],
       plots: [],
