@@ -1,4 +1,4 @@
-// Which connections are closed because nothing moves: that of an unread answer, and no other.
+// Which connections are closed because nothing moves, that of an unread answer and no other, and when pipelined calls begin.
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { Readable } from 'node:stream'
@@ -27,12 +27,21 @@ async function start() {
     await sleep(4 * UNREAD_MS)
     return 'late'
   })
+  const begun: string[] = []
+  app.get('/call/:name', async (request, reply) => {
+    const { name } = request.params as { name: string }
+    begun.push(name)
+    await sleep(UNREAD_MS / 5)
+    if (name === 'last') reply.header('connection', 'close')
+    return name
+  })
   await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => app.close())
   const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
   onTestFinished(() => void socket.destroy())
-  const ask = (path: string) => socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`)
-  return { endless, socket, ask }
+  const ask = (...paths: string[]) =>
+    socket.write(paths.map((path) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`).join(''))
+  return { begun, endless, socket, ask }
 }
 
 it('closes the connection of an answer that nobody reads, and ends the answer', async () => {
@@ -47,4 +56,30 @@ it('waits for a first call, and for an answer that the server has not made yet',
   ask('/late')
   const [answer] = await once(socket, 'data')
   expect(answer.toString()).toMatch(/late$/)
+})
+
+it('begins a pipelined call once the call before it is answered', async () => {
+  const { begun, socket, ask } = await start()
+  ask('/call/one', '/call/two', '/call/three')
+  const [first] = await once(socket, 'data')
+  expect(first.toString()).toMatch(/one$/)
+  expect(begun).not.toContain('three')
+  let answers = first.toString()
+  for await (const more of socket) {
+    answers += more
+    if (/three$/.test(answers)) break
+  }
+  expect(answers.match(/(?<=\r\n\r\n)(one|two|three)/g)).toEqual(['one', 'two', 'three'])
+})
+
+it('begins no call behind an answer that closes the connection, nor more than one of too many', async () => {
+  const { begun, socket, ask } = await start()
+  ask('/call/last', '/call/unanswered')
+  await once(socket.resume(), 'close')
+  expect(begun).toEqual(['last'])
+  const other = await start()
+  other.ask(...Array.from({ length: 130 }, () => '/call/one'))
+  await once(other.socket.resume(), 'close')
+  await sleep(UNREAD_MS)
+  expect(other.begun.length).toBeLessThanOrEqual(1)
 })

@@ -44,6 +44,8 @@ declare module 'fastify' {
 interface Connection {
   /** calls that arrived and are not answered yet; several if the client pipelines */
   calls: number
+  /** begin those behind the first, one after another, each once the call before it is answered */
+  waiting: (() => void)[]
   /** whether its first call is still to come */
   isUnused: boolean
   /** bytes that had arrived when the last call was answered; any more bytes begin another call */
@@ -77,7 +79,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   // Under TLS, calls arrive on the socket that the handshake makes of the connection.
   const isTls = app.server instanceof TlsServer
   app.server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
-    open.set(socket, { calls: 0, isUnused: true, readBefore: socket.bytesRead })
+    open.set(socket, { calls: 0, waiting: [], isUnused: true, readBefore: socket.bytesRead })
     socket.once('close', () => open.delete(socket))
   })
   const handshakes = new Set<Socket>()
@@ -96,6 +98,10 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
         request.raw.socket.destroy()
         return // nobody is left to answer
       }
+      if (connection.calls > 1) {
+        connection.waiting.push(done)
+        return
+      }
     }
     done()
   })
@@ -111,11 +117,13 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     if (connection && !request.raw.complete) linger(request.raw)
     done(null, payload)
   })
-  app.addHook('onResponse', ({ raw: { socket } }, _, done) => {
+  app.addHook('onResponse', ({ raw: { socket } }, reply, done) => {
     const connection = open.get(socket)
     if (connection) {
       connection.calls -= 1
       connection.readBefore = socket.bytesRead
+      // After an answer that closes the connection none begins: its client would never learn what it did (RFC 9112 9.6).
+      if (reply.raw.shouldKeepAlive && reply.getHeader('connection') !== 'close') connection.waiting.shift()?.()
     }
     done()
   })
