@@ -20,16 +20,9 @@ const types = {
   },
   bigint: { to: 20, from: [20], serialize: String, parse: readInteger },
   date: { to: 1082, from: [1082], serialize: (day: string) => day, parse: (text: string) => text },
-  // The driver's own are Buffers of Node's pool: one that is kept with a row keeps 8 KiB.
-  bytea: {
-    to: 17,
-    from: [17],
-    serialize: (bytes: Uint8Array) => `\\x${Buffer.from(bytes).toString('hex')}`,
-    parse: (text: string) => new Uint8Array(Buffer.from(text.slice(2), 'hex')),
-  },
 }
 
-type Types = { timestamptz: string; bigint: number; date: string; bytea: Uint8Array }
+type Types = { timestamptz: string; bigint: number; date: string }
 
 export type Sql = postgres.Sql<Types>
 /**
