@@ -41,7 +41,9 @@ export function hmacHex(key: KeyObject, ...message: readonly Part[]): string {
  * pool that is kept with a row keeps 8 KiB.
  */
 export function hmac(key: Key, ...message: readonly Part[]): Uint8Array {
-  return new Uint8Array(Buffer.from(authenticate(key, message, 'binary'), 'binary'))
+  const mac = Buffer.allocUnsafeSlow(DIGEST_BYTES)
+  mac.write(authenticate(key, message, 'binary'), 'binary')
+  return mac
 }
 
 function authenticate(key: Key, message: readonly Part[], encoding: 'hex' | 'binary'): string {
