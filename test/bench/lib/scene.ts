@@ -139,7 +139,8 @@ export async function measure(
   target: Target,
   overrides?: Partial<LoadOptions>,
 ): Promise<Cost> {
-  const [cpu, gc] = [cpuMs(server.pid), await gcMs(server)]
+  const gc = await gcMs(server)
+  const cpu = cpuMs(server.pid)
   const result = await scene.load(target, overrides)
   const aRequest = (ms: number) => (ms * 1_000) / result.requests
   return { ...result, cpuUs: aRequest(cpuMs(server.pid) - cpu), gcUs: aRequest((await gcMs(server)) - gc) }

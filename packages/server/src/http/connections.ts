@@ -169,15 +169,14 @@ export async function acceptWaiting(server: Server): Promise<void> {
   server.off('connection', count)
 }
 
-/** By connection: when a connection with pipelined requests closes, Node closes only the first answer. */
-const underWay = new WeakMap<Socket, Set<Holding>>()
+/** What the last call of a connection holds; the calls before it are answered. */
+const underWay = new WeakMap<Socket, Holding>()
 
 /** Gives back the memory that a request holds once it is answered. */
 export function endHoldings(app: FastifyInstance): void {
   app.decorateRequest('holding', null)
-  app.addHook('onResponse', ({ raw: { socket }, holding }, _, done) => {
+  app.addHook('onResponse', ({ holding }, _, done) => {
     holding?.end()
-    if (holding) underWay.get(socket)?.delete(holding)
     done()
   })
 }
@@ -190,14 +189,6 @@ export function beginHolding(request: FastifyRequest, holding: Holding): void {
     holding.end() // the client left during admission, so no close event follows
     return
   }
-  const known = underWay.get(socket)
-  if (known) {
-    known.add(holding)
-    return
-  }
-  const holdings = new Set([holding])
-  underWay.set(socket, holdings)
-  socket.once('close', () => {
-    for (const one of holdings) one.end()
-  })
+  if (!underWay.has(socket)) socket.once('close', () => underWay.get(socket)?.end())
+  underWay.set(socket, holding)
 }
