@@ -73,7 +73,7 @@ describe.each(ENGINES)('envelopes that another language sealed, with %s', (_, en
         () => engine.open(dek.slice(), iv, flipped(sealed, 0)),
         () => engine.open(dek.slice(), iv, flipped(sealed, sealed.length - 1)),
         () => engine.open(dek.slice(), iv, sealed.subarray(0, -1)),
-        () => engine.open(dek.slice(), iv, sealed, lengthPrefixed(new Uint8Array(0))),
+        () => engine.open(dek.slice(), iv, sealed, lengthPrefixed([new Uint8Array(0)])),
       ]) {
         await expect(async () => opening()).rejects.toThrow(DecryptionError)
       }

@@ -219,11 +219,11 @@ describe('joined bytes', () => {
     const lists = fc.array(fc.uint8Array({ maxLength: 5 }), { maxLength: 4 })
     fc.assert(
       fc.property(lists, lists, (a, b) => {
-        const same = onNode.encodeHex(onNode.lengthPrefixed(...a)) === onNode.encodeHex(onNode.lengthPrefixed(...b))
+        const same = onNode.encodeHex(onNode.lengthPrefixed(a)) === onNode.encodeHex(onNode.lengthPrefixed(b))
         expect(same).toBe(JSON.stringify(a.map(onNode.encodeHex)) === JSON.stringify(b.map(onNode.encodeHex)))
       }),
     )
-    expect(onNode.encodeHex(onNode.lengthPrefixed(new Uint8Array([1, 2]), new Uint8Array(0)))).toBe(
+    expect(onNode.encodeHex(onNode.lengthPrefixed([new Uint8Array([1, 2]), new Uint8Array(0)]))).toBe(
       '00000002010200000000',
     )
   })

@@ -38,15 +38,8 @@ const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Ar
  */
 export function asBytes(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value
-  return ArrayBuffer.isView(value) && typedArrayName(value) === 'Uint8Array' ? view(value) : undefined
-}
-
-/**
- * Reads the name of a typed array's class, even if the array is from another realm or has another prototype.
- */
-function typedArrayName(array: ArrayBufferView): unknown {
-  const { prototype } = Uint8Array
-  return Object.getOwnPropertyDescriptor(Object.getPrototypeOf(prototype), Symbol.toStringTag)?.get?.call(array)
+  const isBytes = ArrayBuffer.isView(value) && Object.prototype.toString.call(value) === '[object Uint8Array]'
+  return isBytes ? view(value) : undefined
 }
 
 /** Encodes bytes as standard base64 with padding (RFC 4648 section 4). */
@@ -209,10 +202,10 @@ export function isWellFormed(value: unknown): value is string {
  *
  * @throws FormatError on a lone surrogate, which has no UTF-8 form and would silently become U+FFFD
  */
-export function encodeUtf8(text: string): Uint8Array {
+export function encodeUtf8(text: string, name = () => 'text'): Uint8Array {
   const ascii = text.length <= SHORT_TEXT && asciiBytes(text)
   if (ascii) return ascii
-  if (!isWellFormed(text)) throw new FormatError('text contains a lone surrogate, which UTF-8 cannot encode')
+  if (!isWellFormed(text)) throw new FormatError(`${name()} contains a lone surrogate, which UTF-8 cannot encode`)
   encoder ??= new (textCoders().TextEncoder)()
   return encoder.encode(text)
 }
@@ -258,13 +251,8 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
  * Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always
  * give different bytes.
  */
-export function lengthPrefixed(...parts: readonly Uint8Array[]): Uint8Array {
-  return join(parts, 4)
-}
-
-/** Like `lengthPrefixed`, for a list of any length: a call has a limited number of arguments. */
-export function prefixEach(parts: readonly Uint8Array[]): Uint8Array {
-  return join(parts, 4)
+export function lengthPrefixed(parts: readonly Uint8Array[]): Uint8Array {
+  return join(parts, 4) // a list, since a call has a limited number of arguments
 }
 
 /** Joins byte strings, with room for the length of each in front of it or without. */

@@ -22,7 +22,7 @@ export const MAX_CONTEXT_PAIRS = 32
 export const MAX_CONTEXT_NAME_BYTES = 256
 export const MAX_CONTEXT_VALUE_BYTES = 4_096
 
-const LABEL = encodeUtf8('eaas/envelope/v2')
+const LABEL = /* @__PURE__ */ encodeUtf8('eaas/envelope/v2')
 
 /**
  * Makes the `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError when
@@ -45,7 +45,15 @@ export function splitBoundKeys(okm: Uint8Array): BoundKeys {
  * @throws FormatError when it is not a context; the message may hold a name, and never a value
  */
 export function contextAad(keyId: string, context: unknown): Uint8Array {
-  return concatBytes(lengthPrefixed(LABEL, uuidBytes(keyId)), encodeContext(context))
+  return concatBytes(keyPart(keyId), encodeContext(context))
+}
+
+/** The first part of the AAD for the last key: the values of a table share one. */
+let last: { keyId: string; part: Uint8Array } | undefined
+
+function keyPart(keyId: string): Uint8Array {
+  if (last?.keyId !== keyId) last = { keyId, part: lengthPrefixed([LABEL, uuidBytes(keyId)]) }
+  return last.part
 }
 
 /**
@@ -57,7 +65,7 @@ export function contextAad(keyId: string, context: unknown): Uint8Array {
  */
 export function encodeContext(context: unknown): Uint8Array {
   const pairs = readPairs(context).sort(([one], [other]) => compareBytes(one, other))
-  return lengthPrefixed(...pairs.flat())
+  return lengthPrefixed(pairs.flat())
 }
 
 function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
@@ -88,18 +96,18 @@ function assertFlatObject(context: unknown): asserts context is object {
 function textBytes(name: () => string, text: unknown, least: number, most: number): Uint8Array {
   if (typeof text !== 'string')
     throw new FormatError(`${name()} must be a string, got ${text === null ? 'null' : typeof text}`)
-  let bytes: Uint8Array
-  try {
-    bytes = encodeUtf8(text)
-  } catch {
-    throw new FormatError(`${name()} contains a lone surrogate, which UTF-8 cannot encode`)
-  }
+  const bytes = encodeUtf8(text, name)
   if (bytes.length >= least && bytes.length <= most) return bytes
   throw new FormatError(`${name()} must have ${least} to ${most} bytes in UTF-8, got ${bytes.length}`)
 }
 
+/** Orders texts by the bytes of their UTF-8. */
+export function compareUtf8(one: string, other: string): number {
+  return compareBytes(encodeUtf8(one), encodeUtf8(other))
+}
+
 /** Orders byte strings as UTF-8 orders texts; JavaScript orders texts by UTF-16. */
-export function compareBytes(one: Uint8Array, other: Uint8Array): number {
+function compareBytes(one: Uint8Array, other: Uint8Array): number {
   let at = 0
   while (at < one.length && one[at] === other[at]) at++
   return (one[at] ?? -1) - (other[at] ?? -1)

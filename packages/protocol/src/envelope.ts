@@ -45,9 +45,15 @@ export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKe
   const { key_id, key_version } = fields
   if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')
   assertKeyVersion(key_version)
-  wrappedKeyBytes(fields)
+  if (fields.wrapped_key !== lastRead) {
+    wrappedKeyBytes(fields)
+    lastRead = fields.wrapped_key
+  }
   return { wrapped_key: fields.wrapped_key as string, key_id, key_version }
 }
+
+/** The last wrapped key that was one: the values of a column often share it. */
+let lastRead: unknown
 
 /** Reads the bytes of a wrapped key. @throws FormatError unless it is canonical base64 of 1 to 768 bytes */
 export function wrappedKeyBytes(fields: Record<string, unknown>): Uint8Array {

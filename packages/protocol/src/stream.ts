@@ -55,7 +55,7 @@ export function streamKeysInfo(keyId: string): Uint8Array {
 export function streamAad(keyId: string, pairs: Uint8Array): Uint8Array {
   const segmentBytes = new Uint8Array(4)
   writeU32(segmentBytes, 0, SEGMENT_BYTES)
-  return concatBytes(lengthPrefixed(encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes), pairs)
+  return concatBytes(lengthPrefixed([encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes]), pairs)
 }
 
 /**
@@ -107,11 +107,12 @@ export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   const fields = parseLine(line)
   if (fields.format !== FORMAT) throw new FormatError(`format must be ${FORMAT}`)
   if (fields.segment_bytes !== SEGMENT_BYTES) throw new FormatError(`segment_bytes must be ${SEGMENT_BYTES}`)
-  const salt = bytesOf(fields, 'salt')
-  if (salt.length !== STREAM_SALT_BYTES) throw new FormatError(`salt must be ${STREAM_SALT_BYTES} bytes`)
-  const commitment = bytesOf(fields, 'commitment')
-  if (commitment.length !== KEY_BYTES) throw new FormatError(`commitment must be ${KEY_BYTES} bytes`)
-  const header = { ...readWrappedKeyFields(fields), salt, commitment, ...readSecretFlag(fields) }
+  const header = {
+    ...readWrappedKeyFields(fields),
+    salt: bytesOf(fields, 'salt', STREAM_SALT_BYTES),
+    commitment: bytesOf(fields, 'commitment', KEY_BYTES),
+    ...readSecretFlag(fields),
+  }
   const canonical = encodeStreamHeader(header)
   // Two forms of one header could be read in two ways: with a member twice, some readers take the first and
   // others the last.

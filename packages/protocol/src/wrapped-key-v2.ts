@@ -57,7 +57,7 @@ export function wrappedKeyV2Aad(
   use: WrapUse,
 ): Uint8Array {
   // The pairs are encoded as in the AAD of an envelope, in the same order.
-  return concatBytes(wrappedKeyV2Head(version), lengthPrefixed(encodeUtf8(use.purpose)), encodeContext(use.context))
+  return concatBytes(wrappedKeyV2Head(version), lengthPrefixed([encodeUtf8(use.purpose)]), encodeContext(use.context))
 }
 
 /** Builds the first part of the AAD, which is the same for every use under a version of a key. */
@@ -72,7 +72,7 @@ export function wrappedKeyV2Head({
 }): Uint8Array {
   const number = new Uint8Array(4)
   writeU32(number, 0, version)
-  return lengthPrefixed(LABEL, uuidBytes(tenant_id), uuidBytes(key_id), number)
+  return lengthPrefixed([LABEL, uuidBytes(tenant_id), uuidBytes(key_id), number])
 }
 
 /** Builds the AAD from its first part, fast enough for a server's batch. */
@@ -81,7 +81,7 @@ export function boundAad(head: Uint8Array, { purpose, context }: WrapUse): Uint8
   if (names.length > 1) names.sort()
   const parts: string[] = [purpose]
   for (const name of names) parts.push(name, context[name] ?? '')
-  return writeAscii(head, parts) ?? concatBytes(head, lengthPrefixed(...parts.map((part) => encodeUtf8(part))))
+  return writeAscii(head, parts) ?? concatBytes(head, lengthPrefixed(parts.map((part) => encodeUtf8(part))))
 }
 
 /** Appends ASCII texts: encoding each by itself would cost more than opening the DEK. Undefined if one is not ASCII. */

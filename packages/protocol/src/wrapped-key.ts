@@ -63,7 +63,7 @@ export function writeWrappedKey({ version, iv, sealed }: WrappedKeyParts, format
 
 /** Builds the AAD, which binds a wrapped key to its tenant, key and version (wrapped-key.md 2). */
 export function wrappedKeyAad(tenant_id: string, key_id: string, version: number): Uint8Array {
-  return lengthPrefixed(LABEL, uuidBytes(tenant_id), uuidBytes(key_id), u32(version))
+  return lengthPrefixed([LABEL, uuidBytes(tenant_id), uuidBytes(key_id), u32(version)])
 }
 
 function u32(value: number): Uint8Array {

@@ -4,7 +4,7 @@
  */
 import {
   type Context,
-  compareBytes,
+  compareUtf8,
   encodeUtf8,
   isBoundWrappedKey,
   isWellFormed,
@@ -149,8 +149,4 @@ function nameUse(purpose: WrapUse['purpose'], context: WrapUse['context']): Name
 /** Makes any text a value of a context: its first 128 characters, without NUL. */
 function fit(text: string): string {
   return [...text.replaceAll('\0', '')].slice(0, MAX_USE_VALUE_CHARACTERS).join('')
-}
-
-function compareUtf8(one: string, other: string): number {
-  return compareBytes(encodeUtf8(one), encodeUtf8(other))
 }

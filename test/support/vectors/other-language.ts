@@ -88,7 +88,7 @@ async function answers(command: string, jobs: readonly Uint8Array[][]): Promise<
   language ??= startLanguage()
   const { child, waiting } = language
   const answer = new Promise<Uint8Array>((resolve, reject) => waiting.push({ resolve, reject }))
-  child.stdin.write(lengthPrefixed(new TextEncoder().encode(command), framed(jobs)))
+  child.stdin.write(lengthPrefixed([new TextEncoder().encode(command), framed(jobs)]))
   const found = framesIn(await answer).map((frame) => new Uint8Array(frame))
   if (found.length !== jobs.length) throw new Error(`${found.length} answers to ${jobs.length} jobs`)
   return found
@@ -141,7 +141,7 @@ function run(command: string, jobs: readonly Uint8Array[][]) {
 }
 
 function framed(jobs: readonly Uint8Array[][]): Uint8Array {
-  return concatBytes(...jobs.map((frames) => lengthPrefixed(...frames)))
+  return concatBytes(...jobs.map((frames) => lengthPrefixed(frames)))
 }
 
 function programOf(command: string): { args: string[]; env: NodeJS.ProcessEnv } {

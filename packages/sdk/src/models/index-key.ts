@@ -60,12 +60,12 @@ export function assertModelName(model: unknown): asserts model is string {
 
 /** Makes the `info` of HKDF for the commitment. */
 export function commitmentInfo(keyId: string, model: string): Uint8Array {
-  return lengthPrefixed(encodeUtf8('eaas/index-key/v1'), uuidBytes(keyId), encodeUtf8(model))
+  return lengthPrefixed([encodeUtf8('eaas/index-key/v1'), uuidBytes(keyId), encodeUtf8(model)])
 }
 
 /** Makes the `info` of HKDF for the key of a column. `kind` as local-index.md 2 writes it. */
 export function columnInfo(model: string, column: string, kind: string): Uint8Array {
-  return lengthPrefixed(...['eaas/index-column/v1', model, column, kind].map(encodeUtf8))
+  return lengthPrefixed(['eaas/index-column/v1', model, column, kind].map((part) => encodeUtf8(part)))
 }
 
 function reading<T>(read: () => T): T {

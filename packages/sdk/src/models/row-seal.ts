@@ -2,7 +2,7 @@
  * The seal of a row (bindings.md 4): one more envelope, with an empty plaintext, bound to the set of fields with a
  * value, to each of their ciphertexts and to the index columns. Made last, under the DEK of the row.
  */
-import { compareBytes, concatBytes, encodeUtf8, isWellFormed, lengthPrefixed, prefixEach } from '@eaas/protocol'
+import { compareUtf8, concatBytes, encodeUtf8, isWellFormed, lengthPrefixed } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import type { Plaintext } from '../records/envelopes.js'
@@ -47,7 +47,7 @@ export function sealAad(
     return isMissing(value) ? [] : [encodeUtf8(column), indexBytes(value)]
   })
   const head = bindField(definition, keyId, ROW_SEAL, binding)
-  return concatBytes(head, lengthPrefixed(LABEL, lengthPrefixed(...cells), lengthPrefixed(...indexes)))
+  return concatBytes(head, lengthPrefixed([LABEL, lengthPrefixed(cells), lengthPrefixed(indexes)]))
 }
 
 /** What is sealed as a row's seal. */
@@ -94,7 +94,7 @@ export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row:
 
 /** In the order of the UTF-8 bytes of names. */
 function inOrder<T>(list: readonly T[], nameOf: (one: T) => string): T[] {
-  return [...list].sort((a, b) => compareBytes(encodeUtf8(nameOf(a)), encodeUtf8(nameOf(b))))
+  return [...list].sort((a, b) => compareUtf8(nameOf(a), nameOf(b)))
 }
 
 /**
@@ -104,5 +104,5 @@ function inOrder<T>(list: readonly T[], nameOf: (one: T) => string): T[] {
 function indexBytes(value: unknown): Uint8Array {
   if (isWellFormed(value)) return concatBytes(Uint8Array.of(1), encodeUtf8(value))
   if (!Array.isArray(value) || !value.every(isWellFormed)) return NONE
-  return concatBytes(Uint8Array.of(2), prefixEach(value.map(encodeUtf8)))
+  return concatBytes(Uint8Array.of(2), lengthPrefixed(value.map((part) => encodeUtf8(part))))
 }

@@ -141,5 +141,5 @@ function keyOf(keys: StoreKeys['keys'], number: number): KeyObject {
 function bindingAad({ purpose, tenant_id = '', id = '', version = 0 }: SecretBinding, storeKey?: number): Uint8Array {
   const place = [purpose, tenant_id, id, String(version)]
   const parts = storeKey === undefined ? ['eaas/secret/v1', ...place] : ['eaas/secret/v2', ...place, String(storeKey)]
-  return lengthPrefixed(...parts.map(encodeUtf8))
+  return lengthPrefixed(parts.map((part) => encodeUtf8(part)))
 }
