@@ -31,17 +31,6 @@ let scratch: ReturnType<NodeBuffer['alloc']> | undefined
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
 const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Array }).fromBase64
 
-/**
- * Returns a byte array of any realm as one of this realm, over the same memory; undefined for any other
- * value. `instanceof` is false for arrays of another window, of a `vm` context, and for Node's arrays in
- * tests under jest with jsdom.
- */
-export function asBytes(value: unknown): Uint8Array | undefined {
-  if (value instanceof Uint8Array) return value
-  const isBytes = ArrayBuffer.isView(value) && Object.prototype.toString.call(value) === '[object Uint8Array]'
-  return isBytes ? view(value) : undefined
-}
-
 /** Encodes bytes as standard base64 with padding (RFC 4648 section 4). */
 export function encodeBase64(bytes: Uint8Array): string {
   if (nodeBuffer) return nodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
@@ -138,11 +127,6 @@ export function binaryString(bytes: Uint8Array): string {
     text += String.fromCharCode(...bytes.subarray(at, at + PART_BYTES))
   }
   return text
-}
-
-// Buffer.slice and Uint8Array.slice differ, so this module returns only plain Uint8Arrays.
-function view(bytes: ArrayBufferView): Uint8Array {
-  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 /** Encodes bytes as lower-case hexadecimal. */

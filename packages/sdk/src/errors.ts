@@ -107,7 +107,8 @@ export class ApiError extends EaasBaseError implements ApiProblem {
   declare readonly retryAfterSeconds?: number
 
   constructor(call: string, answer: ApiProblem, hint: string, retryable: boolean) {
-    super(`${call}: ${answer.httpStatus} ${answer.title} (${answer.problem}): ${answer.detail}`, hint, retryable)
+    const detail = answer.detail.replace(`${answer.problem}: `, '') // which some begin with
+    super(`${call}: ${answer.httpStatus} ${answer.title} (${answer.problem}): ${detail}`, hint, retryable)
     Object.assign(this, answer)
   }
 }

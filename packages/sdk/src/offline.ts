@@ -3,7 +3,6 @@
  * of a key. Never uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
  */
 import {
-  asBytes,
   type Context,
   decodeHex,
   type Envelope,
@@ -36,6 +35,7 @@ import {
   type Bytes,
   type DemandOptions,
   kindOf,
+  readBinary,
   readDemand,
   readValue,
   toJson,
@@ -310,7 +310,7 @@ function readOpen(name: string, options: OpenOptions = {}): OpenOptions {
 
 /** Returns the caller's memory. Copy it with `new Uint8Array`: `slice` of a Buffer would share it. */
 function readDek(dek: unknown): Uint8Array {
-  const bytes = asBytes(dek)
+  const bytes = readBinary(dek)
   if (bytes?.length !== KEY_BYTES) return refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)
   if (isZero(bytes)) refuse('dek is all zeros', 'It was already zeroed: create one with createDek().')
   return bytes

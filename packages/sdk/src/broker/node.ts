@@ -1,6 +1,6 @@
 /** Mounts a broker on node:http: in Express, Connect, Fastify, or a server without a framework. */
-import { asBytes } from '@eaas/protocol'
 import type { Broker } from '../broker.js'
+import { readBinary } from '../input.js'
 import { BrokerRefusal, refusalResponse } from './problem.js'
 
 /** What the adapter needs of an IncomingMessage; Express adds `originalUrl` and `body`. */
@@ -92,7 +92,7 @@ function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request 
 function bodyOf(incoming: NodeBrokerRequest): ReadableStream<Uint8Array> | Uint8Array | string {
   const { body } = incoming
   if (incoming.readableEnded === true && body !== undefined) {
-    return typeof body === 'string' ? body : (asBytes(body) ?? JSON.stringify(body))
+    return typeof body === 'string' ? body : (readBinary(body) ?? JSON.stringify(body))
   }
   let chunks: AsyncIterator<Uint8Array> | undefined
   return new ReadableStream<Uint8Array>(

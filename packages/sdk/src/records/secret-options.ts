@@ -2,9 +2,9 @@
  * Reads the application's secrets from options. Separate from the code that uses them, which clients load at their
  * first call.
  */
-import { APPLICATION_SECRET_BYTES, asBytes, isZero } from '@eaas/protocol'
+import { APPLICATION_SECRET_BYTES, isZero } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import { assertFlag, assertGiven } from '../input.js'
+import { assertFlag, assertGiven, readBinary } from '../input.js'
 
 /** The options by which secrets are passed. */
 export interface SecretOptions {
@@ -36,7 +36,7 @@ export function readSecrets(options: SecretOptions): GivenSecrets {
   assertFlag('acceptWithoutSecret', acceptWithoutSecret)
   if (secret === undefined) return { list: [], acceptWithout: false }
   const list = [secret].flat().map((one) => {
-    const bytes = asBytes(one)
+    const bytes = readBinary(one)
     if (bytes?.length === APPLICATION_SECRET_BYTES && !isZero(bytes)) return bytes
     const hint = 'Make it once with crypto.getRandomValues(new Uint8Array(32)), and store it beside no data.'
     throw new InvalidInputError('secret must be 32 random bytes, or a list of such', hint)
