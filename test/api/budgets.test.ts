@@ -259,7 +259,13 @@ describe('an API key that expires when it is over a budget', () => {
     const other = await startService({ database: service.database })
     const elsewhere = other.caller(caller.secret)
     expect([(await hash(elsewhere)).status, (await hash(caller)).status]).toEqual([200, 200])
-    expect((await hash(caller)).body.code).toBe('E_BUDGET')
+    const over = await hash(caller)
+    expect([over.body.code, over.headers.get('retry-after'), over.body.retry_after]).toEqual([
+      'E_BUDGET',
+      null,
+      undefined,
+    ])
+    expect(over.body.detail).toContain('2 a day, is used up; the API key expires with it')
     expect([(await hash(caller)).status, (await hash(elsewhere)).status]).toEqual([401, 401])
     const { logs } = (await owner.call('GET', '/v1/audit?limit=2')).body
     expect(logs[0]).toMatchObject({ action: 'api_key.update', actor: 'system' })
@@ -267,7 +273,7 @@ describe('an API key that expires when it is over a budget', () => {
     expect(logs[1]).toMatchObject({ action: 'budget.refused', actor: caller.id })
     const { body } = await owner.call('PATCH', `/v1/api-keys/${caller.id}`, { expires_at: null })
     expect(body.status).toBe('active')
-    expect((await hash(caller)).body.code).toBe('E_BUDGET')
+    expect((await hash(caller)).body).toMatchObject({ code: 'E_BUDGET', retry_after: expect.any(Number) })
     await renew(caller, 'day')
     expect((await hash(elsewhere)).status).toBe(200)
     expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)

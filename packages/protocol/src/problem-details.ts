@@ -103,8 +103,8 @@ export const DETAILS = {
   },
   E_QUOTA_EXCEEDED: { encrypt: (quota: number | null) => `the quota of ${quota} encrypt calls a month is used up` },
   E_BUDGET: {
-    call: (kind: string, window: string, limit: number) =>
-      `the budget of this API key for ${kind === 'hash' ? 'hashes' : 'unwraps and decrypts'}, ${limit} a ${window}, is used up; the next ${window} of UTC renews it`,
+    call: (kind: string, window: string, limit: number, expires: boolean) =>
+      `the budget of this API key for ${kind === 'hash' ? 'hashes' : 'unwraps and decrypts'}, ${limit} a ${window}, is used up; ${expires ? 'the API key expires with it' : `the next ${window} of UTC renews it`}`,
   },
   E_HEADERS_TOO_LARGE: { headers: 'the headers are too large' },
   E_INTERNAL: {
@@ -146,7 +146,7 @@ export const DETAIL_EXAMPLES: Readonly<Record<ProblemCode, string>> = {
   E_MEDIA_TYPE: DETAILS.E_MEDIA_TYPE.body,
   E_DECRYPTION_FAILED: DETAILS.E_DECRYPTION_FAILED.ciphertext,
   E_QUOTA_EXCEEDED: DETAILS.E_QUOTA_EXCEEDED.encrypt(10_000),
-  E_BUDGET: DETAILS.E_BUDGET.call('unwrap', 'minute', 600),
+  E_BUDGET: DETAILS.E_BUDGET.call('unwrap', 'minute', 600, false),
   E_HEADERS_TOO_LARGE: DETAILS.E_HEADERS_TOO_LARGE.headers,
   E_INTERNAL: DETAILS.E_INTERNAL.unexpected,
   E_AUDIT_NOT_WRITTEN: DETAILS.E_AUDIT_NOT_WRITTEN.entry,

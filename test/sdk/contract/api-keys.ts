@@ -224,7 +224,12 @@ export const API_KEY_CASES: ContractCase[] = [
       const other = await owner.apiKeys.create({ name: 'e', permissions: ['hash'], budgets: expiring })
       const eaas = connect(other.secret)
       await eaas.hash('x', { keyId })
-      expect(await refusal(eaas.hash('x', { keyId }))).toBe('429 E_BUDGET')
+      const last = (await eaas.hash('x', { keyId }).catch((error: unknown) => error)) as ApiError
+      expect([last.problem, last.retryAfterSeconds, last.hint]).toEqual([
+        'E_BUDGET',
+        undefined,
+        expect.stringContaining('expired'),
+      ])
       expect(await refusal(eaas.hash('x', { keyId }))).toBe('401 E_UNAUTHORIZED')
       expect((await owner.apiKeys.update(other.id, { expires_at: null })).status).toBe('active')
       const manages = { name: 'm', permissions: ['api_keys:manage'] as Permission[], budgets }

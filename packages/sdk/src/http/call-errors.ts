@@ -33,7 +33,9 @@ export function apiHint({
     case 'E_VERSION_TOO_OLD':
       return 'Lower min_unwrap_version of the key, rewrap what is left, and raise it again.'
     case 'E_BUDGET':
-      return `Wait for ${retryAfterSeconds ?? 'some'} seconds, or have the budget of the API key raised.`
+      return retryAfterSeconds
+        ? `Wait for ${retryAfterSeconds} seconds, or have the budget of the API key raised.`
+        : 'The API key has expired: have it resumed.'
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
     case 'E_TENANT_SUSPENDED':

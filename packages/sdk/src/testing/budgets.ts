@@ -22,10 +22,10 @@ export function takeBudget(call: Call, kind: BudgetKind): void {
     const before = apiKey.used.get(counted) ?? 0
     apiKey.used.set(counted, Math.max(before, Math.min(before, limit) + 1)) // what was refused counts once
     if (before < limit) continue
-    if (before === limit) {
-      note(call, { action: 'budget.refused', metadata: { limit, operation: kind, window } })
-      if (when_over === 'expire') expireApiKey(state, apiKey, timeNow(state))
-    }
-    throw new Refusal('E_BUDGET', DETAILS.E_BUDGET.call(kind, window, limit), Math.ceil(seconds - (now % seconds)))
+    const expires = before === limit && when_over === 'expire'
+    if (before === limit) note(call, { action: 'budget.refused', metadata: { limit, operation: kind, window } })
+    if (expires) expireApiKey(state, apiKey, timeNow(state))
+    const retryAfter = expires ? undefined : Math.ceil(seconds - (now % seconds))
+    throw new Refusal('E_BUDGET', DETAILS.E_BUDGET.call(kind, window, limit, expires), retryAfter)
   }
 }

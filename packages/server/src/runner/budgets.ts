@@ -19,7 +19,8 @@ import { Refusal } from './refusal.js'
 export interface Over {
   window: BudgetWindow
   limit: number
-  retryAfterSeconds: number
+  /** Undefined where the API key expires for it. */
+  retryAfterSeconds: number | undefined
 }
 
 /** What a budget leaves a call. */
@@ -55,7 +56,9 @@ export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind)
   const { left, over } = allowances[kind]
   if (left >= 1 || !over) return
   const { window, limit, retryAfterSeconds } = over
-  throw new Refusal('E_BUDGET', DETAILS.E_BUDGET.call(kind, window, limit), { retryAfterSeconds })
+  const expires = retryAfterSeconds === undefined
+  const detail = DETAILS.E_BUDGET.call(kind, window, limit, expires)
+  throw new Refusal('E_BUDGET', detail, expires ? {} : { retryAfterSeconds })
 }
 
 /** Subtracts what one decision of a batch needs from what is left for the next ones. */
@@ -179,14 +182,16 @@ function clamp(value: number, most: number): number {
   return Math.max(0, Math.min(value, most))
 }
 
-function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day }: BudgetRequest): Taken {
+function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day, marks }: BudgetRequest): Taken {
   const minute = { window: 'minute', limit: per_minute, isFirst: use.is_minute_first } as const
   const day = { window: 'day', limit: per_day, isFirst: use.is_day_first } as const
   const exceeded = [minute, day]
     .filter(({ isFirst }) => isFirst)
     .map(({ window, limit }): Exceeded => ({ kind, window, limit }))
   const { window, limit } = use.granted < use.granted_by_minute ? day : minute
-  const retryAfterSeconds = Math.max(1, window === 'day' ? use.day_ends_in : use.minute_ends_in)
+  const seconds = Math.max(1, window === 'day' ? use.day_ends_in : use.minute_ends_in)
+  const expires = !marks && exceeded.length > 0
+  const retryAfterSeconds = expires ? undefined : seconds
   return {
     ...taken,
     counts: { ...taken.counts, [kind]: taken.counts[kind] + use.granted },

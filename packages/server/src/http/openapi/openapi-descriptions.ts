@@ -90,7 +90,7 @@ const KEYS: JsonSchema = {
 }
 const BUDGETS: JsonSchema = {
   description:
-    'How many data keys it may unwrap (`unwrap`, which also counts decrypts of server mode) and how many values it may hash (`hash`), in a minute and in a UTC day. A call that exceeds one gets 429, E_BUDGET and Retry-After; with `when_over: "expire"` the API key expires, until `expires_at` is set again. A value replaces all budgets, `null` removes them. Not for an API key with api_keys:manage or keys:export.',
+    'How many data keys it may unwrap (`unwrap`, which also counts decrypts of server mode) and how many values it may hash (`hash`), in a minute and in a UTC day. A call that exceeds one gets 429, E_BUDGET and Retry-After; with `when_over: "expire"` the API key expires instead, until `expires_at` is set again, and the answer has no Retry-After. A value replaces all budgets, `null` removes them. Not for an API key with api_keys:manage or keys:export.',
 }
 const ALLOWED_IPS: JsonSchema = {
   description:
