@@ -1,5 +1,8 @@
 // What finds a call again: the caller's request id and trace, in the answer, the line of the log, the audit entries and spans.
+
 import { randomBytes } from 'node:crypto'
+import { connect } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import * as openTelemetry from '@opentelemetry/api'
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
@@ -108,6 +111,13 @@ describe('the log and the spans', () => {
     context.disable()
   })
 
+  function registerSdk(): InMemorySpanExporter {
+    const exporter = new InMemorySpanExporter()
+    trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }))
+    propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+    return exporter
+  }
+
   it('have both ids, in lines that are no longer than without', async () => {
     const app = open()
     const { headers: answered } = await app.inject({ url: `/v1/keys/${id}`, headers: headers() })
@@ -134,9 +144,7 @@ describe('the log and the spans', () => {
   })
 
   it('are those of OpenTelemetry where an SDK is registered: a span for each request, in the trace of the caller', async () => {
-    const exporter = new InMemorySpanExporter()
-    trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }))
-    propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+    const exporter = registerSdk()
     const app = open(createTracing(openTelemetry))
     const { headers: answered } = await app.inject({ url: `/v1/keys/${id}`, headers: headers() })
     await app.inject({ url: '/nowhere' })
@@ -153,6 +161,24 @@ describe('the log and the spans', () => {
     expect(JSON.stringify(exporter.getFinishedSpans().map(({ attributes, name }) => [name, attributes]))).not.toContain(
       id,
     )
+    await app.close()
+  })
+
+  it('end with a call whose client left before', async () => {
+    const exporter = registerSdk()
+    const app = open(createTracing(openTelemetry))
+    const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
+    const socket = connect(Number(port), '127.0.0.1')
+    await service.services.sql.begin(async (transaction) => {
+      await transaction`select from heads where tenant_id = ${owner.tenant.tenant_id} for update`
+      const body = JSON.stringify({ dek: dek() })
+      const head = [`POST /v1/keys/${id}/wrap HTTP/1.1`, 'host: x', `authorization: Bearer ${owner.secret}`]
+      head.push('content-type: application/json', `content-length: ${body.length}`)
+      socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
+      await setTimeout(300) // until it waits for the lock
+      socket.destroy()
+    })
+    await expect.poll(() => exporter.getFinishedSpans()).toHaveLength(1)
     await app.close()
   })
 

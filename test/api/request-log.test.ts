@@ -1,4 +1,6 @@
 // The request log under failures: its lines are short, and repeated failures are sampled.
+import { connect } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { loggerOptions } from '../../packages/server/src/logger.js'
@@ -40,6 +42,15 @@ function openApp() {
   const dek = Buffer.alloc(32, 1).toString('base64')
   return {
     close: () => app.close(),
+    /** Sends a call over a connection of its own, which the caller closes. */
+    async send(method: string, path: string, body = '', length = body.length) {
+      const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
+      const socket = connect(Number(port), '127.0.0.1')
+      const head = [`${method} ${path} HTTP/1.1`, 'host: x', `authorization: ${headers.authorization}`]
+      if (body !== '') head.push('content-type: application/json', `content-length: ${length}`)
+      socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
+      return socket
+    },
     wrap: () => app.inject({ method: 'POST', url: `/v1/keys/${key_id}/wrap`, headers, payload: { dek } }),
     get: (url: string) => app.inject({ method: 'GET', url, headers }),
   }
@@ -143,5 +154,61 @@ describe('the log of failed calls', { timeout: 60_000 }, () => {
       ...Array.from({ length: 5 }, () => [404, 30]),
     ])
     expect(written.filter((line) => Buffer.byteLength(line) > 300)).toEqual([])
+  })
+})
+
+describe('the line of a call whose client leaves', () => {
+  const makeApiKey = async () =>
+    (await caller.call('POST', '/v1/api-keys', { name: 'x', permissions: ['keys:read'] })).body.id
+  const countEntries = async () => {
+    const { sql } = service.services
+    const [row] = await sql`select count(*)::int as count from audit_log where tenant_id = ${caller.tenant.tenant_id}`
+    return row?.count
+  }
+
+  it.each([
+    [
+      'POST',
+      async () => `/v1/keys/${key_id}/wrap`,
+      JSON.stringify({ dek: Buffer.alloc(32, 1).toString('base64') }),
+      200,
+    ],
+    ['DELETE', async () => `/v1/api-keys/${await makeApiKey()}`, '', 204],
+  ] as const)('says so, and what the call came to: %s', async (method, findPath, body, status) => {
+    const app = openApp()
+    const path = await findPath()
+    const { sql } = service.services
+    const before = await countEntries()
+    await sql.begin(async (transaction) => {
+      await transaction`select from heads where tenant_id = ${caller.tenant.tenant_id} for update`
+      const socket = await app.send(method, path, body)
+      await setTimeout(300) // until it waits for the lock
+      socket.destroy()
+    })
+    await expect.poll(() => byMessage('request')).toMatchObject([{ level: 30, status, answered: false }])
+    expect(await countEntries()).toBe(before + 1)
+    expect((await app.get('/metrics')).body).toMatch(
+      /_requests_total\{method="\w+",route="[^"]+",status="unanswered"\} 1\n/,
+    )
+    await app.close()
+    expect(byMessage('request')).toHaveLength(2)
+  })
+
+  it('is there for an answer that it reads in part', async () => {
+    const app = openApp()
+    const socket = await app.send('GET', '/v1/audit/export')
+    socket.once('data', () => socket.destroy())
+    await expect.poll(() => byMessage('request')).toMatchObject([{ level: 30, status: 200, answered: false }])
+    await app.close()
+  })
+
+  it('is there for a body that does not arrive', async () => {
+    const app = openApp()
+    const socket = await app.send('POST', `/v1/keys/${key_id}/wrap`, '{', 100)
+    await setTimeout(50)
+    socket.destroy()
+    const line = { level: 30, route: '/v1/keys/:id/wrap', status: 400, answered: false }
+    await expect.poll(() => byMessage('request')).toEqual(expect.arrayContaining([expect.objectContaining(line)]))
+    await app.close()
   })
 })

@@ -7,6 +7,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { Correlation } from '../runner/operation.js'
+import { atCallEnd } from './call-end.js'
 import type { Tracing } from './tracing.js'
 
 /** An API key that was sent in the wrong header must not be logged. Repeated headers are joined by a comma. */
@@ -47,10 +48,7 @@ export function correlate(app: FastifyInstance, tracing: Tracing | undefined): v
   })
   if (!tracing) return
   app.addHook('preHandler', (request, _, done) => tracing.within(request, done))
-  app.addHook('onResponse', (request, reply, done) => {
-    tracing.end(request, reply)
-    done()
-  })
+  atCallEnd(app, tracing.end)
 }
 
 /** The valid ids that the caller sent, for the audit entries; undefined if there are none. */

@@ -32,9 +32,9 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     noteRefusal(request, error)
     return sendProblem(reply, error.code, error.message, error.caller.retryAfterSeconds)
   }
-  // The client is gone and reads no answer; but its broken connection must not be mistaken for the
-  // database's.
-  if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive')
+  // The client is gone and reads no answer; but its broken connection must not be mistaken for the database's, nor
+  // for a refusal.
+  if (error === request.raw.errored) return writeProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive')
   const failure = findFailure(error)
   if (failure) {
     const { code, detail, log, retryAfterSeconds } = failure
@@ -50,6 +50,15 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 /** Answers with a problem document. */
 function sendProblem(reply: FastifyReply, code: ProblemCode, detail: string, retryAfterSeconds?: number): FastifyReply {
   noteRefusal(reply.request, { code })
+  return writeProblem(reply, code, detail, retryAfterSeconds)
+}
+
+function writeProblem(
+  reply: FastifyReply,
+  code: ProblemCode,
+  detail: string,
+  retryAfterSeconds?: number,
+): FastifyReply {
   if (code === 'E_UNAUTHORIZED') reply.header('www-authenticate', 'Bearer')
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
   else if (PROBLEMS[code].status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)

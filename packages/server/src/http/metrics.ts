@@ -17,6 +17,7 @@ import type { HealthCheck } from '../operations/check-health.js'
 import type { Services } from '../runner/operation.js'
 import { UNAUTHORIZED_REASONS, type UnauthorizedReason } from '../runner/refusal.js'
 import { VERSION } from '../version.js'
+import { atCallEnd } from './call-end.js'
 import type { TlsListener } from './tls-listener.js'
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -35,6 +36,8 @@ const ALARMING = [
  * The label of requests that match no route: their path is the caller's text, and must not become a label.
  */
 const UNMATCHED = 'unmatched'
+/** The label, in place of a status, of requests whose client left before the whole answer was sent. */
+const UNANSWERED = 'unanswered'
 
 /**
  * The last run of a job, or the start of the process until there is one; `left` is what the run left undone, if that is
@@ -357,7 +360,7 @@ export function serveMetrics(
   const ofProcess = processRegistry() // now, so that its observations begin with the server and not with the first scrape
   const requests = new Counter({
     name: 'eaas_http_requests_total',
-    help: 'Requests answered.',
+    help: 'Requests, by the status of the answer.',
     labelNames: ['method', 'route', 'status'],
     registers,
   })
@@ -406,11 +409,10 @@ export function serveMetrics(
 
   if (tls) addTlsGauges(registry, tls)
 
-  app.addHook('onResponse', (request, reply, done) => {
+  atCallEnd(app, (request, reply, isAnswered) => {
     const route = request.routeOptions.url ?? UNMATCHED
-    requests.inc({ method: request.method, route, status: reply.statusCode })
+    requests.inc({ method: request.method, route, status: isAnswered ? reply.statusCode : UNANSWERED })
     requestSeconds.observe({ route }, reply.elapsedTime / 1_000)
-    done()
   })
   app.get('/metrics', async (_, reply) => {
     health = (await checkHealth()).health

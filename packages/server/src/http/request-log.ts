@@ -7,6 +7,7 @@ import { finished, Readable } from 'node:stream'
 import { PROBLEMS } from '@eaas/protocol'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Services } from '../runner/operation.js'
+import { atCallEnd } from './call-end.js'
 import { createSampler, type Sampler, type Write } from './log-sampler.js'
 import type { Metrics } from './metrics.js'
 import { findParserProblem } from './parser-errors.js'
@@ -67,10 +68,10 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
   const failureLines = createSampler({ first: 1, windowMs: BETWEEN_LINES_MS, mostKinds: MOST_KINDS })
   const refusalLines = createSampler({ first: FIRST_REFUSALS, windowMs: REFUSALS_MS, mostKinds: MOST_KINDS })
 
-  function logRequest(request: FastifyRequest, reply: FastifyReply): void {
+  function logRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): void {
     const failure = failures.get(request)
     const refusal = countRefusals(request, services, metrics)
-    const line = describeRequest(request, reply)
+    const line = describeRequest(request, reply, isAnswered)
     if (failure) logFailure(request, { line, failure, sampler: failureLines })
     else if (reply.statusCode >= 500) {
       const api_key_id = request.admitted?.api_key_id
@@ -87,17 +88,11 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
 
   return {
     attach(app) {
-      app.addHook('onResponse', (request, reply, done) => {
-        logRequest(request, reply)
-        done()
-      })
-      // An answer that cannot be read to its end is cut off, and the framework runs no hook for it.
+      atCallEnd(app, logRequest)
       app.addHook('onSend', (request, reply, payload, done) => {
         if (payload instanceof Readable) {
           payload.once('error', (error) => {
-            if (!reply.raw.headersSent) return
-            noteFailure(request, error, 'answer cut off')
-            logRequest(request, reply)
+            if (reply.raw.headersSent) noteFailure(request, error, 'answer cut off')
           })
         }
         done(null, payload)
@@ -119,7 +114,7 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
       })
     },
     logWithoutHooks(request, reply) {
-      finished(reply.raw, () => logRequest(request, reply))
+      finished(reply.raw, (error) => logRequest(request, reply, !error))
     },
   }
 }
@@ -155,9 +150,11 @@ interface RequestLine {
   route: string | null
   status: number
   ms: number
+  /** Whether the whole answer was sent, if it was not. */
+  answered?: false
 }
 
-function describeRequest(request: FastifyRequest, reply: FastifyReply): RequestLine {
+function describeRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): RequestLine {
   const { trace } = request
   return {
     ...(trace ? { trace_id: trace.trace_id, span_id: trace.span_id } : {}),
@@ -165,6 +162,7 @@ function describeRequest(request: FastifyRequest, reply: FastifyReply): RequestL
     route: request.routeOptions.url ?? null,
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 10) / 10,
+    ...(isAnswered ? {} : { answered: false }),
   }
 }
 
