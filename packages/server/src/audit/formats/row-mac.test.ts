@@ -206,6 +206,16 @@ describe.each(KINDS)('the MAC of a row of $table', ({ table, row, mac, bytes }) 
     expect(() => authentic({ ...sealed, entry_id: 99 }, mac as never, rowKey)).toThrow(TamperedRowError)
   })
 
+  it('leaves no bytes of the row in memory that others share, which a row in memory would keep', () => {
+    const inPool = (value: unknown) => (value instanceof Uint8Array ? Buffer.from(value) : value)
+    const sealed = withMac(row, mac, rowKey)
+    const read = Object.fromEntries(Object.entries(sealed).map(([name, value]) => [name, inPool(value)]))
+    expect(authentic(read as typeof sealed, mac as never, rowKey)).toBe(read)
+    for (const bytes of Object.values(read)) {
+      if (bytes instanceof Uint8Array) expect(bytes.buffer.byteLength).toBe(bytes.length)
+    }
+  })
+
   it('names the tenant when it refuses, and no value of the row', () => {
     const refused = () => authentic({ ...row, mac: new Uint8Array(32) }, mac as never, rowKey)
     expect(refused).toThrow(TENANT)
