@@ -1,6 +1,7 @@
 /** `eaas start`: serves the API until a signal stops it, as `eaas dev` does too. */
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
 import { explainListening, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../audit/verification-thread.js'
@@ -35,6 +36,9 @@ export function addStart(program: Command): void {
 
 /** Starts the server; returns once it listens and has said so. */
 export async function serve(config: Config, say: (server: Server, url: string) => Promise<void>): Promise<void> {
+  // Where objects live long at the start, because calls wait while their tenants are loaded, V8 would put those of all
+  // later calls into the old generation, which keeps them, and each request with them, until a full garbage collection.
+  setFlagsFromString('--no-allocation-site-pretenuring')
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../server.js')
   const server = await openServer({ config, openVerifier, onDatabaseFailure: failWithoutDatabase })
