@@ -182,7 +182,7 @@ export function isWellFormed(value: unknown): value is string {
 }
 
 /**
- * Encodes text as UTF-8.
+ * Encodes text as UTF-8. `name` says what an error calls it.
  *
  * @throws FormatError on a lone surrogate, which has no UTF-8 form and would silently become U+FFFD
  */

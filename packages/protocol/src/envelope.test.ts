@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { OpenError } from './aead.js'
 import { decodeBase64, decodeHex, encodeBase64, encodeUtf8, FormatError } from './bytes.js'
 import vectors from './envelope.vectors.json' with { type: 'json' }
@@ -91,6 +91,16 @@ describe('envelope format v1', () => {
       expect(() => decodeEnvelope(envelope)).toThrow(
         expect.not.objectContaining({ message: expect.stringContaining(secret) }),
       )
+    }
+  })
+
+  it('needs a wrapped key, also if it is the first that is read', async () => {
+    vi.resetModules()
+    const fresh = await import('./envelope-v2.js')
+    const { wrapped_key: _, ...rest } = vectors.valid
+    for (const wrapped_key of [undefined, null, '']) {
+      expect(() => fresh.decodeEnvelope({ ...rest, wrapped_key })).toThrow('wrapped_key must')
+      expect(() => decodeEnvelope(rest)).toThrow('wrapped_key must be a string')
     }
   })
 

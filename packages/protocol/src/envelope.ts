@@ -42,14 +42,14 @@ const MAX_WRAPPED_KEY_BYTES = 768
  * @throws FormatError naming the field that is wrong; the message contains nothing of the value
  */
 export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKey {
-  const { key_id, key_version } = fields
+  const { wrapped_key, key_id, key_version } = fields
   if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')
   assertKeyVersion(key_version)
-  if (fields.wrapped_key !== lastRead) {
-    wrappedKeyBytes(fields)
-    lastRead = fields.wrapped_key
+  if (wrapped_key === undefined || wrapped_key !== lastRead) {
+    wrappedKeyBytes({ wrapped_key })
+    lastRead = wrapped_key
   }
-  return { wrapped_key: fields.wrapped_key as string, key_id, key_version }
+  return { wrapped_key: wrapped_key as string, key_id, key_version }
 }
 
 /** The last wrapped key that was one: the values of a column often share it. */
