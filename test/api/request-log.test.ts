@@ -1,5 +1,5 @@
 // The request log under failures: its lines are short, and repeated failures are sampled.
-import { connect } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
@@ -14,6 +14,7 @@ interface Line {
   error?: string
   err?: { stack: string }
   left_out?: number
+  answered?: boolean
 }
 
 let service: Service
@@ -44,8 +45,8 @@ function openApp() {
     close: () => app.close(),
     /** Sends a call over a connection of its own, which the caller closes. */
     async send(method: string, path: string, body = '', length = body.length) {
-      const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
-      const socket = connect(Number(port), '127.0.0.1')
+      if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' })
+      const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
       const head = [`${method} ${path} HTTP/1.1`, 'host: x', `authorization: ${headers.authorization}`]
       if (body !== '') head.push('content-type: application/json', `content-length: ${length}`)
       socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
@@ -208,7 +209,27 @@ describe('the line of a call whose client leaves', () => {
     await setTimeout(50)
     socket.destroy()
     const line = { level: 30, route: '/v1/keys/:id/wrap', status: 400, answered: false }
-    await expect.poll(() => byMessage('request')).toEqual(expect.arrayContaining([expect.objectContaining(line)]))
+    await expect.poll(() => byMessage('request')).toMatchObject([line])
+    expect((await app.get('/metrics')).body).not.toMatch(/code="E_MALFORMED_REQUEST"[^}]*\} [1-9]/)
     await app.close()
+    expect(byMessage('request')).toHaveLength(2)
   })
+
+  it.each(['destroy', 'resetAndDestroy'] as const)(
+    'is one for each call, where it leaves during admission: %s',
+    async (leave) => {
+      const app = openApp()
+      const calls = 30
+      const { tenant_id } = caller.tenant
+      for (let call = 0; call < calls; call++) {
+        service.services.states.forget(tenant_id) // so that admission waits for the database
+        const socket = await app.send('POST', `/v1/keys/${key_id}/wrap`, '{', 100)
+        await setTimeout(2)
+        socket[leave]()
+      }
+      await expect.poll(() => byMessage('request')).toHaveLength(calls)
+      await app.close()
+      expect(byMessage('request').filter(({ status, answered }) => status !== 400 || answered !== false)).toEqual([])
+    },
+  )
 })

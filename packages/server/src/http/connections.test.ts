@@ -27,6 +27,11 @@ async function start() {
     await sleep(4 * UNREAD_MS)
     return 'late'
   })
+  const addresses: unknown[] = []
+  app.get('/address', async ({ ip }) => {
+    addresses.push(ip)
+    return 'seen'
+  })
   const begun: string[] = []
   app.get('/call/:name', async (request, reply) => {
     const { name } = request.params as { name: string }
@@ -37,17 +42,32 @@ async function start() {
   })
   await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => app.close())
-  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+  const { port } = app.server.address() as AddressInfo
+  const socket = connect(port, '127.0.0.1')
   onTestFinished(() => void socket.destroy())
   const ask = (...paths: string[]) =>
     socket.write(paths.map((path) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`).join(''))
-  return { begun, endless, socket, ask }
+  return { addresses, begun, endless, port, socket, ask }
 }
 
 it('closes the connection of an answer that nobody reads, and ends the answer', async () => {
   const { endless, ask } = await start()
   ask('/endless')
   await once(endless, 'close')
+})
+
+it('begins no call without the address of its client, also if that resets the connection at once', async () => {
+  const { addresses, port } = await start()
+  for (const isAccepted of [false, true]) {
+    for (let call = 0; call < 20; call++) {
+      const socket = connect(port, '127.0.0.1')
+      if (isAccepted) await sleep(5)
+      socket.write('GET /address HTTP/1.1\r\nhost: x\r\n\r\n', () => socket.resetAndDestroy())
+      await once(socket, 'close')
+    }
+  }
+  await expect.poll(() => addresses.length).toBeGreaterThanOrEqual(20)
+  expect(new Set(addresses)).toEqual(new Set(['127.0.0.1']))
 })
 
 it('waits for a first call, and for an answer that the server has not made yet', async () => {

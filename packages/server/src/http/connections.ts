@@ -79,6 +79,12 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   // Under TLS, calls arrive on the socket that the handshake makes of the connection.
   const isTls = app.server instanceof TlsServer
   app.server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
+    // Asked for now, and kept by Node: of a connection that is reset later, the system tells no address. A call without
+    // one would be on record without its origin, so it is not begun.
+    if (socket.remoteAddress === undefined && typeof app.server.address() !== 'string') {
+      socket.destroy()
+      return
+    }
     open.set(socket, { calls: 0, waiting: [], isUnused: true, readBefore: socket.bytesRead })
     socket.once('close', () => open.delete(socket))
   })

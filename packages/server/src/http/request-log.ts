@@ -73,7 +73,7 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
     const refusal = countRefusals(request, services, metrics)
     const line = describeRequest(request, reply, isAnswered)
     if (failure) logFailure(request, { line, failure, sampler: failureLines })
-    else if (reply.statusCode >= 500) {
+    else if (reply.statusCode >= 500 && isAnswered) {
       const api_key_id = request.admitted?.api_key_id
       const kind = JSON.stringify([reply.statusCode, line.route, api_key_id])
       failureLines.take(kind, OTHERS, writer(request.log, { ...line, ...(api_key_id && { api_key_id }) }))
@@ -106,7 +106,8 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
       // with each further piece.
       app.server.prependListener('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
         const [code] = findParserProblem(error) ?? []
-        if (code === undefined || !socket.writable) return
+        // A client that closes in the middle of a request has left: it is not refused.
+        if (code === undefined || error.code === 'HPE_INVALID_EOF_STATE' || !socket.writable) return
         metrics.observeRefusal({ code }, 1)
         const ip_address = clientAddress(socket.remoteAddress)
         const line = { method: null, route: null, status: PROBLEMS[code].status, code, ip_address }

@@ -42,6 +42,7 @@ export function readJsonBodies(app: FastifyInstance): void {
   // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without
   // fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
+    if (payload.errored) return done(payload.errored)
     payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body)))
     payload.once('end', () => done(null))
     payload.once('error', done)
@@ -151,6 +152,7 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
         fail(error)
       }
     }
+    if (payload.errored) return reject(payload.errored) // the client left during admission, so no event follows
     const { bytes } = collected
     const finish = () => resolve({ bytes, parse: () => (parted ? parted.finish() : parseCounted(bytes())) })
     try {
