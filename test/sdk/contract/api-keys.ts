@@ -240,6 +240,9 @@ export const API_KEY_CASES: ContractCase[] = [
         { limit: 1, operation: 'hash', window: 'day' },
         { limit: 1, operation: 'hash', window: 'day' },
       ])
+      await owner.apiKeys.update(id, { budgets: { unwrap: { per_minute: 1, per_day: 1 } } })
+      const both = (await server.decrypt(bundle).catch((error: unknown) => error)) as ApiError
+      expect(both.detail).toContain('1 a day, is used up; the next day')
     },
   },
   {

@@ -15,17 +15,21 @@ export function takeBudget(call: Call, kind: BudgetKind): void {
   if (apiKey.budgets === null) return
   const { [kind]: budget, when_over } = readBudgets(apiKey.budgets)
   const now = state.now() / 1_000
-  for (const [window, name, seconds] of WINDOWS) {
+  const used = WINDOWS.flatMap(([window, name, seconds]) => {
     const limit = budget?.[name]
-    if (limit === undefined) continue
     const counted = `${kind} ${window} ${Math.floor(now / seconds)}`
-    const before = apiKey.used.get(counted) ?? 0
+    return limit === undefined ? [] : [{ window, limit, seconds, counted, before: apiKey.used.get(counted) ?? 0 }]
+  })
+  for (const one of used) {
+    const { window, limit, counted, before } = one
     apiKey.used.set(counted, Math.max(before, Math.min(before, limit) + 1)) // what was refused counts once
     if (before < limit) continue
     const expires = before === limit && when_over === 'expire'
     if (before === limit) note(call, { action: 'budget.refused', metadata: { limit, operation: kind, window } })
     if (expires) expireApiKey(state, apiKey, timeNow(state))
-    const retryAfter = expires ? undefined : Math.ceil(seconds - (now % seconds))
-    throw new Refusal('E_BUDGET', DETAILS.E_BUDGET.call(kind, window, limit, expires), retryAfter)
+    // The longest window that is used up: the next minute renews nothing of a day.
+    const over = used.findLast((other) => other.before >= other.limit) ?? one
+    const retryAfter = expires ? undefined : Math.ceil(over.seconds - (now % over.seconds))
+    throw new Refusal('E_BUDGET', DETAILS.E_BUDGET.call(kind, over.window, over.limit, expires), retryAfter)
   }
 }

@@ -106,6 +106,8 @@ function createWindow({ per_minute, per_day, marks }: { per_minute: number; per_
       minute_over ||= is_minute_first
       day_over ||= is_day_first
     }
-    return { granted, granted_by_minute, is_minute_first, is_day_first, minute_ends_in: 60, day_ends_in: 86_400 }
+    const is_day_used_up = granted < calls && in_day >= per_day
+    const ends = { minute_ends_in: 60, day_ends_in: 86_400 }
+    return { granted, granted_by_minute, is_minute_first, is_day_first, is_day_used_up, ...ends }
   }
 }

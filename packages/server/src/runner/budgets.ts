@@ -175,6 +175,7 @@ export function shareOf(
     granted_by_minute,
     is_minute_first: use.is_minute_first && granted_by_minute < calls && isFirst(use.granted_by_minute),
     is_day_first: use.is_day_first && granted < granted_by_minute && isFirst(use.granted),
+    is_day_used_up: use.is_day_used_up && granted < calls,
   }
 }
 
@@ -188,7 +189,8 @@ function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day
   const exceeded = [minute, day]
     .filter(({ isFirst }) => isFirst)
     .map(({ window, limit }): Exceeded => ({ kind, window, limit }))
-  const { window, limit } = use.granted < use.granted_by_minute ? day : minute
+  // The next minute renews nothing where the day is used up as well.
+  const { window, limit } = use.granted < use.granted_by_minute || use.is_day_used_up ? day : minute
   const seconds = Math.max(1, window === 'day' ? use.day_ends_in : use.minute_ends_in)
   const expires = !marks && exceeded.length > 0
   const retryAfterSeconds = expires ? undefined : seconds

@@ -22,6 +22,8 @@ export interface BudgetUse {
   /** whether the window's present limit did not grant this request in full, and was not marked as exceeded yet */
   is_minute_first: boolean
   is_day_first: boolean
+  /** whether the request was not granted in full, and nothing of the day is left */
+  is_day_used_up: boolean
   minute_ends_in: number
   day_ends_in: number
 }
@@ -75,6 +77,7 @@ async function update(
     from firsts as u
     where b.tenant_id = ${tenant_id} and b.api_key_id = ${api_key_id} and b.kind = ${kind}
     returning u.granted, u.granted_by_minute, u.is_minute_first, u.is_day_first,
+              u.granted < ${calls}::bigint and b.in_day >= ${per_day}::bigint as is_day_used_up,
               pg_catalog.ceil(extract(epoch from u.minute + interval '1 minute' - u.at))::integer as minute_ends_in,
               pg_catalog.ceil(extract(epoch from (u.day + 1)::timestamp at time zone 'UTC' - u.at))::integer as day_ends_in`
   return use
