@@ -1,5 +1,4 @@
 // What finds a call again: the caller's request id and trace, in the answer, the line of the log, the audit entries and spans.
-
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'

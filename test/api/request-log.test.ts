@@ -1,4 +1,4 @@
-// The request log under failures: its lines are short, and repeated failures are sampled.
+// The request log: under failures its lines are short, and repeated ones are sampled; calls whose client leaves have lines.
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -213,6 +213,22 @@ describe('the line of a call whose client leaves', () => {
     expect((await app.get('/metrics')).body).not.toMatch(/code="E_MALFORMED_REQUEST"[^}]*\} [1-9]/)
     await app.close()
     expect(byMessage('request')).toHaveLength(2)
+  })
+
+  it('is one for each listing, which is no failure', async () => {
+    const app = openApp()
+    const calls = 5
+    await service.services.sql.begin(async (transaction) => {
+      await transaction`lock table audit_log`
+      for (let call = 0; call < calls; call++) {
+        const socket = await app.send('GET', '/v1/audit')
+        await setTimeout(100) // until it waits for the lock
+        socket.destroy()
+      }
+    })
+    await expect.poll(() => byMessage('request')).toMatchObject(Array(calls).fill({ level: 30, answered: false }))
+    await app.close()
+    expect(byMessage('request')).toHaveLength(calls)
   })
 
   it.each(['destroy', 'resetAndDestroy'] as const)(

@@ -100,7 +100,6 @@ describe('envelope format v1', () => {
     const { wrapped_key: _, ...rest } = vectors.valid
     for (const wrapped_key of [undefined, null, '']) {
       expect(() => fresh.decodeEnvelope({ ...rest, wrapped_key })).toThrow('wrapped_key must')
-      expect(() => decodeEnvelope(rest)).toThrow('wrapped_key must be a string')
     }
   })
 

@@ -52,7 +52,7 @@ export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKe
   return { wrapped_key: wrapped_key as string, key_id, key_version }
 }
 
-/** The last wrapped key that was one: the values of a column often share it. */
+/** The last wrapped key that was one, undefined before the first: the values of a column often share it. */
 let lastRead: unknown
 
 /** Reads the bytes of a wrapped key. @throws FormatError unless it is canonical base64 of 1 to 768 bytes */

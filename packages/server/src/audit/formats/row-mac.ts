@@ -129,8 +129,8 @@ export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'l
 type Mac<Row> = (rowKey: KeyObject, row: Row) => Uint8Array
 
 /**
- * Returns the row when its MAC is the server's. Gives its bytes memory of their own: the driver puts them in Node's pool,
- * of which a row that is kept would keep 8 KiB. @throws TamperedRowError
+ * Returns the row when its MAC is the server's. Gives its bytes memory of their own: the driver puts them in Node's
+ * pool, of which a row that is kept would keep 8 KiB. @throws TamperedRowError
  */
 export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
   row: Row,
