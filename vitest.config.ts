@@ -197,6 +197,7 @@ function database(backend: Backend): TestProjectInlineConfiguration {
       include: slow ? [...LONG, ...(faults ? suitesOn(backend) : moreOn(backend))] : suitesOn(backend),
       exclude: [...notHere, ...SHIPPED, ...(slow && !faults ? notSlow() : [])],
       globalSetup: [RUN_FOLDER, './test/support/run/global-setup.ts'],
+      setupFiles: [...common.setupFiles, './test/support/database/drop-databases.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },
   }

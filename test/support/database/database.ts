@@ -36,9 +36,12 @@ export function backend(): Backend {
   return inject('backend')
 }
 
+/** The databases that the running test file made. */
+const made: TestDatabase[] = []
+
 /**
- * Makes a new database: the URL of one on PostgreSQL, or a data folder for an embedded one. Dropping it is optional: the end
- * of the run removes all of them.
+ * Makes a new database: the URL of one on PostgreSQL, or a data folder for an embedded one. Dropping it is optional: it is
+ * dropped when the test file ends.
  * @param name distinguishes it from other databases while debugging; letters, digits and `_`
  * @param created whether an embedded database is copied into the folder, which is ten times faster than creating one;
  * `false` leaves the folder empty, as it is before the first start
@@ -46,9 +49,27 @@ export function backend(): Backend {
  * is empty
  * @param copyOf the `originalOf` an unused database whose content to copy
  */
-export async function freshDatabase(
-  name = 'test',
-  { created = true, migrated = false, copyOf }: { created?: boolean; migrated?: boolean; copyOf?: string } = {},
+export async function freshDatabase(name = 'test', content: DatabaseContent = {}): Promise<TestDatabase> {
+  const database = await databaseOfRun(name, content)
+  made.push(database)
+  return database
+}
+
+/** Drops the databases that the running test file made: those of a whole run would fill the memory of a machine. */
+export async function dropDatabases(): Promise<void> {
+  for (const database of made.splice(0)) await database.drop()
+}
+
+export interface DatabaseContent {
+  created?: boolean
+  migrated?: boolean
+  copyOf?: string
+}
+
+/** Makes a new database as `freshDatabase` does, which stays until the run ends. */
+export async function databaseOfRun(
+  name: string,
+  { created = true, migrated = false, copyOf }: DatabaseContent,
 ): Promise<TestDatabase> {
   if (backend() === 'embedded') {
     const dataDir = await mkdtemp(join(inject('embeddedDir'), `${name}-`))

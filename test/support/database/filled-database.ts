@@ -7,7 +7,7 @@ import type { NewTenant } from '../../../packages/server/src/operations/create-t
 import { madeOnce } from '../run/made-once.js'
 import { ROOT_KEY } from '../service/eaas-process.js'
 import { type Service, type ServiceOptions, startService } from '../service/service.js'
-import { backend, freshDatabase, isPooled, originalOf, type TestDatabase } from './database.js'
+import { backend, databaseOfRun, freshDatabase, isPooled, originalOf, type TestDatabase } from './database.js'
 
 const FILLED = 'filled.json'
 
@@ -23,7 +23,7 @@ export async function copyOfFilled<Filled>(
 ): Promise<{ database: TestDatabase; filled: Filled }> {
   const project = isPooled() ? 'pooled' : backend()
   const folder = await madeOnce(inject('runDir'), `${name}-${project}`, async (draft) => {
-    const made = await freshDatabase(name, { migrated: true })
+    const made = await databaseOfRun(name, { migrated: true })
     // A pooler keeps sessions, and PostgreSQL copies no database that has one.
     const database = made.backend === 'postgres' ? { ...made, url: made.directUrl } : made
     const service = await startService({ ...options, database })
