@@ -7,7 +7,14 @@ import { join } from 'node:path'
 import { decodeHex } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERASED, reportedLog, SIGNED_AT } from '../../../../test/support/audit/reported-log.js'
-import { cutExport, publicKey, signingKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
+import {
+  cutExport,
+  type Draft,
+  publicKey,
+  signingKey,
+  TENANT,
+  writeExport,
+} from '../../../../test/support/audit/written-export.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
 import { encodePublicKey, signCheckpoint } from '../formats/checkpoint.js'
 import { headerLine, trailerLine } from '../formats/export.js'
@@ -118,6 +125,38 @@ describe('several exports of one log', () => {
     ] as const) {
       const { code, stdout } = await runAuditCommand(['verify', ...given, ...KEY])
       expect([given, code, stdout]).toEqual([given, 1, expect.stringMatching(reason)])
+    }
+  })
+
+  it('agree on where the log ended when each was signed, unless an operator accepted a loss', async () => {
+    const LATER = '2026-09-01T00:00:00.000Z'
+    const drafts = [...reportedLog()]
+    const forked = drafts.with(700, { ...drafts[700], ip_address: '192.0.2.77' } as Draft)
+    const accepted: Draft = {
+      action: 'audit.rollback_accepted',
+      created_at: LATER,
+      metadata: { agrees_through: 600, witnessed_id: drafts.length, reason: 'restored' },
+    }
+    const made = async (log: readonly Draft[], ends: readonly number[] = [], signed_at = LATER) => {
+      const path = join(folder, `made-${++number}.ndjson`)
+      await writeFile(path, cutExport([...writeExport(log, signed_at)], ends, signed_at)[0] ?? '')
+      return path
+    }
+    const archive = await made(drafts, [100], SIGNED_AT)
+    const rest = drafts.slice(0, 600)
+    const later = drafts.slice(601).map((draft) => ({ ...draft, created_at: LATER }))
+    for (const [file, code, said] of [
+      [await made(drafts), 0, 'is valid'],
+      [await made(forked), 1, 'entry 876 is not the one with which the log ended when an export was signed, at 2026'],
+      [await made(rest), 1, 'the log ended with entry 876 when an export was signed, at 2026.*and with entry 600 at'],
+      [await made(rest, [300]), 1, 'with entry 600 at .*it was rolled back'],
+      [await made([...rest, accepted]), 0, 'an operator accepted a rollback, by entry 601'],
+      [await made([...rest, accepted, ...later]), 0, 'an operator accepted a rollback, by entry 601'],
+      [await made([...rest, { ...accepted, created_at: rest.at(-1)?.created_at ?? '' }]), 1, 'with entry 601 at'],
+      [await made(rest, [], '2026-06-30T00:00:00.000Z'), 0, 'is valid'], // signed before the archive
+    ] as const) {
+      const { code: ended, stdout } = await runAuditCommand(['verify', archive, file, ...KEY])
+      expect([ended === 4 ? 0 : ended, stdout]).toEqual([code, expect.stringMatching(said)])
     }
   })
 

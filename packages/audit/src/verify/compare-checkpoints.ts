@@ -264,7 +264,7 @@ function ownFault(kept: Kept, end: Stretch, why: string): ExportFault {
   return new ExportFault(`${reason}${why || `, and ${NOT_ACCEPTED}`}`, last_id)
 }
 
-const NOT_ACCEPTED = 'no entry of the export accepts that (audit.rollback_accepted)'
+export const NOT_ACCEPTED = 'no entry of the export accepts that (audit.rollback_accepted)'
 /** No tenant's export has the entries that accept a rollback of the installation's log. */
 const LEAVE_OUT =
   'if an operator accepted a rollback of that log since, have it explained, and give only checkpoints of it from after that'

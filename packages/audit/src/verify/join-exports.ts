@@ -1,9 +1,12 @@
 /** Joins exports of one log, such as the archives of its purges and a new export, so that they verify as one. Pure. */
 import { decodeHex } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
-import { type ExportHeader, headerLine, trailerLine } from '../formats/export.js'
+import { type ExportHeader, type ExportTrailer, headerLine, trailerLine } from '../formats/export.js'
 import { followKeyChanges, listKeys } from '../formats/key-change.js'
-import { ExportFault, isAnchor, isLinks, isTrailer, readHeader, readTrailer } from './read-export.js'
+import type { Stretch } from '../formats/stretch.js'
+import { AcceptedRollbacks } from './accepted-rollbacks.js'
+import { ANOTHER_LOG, NOT_ACCEPTED } from './compare-checkpoints.js'
+import { ExportFault, isAnchor, isLinks, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
 import { readSigned } from './verify-export.js'
 
 const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
@@ -11,9 +14,10 @@ const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
 /**
  * Joins exports of one log, each given as the lines that `splitLines` yields, in the order in which they end. Yields
  * the header of the export that begins first, the entries of all, and the signed line of the last one, which covers
- * all entries by their hashes. The signed lines of the others are checked here. Exports may overlap, as archives do
- * after an interrupted purge, but all must have the same line for an entry. All trees are left out, and all anchors
- * but the last export's. A single export stays unchanged.
+ * all entries by their hashes. The signed lines of the others are checked here; each also says where the log ended when
+ * it was signed, and the later entries must agree with that. Exports may overlap, as archives do after an interrupted
+ * purge, but all must have the same line for an entry. All trees are left out, and all anchors but the last export's. A
+ * single export stays unchanged.
  *
  * `verifyExport` reports what this throws, as it reports a missing entry.
  *
@@ -43,19 +47,27 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
   yield* last.anchor
   assertOneLog(parts, last.header)
   const keys = listKeys(followKeyChanges(key_changes))
+  const heads = new SignedHeads(tenant_id)
   let end: Position = { id: first.header.after_id, hash: first.header.after_hash }
   let left = parts
   while (left.length > 0) {
     const { entry, ended } = await readNext(left, end)
-    for (const { part, trailer } of ended) {
+    for (const { part, line } of ended) {
+      const trailer = readTrailer(line)
       if (part !== left[0]) {
         throw new ExportFault(
           `an export ends with entry ${end.id}, and the one before it with a later one: give exports in the order in which they end`,
         )
       }
       left = left.slice(1)
-      if (part === last) yield withoutTree(trailer, keys)
-      else keys.push(assertEnd(trailer, { end, keys, tenant_id }))
+      const { public_key } = assertKnown(trailer, keys)
+      if (part === last) {
+        yield trailerLine({ ...trailer, tree: undefined }).slice(0, -1) // the tree covers only this export's entries
+        heads.end(readSigned(trailer))
+      } else {
+        heads.add(readEnd(trailer, { end, tenant_id }))
+        keys.push(public_key)
+      }
       const more = await part.read()
       if (more === undefined) continue
       if (part !== last) throw new ExportFault('there is something after the last line of an export')
@@ -64,6 +76,7 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
     if (entry !== undefined) {
       yield entry
       end = positionOf(entry) ?? end
+      heads.read(entry, end)
     }
   }
 }
@@ -72,9 +85,9 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
 async function readNext(
   parts: readonly Part[],
   end: Position,
-): Promise<{ entry: string | undefined; ended: { part: Part; trailer: string }[] }> {
+): Promise<{ entry: string | undefined; ended: { part: Part; line: string }[] }> {
   let entry: string | undefined
-  const ended: { part: Part; trailer: string }[] = []
+  const ended: { part: Part; line: string }[] = []
   for (const part of parts) {
     const { after_id, after_hash } = part.header
     if (after_id > end.id) continue
@@ -82,7 +95,7 @@ async function readNext(
     const line = await part.read()
     if (line === undefined)
       throw new ExportFault(`an export was cut short: it ends with entry ${end.id}, without the line that is signed`)
-    if (isTrailer(line)) ended.push({ part, trailer: line })
+    if (isTrailer(line)) ended.push({ part, line })
     else if (line === (entry ?? line)) entry = line
     else throw new ExportFault(`an export has another entry ${end.id + 1} than the one before it`, end.id + 1)
   }
@@ -145,28 +158,65 @@ function assertSame(hash: Uint8Array, end: Position): void {
     throw new ExportFault(`an export does not continue the one before it after entry ${end.id}`)
 }
 
-/** Checks the signed line of an export other than the last; returns the key that signed it. */
-function assertEnd(
-  line: string,
-  { end, keys, tenant_id }: { end: Position; keys: readonly string[]; tenant_id: string },
-): string {
-  const trailer = readTrailer(line)
-  assertKnown(trailer.public_key, keys)
+/** Reads the signed line of an export other than the last, and checks it by the last entry. */
+function readEnd(trailer: ExportTrailer, { end, tenant_id }: { end: Position; tenant_id: string }): Stretch {
   const signed = readSigned(trailer)
   if (signed.tenant_id !== tenant_id || signed.last_id !== end.id || !equalBytes(signed.hash, end.hash))
     throw new ExportFault(`what was signed does not agree with entry ${end.id}, the last one of an export`)
-  return trailer.public_key
+  return signed
 }
 
 /** Requires that one key signed all exports, unless statements lead from one key to another. */
-function assertKnown(publicKey: string, keys: readonly string[]): void {
-  if (keys.length > 0 && !keys.includes(publicKey))
+function assertKnown(trailer: ExportTrailer, keys: readonly string[]): ExportTrailer {
+  if (keys.length > 0 && !keys.includes(trailer.public_key))
     throw new ExportFault('the exports were signed by keys of which no statement leads from one to the other')
+  return trailer
 }
 
-/** Removes the tree of the last export, which covers only its own entries. */
-function withoutTree(line: string, keys: readonly string[]): string {
-  const trailer = readTrailer(line)
-  assertKnown(trailer.public_key, keys)
-  return trailerLine({ ...trailer, tree: undefined }).slice(0, -1)
+/** Where the log ended when each export was signed. Unless an operator accepted the loss, the log must go on from there. */
+class SignedHeads {
+  readonly #heads: Stretch[] = []
+  readonly #replaced: Stretch[] = []
+  readonly #rollbacks = new AcceptedRollbacks()
+  readonly #tenant_id: string
+
+  constructor(tenant_id: string) {
+    this.#tenant_id = tenant_id
+  }
+
+  add(head: Stretch): void {
+    this.#heads.push(head)
+  }
+
+  /** Compares an entry with the heads of the exports that ended before it. */
+  read(line: string, { id, hash }: Position): void {
+    for (const head of this.#heads)
+      if (head.head_id === id && !equalBytes(head.head_hash, hash)) this.#replaced.push(head)
+    if (line.includes('"audit.rollback_accepted"'))
+      this.#rollbacks.read(readEntry(line, { tenant_id: this.#tenant_id, id }))
+  }
+
+  /** @throws ExportFault if one of the heads is of another history than the log */
+  end(last: Stretch): void {
+    const replaced = this.#replaced.find((head) => !this.#isExcused(head))
+    if (replaced) {
+      const { head_id, created_at } = replaced
+      throw new ExportFault(
+        `entry ${head_id} is not the one with which the log ended when an export was signed, at ${created_at}: ${ANOTHER_LOG}, and ${NOT_ACCEPTED}`,
+        head_id,
+      )
+    }
+    const isAhead = (head: Stretch) => head.head_id > last.head_id && head.created_at <= last.created_at
+    const lost = this.#heads.find((head) => isAhead(head) && !this.#isExcused(head))
+    if (lost) {
+      throw new ExportFault(
+        `the log ended with entry ${lost.head_id} when an export was signed, at ${lost.created_at}, and with entry ${last.head_id} at ${last.created_at}: it was rolled back, and ${NOT_ACCEPTED}`,
+        last.head_id + 1,
+      )
+    }
+  }
+
+  #isExcused({ head_id, created_at }: Stretch): boolean {
+    return this.#rollbacks.find({ last_id: head_id, created_at }) !== undefined
+  }
 }
