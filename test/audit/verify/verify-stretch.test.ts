@@ -83,11 +83,17 @@ describe('a stretch of the log', () => {
     await cutAfter(7)
     expect(await verify({ after_id: 3 })).toMatchObject({ valid: false, broken_at: 8, reason: 'entry_missing' })
     expect(await verify({ after_id: 3, through_id: 7 })).toMatchObject({ valid: true })
-    await service.services.sql`update heads set last_id = 7 where tenant_id = ${tenant_id}`
-    expect(await verify({ after_id: 3 })).toMatchObject({ valid: false, broken_at: 8, reason: 'head_forged' })
-    await service.services.sql`delete from heads where tenant_id = ${tenant_id}`
-    expect(await verify({ after_id: 3 })).toMatchObject({ valid: false, broken_at: 8, reason: 'head_missing' })
-    expect(await verify({ after_id: 3, through_id: 7 })).toMatchObject({ valid: true })
+    for (const [edit, reason] of [
+      [service.services.sql`update heads set last_id = 999 where tenant_id = ${tenant_id}`, 'head_forged'],
+      [service.services.sql`update heads set last_id = 7 where tenant_id = ${tenant_id}`, 'head_forged'],
+      [service.services.sql`delete from heads where tenant_id = ${tenant_id}`, 'head_missing'],
+    ] as const) {
+      await edit
+      for (const through of [{}, { through_id: 7 }, { through_id: 8 }, { through_id: 99 }]) {
+        expect(await verify({ after_id: 3, ...through })).toMatchObject({ valid: false, broken_at: 8, reason })
+      }
+      expect(await verify({ after_id: 3, through_id: 6 })).toMatchObject({ valid: true, verified_entries: 3 })
+    }
   })
 
   it('goes on from a kept checkpoint, and is not valid where the log was written anew before it', async () => {

@@ -114,7 +114,11 @@ export function addAudit(program: Command): void {
         .default(false),
     )
     .option('--from <id>', 'the first entry to verify; the one before it is trusted', readPositive)
-    .option('--to <id>', 'the last entry to verify; later entries and the end of the log are not checked', readPositive)
+    .option(
+      '--to <id>',
+      'the last entry to verify; later entries are not checked, and the end of the log only if there are none',
+      readPositive,
+    )
     .addOption(JSON_OPTION)
     .action(async (options, command: Command) => {
       assertWitnessable(command)

@@ -69,14 +69,14 @@ export async function verifyAll(
         },
         onProgress: (entries) => onProgress?.(name, entries),
       })
-      const { valid, verified_entries, reason = alarm?.reason, broken_at, head } = answer
+      const { valid, verified_entries, purged_through, reason = alarm?.reason, broken_at } = answer
       const fault = { ...(reason && { reason }), ...(broken_at !== undefined && { broken_at }) }
       verdicts.push({
         tenant_id,
         name: state.tenant.name,
         valid: valid && !alarm,
         verified_entries,
-        last_id: head?.id ?? 0,
+        last_id: purged_through + verified_entries,
         ...fault,
       })
     } catch (error) {

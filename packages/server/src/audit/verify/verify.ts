@@ -223,7 +223,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     }
     if (verified % PROGRESS_ENTRIES === 0) options.onProgress?.(verified)
   }
-  if (options.through_id !== undefined) return answer()
+  if (options.through_id !== undefined && options.through_id < end) return answer()
   if (!isHeadIgnored) {
     if (!head) return answer('head_missing')
     if (evidence.hasSeveralHeads) return answer('head_repeated')
