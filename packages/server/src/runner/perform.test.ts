@@ -71,6 +71,38 @@ it('a call whose caller has gone is refused where it is decided again, which fai
   expect(made).toEqual([zeros, zeros])
 })
 
+it('uses of a budget that a transaction counted are counted again after its rollback, and others are not', async () => {
+  const apiKey = { keys: null, budgets: JSON.stringify({ hash: { per_day: 9 } }) }
+  const caller = { actor: 'a', ip_address: null, apiKey } as unknown as Caller
+  const state = { tenant: { tenant_id: TENANT, monthly_encrypt_quota: null }, policy_version: 1 }
+  const counted: unknown[] = []
+  const transactions = ['rolled back', 'committed'].map((sql) => ({ sql }) as never)
+  const services = {
+    sql: 'at once',
+    states: { find: () => state, renew: async () => undefined, underLock: async () => ({ state }) },
+    committer: {
+      append: async ({ decide }: { decide: (on: DecideOn) => Promise<unknown> }) => {
+        for (const lock of transactions) await decide({ policy_version: 1, lock, quotaLeft: 1 })
+      },
+      currentPolicyVersion: async () => 2, // the state is always out of date, so the call decides in its turn
+    },
+    budgetCounts: {
+      async take(sql: unknown, _: unknown, __: unknown, before: { counts: { hash: number } }) {
+        if (before.counts.hash > 0) return undefined
+        counted.push(sql)
+        return { ...before, counts: { ...before.counts, hash: 1 } }
+      },
+    },
+  } as unknown as Services
+  const findCaller = () => ({ caller, fault: undefined })
+  const call = (inTurn: boolean) =>
+    carryOut(services, { tenant_id: TENANT, findCaller, inTurn }, () => ({ entries: [], release: () => 'hashed' }))
+  expect(await call(true)).toBe('hashed')
+  expect(counted).toEqual(['rolled back', 'committed'])
+  expect(await call(false)).toBe('hashed')
+  expect(counted.slice(2)).toEqual(['at once'])
+})
+
 describe('while a tenant has an alarm, a caller', () => {
   const alarm = new ChainAlarmError('the log went back')
   const caller = { actor: 'system', ip_address: null } as Caller

@@ -100,8 +100,8 @@ function createCall<Answer>(
   let admitted: Caller | undefined
   /** why the last decision admitted no caller, if its API key is not valid */
   let notAdmitted: Refusal | undefined
-  /** what the budgets of the API key left this call */
-  let taken: Taken | undefined
+  /** what the budgets of the API key left this call, by where it was counted: a transaction may be rolled back */
+  let taken: Map<Queryable, Taken> | undefined
   let isOver = false
 
   /** Forgets the last decision, so that it cannot be released, and zeroes its secrets. */
@@ -127,7 +127,8 @@ function createCall<Answer>(
         return { entries: [], refused: new AuditWriteError('the caller stopped waiting') }
       }
       if (fault && (made.freshness ?? 'current') === 'current') throw fault
-      const expiry = taken && (await decideExpiry(context, taken))
+      const uses = takenOn(sql)
+      const expiry = uses && (await decideExpiry(context, uses))
       const entries = draftEntries(made.entries, caller)
       const { length } = entries
       if (expiry) entries.push(...draftEntries(expiry.entries, systemCaller(services)))
@@ -150,13 +151,21 @@ function createCall<Answer>(
     }
   }
 
+  function takenOn(sql: Queryable): Taken | undefined {
+    return taken?.get(sql) ?? taken?.get(services.sql)
+  }
+
   function decideInBudget(context: Context, apiKey: BudgetedApiKey): Promise<Decision<Answer>> {
-    if (taken?.budgets !== apiKey.budgets) taken = nothingTaken(apiKey)
+    const { sql } = context
+    let uses = takenOn(sql)
+    if (uses?.budgets !== apiKey.budgets) uses = nothingTaken(apiKey)
+    taken ??= new Map()
+    taken.set(sql, uses)
     return decideWithin(operation, context, {
-      before: taken,
+      before: uses,
       async take(made, before) {
-        const now = await services.budgetCounts.take(context.sql, apiKey, made, before)
-        taken = now ?? before
+        const now = await services.budgetCounts.take(sql, apiKey, made, before)
+        if (now) taken?.set(sql, now)
         return now
       },
     })

@@ -56,6 +56,15 @@ describe('the gate of batches', () => {
     expect(order).toEqual(['large', 'small'])
   })
 
+  it('lets small work begin once a large batch before it has waited in vain', async () => {
+    const gate = createWorkGate({ runningOperations: 10, mostWaitMs: 50 })
+    await gate.enter('a', 5)
+    const large = gate.enter('b', 8)
+    const small = gate.enter('c', 1)
+    await expect(large).rejects.toThrow(OverloadError)
+    await small
+  })
+
   it('refuses at once what can not be begun in time, and says when to come back', async () => {
     let now = 0
     const gate = createWorkGate({ runningOperations: 1_000, mostWaitMs: 60_000, now: () => now })

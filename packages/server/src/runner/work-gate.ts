@@ -166,6 +166,7 @@ export function createWorkGate({
         const timer = setTimeout(() => {
           remove(tenant_id, waiter)
           reject(overload(mostWaitMs))
+          beginNext() // smaller work behind it may have room
         }, mostWaitMs)
         const waiter: Waiter = {
           operations,
