@@ -330,6 +330,23 @@ describe('a store key that is rotated', () => {
     await service.close()
   })
 
+  it('names the keys of a tenant with an alarm, and rotates those of the others', async () => {
+    const service = await startService()
+    const { caller, key_id } = await use(service)
+    const { tenant_id } = caller.tenant
+    const other = await service.createTenant()
+    await other.call('POST', '/v1/keys', { name: 'other' })
+    const { sql, committer } = service.services
+    committer.watches.get(tenant_id).learn({ reason: 'the head is forged', witness: undefined })
+    expect(await rotateAged(service, { rotatesKeys: true })).toMatchObject({
+      rotated_keys: 1,
+      unrotated_keys: [{ tenant_id, key_id, reason: 'the head is forged' }],
+    })
+    const versions = await sql`select current_version as version from keys where tenant_id = ${other.tenant.tenant_id}`
+    expect(versions).toMatchObject([{ version: 2 }])
+    await service.close()
+  })
+
   it('is kept while a secret does not open, and the refusal says what to do', async () => {
     const service = await startService()
     const { key_id } = await use(service)

@@ -6,10 +6,9 @@ import { assertFile, CommandError } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { planReplay, type Step } from '../operations/plan-replay.js'
+import { isOfOneTenant } from '../operations/shared/renew-tenants.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
-import { Refusal } from '../runner/refusal.js'
-import { TamperedRowError } from '../store/tampered-row.js'
 import { assertExport, readEntries } from './audit-diff.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
@@ -117,7 +116,7 @@ async function replayOne(
     await performAsSystem(services, tenant_id, operation)
     return { ...row, done: true }
   } catch (error) {
-    if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
+    if (!isOfOneTenant(error)) throw error
     return { ...row, done: false, error: messageOf(error) }
   }
 }

@@ -9,6 +9,7 @@ import { en } from 'zod/locales'
 import { config, type ZodMiniType } from 'zod/mini'
 import { Paged } from '../operations/shared/pages.js'
 import { type Admitted, admitCall, type Credentials, performAdmitted } from '../runner/admission.js'
+import { findFailure } from '../runner/failure.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { peekBody } from './bodies/json-body.js'
@@ -94,7 +95,7 @@ async function answer(
     // Not a getter: V8 gives each object literal that has one a hidden class of its own, and keeps that, with the whole
     // request, until a full garbage collection.
     signal: () => request.signal,
-    onError: (error) => noteFailure(request, error, UNEXPECTED),
+    onError: (error) => noteFailure(request, error, findFailure(error)?.log ?? UNEXPECTED),
   })
   if (row.contentType) holding.take(STREAMED_BYTES)
   const call = {

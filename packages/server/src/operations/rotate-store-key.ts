@@ -27,11 +27,10 @@ import {
   type SealedRow,
   writeResealed,
 } from '../store/store-keys.js'
-import { TamperedRowError } from '../store/tampered-row.js'
 import { rotateKeyUnderEarlier } from './rotate-key.js'
 import { renewInstallation } from './shared/renew-installation.js'
 import { retryIfChanged } from './shared/renew-tenant.js'
-import { renewTenants } from './shared/renew-tenants.js'
+import { isOfOneTenant, renewTenants } from './shared/renew-tenants.js'
 import { assertStoreKeys, listUsable } from './shared/store-keys.js'
 
 /** Rows of one statement: few enough that other calls hardly wait for it. */
@@ -135,7 +134,7 @@ async function rotateKeys(
       try {
         if (await performAsSystem(services, tenant_id, rotateKeyUnderEarlier({ key_id, number }))) rotated_keys += 1
       } catch (error) {
-        if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
+        if (!isOfOneTenant(error)) throw error
         unrotated_keys.push({ tenant_id, key_id, reason: error.message })
       }
     }

@@ -4,6 +4,7 @@ import { ChainAlarmError } from '../../audit/append-errors.js'
 import { resealAuditKey } from '../../audit/audit-key.js'
 import { sealedUnder } from '../../crypto/key-hierarchy.js'
 import type { Services } from '../../runner/operation.js'
+import { Refusal } from '../../runner/refusal.js'
 import { replaceAuditKey } from '../../store/store-keys.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { listTenants } from '../../store/tenants.js'
@@ -42,7 +43,7 @@ export async function renewTenants(
         if (await replaceAuditKey(sql, tenant, next)) renewed += 1
       } else if (await retryIfChanged(() => renewTenant(services, tenant_id, number))) renewed += 1
     } catch (error) {
-      if (!(error instanceof Error && isOfOneTenant(error))) throw error
+      if (!isOfOneTenant(error)) throw error
       if (reasons.length < MOST_NAMED) reasons.push(`Tenant ${tenant_id}: ${error.message}`)
     }
     onProgress?.(renewed)
@@ -50,6 +51,8 @@ export async function renewTenants(
   return { renewed, reasons }
 }
 
-function isOfOneTenant(error: Error): boolean {
-  return [TamperedRowError, ChainAlarmError, OpenError, ChangedMeanwhileError].some((kind) => error instanceof kind)
+/** Whether an error concerns one tenant alone, so that an operation on all of them continues with the others. */
+export function isOfOneTenant(error: unknown): error is Error {
+  const kinds = [Refusal, TamperedRowError, ChainAlarmError, OpenError, ChangedMeanwhileError]
+  return kinds.some((kind) => error instanceof kind)
 }
