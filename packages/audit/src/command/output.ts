@@ -6,15 +6,15 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value))
 }
 
-/** Prints lines of text. */
-export function print(...lines: string[]): void {
-  process.stdout.write(`${lines.map(visibleLine).join('\n')}\n`)
+/** Prints lines of text. An array may have any number of them; arguments, no more than some ten thousand. */
+export function print(...lines: (string | readonly string[])[]): void {
+  process.stdout.write(`${lines.flat().map(visibleLine).join('\n')}\n`)
 }
 
 /** Lays rows out under their headings, in columns; returns the lines. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const all = [headings, ...rows].map((row) => row.map(visible))
-  const widths = headings.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)))
+  const widths = headings.map((_, column) => all.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0))
   return all.map((row) =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))

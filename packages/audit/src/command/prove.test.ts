@@ -76,6 +76,31 @@ describe('eaas-audit prove', () => {
     expect(JSON.parse(stdout).entries.map(({ id }: { id: number }) => String(id))).toEqual(erasure)
   })
 
+  it('compares all checkpoints of a file with a proof, and names the newest that it could compare', async () => {
+    const [proof, kept] = [fresh('proof'), fresh('checkpoints')]
+    await writeFile(kept, checkpointOf(400))
+    await runAuditCommand(['prove', file, ...erasure, ...KEY, '--checkpoint', kept, '--out', proof])
+    const verifyWith = async (...notes: string[]) => {
+      await writeFile(kept, notes.join(''))
+      return runAuditCommand(['verify-proof', proof, ...KEY, '--checkpoint', kept])
+    }
+    const known = checkpointOf(400)
+    expect(await verifyWith(checkpointOf(401), known)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('checkpoint  agrees: entry 400 of the log'),
+    })
+    const other = signCheckpoint(signingKey, {
+      tenant_id: TENANT,
+      last_id: 400,
+      hash: new Uint8Array(32),
+      created_at: '2026-01-01T00:00:00.000Z',
+    })
+    expect(await verifyWith(known, other)).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('entry 400 is not the one of the checkpoint: the log was rewritten'),
+    })
+  })
+
   it('ends verify-proof with 5 for a checkpoint of an entry that the file does not have, and with 1 for another log', async () => {
     const [proof, kept, other] = [fresh('erasure.proof'), fresh('kept'), fresh('other')]
     await runAuditCommand(['prove', file, ...erasure, ...KEY, '--out', proof])

@@ -156,11 +156,11 @@ export function addVerifyProof(program: Command): void {
   program
     .command('verify-proof')
     .description(
-      'Verify a file that eaas-audit prove wrote, and print its entries. Exit code 1 if it is not valid, 5 if the checkpoint is of an entry that the file does not have, 6 if the key that signed was not given.',
+      'Verify a file that eaas-audit prove wrote, and print its entries. Exit code 1 if it is not valid, 5 if it has the entry of none of the checkpoints, 6 if the key that signed was not given.',
     )
     .argument('<file>', 'the proof')
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the file)')
-    .option('--checkpoint <file>', 'a checkpoint of the tenant that you kept; needs --public-key')
+    .option('--checkpoint <file>', 'a file of checkpoints that you kept of the tenant; needs --public-key')
     .addOption(JSON_OPTION)
     .action(async (file: string, options: VerifyProofCommand, command: Command) => {
       assertComparable(command)
@@ -176,8 +176,8 @@ async function verifyFileOfProof(file: string, { publicKey, checkpoint, json }: 
   let verdict = verifyProof(text, trusted)
   if (verdict.valid && checkpoint !== undefined) {
     const { tenant_id = '' } = verdict
-    const [{ note }] = await readAs(checkpoint, (kept) => notesOf(kept, [tenant_id]))
-    verdict = verifyProof(text, { ...trusted, checkpoint: note })
+    const notes = await readAs(checkpoint, (kept) => notesOf(kept, [tenant_id]))
+    verdict = verifyProof(text, { ...trusted, checkpoints: notes.map(({ note }) => note) })
   }
   if (json) printJson(view(verdict))
   else print(...describe(verdict))

@@ -74,6 +74,24 @@ describe('eaas-audit rights', () => {
     expect((await rights(whole, LATE)).stdout).not.toContain('UNKNOWN')
   })
 
+  it('leaves an API key as it was where an entry of a later version tells of it', async () => {
+    const grant = { api_key_id: READER, permissions: 'audit:read', expires_at: null, allowed_ips: null }
+    const drafts = [
+      ...purgedLog(),
+      ...[
+        { action: 'api_key.create', metadata: grant },
+        { action: 'api_key.revoke', metadata: { api_key_id: READER, replaces: 15 } },
+        { action: 'api_key.later_action', metadata: { api_key_id: READER } },
+      ].map((draft) => ({ ...draft, created_at: '2026-03-04T00:00:00.000Z', actor: OWNER })),
+    ]
+    const log = join(folder, 'later.ndjson')
+    await writeFile(log, [...writeExport(drafts, SIGNED_AT)].join(''))
+    const { api_keys } = JSON.parse((await rights(log, LATE, '--json')).stdout)
+    expect(api_keys).toContainEqual(
+      expect.objectContaining({ api_key_id: READER, status: 'revoked', permissions: ['audit:read'], entry_id: 16 }),
+    )
+  })
+
   it('says of a time whose changes a rollback may have lost that it does not know, and ends with 4', async () => {
     const rolledBack = join(folder, 'rolled-back.ndjson')
     const acceptedAt = '2026-03-10T00:00:00.000Z'

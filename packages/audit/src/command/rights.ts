@@ -102,7 +102,7 @@ export function printRights(verdict: ExportVerdict, report: RightsReport, { json
         `The log${owner ? ` of ${owner}` : ''} is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
       )
   } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
-  else print(...describe(verdict, shown, { keyId, owner }))
+  else print(describe(verdict, shown, { keyId, owner }))
   return Math.max(exitCode(verdict), valid && (report.losses.length > 0 || report.ahead) ? PART : VALID)
 }
 

@@ -45,9 +45,9 @@ export function addVerifyArchive(program: Command): void {
 
 /** Verifies one log after another; returns the highest exit code that applies, or 1 if a log is not valid. */
 async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchiveCommand): Promise<number> {
-  const logs = byTenant(await listArchives(folder))
-  if (logs.size === 0) throw new CommandError(`${folder} has no archive: no file whose name ends in .ndjson`)
-  const verdicts: ({ tenant_id: string; archives: number } & ExportVerdict)[] = []
+  const { archives: found, spoilt } = await listArchives(folder)
+  const logs = byTenant(found)
+  const verdicts: LogVerdict[] = spoilt
   for (const [tenant_id, archives] of logs) {
     const { verdict } = await verifyFiles(
       archives.map(({ path }) => path),
@@ -61,6 +61,8 @@ async function verifyArchive(folder: string, { json, ...trusted }: VerifyArchive
   return codes.includes(NOT_VALID) ? NOT_VALID : Math.max(...codes)
 }
 
+type LogVerdict = { tenant_id: string; archives: number } & ExportVerdict
+
 /** Groups archives by log, in the order in which they end. */
 function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
   const logs = new Map<string, Archive[]>()
@@ -70,15 +72,33 @@ function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
   return logs
 }
 
-async function listArchives(folder: string): Promise<Archive[]> {
+/** Lists the archives of a directory, and the verdicts on files of whose first line nothing can be read. */
+async function listArchives(folder: string): Promise<{ archives: Archive[]; spoilt: LogVerdict[] }> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(`${folder}: it cannot be read as a directory (${error.code})`)
   })
+  const files = names.filter((name) => name.endsWith('.ndjson')).sort()
+  if (files.length === 0) throw new CommandError(`${folder} has no archive: no file whose name ends in .ndjson`)
   const archives: Archive[] = []
-  for (const name of names.filter((name) => name.endsWith('.ndjson')).sort()) {
-    archives.push(await readArchive(join(folder, name)))
+  const spoilt: LogVerdict[] = []
+  for (const name of files) {
+    try {
+      archives.push(await readArchive(join(folder, name)))
+    } catch (error) {
+      if (!(error instanceof ExportFault)) throw error
+      const reason = `${name}: ${error.reason}`
+      spoilt.push({
+        tenant_id: '?',
+        archives: 1,
+        valid: false,
+        verified_entries: 0,
+        trusted_key: false,
+        line: 1,
+        reason,
+      })
+    }
   }
-  return archives
+  return { archives, spoilt }
 }
 
 async function readArchive(path: string): Promise<Archive> {
@@ -93,12 +113,7 @@ async function readBeginning(path: string): Promise<Pick<Archive, 'tenant_id' | 
   const lines = splitLines((await openGiven(path)).chunks)
   const { value = '' } = await lines.next()
   await lines.return(undefined)
-  try {
-    return readHeader(value)
-  } catch (error) {
-    if (!(error instanceof ExportFault)) throw error
-    throw new CommandError(`${path} is not an archive: ${error.reason}`)
-  }
+  return readHeader(value)
 }
 
 /** Reads the signed id of a file's last entry; undefined if there is none, which the verification refuses. */
@@ -118,12 +133,13 @@ function exitCode({ valid, missing = [], trusted_key }: ExportVerdict): number {
   return Math.max(missing.includes('beginning') ? PART : VALID, trusted_key ? VALID : UNTRUSTED_KEY)
 }
 
-function describe(verdict: { tenant_id: string; archives: number } & ExportVerdict): string[] {
+function describe(verdict: LogVerdict): string[] {
   const { valid, tenant_id, archives, after_id = 0, last_id, signed_at, missing = [], reason } = verdict
   const result = [
     valid ? 'valid' : `NOT valid: ${reason}`,
     ...(valid && missing.includes('beginning') ? [`PART: nothing through entry ${after_id}`] : []),
     ...(valid && !verdict.trusted_key ? ['WARNING: the key was not given'] : []),
   ]
-  return [tenant_id, String(archives), `${after_id + 1} to ${last_id}`, signed_at ?? '', result.join('; ')]
+  const entries = last_id === undefined ? 'none' : `${after_id + 1} to ${last_id}`
+  return [tenant_id, String(archives), entries, signed_at ?? '', result.join('; ')]
 }

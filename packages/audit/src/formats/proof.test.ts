@@ -29,7 +29,10 @@ interface Row {
 }
 
 function judge({ file, public_key = vectors.public_key, checkpoint }: Row) {
-  return verifyProof(file, { publicKey: public_key, ...(checkpoint === undefined ? {} : { checkpoint }) })
+  return verifyProof(file, {
+    publicKey: public_key,
+    ...(checkpoint === undefined ? {} : { checkpoints: [checkpoint] }),
+  })
 }
 
 describe('the published statements', () => {

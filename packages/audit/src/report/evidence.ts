@@ -36,7 +36,8 @@ export interface Evidence {
 export function listUncovered(source: EvidenceSource): string[] {
   const { losses } = source
   return [
-    findUncoveredEnd(source) ?? findUncoveredBeginning(source),
+    findUncoveredBeginning(source),
+    findUncoveredEnd(source),
     losses.length === 0 ? undefined : `entries of the period may be lost: ${describeLosses(losses)}`,
   ].filter((why) => why !== undefined)
 }

@@ -357,6 +357,18 @@ describe('the period of a report', () => {
     expect(await judge(drafts, { ...ended, to: '2026-03-02T23:59:59.999Z' })).toEqual([true, 'good', expect.anything()])
   })
 
+  it('says both if the beginning and the end are missing', async () => {
+    const end = `the export ends with entry 12 of `
+    const [covered, , verdict] = await judge(unlessPurged, {
+      after: PURGED_THROUGH,
+      from: FIRST_AT,
+      until: 12,
+      to: SIGNED_AT,
+    })
+    expect([covered, verdict]).toEqual([false, expect.stringContaining(end)])
+    expect(verdict).toContain(`entries through ${PURGED_THROUGH} are missing`)
+  })
+
   describe('of a log that a clock dated ahead', () => {
     const AHEAD = '2027-01-01T00:00:00.000Z'
     const RIGHT_AGAIN = '2026-03-04T00:00:00.000Z'

@@ -99,6 +99,9 @@ const STATUS_AFTER: ReadonlyMap<unknown, KeyRights['status']> = new Map<unknown,
   ['completed', 'destroyed'],
 ])
 
+/** A later version may know more. */
+const API_KEY_ACTIONS = new Set(['api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate'])
+
 /** The fields of an entry that are read; an export may hold actions that this version does not know. */
 export type RightsEntry = Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'metadata' | 'created_at' | 'actor'> & {
   action: string
@@ -125,12 +128,11 @@ export function createRightsReader(at: string): RightsReader {
     const api_key_id = String(told.api_key_id)
     const before = apiKeys.get(api_key_id)
     const name = nameOf(told, before)
-    if (action === 'api_key.revoke') {
-      apiKeys.set(api_key_id, { ...UNKNOWN_GRANT, ...before, api_key_id, name, status: 'revoked', entry_id: id })
-      return
-    }
-    const status = action === 'api_key.restate' && told.revoked_at !== null ? 'revoked' : 'active'
-    apiKeys.set(api_key_id, { api_key_id, name, status, ...grantOf(told), entry_id: id })
+    const isRevoked = action === 'api_key.revoke' || (action === 'api_key.restate' && told.revoked_at !== null)
+    const status = isRevoked ? 'revoked' : 'active'
+    // An entry that states no permissions leaves them as they were (chain.md 13).
+    const grant = told.permissions === undefined ? (before ?? UNKNOWN_GRANT) : grantOf(told)
+    apiKeys.set(api_key_id, { ...grant, api_key_id, name, status, entry_id: id })
   }
 
   function readKey(
@@ -171,7 +173,7 @@ export function createRightsReader(at: string): RightsReader {
     if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }))
     if (!/^(api_key|tenant)\./.test(action)) return
     const told = readMetadata({ metadata })
-    if (action.startsWith('api_key.')) readApiKey(id, action, told)
+    if (API_KEY_ACTIONS.has(action)) readApiKey(id, action, told)
     if (id === 1) tenant.status = 'active'
     if (typeof told.status === 'string') tenant.status = told.status
     if (typeof told.envelope_only === 'boolean') tenant.envelope_only = told.envelope_only

@@ -1,6 +1,6 @@
 /**
  * Verifies an export offline, see export.md: from the file and a public key alone. Imports only the code of the
- * specs. Reads line by line, so memory stays flat.
+ * specs. Reads line by line, and remembers only what the log says of each key and API key.
  */
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'

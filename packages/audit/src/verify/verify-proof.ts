@@ -9,6 +9,8 @@ import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-chang
 import { verifyInclusion } from '../formats/merkle.js'
 import { type EntryTree, PROOF_FORMAT, type Proof, readEntryTree, writeProof } from '../formats/proof.js'
 import { CheckpointError } from '../formats/signed-note.js'
+import { ANOTHER_LOG } from './compare-checkpoints.js'
+import { findNote } from './kept-checkpoint.js'
 import { type ExportedEntry, ExportFault, entrySchema, hash, integer, parse, text } from './read-export.js'
 import { IF_REPLACED, type KeptStatement, viewCheckpoint } from './verify-export.js'
 
@@ -37,8 +39,9 @@ export interface ProofVerdict {
   trusted_key: boolean
   /** the statements by which a given key vouches for the one that signed; as in the verdict on an export */
   key_changes?: KeyChange[]
-  /** if a checkpoint was given: whether the file has its entry */
+  /** if checkpoints were given: whether the file has the entry of one of them */
   checkpoint_compared?: boolean
+  /** the newest that was compared; the newest of all if none was */
   checkpoint?: KeptStatement
   reason?: string
 }
@@ -46,8 +49,8 @@ export interface ProofVerdict {
 export interface VerifyProofOptions {
   /** the public key to trust, or several; by default the one in the file, which proves nothing against a forger */
   publicKey?: PublicKeys
-  /** a checkpoint of the tenant that was kept, as a note */
-  checkpoint?: string
+  /** the checkpoints of the tenant that were kept, as notes, the newest first: none may contradict the file */
+  checkpoints?: readonly string[]
 }
 
 /** Verifies a file. Never throws because of its content: the verdict reports it. */
@@ -63,7 +66,8 @@ export function verifyProof(file: string, options: VerifyProofOptions = {}): Pro
     const entries = proof.entries.map(({ before, entry }) => assertEntry(before, { ...entry, tenant_id }))
     const known = [...proof.entries.map(({ entry, proof }) => ({ ...entry, proof })), ...proof.links]
     for (const leaf of known) assertHeld(leaf, tree)
-    if (options.checkpoint !== undefined) compare(options.checkpoint, { keys, tenant_id, known, verdict })
+    const { checkpoints = [] } = options
+    if (checkpoints.length > 0) compare(checkpoints, { keys, tenant_id, known, verdict })
     return { ...verdict, entries, valid: true }
   } catch (error) {
     if (error instanceof CheckpointError) return { ...verdict, reason: error.message }
@@ -134,18 +138,21 @@ function readKept(note: string, keys: readonly string[]): Checkpoint {
 }
 
 function compare(
-  note: string,
+  notes: readonly string[],
   found: { keys: readonly string[]; tenant_id: string; known: readonly LinkedEntry[]; verdict: ProofVerdict },
 ): void {
   const { keys, tenant_id, known, verdict } = found
-  const kept = readKept(note, keys)
-  verdict.checkpoint = viewCheckpoint(kept)
-  if (kept.tenant_id !== tenant_id) throw new ExportFault('the checkpoint that was given is of another log')
-  const same = known.find(({ id }) => id === kept.last_id)
-  verdict.checkpoint_compared = same !== undefined
-  if (same && !equalBytes(same.hash, kept.hash)) {
-    throw new ExportFault(
-      `entry ${kept.last_id} is not the one of the checkpoint: the log was rewritten, or rolled back and written on`,
-    )
+  const hashes = new Map(known.map(({ id, hash }) => [id, hash]))
+  const comparable = notes.filter((note) => hashes.has(findNote(note)?.last_id ?? 0))
+  verdict.checkpoint_compared = comparable.length > 0
+  for (const note of comparable.length > 0 ? comparable : notes.slice(0, 1)) {
+    const kept = readKept(note, keys)
+    verdict.checkpoint ??= viewCheckpoint(kept)
+    if (kept.tenant_id !== tenant_id) throw new ExportFault('the checkpoint that was given is of another log')
+    const hash = hashes.get(kept.last_id)
+    if (hash && !equalBytes(hash, kept.hash)) {
+      verdict.checkpoint = viewCheckpoint(kept)
+      throw new ExportFault(`entry ${kept.last_id} is not the one of the checkpoint: ${ANOTHER_LOG}`)
+    }
   }
 }

@@ -23,6 +23,7 @@ import type { KeptHead } from '../audit/formats/chain.js'
 import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import { LATER_KEY } from '../recovery-page.js'
 import type { Services } from '../runner/operation.js'
+import { counted } from './output.js'
 
 /** What to verify a log against. */
 export interface Kept {
@@ -118,19 +119,36 @@ function readSigned({ note, policy_version, head }: KeptNote, publicKey: PublicK
 
 /**
  * Collects the entries of the installation's log that the last lines of a server's checkpoint file name; none if there
- * is no such file, or if this user may not read it, which is reported on standard error.
+ * is no such file, or if this user may not read it. That, and lines that are no server's, are reported on standard error.
  */
 export async function readOwnIds(file: string | undefined): Promise<number[]> {
   const ids = new KeptIds()
   if (file === undefined || file === STANDARD_OUTPUT || !(await isFile(file))) return []
+  let unread = 0
   try {
-    for await (const line of splitLines(createReadStream(file))) ids.add(parseKept(line).notes)
+    for await (const line of splitLines(createReadStream(file))) {
+      const notes = findNotes(line)
+      if (notes) ids.add(notes)
+      else unread += 1
+    }
+    if (unread > 0)
+      process.stderr.write(`eaas: ${file} has ${counted(unread, 'line')} that no server wrote; see eaas doctor\n`)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code !== 'EACCES' && code !== 'EPERM') throw error
     process.stderr.write(`eaas: this user may not read ${file}, so the export links none of its checkpoints\n`)
   }
   return ids.all()
+}
+
+// Anybody who may append a line to the file could otherwise prevent every export.
+function findNotes(line: string): KeptNote[] | undefined {
+  try {
+    return parseKept(line).notes
+  } catch (error) {
+    if (error instanceof CheckpointError) return undefined
+    throw error
+  }
 }
 
 async function isFile(path: string): Promise<boolean> {
