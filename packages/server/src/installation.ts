@@ -33,6 +33,7 @@ import { beginInstallationLog, recordMigration } from './runner/installation-log
 import type { Services } from './runner/operation.js'
 import { Peppers } from './runner/peppers.js'
 import { createSearchPlaces } from './runner/search-places.js'
+import { createSharedVerifications } from './runner/shared-verification.js'
 import { makeStoreKey, openStoreKeys, refreshStoreKeys } from './runner/store-keys.js'
 import { createTenantStates } from './runner/tenant-state.js'
 import { createUnrecordedCalls } from './runner/unrecorded-calls.js'
@@ -257,6 +258,7 @@ export async function openInstallation({
       gate: createWorkGate(),
       readGate: createReadGate(),
       inSearchPlace: createSearchPlaces(),
+      shareVerification: createSharedVerifications(),
       hold: createHeldBytes(),
       verifyLog: (options) => (verifier?.verify ?? verifyHere)({ ...options, storeKeys }),
       now: clock.now,

@@ -6,9 +6,7 @@
 
 import { Worker } from 'node:worker_threads'
 import type { wire } from '@eaas/protocol'
-import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { DatabaseDeadlineError } from '../store/deadline.js'
-import type { AuditKey } from './formats/chain.js'
 import type { ValidLog, VerifyOptions } from './verify/verify.js'
 
 /**
@@ -28,18 +26,7 @@ export interface ThreadDatabase {
  * `VerifyOptions` without functions and signal, which a message can't carry. Keys pass as handles: the thread
  * shares this process's memory.
  */
-export interface ThreadTask {
-  tenant_id: string
-  auditKey: AuditKey
-  storeKeys: StoreKeys
-  checkpoint: VerifyOptions['checkpoint']
-  witnessed: VerifyOptions['witnessed']
-  named: VerifyOptions['named']
-  isHeadIgnored: VerifyOptions['isHeadIgnored']
-  after_id: number | undefined
-  through_id: number | undefined
-  noted: VerifyOptions['noted']
-}
+export type ThreadTask = Omit<VerifyOptions, 'onProgress' | 'onValid' | 'signal'>
 
 export type ToThread = { kind: 'verify'; id: number; task: ThreadTask } | { kind: 'abort'; id: number }
 
@@ -140,31 +127,8 @@ export function createVerificationThread(database: ThreadDatabase, program: URL)
   }
 }
 
-function taskOf({
-  tenant_id,
-  auditKey,
-  storeKeys,
-  checkpoint,
-  witnessed,
-  named,
-  isHeadIgnored,
-  after_id,
-  through_id,
-  noted,
-}: VerifyOptions): ThreadTask {
-  const head = witnessed && { last_id: witnessed.last_id, hash: witnessed.hash }
-  return {
-    tenant_id,
-    auditKey,
-    storeKeys,
-    checkpoint,
-    witnessed: head,
-    named,
-    isHeadIgnored,
-    after_id,
-    through_id,
-    noted,
-  }
+function taskOf({ onProgress: _, onValid: __, signal: ___, ...task }: VerifyOptions): ThreadTask {
+  return task
 }
 
 function revive({ name, message, stack, code }: ThreadFailure): Error {

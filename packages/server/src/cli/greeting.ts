@@ -23,7 +23,9 @@ export async function greet(
   )
   if (!tenant && !(await hasTenants(installation.services.sql))) process.stdout.write(NO_TENANT)
   if (!tenant) return
-  process.stdout.write(welcome(tenant, url))
+  process.stdout.write(welcome(tenant, url), (error) => {
+    if (error) process.stderr.write(LOST)
+  })
   emitCheckpoints().catch((error: unknown) => app.log.error({ err: error }, 'writing checkpoints failed'))
 }
 
@@ -63,6 +65,8 @@ The API is described at ${url}/docs
 
 `
 }
+
+const LOST = `eaas: tenant "${FIRST_TENANT}" was created, but its API key could not be printed and is lost. Create another one: eaas api-key create --help\n`
 
 const OPEN =
   'Other machines can reach this address, without TLS: put a proxy with TLS in front of it, or set EAAS_TLS_CERT_FILE.\n'

@@ -9,7 +9,6 @@ import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
 import { LATER_KEY } from '../recovery-page.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { shareVerification } from '../runner/shared-verification.js'
 import { findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
 
@@ -49,7 +48,7 @@ export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifySco
           checkpoint ?? null,
           alarmed?.last_id ?? null,
         ])
-        return shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
+        return services.shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
           const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
           const named = await findNamedEnd(services.sql, tenant_id)
           const options = { tenant_id, auditKey, checkpoint: kept, witnessed, named, ...scope, signal: gone }

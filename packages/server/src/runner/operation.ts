@@ -16,6 +16,7 @@ import type { InstallationKey } from './installation-key.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Peppers } from './peppers.js'
 import type { InSearchPlace } from './search-places.js'
+import type { ShareVerification } from './shared-verification.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
 import type { UnrecordedCalls } from './unrecorded-calls.js'
 import type { WorkGate } from './work-gate.js'
@@ -45,6 +46,8 @@ export interface Services {
   readGate: WorkGate
   /** admits searches of the log */
   inSearchPlace: InSearchPlace
+  /** has callers who wait for the same verification of a log share one */
+  shareVerification: ShareVerification
   /** admits bodies and long answers */
   hold: HeldBytes
   /** verifies a log, in a thread of its own where that helps */

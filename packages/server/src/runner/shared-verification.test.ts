@@ -1,8 +1,9 @@
 // Which callers share a verification, and when one ends that nobody waits for.
 import type { wire } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { shareVerification } from './shared-verification.js'
+import { createSharedVerifications } from './shared-verification.js'
 
+const shareVerification = createSharedVerifications()
 let tenants = 0
 
 /** Verifications of a tenant of its own, each of which ends when it is told to. */

@@ -23,45 +23,50 @@ interface Run {
 /** The runs of a tenant that have not begun, by what they verify. */
 type Waiting = Map<string, Run>
 
-/** only tenants with runs */
-const logs = new Map<string, Waiting>()
-const gate = createVerificationGate()
-
 /**
  * Verifies, together with the callers that wait for the same `scope` of the same tenant.
  *
  * @throws Refusal E_UNAVAILABLE when too many of the tenant's wait, or once the caller's signal is aborted
  */
-export async function shareVerification(
-  { tenant_id, scope, signal }: { tenant_id: string; scope: string; signal: AbortSignal | undefined },
+export type ShareVerification = (
+  caller: { tenant_id: string; scope: string; signal: AbortSignal | undefined },
   verify: Verify,
-): Promise<wire.Verification> {
-  const waiting = logs.get(tenant_id) ?? openLog(tenant_id)
-  const run = waiting.get(scope) ?? addRun(waiting, scope, verify)
-  run.callers += 1
-  try {
-    return await Promise.race([run.result, ...(signal ? [rejectOnAbort(signal)] : [])])
-  } finally {
-    run.callers -= 1
-    if (run.callers === 0) {
-      if (waiting.get(scope) === run) waiting.delete(scope) // a later caller gets a run of its own
-      run.gone.abort(nobodyWaits())
+) => Promise<wire.Verification>
+
+/** Creates what callers share; one per installation. */
+export function createSharedVerifications(): ShareVerification {
+  /** only tenants with runs */
+  const logs = new Map<string, Waiting>()
+  const gate = createVerificationGate()
+
+  function openLog(tenant_id: string): Waiting {
+    const waiting: Waiting = new Map()
+    logs.set(tenant_id, waiting)
+    void runInTurn(tenant_id, waiting)
+    return waiting
+  }
+
+  // The turn belongs to the tenant, not to the run: if a run's callers are gone, the next run takes the turn.
+  async function runInTurn(tenant_id: string, waiting: Waiting): Promise<void> {
+    do await inTurn(gate, { tenant_id }, () => runNext(waiting))
+    while (waiting.size > 0)
+    logs.delete(tenant_id)
+  }
+
+  return async ({ tenant_id, scope, signal }, verify) => {
+    const waiting = logs.get(tenant_id) ?? openLog(tenant_id)
+    const run = waiting.get(scope) ?? addRun(waiting, scope, verify)
+    run.callers += 1
+    try {
+      return await Promise.race([run.result, ...(signal ? [rejectOnAbort(signal)] : [])])
+    } finally {
+      run.callers -= 1
+      if (run.callers === 0) {
+        if (waiting.get(scope) === run) waiting.delete(scope) // a later caller gets a run of its own
+        run.gone.abort(nobodyWaits())
+      }
     }
   }
-}
-
-function openLog(tenant_id: string): Waiting {
-  const waiting: Waiting = new Map()
-  logs.set(tenant_id, waiting)
-  void runInTurn(tenant_id, waiting)
-  return waiting
-}
-
-// The turn belongs to the tenant, not to the run: if a run's callers are gone, the next run takes the turn.
-async function runInTurn(tenant_id: string, waiting: Waiting): Promise<void> {
-  do await inTurn(gate, { tenant_id }, () => runNext(waiting))
-  while (waiting.size > 0)
-  logs.delete(tenant_id)
 }
 
 async function runNext(waiting: Waiting): Promise<void> {
