@@ -6,6 +6,8 @@ import { delayAnswer, inChromium, signIn } from './chromium-pages.js'
 const START_TIMEOUT_MS = 120_000
 /** After this time the page of the log asks for new entries again. */
 const LIVE_MS = 3_000
+/** Until then a page has drawn, and asked for what it shows. */
+const DRAWN_MS = 300
 
 inChromium('the console with late answers', ({ open }) => {
   let service: Service
@@ -155,6 +157,72 @@ inChromium('the console with late answers', ({ open }) => {
     await answer()
     await page.getByRole('link', { name: 'made here' }).waitFor({ timeout: 5_000 })
     await close()
+  })
+
+  describe('keys that cannot be read', () => {
+    const KEYS = /\/v1\/keys\?/
+
+    it('are not said to be none', async () => {
+      const none = await service.createTenant({ name: 'none' })
+      const { page, close, complaints } = await open(`${service.url}/console#/keys`)
+      await page.route(KEYS, async (route) => {
+        // The page shall wait for the reading that the sign-in began.
+        await page.getByRole('heading', { name: 'Keys' }).waitFor()
+        await page.waitForTimeout(DRAWN_MS)
+        await route.fulfill({ json: {} })
+      })
+      await signIn({ page }, none.secret)
+      await page.getByRole('alert').waitFor()
+      expect(await page.locator('.empty').count()).toBe(0)
+      await page.unroute(KEYS)
+      await page.getByRole('button', { name: 'Reload' }).click()
+      await page.getByText('There is no key yet').waitFor()
+      expect(await page.getByRole('alert').count()).toBe(0)
+      expect(complaints).toEqual([])
+      await close()
+    })
+
+    it('are no error of a page that shows none', async () => {
+      const { page, close, complaints } = await open(`${service.url}/console#/health`)
+      await page.route(KEYS, (route) => route.fulfill({ json: {} }))
+      const read = page.waitForResponse(KEYS)
+      await signIn({ page }, owner.secret)
+      await read
+      await page.waitForTimeout(DRAWN_MS)
+      expect(await page.getByRole('alert').count()).toBe(0)
+      expect(complaints).toEqual([])
+      await close()
+    })
+  })
+
+  it('says why it is not known who used a key', async () => {
+    const key = await makeKey('used by nobody')
+    const { page, show, close } = await openSignedIn()
+    const openDialog = () => page.getByRole('button', { name: 'Disable' }).click()
+    const dialog = page.getByRole('dialog')
+    const { answer } = await delayAnswer(page, /\/v1\/audit\?/)
+    await show(`#/keys/${key.id}`)
+    await openDialog()
+    await dialog.getByText('not known: the log is still being read.').waitFor()
+    await answer()
+    await dialog.getByText('Nobody used it').waitFor()
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+
+    await show('#/health')
+    await page.getByRole('heading', { name: 'Health' }).waitFor()
+    await page.route(/\/v1\/audit\?/, (route) => route.fulfill({ json: {} }))
+    await show(`#/keys/${key.id}`)
+    await openDialog()
+    await dialog.getByText('not known: the log could not be read.').waitFor()
+    await close()
+
+    const permissions = ['keys:read', 'keys:disable', 'api_keys:read']
+    const reader = (await owner.call('POST', '/v1/api-keys', { name: 'no auditor', permissions })).body
+    const without = await openSignedIn(reader.secret)
+    await without.show(`#/keys/${key.id}`)
+    await without.page.getByRole('button', { name: 'Disable' }).click()
+    await without.page.getByText('not known: this API key may not read the log.').waitFor()
+    await without.close()
   })
 
   it('lists an API key as it was changed while the list was read', async () => {

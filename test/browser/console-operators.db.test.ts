@@ -6,7 +6,7 @@ import { updateTenant } from '../../packages/server/src/operations/update-tenant
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { type Service, startService } from '../support/service/service.js'
 import { findBarriers } from './barriers.js'
-import { inChromium, NOTHING_STORED, signIn, stored, weakContrasts } from './chromium-pages.js'
+import { delayAnswer, inChromium, NOTHING_STORED, signIn, stored, weakContrasts } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
 
@@ -122,6 +122,23 @@ inChromium('the console of operators', ({ open }) => {
     )
     await page.getByRole('button', { name: 'Reload' }).click()
     expect(await page.getByRole('alert').innerText()).toContain('eaas audit verify --installation')
+    await close()
+  })
+
+  it('says that no log has an alarm only once the alarms were read', async () => {
+    const opened = await open(`${service.url}/console#/installation`)
+    const { page, close } = opened
+    const quiet = page.getByText('No log has an alarm.')
+    const first = await delayAnswer(page, '**/admin/v1/alarms')
+    await signIn(opened, await operatorKey(['alarms:read']))
+    await page.getByText('Newest anchor').waitFor()
+    expect(await quiet.count()).toBe(0)
+    await first.answer()
+    await quiet.waitFor()
+    await page.route('**/admin/v1/alarms', (route) => route.fulfill({ status: 502 }))
+    await page.getByRole('button', { name: 'Reload' }).click()
+    expect(await page.getByRole('alert').innerText()).toContain('502')
+    expect(await quiet.count()).toBe(0)
     await close()
   })
 

@@ -61,7 +61,8 @@ export async function signIn(apiKey: string): Promise<void> {
   const may = (permission: Permission) => own?.permissions.includes(permission) ?? known[permission]
   apiKeys.value = listed?.api_keys ?? []
   session.value = { eaas, tenant, rights: { own, may } }
-  if (tenant) void loadKeys()
+  // The page that shows the keys says why they could not be read.
+  if (tenant) loadKeys().catch(() => undefined)
 }
 
 /**
@@ -113,10 +114,17 @@ export function mayTry(permission: Permission): boolean {
 /** Keys that calls returned since the reading of the list began: the list may have them as they were before. */
 const kept = new Map<string, Key>()
 
-/** Reads all keys, in pages; a list that is shown stays until all are read. */
+let keysLoad = Promise.resolve()
+
+/** Reads all keys, in pages; a list that is shown stays until all are read. Callers meanwhile share one reading, and its error. */
 export async function loadKeys(): Promise<void> {
   const current = session.value
-  if (!current || isLoadingKeys.value) return
+  if (!current) return
+  if (!isLoadingKeys.value) keysLoad = readKeys(current)
+  return keysLoad
+}
+
+async function readKeys(current: Session): Promise<void> {
   isLoadingKeys.value = true
   kept.clear()
   const read = new Map<string, Key>()

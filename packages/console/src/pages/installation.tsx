@@ -15,9 +15,10 @@ const GUARDS = {
 export function InstallationPage() {
   const error = useSignal<unknown>(undefined)
   const status = useSignal<Status | undefined>(undefined)
-  const alarms = useSignal<readonly Alarm[]>([])
+  const alarms = useSignal<readonly Alarm[] | undefined>(undefined)
   const load = () =>
     attempt(error, async () => {
+      alarms.value = undefined
       status.value = await readStatus()
       alarms.value = await listAlarms()
     })
@@ -36,10 +37,10 @@ export function InstallationPage() {
         </span>
       </div>
       <Problem error={error.value} />
-      {alarms.value.map((alarm) => (
+      {alarms.value?.map((alarm) => (
         <AlarmView key={alarm.tenant_id} {...alarm} />
       ))}
-      {status.value && <Guards {...status.value} isQuiet={alarms.value.length === 0} />}
+      {status.value && <Guards {...status.value} isQuiet={alarms.value?.length === 0} />}
     </>
   )
 }

@@ -116,7 +116,14 @@ export function KeyPage({ id }: { id: string }) {
           </p>
         </>
       )}
-      {act.value && <ActDialog act={act.value} keyRead={key.value} use={use.value} onClose={close} />}
+      {act.value && (
+        <ActDialog
+          act={act.value}
+          keyRead={key.value}
+          use={use.value ?? whyUnknown(error.value !== undefined)}
+          onClose={close}
+        />
+      )}
     </>
   )
 }
@@ -200,7 +207,8 @@ function Acts({ status, choose }: { status: KeyWithVersions['status']; choose(ac
 interface ActDialogProps {
   act: Act
   keyRead: KeyWithVersions
-  use: Use | undefined
+  /** or why it is not known */
+  use: Use | string
   onClose(): void
 }
 
@@ -286,8 +294,13 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
   )
 }
 
-function UsedBy({ use }: { use: Use | undefined }) {
-  if (!use) return <p class="due">Who used it is not known: this API key may not read the log.</p>
+function whyUnknown(hasFailed: boolean): string {
+  if (!mayTry('audit:read')) return 'this API key may not read the log'
+  return hasFailed ? 'the log could not be read' : 'the log is still being read'
+}
+
+function UsedBy({ use }: { use: Use | string }) {
+  if (typeof use === 'string') return <p class="due">Who used it is not known: {use}.</p>
   if (use.users.size === 0) return <p>Nobody used it in the last 30 days, by the entries that were read.</p>
   return (
     <p class="due">

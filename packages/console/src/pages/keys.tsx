@@ -47,14 +47,19 @@ export function KeysPage() {
   const isNew = useSignal(false)
   const error = useSignal<unknown>(undefined)
   const shown = useComputed(() => [...keys.value.values()].filter(isAskedFor))
-  useEffect(() => void attempt(error, loadKeys), [])
+  const isRead = useSignal(false)
+  const load = async () => {
+    isRead.value = false
+    isRead.value = await attempt(error, loadKeys)
+  }
+  useEffect(() => void load(), [])
   return (
     <>
       <ListBar title="Keys" what="keys" count={countOf(shown.value.length)} states={STATUSES}>
         <button type="button" onClick={() => saveKeys(shown.value)}>
           CSV
         </button>
-        <button type="button" onClick={() => attempt(error, loadKeys)}>
+        <button type="button" onClick={load}>
           Reload
         </button>
         {mayTry('keys:create') && (
@@ -70,7 +75,7 @@ export function KeysPage() {
         )}
       </ListBar>
       <Problem error={error.value} />
-      {shown.value.length === 0 && !isLoadingKeys.value ? (
+      {isRead.value && shown.value.length === 0 ? (
         <Empty hasKeys={keys.value.size > 0} />
       ) : (
         <Table
