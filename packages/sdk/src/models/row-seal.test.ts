@@ -42,6 +42,19 @@ describe.each(['full', 'text', 'compact'] as const)('a row that is sealed as a w
     }
   })
 
+  it.each(['shared', 'call', 'record'] as const)('is made by an engine that answers later too, dek %s', async (dek) => {
+    const eaas = connect({ engine: 'web', deks: { maxMessages: 8 } })
+    const model = define(format, { dek }, eaas)
+    const rows = Array.from({ length: 20 }, (_, number) => ({ ...ada, id: `${number}` }))
+    const stored = (await model.encryptMany(rows)) as Stored[]
+    stored.push(...((await Promise.all(rows.map((row) => model.encrypt(row)))) as Stored[]))
+    expect(await Promise.all(stored.map(open))).toEqual([...rows, ...rows])
+    const resealed = await itemsOf(model.reseal(stored as never[]))
+    expect(resealed.map(({ status }) => status)).toEqual(stored.map(() => 'changed'))
+    const { ok } = await model.decryptMany(resealed.map((item) => (item as unknown as { row: never }).row))
+    expect(ok).toEqual([...rows, ...rows])
+  })
+
   it('leaves nothing of its own in what is opened, also of a row without values', async () => {
     const model = define(format, { fields: { email: text().nullable() }, indexes: {}, indexKey: undefined })
     const stored = (await model.encrypt({ id: 'a', email: null } as never)) as Stored

@@ -107,10 +107,13 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     const sealed = plaintexts.map(({ bytes, aad }) => sealWith(own, bytes, aad))
     const all = sealed.some(isPromise) ? Promise.all(sealed) : (sealed as SealedParts[])
     if (!seal) return all
-    return use(all, (list) => {
+    const sealLast = (list: SealedParts[], dek = own.dek): Soon<SealedParts[]> => {
       const { bytes, aad } = seal(list)
-      return use(sealWith(own, bytes, aad), (last) => [...list, last])
-    })
+      return use(sealWith({ ...own, dek }, bytes, aad), (last) => [...list, last])
+    }
+    if (!isPromise(all)) return sealLast(all)
+    const dek = own.dek.share() // its owner may release it meanwhile
+    return all.then((list) => sealLast(list, dek)).finally(() => dek.release())
   }
   const openWith = (dek: Secret, parts: OpenableParts, place?: RecordPlace) => {
     const translate = (error: unknown): never => {
