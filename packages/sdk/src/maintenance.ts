@@ -147,7 +147,7 @@ export async function getVersions(model: AnyModel, options: CallOptions = {}): P
   const signal = readSignal('getVersions()', options)
   const { definition, load } = getInternals(model)
   const { deps } = await load()
-  await definition.named?.find(deps.findKey)
+  await definition.named?.find(deps.findKey, signal)
   return Object.fromEntries(await readVersions(definition, deps, signal))
 }
 
@@ -181,7 +181,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
     throw new InvalidInputError('read is not for open', 'Seal such values first.', { option: 'read' })
   // `readForeign` refuses plaintext that the model does not accept; here, plaintext from a reader must pass.
   const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
-  await definition.named?.find(deps.findKey)
+  await definition.named?.find(deps.findKey, signal)
   const versions: Versions = isOpening ? new Map() : await readVersions(definition, deps, signal)
   const found = createCounts(definition, versions)
   const shop = { definition, read, counts: found, rows, deps, signal }

@@ -120,8 +120,9 @@ function listen(signal: AbortSignal): Set<() => void> {
 }
 
 /** Settles as the promise does, or rejects with AbortedError when the signal is aborted first. */
-export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+export function untilAborted<T>(soon: Soon<T>, signal: AbortSignal | undefined): Promise<T> {
   return new Promise((resolve, reject) => {
+    const promise = Promise.resolve(soon)
     promise.then(resolve, reject) // first, so that its rejection is handled even where addEventListener throws
     const ignoreSignal = onAbort(signal, () => reject(new AbortedError(signal)))
     promise.then(ignoreSignal, ignoreSignal)

@@ -17,7 +17,7 @@ export interface Secret {
    * must not keep them longer or change them. An engine that has imported them recognises the key by its array; the
    * engine of WebCrypto zeroes them itself.
    *
-   * @throws AbortedError after `release()`
+   * @throws AbortedError once no holder or user is left
    */
   use<R>(run: (bytes: Uint8Array) => R): R
   /**
@@ -54,7 +54,7 @@ function hold(held: Held): Secret {
   held.holders++
   let isReleased = false
   const assertHeld = () => {
-    if (isReleased) throw new AbortedError() // only the end of a call or its client releases what it may still use
+    if (!held.holders) throw new AbortedError() // only the end of a call or its client releases what it may still use
   }
   const use = <R>(run: (bytes: Uint8Array) => R): R => {
     assertHeld()

@@ -15,7 +15,7 @@ import {
   type Row,
 } from '../input.js'
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
-import { loadOnce, type Soon } from '../waiting.js'
+import { loadOnce, type Soon, untilAborted } from '../waiting.js'
 import type { FieldSpec } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
 import { type IndexKey, readIndexKey } from './index-key.js'
@@ -96,7 +96,7 @@ export type KeyOptions = KeyByName | KeyById
 export interface KeyByName {
   /**
    * The name of the key under which all fields are sealed. The model looks it up at its first use, and its first
-   * write creates it if there is none: the API key needs `keys:read`, and `keys:create` if the key may be missing.
+   * write or search creates it if there is none: the API key needs `keys:read`, and `keys:create` if the key may be missing.
    */
   key: string
   /** Not with `key`. */
@@ -308,9 +308,9 @@ export interface NamedKey {
   id: string | undefined
   /**
    * Looks the key up, once for all waiting callers; if there is none, the next call looks again. @throws
-   * InvalidInputError when an index key is under another key; the errors of `find`
+   * InvalidInputError when an index key is under another key; the errors of `find`; AbortedError
    */
-  find(find: Find): Promise<undefined>
+  find(find: Find, signal: AbortSignal | undefined): Promise<undefined>
 }
 
 /**
@@ -322,11 +322,11 @@ function createNamedKey(name: string, keyIds: Set<string>, indexKeys: readonly I
   const key: NamedKey = {
     name,
     id: undefined,
-    async find(find) {
+    async find(find, signal) {
       if (key.id) return
       const once = finding.get(find) ?? loadOnce(() => take(find))
       finding.set(find, once)
-      await once()
+      await untilAborted(once(), signal)
     },
   }
   const take = async (find: Find) => {

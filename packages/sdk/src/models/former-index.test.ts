@@ -56,6 +56,28 @@ it('an index key of before that is of another key is refused, also where the key
   expect((await failure(users(foreign).encrypt({ id: 'a', email: 'x' }))).message).toContain('indexKey was made under')
 })
 
+it('the types have both columns where the model writes or searches both', async () => {
+  const users = connect().model({
+    ...{ name: 'users', keyId, bind: ['id'], indexKey: after },
+    formerIndex: { indexKey: before, columns: { e2: 'e1', p2: 'p1' } },
+    fields: { email: text({ index: 'e2' }), pay: number({ index: 's2', range: { step: 10 } }) },
+    indexes: { p2: { ngram: 'email', length: 3, bits: 16, acceptLeakage: true } },
+  } as const)
+  const found = await users.index({ email: ada.email })
+  expectTypeOf(found).toEqualTypeOf<{ e2: string; e1: string }>()
+  expect(Object.keys(found).sort()).toEqual(['e1', 'e2'])
+  const parts = await users.index({ email: { contains: 'da@' } })
+  expectTypeOf(parts).toEqualTypeOf<{ p2: string[]; p1: string[] }>()
+  const changes = await users.encryptPartial({ id: 'a', email: ada.email })
+  expectTypeOf(changes.e1).toEqualTypeOf<string>()
+  expectTypeOf(changes.p1).toEqualTypeOf<string[]>()
+  expect(changes).toHaveProperty('e1')
+  const either = await users.index({ pay: 42 as number | { gte: number; lt: number } })
+  expectTypeOf(either).toEqualTypeOf<{ s2: string | string[] }>()
+  const whole = await users.index({ email: ada.email as string | { contains: string } })
+  expectTypeOf(whole.e2).toEqualTypeOf<string | undefined>()
+})
+
 describe('a model whose index key is changed', () => {
   const old = () => define(OLD, { indexKey: before })
   const moving = () => define(NEW, { indexKey: after, formerIndex: { indexKey: before, columns } })

@@ -53,7 +53,7 @@ async function hashByService(
 ): Promise<void> {
   const texts = new Set([...byColumn.values()].flatMap((hashes) => [...hashes.keys()]))
   if (texts.size === 0) return
-  await named?.find(ensureKey)
+  await named?.find(ensureKey, signal)
   const keyId = keyOf({}, 0) // the model's: with a key for each row, it has an index key instead
   const made = await hashEach(batcher, texts, { keyId, signal })
   for (const column of byColumn.keys()) byColumn.set(column, made) // equal texts have one hash, whatever their column

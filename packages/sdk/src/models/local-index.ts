@@ -32,7 +32,7 @@ export async function createIndexKey(
 ): Promise<string> {
   assertModelName(model)
   if (isObject(key)) assertOptions('key', key, ['key'])
-  const keyId = isObject(key) ? await ensureKey(readKeyName(key)) : key
+  const keyId = isObject(key) ? await untilAborted(ensureKey(readKeyName(key)), signal) : key
   assertKeyId(keyId)
   return withOwnDek(wrap, { keyId, signal, use: useOfIndex(model) }, async ({ dek, wrapped }) => {
     const [secret] = envelopes.secrets.list
@@ -70,7 +70,7 @@ export async function openIndexKey(deps: Deps, given: IndexKey, signal: AbortSig
   const name = writeIndexKey(given)
   const open = known.get(name) ?? loadOnce(() => unwrapIndexKey(deps, given))
   known.set(name, open)
-  return untilAborted(Promise.resolve(open()), signal)
+  return untilAborted(open(), signal)
 }
 
 /** Returns the MACs under a key, which is released when the client is closed. */

@@ -65,7 +65,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     async seal(records, options) {
       assertNotAborted(options.signal)
       const rows = copyRows(records, { paths: [...whole.fields, ...bind].map(({ path }) => path), toStore: true })
-      await key?.find(deps.ensureKey)
+      await key?.find(deps.ensureKey, options.signal)
       const pace = createPace()
       const read: RowRead[] = []
       for (const one of readEach(definition, rows, [...rows.keys()])) {
@@ -76,7 +76,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       return sealRead(read, pace, options)
     },
     async sealEach(rows, { indexes, ...options }) {
-      const failure = await key?.find(deps.ensureKey).catch(failureOf)
+      const failure = await key?.find(deps.ensureKey, options.signal).catch(failureOf)
       const read = failure ? rows.map(() => failure) : [...readEach(definition, rows, indexes)]
       const byKey: Record<string, RowRead[]> = {}
       for (const one of read) {
@@ -98,7 +98,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     async open(records, { first = 0, ...options }) {
       assertNotAborted(options.signal)
       assertArray('records', records)
-      const failure = await key?.find(deps.findKey).catch(failureOf)
+      const failure = await key?.find(deps.findKey, options.signal).catch(failureOf)
       await deps.envelopes.ready()
       return openRows(deps, definition, records, { ...options, first, failure })
     },
@@ -120,7 +120,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       const texts = readQueryTexts(definition, query)
       if (definition.indexKey) {
         await deps.envelopes.ready()
-        await key?.find(deps.findKey)
+        await key?.find(deps.findKey, signal)
       }
       const getValue = await hashColumnTexts(deps, definition, [columns.map((column) => texts.get(column))], { signal })
       return Object.fromEntries([...texts].map(([column, one]) => [column.column, getValue(column, one)]))

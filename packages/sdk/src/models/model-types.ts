@@ -212,9 +212,8 @@ export interface NoExtras extends Extras {
   readonly former: Readonly<Record<never, never>>
 }
 type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
-type FormerColumns<F extends Fields, C, X extends Extras> = {
-  [N in keyof X['former'] & keyof IndexColumns<F, C> as X['former'][N]]: IndexColumns<F, C>[N]
-}
+/** The columns of the former index key beside these. */
+type FormerColumns<I, X extends Extras> = { [N in keyof X['former'] & keyof I as X['former'][N]]: I[N] }
 // In this order, since without `strictNullChecks` undefined extends every type.
 type SealColumn<T extends Format, X extends Extras> = 'row' extends X['seal'] ? { row_seal: SealedField<T> } : unknown
 /** What a model with `sealed: 'row'` needs to open a row, in addition to its fields: the seal and its index columns. */
@@ -228,7 +227,9 @@ export type WholeShape<F extends Fields, C, X extends Extras> = 'row' extends X[
 export type SealedRow<R, F extends Fields, C, T extends Format, H extends string, X extends Extras = NoExtras> = [
   R,
 ] extends [unknown]
-  ? Show<Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H> & SealColumn<T, X> & FormerColumns<F, C, X>>
+  ? Show<
+      Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H> & SealColumn<T, X> & FormerColumns<IndexColumns<F, C>, X>
+    >
   : never
 /** The type of the value at a path; never where the row has none. */
 type At<R, P> = P extends `${infer Head}.${infer Tail}`
@@ -248,13 +249,14 @@ type Given<R, F extends Fields, Maybe extends boolean> = {
         : never
       : P]: Field<Value<F[P]>, Extract<At<R, P>, null>, IndexOf<F[P]>, Extract<IsJoinable<F[P]>, boolean>>
 }
-type IndexColumnsOf<G extends Fields, C> = IndexColumns<G, PickedCompounds<C, keyof G>>
+type IndexColumnsOf<G extends Fields, C, X extends Extras> =
+  IndexColumns<G, PickedCompounds<C, keyof G>> extends infer I ? I & FormerColumns<I, X> : never
 /** The row that a model seals some fields to, with the columns of the indexes for which it has all fields. */
-export type SealedPartial<R, F extends Fields, C, T extends Format> = [R] extends [unknown]
+export type SealedPartial<R, F extends Fields, C, T extends Format, X extends Extras = NoExtras> = [R] extends [unknown]
   ? Show<
       Seal<R, PartialFields<F>, T> &
-        IndexColumnsOf<Given<R, F, false>, C> &
-        Partial<IndexColumnsOf<Given<R, F, true>, C>>
+        IndexColumnsOf<Given<R, F, false>, C, X> &
+        Partial<IndexColumnsOf<Given<R, F, true>, C, X>>
     >
   : never
 /** The column of the compact form, unless the application uses that column itself. */
@@ -276,34 +278,32 @@ export type OpenedRow<R, F extends Fields, C, H extends string, X extends Extras
   : never
 
 /** The columns that a query returns: the indexes for which it has all fields. */
-export type QueryColumns<F extends Fields, C, Q> = [Q] extends [unknown]
-  ? Show<
-      {
-        [P in keyof F & keyof Q & string as Q[P] extends Part ? never : IndexOf<F[P]>]: Q[P] extends Bounded
-          ? string[]
-          : string
-      } & {
-        -readonly [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
-          ? [P] extends [keyof Q]
-            ? N
-            : never
-          : never]: string
-      } & {
-        /** Of several prefix indexes, the longest that the query's text fills: the others are absent. */
-        -readonly [N in keyof C as C[N] extends { readonly prefix: infer P extends keyof Q }
-          ? Q[P] extends { readonly startsWith: string }
-            ? N
-            : never
-          : never]?: string
-      } & {
-        -readonly [N in keyof C as C[N] extends { readonly ngram: infer P extends keyof Q }
-          ? Q[P] extends { readonly contains: string }
-            ? N
-            : never
-          : never]: string[]
-      }
-    >
-  : never
+export type QueryColumns<F extends Fields, C, Q, X extends Extras = NoExtras> =
+  Queried<F, C, Q> extends infer I ? Show<I & FormerColumns<I, X>> : never
+type Queried<F extends Fields, C, Q> = {
+  [P in keyof F & keyof Q & string as Q[P] extends Part ? never : IndexOf<F[P]>]: ColumnOf<Q[P]>
+} & {
+  -readonly [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
+    ? [P] extends [keyof Q]
+      ? N
+      : never
+    : never]: string
+} & {
+  /** Of several prefix indexes, the longest that the query's text fills: the others are absent. */
+  -readonly [N in keyof C as C[N] extends { readonly prefix: infer P extends keyof Q }
+    ? Q[P] extends { readonly startsWith: string }
+      ? N
+      : never
+    : never]?: string
+} & {
+  -readonly [N in keyof C as C[N] extends { readonly ngram: infer P extends keyof Q }
+    ? Q[P] extends { readonly contains: string }
+      ? N
+      : never
+    : never]: string[]
+}
+/** For each kind of value that a query's type allows; a part of a text has no column of the whole text. */
+type ColumnOf<V> = V extends Part ? undefined : V extends Bounded ? string[] : string
 type Bounded = { readonly gte: unknown } | { readonly gt: unknown }
 /** A range of dates or numbers to search for. */
 export type Range<V> = ({ readonly gte: V } | { readonly gt: V }) & ({ readonly lte: V } | { readonly lt: V })

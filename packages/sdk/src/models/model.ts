@@ -137,7 +137,7 @@ export interface Model<
   encryptPartial<R extends PlainShape<PartialFields<F>> & OtherColumns>(
     row: R,
     options?: CallOptions,
-  ): Promise<SealedPartial<R, F, C, T>>
+  ): Promise<SealedPartial<R, F, C, T, X>>
   /** Opens the fields that a row has, and keeps null. Otherwise as `decrypt` of `pick`. */
   decryptPartial<R extends SealedShape<PartialFields<F>, P> & OtherColumns>(
     row: R,
@@ -155,7 +155,7 @@ export interface Model<
   index<const Q extends Query<F, C>>(
     query: Q & Record<Exclude<keyof Q, keyof Query<F, C>>, never>,
     options?: CallOptions,
-  ): Promise<QueryColumns<F, C, Q>>
+  ): Promise<QueryColumns<F, C, Q, X>>
   /**
    * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not
    * use the network. For a login, build the query from strings: in a parsed request body, a value may be `{

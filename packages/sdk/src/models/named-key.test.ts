@@ -40,6 +40,23 @@ describe('a model whose key is declared by its name', () => {
     expect((await owner.keys.list()).keys).toHaveLength(1)
   })
 
+  it('is not waited for once the signal is aborted', async () => {
+    const { connect, service } = scene()
+    const fetch = () => new Promise<Response>(() => undefined)
+    const users = define(createClient({ ...service, fetch }))
+    const stored = await define(await connect()).encrypt(row)
+    const calls: ((options: { signal: AbortSignal }) => Promise<unknown>)[] = [
+      (options) => users.encrypt(row, options),
+      (options) => users.encryptPartial(row, options),
+      (options) => users.decrypt(stored, options),
+      (options) => users.index({ email: row.email }, options),
+      (options) => createClient({ ...service, fetch }).createIndexKey({ key: 'users' }, { model: 'users', ...options }),
+    ]
+    for (const call of calls) {
+      await expect(call({ signal: AbortSignal.timeout(20) })).rejects.toMatchObject({ code: 'E_ABORTED' })
+    }
+  })
+
   it('opens rows under a disabled key, and seals none', async () => {
     const { owner, connect } = scene()
     const indexKey = await owner.createIndexKey({ key: 'users' }, { model: 'users' })

@@ -87,7 +87,7 @@ export async function* rewrapRows(
   yield* inBatches(rows, options, 'rewrap()', async (batch, start) => {
     if (known.size > MAX_KNOWN) known.clear()
     refused.clear()
-    const failure = await definition.named?.find(deps.findKey).catch(failureOf)
+    const failure = await definition.named?.find(deps.findKey, options.signal).catch(failureOf)
     const asked = new Map<string, CommittedKey>()
     const read = batch.map((given, at) =>
       attempt(() => {

@@ -104,16 +104,12 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     )
   }
   const sealAllWith: Envelopes['sealAllWith'] = (own, plaintexts, seal) => {
-    const sealed = plaintexts.map(({ bytes, aad }) => sealWith(own, bytes, aad))
+    const sealOne = ({ bytes, aad }: Plaintext) => sealWith(own, bytes, aad)
+    const sealed = plaintexts.map(sealOne)
     const all = sealed.some(isPromise) ? Promise.all(sealed) : (sealed as SealedParts[])
     if (!seal) return all
-    const sealLast = (list: SealedParts[], dek = own.dek): Soon<SealedParts[]> => {
-      const { bytes, aad } = seal(list)
-      return use(sealWith({ ...own, dek }, bytes, aad), (last) => [...list, last])
-    }
-    if (!isPromise(all)) return sealLast(all)
-    const dek = own.dek.share() // its owner may release it meanwhile
-    return all.then((list) => sealLast(list, dek)).finally(() => dek.release())
+    const sealLast = (list: SealedParts[]) => use(sealOne(seal(list)), (last) => [...list, last])
+    return own.dek.use(() => use(all, sealLast)) // whoever holds the DEK may release it before the last one
   }
   const openWith = (dek: Secret, parts: OpenableParts, place?: RecordPlace) => {
     const translate = (error: unknown): never => {
