@@ -41,6 +41,59 @@ describe('the types of a Prisma schema', () => {
     const types = readTypes({ _engineConfig: { inlineSchema: schema } })
     expect(['Note', 'Other'].map((name) => types.get(name)?.ids)).toEqual([ids, []])
   })
+  it('are read in every spelling that Prisma takes', () => {
+    const usual = `model Note {
+  id String @id @default(uuid(7))
+  code String? @unique @default("x") @db.VarChar(100)
+  tags String[]
+  user_id String
+  place_id Int @default(autoincrement())
+  user User @relation("wrote", fields: [user_id, place_id], references: [id, place], onDelete: Cascade)
+  @@unique([code, user_id], name: "one")
+  @@schema("notes")
+}`
+    const spelled = `model Note {
+  /* id Int @id */
+  id String@id@default ( value : uuid ( 7 ) )
+  code String ? @unique @default ("x")@db.VarChar( 100 ) // "
+  tags String [ ] // } and "@id
+  user_id String
+  place_id Int @default(value: autoincrement())
+  user User @relation (references: [ id,place ], name: "wrote", fields : [user_id , place_id], onDelete: Cascade)
+  @@unique ( name : "one" , fields: [code, user_id])
+  @@schema ( "notes" )
+}
+/*
+model Note {
+  id Int @id
+}
+*/`
+    const read = (inlineSchema: string) => readTypes({ _engineConfig: { inlineSchema } }).get('Note')
+    expect(read(spelled)).toEqual(read(usual))
+    expect(read(spelled.replaceAll('\n', '\r\n'))).toEqual(read(usual))
+    expect(read(usual)).toMatchObject({
+      ids: ['id'],
+      filled: new Set(['id', 'code', 'place_id']),
+      references: new Map([
+        [
+          'user',
+          [
+            { own: 'user_id', other: 'id' },
+            { own: 'place_id', other: 'place' },
+          ],
+        ],
+      ]),
+      defaults: new Map([
+        ['id', { name: 'uuid', argument: '7' }],
+        ['place_id', { name: 'autoincrement', argument: '' }],
+      ]),
+      optional: new Set(['code']),
+      lists: new Set(['tags']),
+      lengths: new Map([['code', 100]]),
+      uniques: new Map([['one', ['code', 'user_id']]]),
+      schema: 'notes',
+    })
+  })
   it('are unknown without the text of the schema', () => {
     expect(isExact(readTypes({}).get('User'), field('name'))).toBe(false)
   })

@@ -26,7 +26,7 @@ export interface ModelTypes {
   /** How many characters `@db.VarChar(…)` and the like hold, by field. */
   lengths: ReadonlyMap<string, number>
   /** The schema of the database, after `@@schema`, or the one that the driver's adapter names. */
-  schema?: string | undefined
+  schema: string | undefined
 }
 
 /** The function in `@default`, such as `uuid(7)`. */
@@ -59,86 +59,83 @@ interface Config {
   adapter?: { options?: { schema?: unknown } }
 }
 
+/** Texts and comments: what a text says is no attribute, and what a comment says is nothing. */
+const TEXT_OR_COMMENT = /"(?:[^"\\\n]|\\.)*"|\/\/[^\n]*|\/\*[\s\S]*?\*\//g
+/** The blanks that Prisma permits within a type and an attribute. */
+const BLANKS = /[ \t]+(?=[(?[\],:)])|(?<=[([,:])[ \t]+/g
+
 /** Reads the types of a client's schema, by model; none if the client does not have its text. */
 export function readTypes(client: object): Map<string, ModelTypes> {
   const { _engineConfig: config } = client as { _engineConfig?: Config }
+  const schema = config?.adapter?.options?.schema
+  const read = () => createTypes(String(config?.activeProvider), typeof schema === 'string' ? schema : undefined)
+  const texts: string[] = []
+  const lines = String(config?.inlineSchema ?? '')
+    .replaceAll(TEXT_OR_COMMENT, (found) => (found[0] === '"' ? `"${texts.push(found.slice(1, -1)) - 1}"` : ''))
+    .replaceAll(BLANKS, '')
+    .split('\n')
   const out = new Map<string, ModelTypes>()
-  const provider = String(config?.activeProvider)
-  const ofAdapter = config?.adapter?.options?.schema
-  let native = new Map<string, string>()
-  let references = new Map<string, readonly Reference[]>()
-  let defaults = new Map<string, Default>()
-  let ids: string[] = []
-  let uniques = new Map<string, readonly string[]>()
-  let filled = new Set<string>()
-  let lists = new Set<string>()
-  let optional = new Set<string>()
-  let lengths = new Map<string, number>()
-  let last: ModelTypes | undefined
-  for (const line of String(config?.inlineSchema ?? '').split('\n')) {
-    const bare = line.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').replace(/\/\/.*/, '')
-    const [, model] = /^\s*(?:model|view)\s+(\w+)\s*\{/.exec(bare) ?? []
-    if (model !== undefined || bare.trim() === '}') {
-      native = new Map()
-      references = new Map()
-      defaults = new Map()
-      ids = []
-      uniques = new Map()
-      filled = new Set()
-      lists = new Set()
-      optional = new Set()
-      lengths = new Map()
-    }
-    if (model !== undefined) {
-      last = {
-        provider,
-        native,
-        references,
-        defaults,
-        ids,
-        uniques,
-        filled,
-        lists,
-        optional,
-        lengths,
-        schema: typeof ofAdapter === 'string' ? ofAdapter : undefined,
-      }
-      out.set(model, last)
-    }
-    const [, schema] = /^\s*@@schema\("([^"]+)"\)/.exec(line) ?? []
-    if (schema !== undefined && last) last.schema = schema
-    const [, list] = /^\s*(\w+)\s+\w+\[\]/.exec(bare) ?? []
-    if (list !== undefined) lists.add(list)
-    const [, nullable] = /^\s*(\w+)\s+\w+\?/.exec(bare) ?? []
-    if (nullable !== undefined) optional.add(nullable)
-    const [, short, characters] = /^\s*(\w+)\s.*@db\.\w*Char\((\d+)\)/.exec(bare) ?? []
-    if (short !== undefined) lengths.set(short, Number(characters))
-    const [, id] = /^\s*(\w+)\s.*\s@id\b/.exec(bare) ?? []
-    if (id !== undefined) ids.push(id)
-    const [, kind, among] = /^\s*@@(unique|id)\(.*?\[([^\]]*)\]/.exec(bare) ?? []
-    if (among !== undefined) {
-      const fields = among.replaceAll(/\([^)]*\)/g, '').split(',')
-      const names = fields.map((one) => one.trim())
-      if (kind === 'id') ids.push(...names)
-      const [, own = names.join('_')] = /\bname:\s*"([^"]+)"/.exec(line) ?? []
-      uniques.set(own, names)
-    }
-    const [, withDefault] = /^\s*(\w+)\s.*@default\(/.exec(bare) ?? []
-    if (withDefault !== undefined) filled.add(withDefault)
-    const [, called, name, argument = ''] = /^\s*(\w+)\s.*@default\((\w+)\(([^)]*)\)/.exec(bare) ?? []
-    if (called !== undefined && name !== undefined) defaults.set(called, { name, argument: argument.trim() })
-    const [, field, type] = /^\s*(\w+)\s.*@db\.(\w+)/.exec(bare) ?? []
-    if (field !== undefined && type !== undefined) native.set(field, type)
-    const [, relation, fields = '', others = ''] =
-      /^\s*(\w+)\s.*@relation\(.*\bfields:\s*\[([^\]]*)\].*\breferences:\s*\[([^\]]*)\]/.exec(bare) ?? []
-    if (relation !== undefined) references.set(relation, pairsOf(fields, others))
+  let types = read()
+  for (const line of lines) {
+    const [, model] = /^\s*(?:model|view)\s+(\w+)\s*\{/.exec(line) ?? []
+    if (model !== undefined || line.trim() === '}') types = read() // of an enum and the like, which nobody asks for
+    if (model !== undefined) out.set(model, types)
+    readField(line, types)
+    readBlock(line, types, texts)
   }
   return out
 }
 
-function pairsOf(fields: string, others: string): Reference[] {
-  const names = (list: string) => list.split(',').map((name) => name.trim())
-  return names(fields).map((own, at) => ({ own, other: names(others)[at] ?? '' }))
+function createTypes(provider: string, schema: string | undefined) {
+  return {
+    provider,
+    native: new Map<string, string>(),
+    references: new Map<string, readonly Reference[]>(),
+    defaults: new Map<string, Default>(),
+    ids: [] as string[],
+    uniques: new Map<string, readonly string[]>(),
+    filled: new Set<string>(),
+    lists: new Set<string>(),
+    optional: new Set<string>(),
+    lengths: new Map<string, number>(),
+    schema,
+  }
+}
+
+/** Reads a line that declares a field. */
+function readField(line: string, types: ReturnType<typeof createTypes>): void {
+  const [, field = '', , mark, attributes = ''] = /^\s*(\w+)\s+\w+(\("\d+"\))?(\[\]|\?)?(.*)/.exec(line) ?? []
+  if (field === '') return
+  if (mark === '[]') types.lists.add(field)
+  if (mark === '?') types.optional.add(field)
+  if (/@id\b/.test(attributes)) types.ids.push(field)
+  const [, native, characters] = /@db\.(\w+)(?:\((\d+)\))?/.exec(attributes) ?? []
+  if (native !== undefined) types.native.set(field, native)
+  if (characters !== undefined && native?.endsWith('Char')) types.lengths.set(field, Number(characters))
+  const [filled, name, argument = ''] = /@default\((?:value:)?(?:(\w+)\(([^)]*)\))?/.exec(attributes) ?? []
+  if (filled !== undefined) types.filled.add(field)
+  if (name !== undefined) types.defaults.set(field, { name, argument })
+  const [, relation] = /@relation\((.*)/.exec(attributes) ?? []
+  const fieldsOf = (member: string) => new RegExp(`\\b${member}:\\[([^\\]]*)\\]`).exec(relation ?? '')?.[1]?.split(',')
+  const others = fieldsOf('references')
+  const own = fieldsOf('fields')
+  if (own && others)
+    types.references.set(
+      field,
+      own.map((name, at) => ({ own: name, other: others[at] ?? '' })),
+    )
+}
+
+/** Reads a line with an attribute of the model. */
+function readBlock(line: string, types: ReturnType<typeof createTypes>, texts: readonly string[]): void {
+  const [, schema] = /^\s*@@schema\((?:map:)?"(\d+)"\)/.exec(line) ?? []
+  if (schema !== undefined) types.schema = texts[Number(schema)]
+  const [, kind, among] = /^\s*@@(unique|id)\(.*?\[([^\]]*)\]/.exec(line) ?? []
+  if (among === undefined) return
+  const fields = among.replaceAll(/\([^)]*\)/g, '').split(',')
+  if (kind === 'id') types.ids.push(...fields)
+  const [, name] = /\bname:"(\d+)"/.exec(line) ?? []
+  types.uniques.set(texts[Number(name)] ?? fields.join('_'), fields)
 }
 
 /** Tells whether the database makes the value of a field that has this default. */
