@@ -11,6 +11,7 @@ import {
   type Row,
   refuseCall,
   refuseRace,
+  tellsRow,
   UPSERT_ATTEMPTS,
 } from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
@@ -144,8 +145,7 @@ function needsConflict(known: KnownTable, conflict: ConflictUpdate): boolean {
   const set = Object.entries(withUpdates(known, conflict.set)).map(([key, value]) => {
     return [key, isExcluded(known, key, value) ? '' : value] as const
   })
-  const tellsKey = !sealed.keyByRow || targets.some((key) => !sealed.columns.includes(key))
-  const isSame = sealed.bind.every((key) => targets.includes(key)) && tellsKey && isFoundBySpelling(known)
+  const isSame = tellsRow(sealed, targets) && isFoundBySpelling(known)
   return !isSame && sealed.needsRow(Object.fromEntries(set), {})
 }
 

@@ -2,7 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
  * are opened, then filtered; `limit` and `offset` count those that are left.
  */
-import { joinBounds, namesInSql, type Query, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
+import { joinBounds, namesInSql, type Query, readPattern, refuseCall, SQL_BOUNDS } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
 import { isBlank, type Rewriting, textOf } from './conditions.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
@@ -13,8 +13,6 @@ export interface Asked {
   column: Column
   query: Query
 }
-
-const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
 /** Removes the searches from a condition, if they are alone or joined by `and`; returns them and the rest. */
 export function takeSearches(tables: KnownTables, where: unknown): { rest: unknown; asked: Asked[] } {
@@ -113,26 +111,18 @@ function readSearch(tables: KnownTables, part: unknown): (Asked & { isBound: boo
   if (!isColumn(column) || !is(word, StringChunk) || more.length > 0) return undefined
   const known = tables.findSealed(column)
   if (!known || value === undefined) return undefined
-  const { searches, name } = known.sealed
+  const { searches } = known.sealed
   const field = known.keyOf(column)
   const operator = textOf(word)
   if (operator === 'between' && isText(then, 'and') && end) {
     return { known, column, query: { gte: value.value, lte: end.value }, isBound: false }
   }
   if (then !== undefined) return undefined
-  const bound = BOUNDS[operator]
+  const bound = SQL_BOUNDS[operator]
   if (bound !== undefined) return { known, column, query: { [bound]: value.value }, isBound: true }
   if (operator === 'like' || operator === 'ilike') {
-    if (operator === 'ilike' && !searches.ignoresCase(field)) {
-      refuseOperator(
-        name,
-        field,
-        operator,
-        "Give the field `normalize: ['lowercase']`, by which its index ignores case.",
-      )
-    }
     const escapes = ESCAPE.test(column.columnType)
-    const query = readPattern(name, field, { operator, pattern: value.value, escapes })
+    const query = readPattern(known.sealed, field, { operator, pattern: value.value, escapes })
     return { known, column, query, isBound: false }
   }
   const isSearch = operator === '=' && value.value !== null && !searches.isExact(field) && searches.hasIndex(field)

@@ -13,6 +13,7 @@ import {
   refuseExpression,
   refuseRace,
   type SealedTable,
+  tellsRow,
   UPSERT_ATTEMPTS,
 } from '@eaas/sdk/adapter'
 import {
@@ -210,8 +211,7 @@ function planUpsert(models: Models, statement: Node): Change | undefined {
   const sealed = Object.fromEntries(updates.map((one) => [nameOf(one.column as Node), takenValue(one)]))
   const known = Object.fromEntries(targets.map((column) => [column, '']))
   const isSealedTarget = targets.some((column) => table.isSealed(column))
-  const tellsKey = !table.keyByRow || targets.some((column) => !table.columns.includes(column))
-  const isSame = table.bind.every((column) => targets.includes(column)) && tellsKey
+  const isSame = tellsRow(table, targets)
   if (!isSealedTarget && (isSame || !table.needsRow(sealed, { ...known, ...(isSame ? {} : absent(table)) })))
     return undefined
   if (targets.length === 0 || conflict.indexExpression || conflict.indexWhere) return undefined // refused there

@@ -2,7 +2,15 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
  * are opened, then filtered; `limit` and `offset` count those that are left.
  */
-import { joinBounds, type Query, type Row, readPattern, refuseCall, refuseOperator } from '@eaas/sdk/adapter'
+import {
+  joinBounds,
+  type Query,
+  type Row,
+  readPattern,
+  refuseCall,
+  refuseOperator,
+  SQL_BOUNDS,
+} from '@eaas/sdk/adapter'
 import {
   AliasNode,
   AndNode,
@@ -36,8 +44,6 @@ interface Asked {
   left: Node
   query: Query
 }
-
-const BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
 /** Removes the searches from the condition of a select; returns them and the rest. */
 export async function takeSearches(
@@ -164,25 +170,17 @@ function readSearch(scope: Scope, part: Node, escapes: boolean): (Asked & { isBo
   const right = part.rightOperand as Node
   const source = findSource(scope, left)
   if (!source || !isSealed(source)) return undefined
-  const { searches, name } = source.instance.table
+  const { searches } = source.instance.table
   const operator = operatorOf(part)
   if (operator === 'between' && right.kind === 'AndNode') {
     const [gte, lte] = [right.left as Node, right.right as Node]
     return { source, left, query: { gte: gte.value, lte: lte.value }, isBound: false }
   }
   if (right.kind !== 'ValueNode') return undefined
-  const bound = BOUNDS[operator]
+  const bound = SQL_BOUNDS[operator]
   if (bound !== undefined) return { source, left, query: { [bound]: right.value }, isBound: true }
   if (operator === 'like' || operator === 'ilike') {
-    if (operator === 'ilike' && !searches.ignoresCase(source.column)) {
-      refuseOperator(
-        name,
-        source.column,
-        operator,
-        "Give the field `normalize: ['lowercase']`, by which its index ignores case.",
-      )
-    }
-    const query = readPattern(name, source.column, { operator, pattern: right.value, escapes })
+    const query = readPattern(source.instance.table, source.column, { operator, pattern: right.value, escapes })
     return { source, left, query, isBound: false }
   }
   const isEqual = (operator === '=' || operator === '==') && right.value !== null

@@ -2,6 +2,7 @@
 import {
   BOUNDS,
   type Filter,
+  IGNORING_CASE,
   type Query,
   type Row,
   refuseField,
@@ -151,8 +152,7 @@ const PARTS = ['startsWith', 'contains']
 function searchesIn(table: SealedTable, field: string, given: readonly [string, unknown][]) {
   const mode = given.find(([operator]) => operator === 'mode')?.[1]
   if (mode !== undefined && mode !== 'default' && !(mode === 'insensitive' && table.searches.ignoresCase(field))) {
-    const hint = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
-    refuseField(table.name, field, `its index does not compare by mode ${JSON.stringify(mode)}`, hint)
+    refuseField(table.name, field, `its index does not compare by mode ${JSON.stringify(mode)}`, IGNORING_CASE)
   }
   const bounds = given.filter(([operator]) => BOUNDS.includes(operator))
   const parts = given.filter(([operator]) => PARTS.includes(operator))

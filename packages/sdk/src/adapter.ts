@@ -6,7 +6,7 @@
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'
 
-export { type Conflict, inLockOrder, readConflict, refuseRace, UPSERT_ATTEMPTS } from './adapter/conflicts.js'
+export { type Conflict, inLockOrder, readConflict, refuseRace, tellsRow, UPSERT_ATTEMPTS } from './adapter/conflicts.js'
 export {
   createIdMaker,
   type IdMaker,
@@ -45,12 +45,14 @@ export {
 export {
   BOUNDS,
   type Filter,
+  IGNORING_CASE,
   joinBounds,
   type Query,
   readPage,
   readPattern,
   type SearchCondition,
   type Searches,
+  SQL_BOUNDS,
 } from './adapter/searches.js'
 export {
   isPlainSpelling,

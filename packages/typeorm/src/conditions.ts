@@ -104,12 +104,8 @@ function queryOf({ known, name }: Located, { type, value }: FindOperator<unknown
   }
   const bound = BOUNDS[type]
   if (bound !== undefined) return { [bound]: value }
-  if (type === 'ilike' && !known.sealed.searches.ignoresCase(name)) {
-    const hint = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
-    return refuseOperator(known.sealed.name, name, 'ILike', hint)
-  }
   const operator = type === 'like' ? 'Like' : 'ILike'
-  return readPattern(known.sealed.name, name, { operator, pattern: value, escapes: true }) // as PostgreSQL does
+  return readPattern(known.sealed, name, { operator, pattern: value, escapes: true }) // as PostgreSQL does
 }
 
 function equal(builder: Builder, located: Located, value: unknown): Condition {

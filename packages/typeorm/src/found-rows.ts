@@ -2,7 +2,15 @@
  * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
  * are bound to. One transaction finds and locks the rows, and changes each with values sealed to it.
  */
-import { assertFoundAgain, assertOnlyFound, inBatches, inLockOrder, type Row, refuseCall } from '@eaas/sdk/adapter'
+import {
+  assertFoundAgain,
+  assertOnlyFound,
+  inBatches,
+  inLockOrder,
+  type Row,
+  refuseCall,
+  tellsRow,
+} from '@eaas/sdk/adapter'
 import type { QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
@@ -147,10 +155,8 @@ export function findConflict(builder: InsertBuilder, { known, metadata }: Target
   }
   const targets = conflict.map(nameOf)
   const changes = overwrite.map(nameOf).filter((name) => sealed.isSealed(name))
-  const tellsKey = !sealed.keyByRow || targets.some((name) => !sealed.columns.includes(name))
-  const isSame = sealed.bind.every((name) => targets.includes(name)) && tellsKey
   if (targets.some((name) => sealed.isSealed(name))) return targets
-  return isSame || changes.length === 0 ? undefined : targets
+  return tellsRow(sealed, targets) || changes.length === 0 ? undefined : targets
 }
 
 export function upsertEach(

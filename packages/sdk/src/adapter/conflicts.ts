@@ -20,6 +20,12 @@ export interface Conflict {
   excluded(columns: readonly string[]): readonly string[]
 }
 
+/** Whether the columns that the conflict is in tell which row an upsert changes, and its key. */
+export function tellsRow(table: SealedTable, targets: readonly string[]): boolean {
+  const tellsKey = !table.keyByRow || targets.some((column) => !table.columns.includes(column))
+  return table.bind.every((column) => targets.includes(column)) && tellsKey
+}
+
 /** @param targets the columns that the conflict is in @param rows the rows to insert */
 export function readConflict(table: SealedTable, targets: readonly string[], rows: readonly Row[]): Conflict {
   const isSameRow = table.bind.every((column) => targets.includes(column))

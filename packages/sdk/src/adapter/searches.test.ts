@@ -75,6 +75,12 @@ describe('bounds of a range', () => {
 })
 
 describe('a pattern', () => {
+  const table = { name: 'users', searches: { ignoresCase: (field: string) => field === 'folded' } }
+  it('of ilike is one of a field whose index ignores case', () => {
+    const read = (field: string) => readPattern(table, field, { operator: 'ilike', pattern: 'ada%', escapes: true })
+    expect(read('folded')).toEqual({ startsWith: 'ada' })
+    expect(() => read('name')).toThrow('cannot compare it by "ilike"')
+  })
   it.each([
     ['ada%', { startsWith: 'ada' }],
     ['%ada%', { contains: 'ada' }],
@@ -84,21 +90,21 @@ describe('a pattern', () => {
     ['a\\\\%', { startsWith: 'a\\' }],
     ['a\nb%', { startsWith: 'a\nb' }],
   ])('%s is a part of a text', (pattern, expected) => {
-    expect(readPattern('users', 'name', { operator: 'like', pattern, escapes: true })).toEqual(expected)
+    expect(readPattern(table, 'name', { operator: 'like', pattern, escapes: true })).toEqual(expected)
   })
   it.each(['ada', '%ada', 'a_a%', 'a%a%', '%', '%%', '', 'a\\%', 'a\\b%', '\\%%\\', 'a\\\\_%', 7, null])(
     '%j is refused',
     (pattern) => {
       for (const escapes of [true, false]) {
-        const read = () => readPattern('users', 'name', { operator: 'like', pattern, escapes })
+        const read = () => readPattern(table, 'name', { operator: 'like', pattern, escapes })
         expect(read).toThrow('cannot compare it by "like"')
       }
     },
   )
   it('is refused with a backslash where the database has no such escape', () => {
-    const read = () => readPattern('users', 'name', { operator: 'like', pattern: 'ada\\_%', escapes: false })
+    const read = () => readPattern(table, 'name', { operator: 'like', pattern: 'ada\\_%', escapes: false })
     expect(read).toThrow('cannot compare it by "like"')
-    expect(readPattern('users', 'name', { operator: 'like', pattern: 'ada%', escapes: false })).toEqual({
+    expect(readPattern(table, 'name', { operator: 'like', pattern: 'ada%', escapes: false })).toEqual({
       startsWith: 'ada',
     })
   })

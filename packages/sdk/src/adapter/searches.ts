@@ -95,15 +95,17 @@ export function createSearches(model: object, access: ModelAccess, table: string
 }
 
 /**
- * Reads the patterns `beginning%` and `%part%` of `like`. `escapes` tells whether the database takes `\%`, `\_` and
- * `\\` for the characters themselves, without a clause `escape`. @throws InvalidInputError for a pattern with other
- * wildcards
+ * Reads the patterns `beginning%` and `%part%` of `like` and `ilike`. `escapes` tells whether the database takes `\%`,
+ * `\_` and `\\` for the characters themselves, without a clause `escape`. @throws InvalidInputError for a pattern with
+ * other wildcards, and for `ilike` of a field whose index does not ignore case
  */
 export function readPattern(
-  table: string,
+  { name: table, searches }: { readonly name: string; readonly searches: Pick<Searches, 'ignoresCase'> },
   field: string,
   { operator, pattern, escapes }: { operator: string; pattern: unknown; escapes: boolean },
 ): Query {
+  if (operator.toLowerCase() === 'ilike' && !searches.ignoresCase(field))
+    refuseOperator(table, field, operator, IGNORING_CASE)
   const shape = escapes ? /^(%?)((?:[^%_\\]|\\[%_\\])+)%$/ : /^(%?)([^%_\\]+)%$/
   const [, before, part] = shape.exec(String(pattern)) ?? []
   if (part === undefined) {
@@ -119,8 +121,13 @@ export function readPattern(
   return before === '' ? { startsWith: text } : { contains: text }
 }
 
+/** What to do about a search that ignores case. */
+export const IGNORING_CASE = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
+
 /** The bounds of a range, as models name them. */
 export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
+/** Those that the operators of SQL stand for. */
+export const SQL_BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
 /**
  * Joins searches with one bound each, which must all hold, into searches for ranges with both bounds. A surplus
