@@ -229,6 +229,26 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     expect(row?.count).toBe(20)
   })
 
+  it('read under a disabled key, and encrypt nothing', async () => {
+    await createPeople(2)
+    await sql`alter table ${sql(table)} drop column email_index`
+    const argv = (name: string, ...more: string[]) =>
+      runCommand([name, MODULE, '--key', keyName, '--table', table, '--export', 'plain', ...more], {
+        env: environment,
+        folder,
+      })
+    expect(await argv('backfill')).toMatchObject({ code: 0 })
+    await eaas.keys.disable(keyId)
+    expect(await argv('backfill', '--work', 'reseal')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('is disabled: enable it first'),
+    })
+    expect(await argv('inspect-table', '--open')).toMatchObject({ code: 0 })
+    expect(await argv('backfill', '--work', 'check')).toMatchObject({ code: 0 })
+    expect(await argv('backfill', '--work', 'open')).toMatchObject({ code: 0 })
+    expect(await sealed()).toBe(0)
+  })
+
   it('name --key to a function that lacks the id of a key', async () => {
     const { code, err } = await command(['backfill', MODULE])
     expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('give --key <name>') })

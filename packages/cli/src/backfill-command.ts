@@ -65,7 +65,7 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   if (given.createKey && isOpening)
     throw new ArgumentsError(`--work ${work} needs a key that is there: leave out --create-key`)
   const createKey = isOpening ? undefined : (given.createKey ?? false)
-  const report = await withTable(io, file, { ...given, createKey }, (open) =>
+  const report = await withTable(io, file, { ...given, createKey, decrypts: isOpening }, (open) =>
     runBackfill(io, given, { open, work, dryRun }),
   )
   if (given.json) await print(io, JSON.stringify({ table: name, work, dryRun, ...report }))

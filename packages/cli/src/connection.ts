@@ -106,13 +106,24 @@ async function readPrivate(io: Io, file: string, what: string): Promise<string> 
   return text.trim()
 }
 
+export interface KeyUse {
+  /** whether to create a missing key; undefined if the command has no such option */
+  create?: boolean | undefined
+  /** whether the command only decrypts, which a disabled key does too */
+  decrypts?: boolean | undefined
+}
+
 /**
  * Returns the id of a key by its name or its id.
  *
- * @param create whether to create a missing key; undefined if the command has no such option
- * @throws CommandError when there is none, or it is not active
+ * @throws CommandError when there is none, or its status does not allow the use
  */
-export async function findKeyId(eaas: Client, nameOrId: string, io: Io, create?: boolean): Promise<string> {
+export async function findKeyId(
+  eaas: Client,
+  nameOrId: string,
+  io: Io,
+  { create, decrypts = false }: KeyUse = {},
+): Promise<string> {
   if (isUuid(nameOrId)) return nameOrId
   if (create) return (await eaas.keys.ensure({ name: nameOrId }, { signal: io.signal })).id
   const { keys } = await eaas.keys.list({ name: nameOrId, signal: io.signal })
@@ -122,6 +133,14 @@ export async function findKeyId(eaas: Client, nameOrId: string, io: Io, create?:
       ? ': create it first, with eaas key create or keys.create() of a client'
       : '; --create-key creates it'
   if (!key) throw new CommandError(`there is no key ${JSON.stringify(nameOrId)}${remedy}`)
-  if (key.status !== 'active') throw new CommandError(`the key ${JSON.stringify(nameOrId)} is ${key.status}`)
-  return key.id
+  const { id, status } = key
+  if (status === 'active' || (decrypts && status === 'disabled')) return id
+  throw new CommandError(`the key ${JSON.stringify(nameOrId)} is ${status}${REMEDIES[status] ?? ''}`)
+}
+
+/** What makes a key usable again. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  disabled: ': enable it first, with eaas key enable or keys.enable() of a client',
+  pending_destruction:
+    ': cancel its destruction first, with eaas key cancel-destruction or keys.cancelDestruction() of a client',
 }

@@ -133,7 +133,8 @@ async function runCsv(io: Io, name = '-', given: CsvOptions, isEncrypting: boole
     })
     const progress = showProgress(io, isEncrypting ? 'encrypting' : 'decrypting', { total: input.size })
     const rows = await writing(output, async () => {
-      const keyId = await findKeyId(eaas, key, io, isEncrypting ? (given.createKey ?? false) : undefined)
+      const use = isEncrypting ? { create: given.createKey ?? false } : { decrypts: true }
+      const keyId = await findKeyId(eaas, key, io, use)
       let count = 0
       try {
         const chunks = counted(input.stream, (bytes) => progress.add(bytes))

@@ -3,6 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { createClient } from '@eaas/sdk'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Cell, CsvReader, writeRow } from './csv.js'
@@ -170,5 +171,26 @@ describe('encrypt-csv', () => {
     await done(['encrypt-csv', 'a.csv', ...CHOICE, '--json'], '')
     await done(['decrypt-csv', 'a.csv.eaas', ...CHOICE, '-o', 'b.csv', '--json'], '')
     expect(readFileSync(join(folder, 'b.csv'), 'utf8') === csv).toBe(true)
+  })
+})
+
+describe('decrypt-csv', () => {
+  it('decrypts under a disabled key, and says what to do about one that waits for its destruction', async () => {
+    const csv = 'id,name\n1,Ada\n'
+    const sealed = await done(['encrypt-csv', ...CHOICE], csv)
+    const eaas = createClient(files.service)
+    await eaas.keys.disable(files.keyId)
+    expect(await done(['decrypt-csv', ...CHOICE], sealed)).toBe(csv)
+    expect(await command(['encrypt-csv', ...CHOICE], csv)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('the key "files" is disabled: enable it first'),
+    })
+    await eaas.keys.destroy(files.keyId, 'files')
+    eaas.close()
+    for (const name of ['encrypt-csv', 'decrypt-csv'])
+      expect(await command([name, ...CHOICE], name === 'encrypt-csv' ? csv : sealed)).toMatchObject({
+        code: 1,
+        err: expect.stringContaining('is pending_destruction: cancel its destruction first'),
+      })
   })
 })

@@ -72,7 +72,7 @@ async function encrypt(io: Io, name = '-', given: EncryptOptions): Promise<void>
     const input = await openInput(io, name)
     const output = await openOutput(io, out, { force, source: input.stats })
     const { keyId, bytesOut } = await writing(output, async () => {
-      const keyId = await findKeyId(eaas, key, io, given.createKey ?? false)
+      const keyId = await findKeyId(eaas, key, io, { create: given.createKey ?? false })
       if (format === 'stream') {
         const chunks = (input.stream as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
         const source = streamOf(chunks, () => input.stream.destroy())

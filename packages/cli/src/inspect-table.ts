@@ -33,7 +33,7 @@ export function addInspectTable(program: Command, io: Io): void {
 
 async function inspectTable(io: Io, file: string, given: InspectTableOptions): Promise<void> {
   const name = given.table
-  await withTable(io, file, given, async ({ sdk, model, table, speed }) => {
+  await withTable(io, file, { ...given, decrypts: true }, async ({ sdk, model, table, speed }) => {
     const bar = showBar(io, 'reading')
     const report = await inspectWith(sdk, model, table, {
       ...speed,

@@ -200,7 +200,9 @@ describe('a key', () => {
     await eaas.keys.disable(files.keyId)
     eaas.close()
     const ran = await command(['encrypt', '--key', 'files'], 'x')
-    expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('is disabled') })
+    expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('is disabled: enable it first') })
+    const { out } = await command(['doctor', '--key', 'files'])
+    expect(String(out)).toContain('FAIL  round trip: the key "files" is disabled: enable it first')
   })
 })
 

@@ -25,6 +25,8 @@ export interface TableOptions extends DecryptingOptions {
   key?: string
   /** Undefined if the command does not create keys. */
   createKey?: boolean | undefined
+  /** Whether the command only decrypts. */
+  decrypts?: boolean
   column?: string[]
   keyColumns?: string[]
   batchSize?: string
@@ -84,7 +86,7 @@ export async function withTable<T>(
   given: TableOptions,
   run: (open: OpenTable) => Promise<T>,
 ): Promise<T> {
-  const { table, export: name, key, createKey } = given
+  const { table, export: name, key, createKey, decrypts } = given
   if (createKey && key === undefined) throw new ArgumentsError('--create-key needs --key <name>')
   const columns = readPairs('column', given.column)
   const keyColumns = readNames('key-columns', given.keyColumns)
@@ -120,7 +122,7 @@ export async function withTable<T>(
   try {
     if (typeof exported === 'function') {
       return await withClient(io, given, { verify: true }, async (eaas) => {
-        const keyId = key === undefined ? undefined : await findKeyId(eaas, key, io, createKey)
+        const keyId = key === undefined ? undefined : await findKeyId(eaas, key, io, { create: createKey, decrypts })
         return runWith(await callExport(() => exported(eaas, keyId), keyId))
       })
     }

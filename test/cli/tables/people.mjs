@@ -22,6 +22,18 @@ export const named = (eaas) =>
     fields: { email: text({ index: 'emailIndex', normalize: ['lowercase'] }), phone: text().nullable() },
   })
 
+/** Without an index. @param {Client} eaas @param {string} keyId */
+export const plain = (eaas, keyId) =>
+  eaas.model({
+    name: 'people',
+    keyId,
+    bind: ['id'],
+    format: 'text',
+    acceptPlaintext: true,
+    warn: false,
+    fields: { email: text(), phone: text().nullable() },
+  })
+
 const { EAAS_URL, APP_API_KEY, APP_KEY_ID } = process.env
 /** Of an application that makes its own client. */
 export const own =

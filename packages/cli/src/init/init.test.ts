@@ -204,6 +204,22 @@ export default function customerModel(eaas: Client) {
     expect(get('src/lib/eaas-customer.ts')).toContain("email: text({ index: 'email_index'")
   })
 
+  it.each(['typed before', 'never typed'])(
+    'writes nothing after Ctrl-C at a question, with an answer %s',
+    async (answer) => {
+      const interruption = new AbortController()
+      const before = files()
+      const typing = async function* () {
+        yield `customer\nemail\n\n${answer === 'never typed' ? '' : 'y\n'}`
+        await new Promise(() => undefined)
+      }
+      const onTerminal = (text: string) => void (text.startsWith('Write this') && interruption.abort('SIGINT'))
+      const typed = { input: Readable.from(typing()), isTyped: true, onTerminal, signal: interruption.signal }
+      expect(await init([], typed)).toMatchObject({ code: 130 })
+      expect(files()).toEqual(before)
+    },
+  )
+
   it('leaves the migration to Prisma where there is none yet, or the table has a schema', async () => {
     expect((await init([...OF_CUSTOMER, '--yes'])).out).toContain('npx prisma db push, or npx prisma migrate dev')
     expect(files().filter((path) => path.endsWith('.sql'))).toEqual([])

@@ -91,12 +91,12 @@ function sayWhereToGo({ packages }: Application): string {
 type Ask = (question: string) => Promise<string>
 
 /** Asks on standard error, and takes a line of standard input. */
-function createQuestions({ stdin, stderr }: Io): Ask {
-  const lines = createInterface({ input: stdin })[Symbol.asyncIterator]()
+function createQuestions({ stdin, stderr, signal }: Io): Ask {
+  const lines = createInterface({ input: stdin, signal })[Symbol.asyncIterator]()
   return async (question) => {
     stderr.write(visibleLine(question))
     const { value, done } = await lines.next()
-    if (done) throw new CommandError('nothing was written: standard input has ended')
+    if (done || signal.aborted) throw new CommandError('nothing was written: standard input has ended')
     return value.trim()
   }
 }
