@@ -1,5 +1,5 @@
 // eaas config: what it shows of variables and of the file, and what it refuses. No database is needed.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -31,6 +31,9 @@ describe('eaas config', () => {
     expect(stdout).toMatch(/^default +EAAS_HOST +127\.0\.0\.1$/m)
     expect(stdout).toMatch(/^variable +EAAS_DATABASE_URL +\(set, not shown: db:5432\/eaas\)$/m)
     expect(stdout).not.toContain('hunter2')
+    const transit = { EAAS_ROOT_KEY_TRANSIT: 'https://eaas:hunter2@bao.example.org/v1/transit/keys/eaas' }
+    const ofTransit = await runCommandIn(transit, ['config', 'show'])
+    expect(ofTransit.stdout).toMatch(/_TRANSIT +\(not shown\)@bao\.example\.org\/v1\/transit\/keys\/eaas$/m)
     const { stdout: json } = await runCommandIn(environment, ['config', 'show', '--json'])
     expect(json).not.toContain('hunter2')
     expect(JSON.parse(json)).toMatchObject({
@@ -54,6 +57,39 @@ describe('eaas config', () => {
     writeFileSync(file, JSON.stringify({ port: 'x' }))
     const refused = await runCommandIn({ EAAS_CONFIG: file }, ['config', 'check'])
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/^eaas: port in /)])
+  })
+
+  it('opens the root key where that takes no program, no person and no network, and shows no secret', async () => {
+    const garbage = join(folder, 'root.key')
+    writeFileSync(garbage, 'hunter2')
+    const login = { EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE: garbage }
+    const wrong: [Record<string, string>, string][] = [
+      [{ EAAS_ROOT_KEY: 'hunter2' }, 'EAAS_ROOT_KEY is not standard base64'],
+      [{ EAAS_ROOT_KEY_FILE: garbage }, 'root.key is not standard base64'],
+      [{ EAAS_DATA_DIR: folder }, 'root.key is not standard base64'],
+      [{ EAAS_ROOT_KEY_SHARES: garbage }, 'is not a share of a root key'],
+      [{ EAAS_ROOT_KEY_COMMAND: '["hunter2"' }, 'EAAS_ROOT_KEY_COMMAND must be a program'],
+      [{ EAAS_ROOT_KEY_EXEC: '["hunter2"' }, 'EAAS_ROOT_KEY_EXEC must be a program'],
+      [{ EAAS_ROOT_KEY_TRANSIT: 'http://hunter2@bao.example.org/nonsense', ...login }, 'The address of a Transit key'],
+      [{ EAAS_ROOT_KEY_AWS_KMS: 'nonsense' }, 'must be named by its ARN'],
+      [{ EAAS_DATABASE_URL: SECRETS.EAAS_DATABASE_URL }, 'no variable says where the root key is'],
+    ]
+    for (const [environment, message] of wrong) {
+      const { code, stdout, stderr } = await runCommandIn(environment, ['config', 'check'])
+      expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^WRONG .*${message}`, 'm'))])
+      expect(stdout + stderr).not.toContain('hunter2')
+    }
+    const ran = join(folder, 'ran')
+    for (const environment of [
+      { EAAS_ROOT_KEY: Buffer.alloc(32).toString('base64'), EAAS_DATABASE_URL: SECRETS.EAAS_DATABASE_URL },
+      { EAAS_ROOT_KEY_SHARES: 'ask' },
+      { EAAS_ROOT_KEY_COMMAND: `touch ${ran}` },
+      { EAAS_ROOT_KEY_EXEC: `touch ${ran}` },
+      { EAAS_ROOT_KEY_TRANSIT: 'http://127.0.0.1:1/v1/transit/keys/eaas', ...login },
+      { EAAS_ROOT_KEY_AWS_KMS: 'arn:aws:kms:eu-central-1:111122223333:key/eaas' },
+    ])
+      expect([environment, (await runCommandIn(environment, ['config', 'check'])).code]).toEqual([environment, 0])
+    expect(existsSync(ran)).toBe(false)
   })
 
   it('finds a misspelt variable wrong, and none of the SDK', async () => {

@@ -7,8 +7,7 @@ import { createClient } from '../../packages/sdk/src/index.js'
 import { copiesClusterBelow } from '../support/database/created-cluster.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
-import { runCommand } from '../support/service/command-host.js'
-import { EAAS, type EaasOptions, startEaas } from '../support/service/eaas-process.js'
+import { EAAS, type EaasOptions, runEaas, startEaas } from '../support/service/eaas-process.js'
 
 const TIMEOUT_MS = 120_000
 
@@ -25,7 +24,13 @@ beforeAll(async () => {
 afterAll(() => folder.remove())
 afterEach(() => vi.unstubAllEnvs())
 
-const start = () => startEaas({ database, rootKey: null, environment, command: [EAAS, 'dev', '--file', file] })
+const start = (more = {}) =>
+  startEaas({
+    database,
+    rootKey: null,
+    environment: { ...environment, ...more },
+    command: [EAAS, 'dev', '--file', file],
+  })
 const written = () => parseEnv(readFileSync(file, 'utf8'))
 const listKeys = () => {
   for (const [name, value] of Object.entries(written())) vi.stubEnv(name, value ?? '')
@@ -46,10 +51,12 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
 
   it('keeps the API key that works, and makes another one in the place of one that does not', async () => {
     const { EAAS_API_KEY } = written()
-    await (await start()).stop()
+    const first = await start()
+    await first.stop()
     expect(written().EAAS_API_KEY).toBe(EAAS_API_KEY)
-    writeFileSync(file, 'EAAS_API_KEY=eaas_sk_lost\n')
-    const eaas = await start()
+    const { port } = new URL(first.url)
+    writeFileSync(file, `EAAS_URL=http://localhost:${port}\nEAAS_API_KEY=eaas_sk_lost\n`)
+    const eaas = await start({ EAAS_PORT: port })
     expect(written().EAAS_API_KEY).not.toBe('eaas_sk_lost')
     await expect(listKeys()).resolves.toBeDefined()
     await eaas.stop()
@@ -76,6 +83,12 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
       /has the EAAS_URL of another server/,
     ],
     ['no URL', { text: 'EAAS_URL=elsewhere\n' }, /has the EAAS_URL of another server/],
+    ['an API key whose URL is elsewhere', { text: 'EAAS_API_KEY=eaas_sk_other\n' }, /that this server does not accept/],
+    [
+      'an API key of another server of this machine',
+      { text: 'EAAS_URL=http://127.0.0.1:1\nEAAS_API_KEY=eaas_sk_other\n' },
+      /that this server does not accept/,
+    ],
     ['PostgreSQL', { set: { EAAS_DATABASE_URL: 'postgres://127.0.0.1/x' } }, /EAAS_DATABASE_URL is set/],
     ['other machines', { set: { EAAS_HOST: '0.0.0.0' } }, /EAAS_HOST lets other machines in/],
   ])(
@@ -84,7 +97,7 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
       const path = join(folder.path, 'other.env')
       writeFileSync(path, text)
       const options = { database, rootKey: null, environment: { ...environment, ...set } }
-      const { code, stderr } = await runCommand(['dev', '--file', path], options)
+      const { code, stderr } = await runEaas(['dev', '--file', path], options)
       expect([code, stderr]).toEqual([1, expect.stringMatching(why)])
       expect(readFileSync(path, 'utf8')).toBe(text)
     },

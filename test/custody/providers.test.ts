@@ -247,6 +247,7 @@ describe('a root key in Transit', () => {
     'https://bao.example.org/v1/transit/keys/eaas/rotate',
     'https://bao.example.org/v1/transit/keys/eaas?x=1',
     'https://somebody@bao.example.org/v1/transit/keys/eaas',
+    'https://:secret@bao.example.org/v1/transit/keys/eaas',
   ])('has an address of its own form: %s', async (url) => {
     await expect(open('transit', url, { ...NO_LOGIN, tokenFile })).rejects.toThrow(/^The address of a Transit key must/)
   })

@@ -17,10 +17,12 @@ import { rotateStoreKey } from '../../packages/server/src/operations/rotate-stor
 import { openProvider } from '../../packages/server/src/root-key/open-provider.js'
 import type { RootKeyProvider } from '../../packages/server/src/root-key/provider.js'
 import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../packages/server/src/runner/store-keys.js'
+import { writeAlarm } from '../../packages/server/src/store/alarms.js'
 import { findInstallationKey, findInstance } from '../../packages/server/src/store/instance.js'
 import { insertStoreKey, listStoreKeys, refuseStoreKeysAfter } from '../../packages/server/src/store/store-keys.js'
-import { rotateAged } from '../support/custody/rotation.js'
+import { ageStoreKeys, rotateAged } from '../support/custody/rotation.js'
 import { backend } from '../support/database/database.js'
+import { runCommand } from '../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
 
 let folder: string
@@ -345,6 +347,28 @@ describe('a store key that is rotated', () => {
     const versions = await sql`select current_version as version from keys where tenant_id = ${other.tenant.tenant_id}`
     expect(versions).toMatchObject([{ version: 2 }])
     await service.close()
+  })
+
+  it('ends the command with exit code 1 if a key got no new version, with --json too', async () => {
+    const service = await startService()
+    const { caller, key_id } = await use(service)
+    const { tenant_id } = caller.tenant
+    const raised_at = new Date().toISOString()
+    const forged = { last_id: 0, hash: Buffer.alloc(32), policy_version: 0, mac: Buffer.alloc(32) }
+    await writeAlarm(service.services.sql, { tenant_id, reason: 'forged', raised_at, ...forged })
+    const end = ageStoreKeys(service)
+    const command = ['store-key', 'rotate', '--rotate-keys']
+    const { database } = service
+    try {
+      const { code, stdout } = await runCommand([...command, '--json'], { database, rootKey: ROOT_KEY })
+      expect([code, JSON.parse(stdout)]).toMatchObject([1, { unrotated_keys: [{ tenant_id, key_id }] }])
+      await service.refreshStoreKeys()
+      const { code: again, stdout: text } = await runCommand(command, { database, rootKey: ROOT_KEY })
+      expect([again, text]).toEqual([1, expect.stringContaining(`Key ${key_id} of tenant ${tenant_id} has none: `)])
+    } finally {
+      end()
+      await service.close()
+    }
   })
 
   it('is kept while a secret does not open, and the refusal says what to do', async () => {

@@ -139,6 +139,11 @@ describe.runIf(helm)('the chart', () => {
     expect(pods.map(({ containers }) => containers[0].args)).toContainEqual(['migrate', '--existing'])
   })
 
+  it('renders a whole number as the server reads it', () => {
+    const { stdout } = render('1.34.0', '--set-json', 'settings.EAAS_ROTATE_AFTER_WRAPS=1000000')
+    expect(stdout).toContain('{ name: EAAS_ROTATE_AFTER_WRAPS, value: "1000000" }')
+  })
+
   it.each([
     ['a port, which its probes would not know', 'settings.EAAS_PORT=1'],
     ['certificates, which its probes would not know', 'settings.EAAS_TLS_CERT_FILE=x'],

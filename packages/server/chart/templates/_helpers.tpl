@@ -42,7 +42,7 @@ capabilities: { drop: [ALL] }
 - { name: NODE_EXTRA_CA_CERTS, value: /run/database-ca/ca.crt }
 {{- end }}
 {{- range $name, $value := .Values.settings }}
-- { name: {{ $name }}, value: {{ $value | toString | quote }} }
+- { name: {{ $name }}, value: {{ kindIs "float64" $value | ternary (toJson $value) (toString $value) | quote }} }
 {{- end }}
 {{- end }}
 

@@ -1,16 +1,25 @@
 /** `eaas config`: shows the configuration and whether it is valid. Opens no database, and shows no secret. */
+import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
-import { type Config, type Environment, mergeFile, SETTINGS, VARIABLES } from '../config.js'
+import { type Config, type Environment, mergeFile, ROOT_KEY_VARIABLES, SETTINGS, VARIABLES } from '../config.js'
 import { configSchema } from '../config-file.js'
 import { readDatabaseUrl } from '../database-url.js'
-import { rootKeyFiles } from '../installation.js'
+import { providerOf, rootKeyFiles } from '../installation.js'
+import { readCommandLine } from '../root-key/program.js'
+import { ASK } from '../root-key/shares.js'
 import { commandConfig, ENVIRONMENT, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import { examineKeyFile, examineTls } from './examine-files.js'
 import type { Result } from './finding.js'
 import { print, printJson } from './output.js'
 
 /** Variables whose values are secrets, or may contain some. */
-const HIDDEN: readonly string[] = ['EAAS_DATABASE_URL', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_COMMAND', 'EAAS_ROOT_KEY_EXEC']
+const HIDDEN: readonly string[] = [
+  'EAAS_DATABASE_URL',
+  'EAAS_ROOT_KEY',
+  'EAAS_ROOT_KEY_COMMAND',
+  'EAAS_ROOT_KEY_EXEC',
+  'EAAS_ROOT_KEY_TRANSIT',
+]
 
 /** Adds `eaas config`. */
 export function addConfig(program: Command): void {
@@ -19,7 +28,9 @@ export function addConfig(program: Command): void {
     .description('Check or show the configuration: variables, and the file of EAAS_CONFIG.')
   config
     .command('check')
-    .description('Check the values, and the files of TLS and secrets. Opens no database: eaas doctor does.')
+    .description(
+      'Check the values, and the files of TLS and secrets. Opens no database, runs no program and uses no network: eaas doctor does.',
+    )
     .addHelpText('after', ENVIRONMENT)
     .action(() => succeed(check(commandConfig())))
   config
@@ -37,8 +48,7 @@ export function addConfig(program: Command): void {
 async function check(config: Config): Promise<boolean> {
   const results: Result[] = []
   if (config.tls) results.push(await examineTls(config.tls).catch(failed))
-  // The first start on the embedded database creates its own.
-  for (const file of config.rootKey ? rootKeyFiles(config) : []) results.push(await examineKeyFile(file))
+  results.push(...(await examineRootKey(config)))
   for (const { ok = true, warning, detail } of results) {
     if (!ok || warning) print(`${ok ? 'WARN ' : 'WRONG'}  ${detail}`)
   }
@@ -49,6 +59,23 @@ async function check(config: Config): Promise<boolean> {
       : 'The configuration is not valid.',
   )
   return isValid
+}
+
+/** Examines the root key and its files, without a program, a person or the network. */
+async function examineRootKey(config: Config): Promise<Result[]> {
+  const { rootKey, databaseUrl } = config
+  const files = rootKeyFiles(config)
+  // The first start on the embedded database creates its own.
+  if (!rootKey && databaseUrl === undefined && !files.some((file) => existsSync(file))) return []
+  const results = await Promise.all(files.map(examineKeyFile))
+  if (results.some(({ ok }) => ok === false)) return results
+  try {
+    if (rootKey?.kind === 'command') readCommandLine(rootKey.value, ROOT_KEY_VARIABLES.command)
+    else if (rootKey?.kind !== 'shares' || rootKey.value !== ASK) await providerOf(config)
+    return results
+  } catch (error) {
+    return [...results, failed(error)]
+  }
 }
 
 function failed(error: unknown): Result {
@@ -83,6 +110,7 @@ function listSettings(environment: Environment): Setting[] {
 }
 
 function hide(name: string, text: string): string {
+  if (name === 'EAAS_ROOT_KEY_TRANSIT') return text.replace(/^.*@/s, '(not shown)@')
   const url = name === 'EAAS_DATABASE_URL' ? readDatabaseUrl(text)?.description : undefined
   return url === undefined ? '(set, not shown)' : `(set, not shown: ${url})`
 }

@@ -50,6 +50,11 @@ async function dev(config: Config, envFile: string): Promise<void> {
   const plain = { ...config, socket: undefined, tls: undefined, logLevel }
   await serve(plain, async ({ installation: { services } }, url) => {
     const isKept = EAAS_API_KEY !== undefined && (await isAccepted(url, EAAS_API_KEY))
+    // The EAAS_URL of the server that made it may be in another file.
+    if (EAAS_API_KEY && !isKept && !(EAAS_URL && new URL(EAAS_URL).port === new URL(url).port))
+      throw new ConfigError(
+        `${envFile} has an EAAS_API_KEY that this server does not accept, perhaps that of another server: remove it, or name another file with --file`,
+      )
     const values = { EAAS_URL: url, EAAS_API_KEY: isKept ? EAAS_API_KEY : await makeApiKey(services) }
     if (!isKept || EAAS_URL !== url) await setEnvFile(envFile, values)
     print(

@@ -69,14 +69,14 @@ async function storeKeyRotate(
     release()
     progress.done()
   })
-  if (json) return printJson(rotation)
   const { number, resealed, rotated_keys, unrotated_keys, public_key, waiting } = rotation
+  if (unrotated_keys.length > 0) process.exitCode = 1
+  if (json) return printJson(rotation)
   print(`Store key ${number} seals every secret now (${counted(resealed, 'row', 'rows')}); the one before is deleted.`)
   if (rotatesKeys) print(`${counted(rotated_keys, 'key has', 'keys have')} a new version.`)
   for (const { tenant_id, key_id, reason } of unrotated_keys) {
     print(`Key ${key_id} of tenant ${tenant_id} has none: ${reason}`)
   }
-  if (unrotated_keys.length > 0) process.exitCode = 1
   if (waiting > 0) {
     print(
       `${counted(waiting, 'API key needs', 'API keys need')} the former pepper until it is used or expires: see eaas root-key status.`,

@@ -30,9 +30,9 @@ export interface TransitLogin {
  * @throws RootKeyError
  */
 export function transitProvider(address: string, { tokenFile, appRoleFile }: TransitLogin): RootKeyProvider {
-  const { origin, protocol, hostname, pathname, search, username } = readUrl(address)
+  const { origin, protocol, hostname, pathname, search, username, password } = readUrl(address)
   const [, api, mount, name] = /^(\/(?:.+\/)?v1)\/(.+)\/keys\/([^/]+)$/.exec(pathname) ?? []
-  if (api === undefined || name === undefined || search !== '' || username !== '') throw badAddress()
+  if (api === undefined || name === undefined || search !== '' || username !== '' || password !== '') throw badAddress()
   if (protocol !== 'https:' && !isLoopback(hostname)) {
     throw new RootKeyError('The address of the Transit key must begin with https: the store key is sent to it.')
   }
