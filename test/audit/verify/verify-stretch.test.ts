@@ -10,6 +10,7 @@ import { ROUTES } from '../../../packages/server/src/http/endpoints.js'
 import type { Route } from '../../../packages/server/src/http/route.js'
 import { serveRoutes } from '../../../packages/server/src/http/serve.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import { verifyAudit } from '../../../packages/server/src/operations/verify-audit.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { backend } from '../../support/database/database.js'
@@ -93,6 +94,9 @@ describe('a stretch of the log', () => {
         expect(await verify({ after_id: 3, ...through })).toMatchObject({ valid: false, broken_at: 8, reason })
       }
       expect(await verify({ after_id: 3, through_id: 6 })).toMatchObject({ valid: true, verified_entries: 3 })
+      const { verdicts } = await verifyAll(service.services)
+      const verdict = verdicts.find((one) => one.tenant_id === tenant_id)
+      expect(verdict).toMatchObject({ valid: false, verified_entries: 7, last_id: 7 })
     }
   })
 
