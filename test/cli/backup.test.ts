@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { generateIdentity, identityToRecipient } from 'age-encryption'
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
 import { readAllRows } from '../../packages/server/src/store/all-rows.js'
 import type { Sql } from '../../packages/server/src/store/db.js'
 import { GRANTED_TABLES } from '../../packages/server/src/store/grants.js'
@@ -144,6 +144,37 @@ describe('a backup', () => {
     for await (const line of lines) rest += line
     expect([rest.includes('audit_log'), rest.includes(tenant_id)]).toEqual([true, false])
     await close()
+  })
+
+  // Such a change would empty a table for a snapshot that is older: the backup would lack its rows, and nobody would know.
+  it.skipIf(backend() === 'embedded')('keeps tables from being rewritten until its last row is read', async () => {
+    const { sql, close } = await openStore(locationOf(database), { beside: false, mayCreate: false })
+    const lines = readAllRows(sql, { version: '0' })
+    await lines.next()
+    const owner = connectTo(database)
+    const rewritten = owner`alter table key_versions add column seen timestamptz default clock_timestamp()`.execute()
+    await vi.waitFor(async () => {
+      const [{ waiting } = { waiting: false }] = await sql<{ waiting: boolean }[]>`
+        select exists (select 1 from pg_locks where relation = 'key_versions'::regclass and not granted) as waiting`
+      expect(waiting).toBe(true)
+    })
+    let last = ''
+    for await (const line of lines) last = line
+    await rewritten
+    const [{ versions } = { versions: 0 }] = await owner`select count(*)::int as versions from key_versions`
+    expect(JSON.parse(last).rows.key_versions).toBe(versions)
+    await owner`alter table key_versions drop column seen`
+    await owner.end()
+    await close()
+  })
+
+  it('refuses a row that no restore could read, and names its table', async () => {
+    const long = 'x'.repeat(5 * 1_048_576)
+    await onStore((sql) => sql`alter table tenants add column note text`)
+    await onStore((sql) => sql`update tenants set note = ${long}`)
+    const { code, stderr } = await eaas(['backup', file('too-long'), '--plain'])
+    await onStore((sql) => sql`alter table tenants drop column note`)
+    expect([code, stderr]).toEqual([1, expect.stringContaining('A row of tenants is longer than')])
   })
 
   it('is a new file that only its owner may read, and never takes the place of another', async () => {

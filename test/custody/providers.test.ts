@@ -107,6 +107,9 @@ describe('a program for the root key', () => {
   it.each([
     ['the same bytes', 'cat'],
     ['their base64', 'base64 -w0'],
+    ['their base64 on several lines', 'base64 -w20'],
+    ['their hexadecimal on several lines', 'od -An -v -tx1'],
+    ['their hexadecimal in capitals', "od -An -v -tx1 | tr 'a-f' 'A-F'"],
   ])('that only writes %s is refused', async (_, line) => {
     const provider = await open('exec', JSON.stringify(['sh', '-c', line]))
     await expect(provider.wrap(randomBytes(36))).rejects.toThrow('wrap wrote the bytes that it was given')

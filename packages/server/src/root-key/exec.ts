@@ -31,9 +31,13 @@ export function execProvider(commandLine: [string, ...string[]]): RootKeyProvide
   }
 }
 
-// Raw, in hexadecimal or in base64: a program that only encodes is as wrong as `cat`.
+// Raw, in hexadecimal or in base64, on one line or several: a program that only encodes is as wrong as `cat`.
 function contains(wrapped: Uint8Array, bytes: Uint8Array): boolean {
   const secret = Buffer.from(bytes)
   const written = Buffer.from(wrapped)
-  return [secret, secret.toString('hex'), secret.toString('base64')].some((form) => written.includes(form))
+  const text = written.toString('latin1').replaceAll(/\s/g, '')
+  const isBase64 = [secret.toString('base64').replace(/=+$/, ''), secret.toString('base64url')].some((form) =>
+    text.includes(form),
+  )
+  return written.includes(secret) || text.toLowerCase().includes(secret.toString('hex')) || isBase64
 }

@@ -21,6 +21,9 @@ const PAGE_ROWS = 500
 /** Rows are collected up to about this many characters before they are inserted. */
 const PAGE_LENGTH = 4 * 1_048_576
 
+/** The longest row: no restore could read a longer one. A server writes no row of a hundredth of this. */
+const MOST_LINE_LENGTH = 4 * 1_048_576
+
 /** What the first line says. */
 export interface RowsHeader {
   format: 1
@@ -76,7 +79,7 @@ export async function* readAllRows(
     return text
   }
   try {
-    await session`begin isolation level repeatable read read only`
+    const tables = await beginSnapshot(session)
     // Row security would silently leave rows out; with it off, that is an error.
     await session`
       select pg_catalog.set_config(name, value, true) from (values
@@ -84,7 +87,7 @@ export async function* readAllRows(
         ('DateStyle', 'ISO, MDY'), ('TimeZone', 'UTC'), ('bytea_output', 'hex')) as s (name, value)`
     const header = await readHeader(session, version)
     yield hashed(`${JSON.stringify(header)}\n`)
-    for (const table of await listTables(session)) {
+    for (const table of tables) {
       const columns = await listColumns(session, table)
       yield hashed(`${JSON.stringify({ table, columns })}\n`)
       counts[table] = 0
@@ -100,6 +103,19 @@ export async function* readAllRows(
   } finally {
     await session`rollback`.catch(() => undefined)
     session.release()
+  }
+}
+
+/** Begins a transaction whose snapshot has all rows; returns the tables of which it has them. */
+async function beginSnapshot(session: Queryable): Promise<string[]> {
+  for (;;) {
+    const tables = await listTables(session)
+    await session`begin isolation level repeatable read read only`
+    // Locked before the first query, which takes the snapshot: of a table that is rewritten later, as by a migration or
+    // a new column, the snapshot would have no row, and no error.
+    if (tables.length > 0) await session`lock table ${session(tables)} in access share mode`.simple()
+    if ((await listTables(session)).join() === tables.join()) return tables
+    await session`rollback`
   }
 }
 
@@ -135,6 +151,8 @@ async function* readTable(sql: Queryable, table: string, columns: readonly strin
     select pg_catalog.json_build_array(${texts})::text as line from ${sql(table)}`
   for (;;) {
     const rows = await sql<{ line: string }[]>`fetch 500 from eaas_rows`.simple()
+    if (rows.some(({ line }) => line.length > MOST_LINE_LENGTH))
+      throw new RowsError(`A row of ${table} is longer than ${MOST_LINE_LENGTH} characters: no server wrote it.`)
     if (rows.length > 0) yield rows.map(({ line }) => line)
     if (rows.length < PAGE_ROWS) break
   }

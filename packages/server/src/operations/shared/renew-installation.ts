@@ -21,7 +21,7 @@ import { pepperBinding } from '../../runner/peppers.js'
 import { draftEntry, systemCaller } from '../../runner/perform.js'
 import { findInstallationKey, findInstance, type InstanceSecrets, resealInstance } from '../../store/instance.js'
 import { getPeppers } from '../../store/peppers.js'
-import { renewApiKeys } from './renew-tenant.js'
+import { ChangedMeanwhileError, renewApiKeys } from './renew-tenant.js'
 
 /**
  * Makes a new signing key, a new pepper and a new key of the installation's log in one transaction. Its entry has the
@@ -51,7 +51,8 @@ export async function renewInstallation(services: Services, number: number, isKe
     const resealed = resealAuditKey(storeKeys, INSTALLATION_ID, wrapped_audit_key)
     const isWritten = await resealInstance(sql, was, { ...next, wrapped_audit_key: resealed })
     await followInstallation(services)
-    return isWritten ? 1 : 0
+    if (!isWritten) throw new ChangedMeanwhileError(INSTALLATION_ID)
+    return 1
   }
   const note = await recordKeyChange(services, was, next)
   const log = { tenant_id: INSTALLATION_ID, auditKey: installationKey }
@@ -59,7 +60,6 @@ export async function renewInstallation(services: Services, number: number, isKe
     assertRecordable(services)
     const known = openAuditKey(storeKeys, { tenant_id: INSTALLATION_ID, wrapped_audit_key })
     const renewed = renewAuditKey(known, { after_id: previous.last_id, purged_through: 0 })
-    // Another rotation did it meanwhile.
     if (!(await resealInstance(transaction, was, { ...next, wrapped_audit_key: renewed }))) return undefined
     const auditKey = openAuditKey(storeKeys, { tenant_id: INSTALLATION_ID, wrapped_audit_key: renewed })
     await renewApiKeys(transaction, INSTALLATION_ID, {
@@ -75,7 +75,8 @@ export async function renewInstallation(services: Services, number: number, isKe
   })
   services.states.forget(INSTALLATION_ID)
   await followInstallation(services)
-  return head === undefined ? 0 : 1
+  if (head === undefined) throw new ChangedMeanwhileError(INSTALLATION_ID)
+  return 1
 }
 
 // While API keys still need the former pepper, both peppers stay: there are never more than two.

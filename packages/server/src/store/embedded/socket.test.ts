@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
@@ -61,6 +63,21 @@ describe('a client that says nothing within its transaction', { timeout: 60_000 
     expect(await asking[0]).toBeLessThan(3 * IDLE_MS)
     await Promise.all(asking)
     expect(['25P03', 'CONNECTION_CLOSED']).toContain(await turn)
+  })
+
+  it('loses its turn also if it does not read what it asked for', async () => {
+    const deaf = connect(join(folder, '.s.PGSQL.5432'))
+    await once(deaf, 'connect')
+    deaf.pause()
+    const startup = Buffer.from('\0\x03\0\0user\0postgres\0database\0postgres\0\0')
+    const length = (bytes: Buffer) => Buffer.from(new Uint32Array([bytes.length + 4]).buffer).swap32()
+    const query = Buffer.from("begin; select repeat('x', 1000) from generate_series(1, 20000)\0")
+    deaf.write(Buffer.concat([length(startup), startup, Buffer.from('Q'), length(query), query]))
+    await new Promise((resolve) => setTimeout(resolve, IDLE_MS / 2))
+    const from = performance.now()
+    await client()`select 1`
+    expect(performance.now() - from).toBeLessThan(10 * IDLE_MS + 2_000)
+    deaf.destroy()
   })
 
   it('keeps its turn for as long as it says something', async () => {

@@ -21,6 +21,8 @@ const IDLE_IN_TURN_MS = 30_000
 /** How long close() lets clients finish by themselves. */
 const CLOSE_GRACE_MS = 5_000
 const DRAIN_POLL_MS = 10
+/** How long a client that is refused may take to read why, in milliseconds. */
+const REFUSED_UNREAD_MS = 1_000
 /** A request body is at most 1 MB; this only keeps a broken client from filling the memory. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -287,6 +289,7 @@ function receiveFirst(client: Client, whole: Buffer): void {
 function refuse({ socket }: Pick<Client, 'socket'>, code: string, reason: string): void {
   socket.end(message('E', `SFATAL\0VFATAL\0C${code}\0M${reason}\0\0`))
   socket.destroySoon()
+  setTimeout(() => socket.destroy(), REFUSED_UNREAD_MS).unref() // a client that reads nothing would stay otherwise
 }
 
 function message(type: string, body: string): Buffer {
