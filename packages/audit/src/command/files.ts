@@ -23,8 +23,16 @@ const REASONS: Readonly<Record<string, string>> = {
   EPERM: 'this user may not open it',
 }
 
-/** Reads a file as text. @throws CommandError if it cannot be read */
-export function readGiven(path: string): Promise<string> {
+/** The most that is read into memory. Only a file of checkpoints grows so long, after years. */
+const MOST_BYTES = 256 * 1_048_576
+
+/** Reads a file as text. @throws CommandError if it cannot be read, or is too long */
+export async function readGiven(path: string): Promise<string> {
+  const { size } = await stat(path).catch((error: unknown) => refuse(path, error))
+  if (size > MOST_BYTES)
+    throw new CommandError(
+      `${path} is longer than 256 MiB. Of a file of checkpoints, give its newest lines: tail -n 200000 ${path} > newest`,
+    )
   return readFile(path, 'utf8').catch((error: unknown) => refuse(path, error))
 }
 
