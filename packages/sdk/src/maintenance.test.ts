@@ -66,6 +66,16 @@ describe('describeModel', () => {
     expect(new Set(all).size).toBe(all.length)
   })
 
+  it('tells models apart whose rows are sealed otherwise: under DEKs of their own, or with a secret', async () => {
+    const { describeWith, keyId } = await scene()
+    const secret = connect({ secret: new Uint8Array(32).fill(7) })
+    const fields = { note: text() }
+    const plain = { fields, indexes: {}, indexKey: undefined }
+    const withSecret = secret.model({ name: 'users', keyId, bind: ['id'], warn: false, fields })
+    const all = [describeWith({}, plain), describeWith({}, { ...plain, dek: 'record' }), describeModel(withSecret)]
+    expect(new Set(all.map((one) => JSON.stringify(one))).size).toBe(all.length)
+  })
+
   it('tells an index that the service makes from a shared one, and from one by an index key', async () => {
     const { describeWith } = await scene()
     const exact = { fields: { email: text({ index: 'email_index' }) }, indexes: {} }

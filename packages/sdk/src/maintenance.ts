@@ -23,7 +23,7 @@ export { assertFlag, assertNotAborted, assertOptions, assertWhole, kindOf, type 
 export { spelledAs } from './maintenance/foreign.js'
 export type { FieldCounts, IndexCounts, TableCounts } from './maintenance/forms.js'
 export type { Outcome, Reader } from './maintenance/works.js'
-export { keepsNumbers } from './models/plain-texts.js'
+export { isKept } from './models/plain-texts.js'
 export { nearestName } from './nearest-name.js'
 export type { AnyModel }
 
@@ -119,12 +119,15 @@ export function isModel(value: unknown): value is AnyModel {
  */
 export function describeModel(model: AnyModel) {
   const { definition } = getInternals(model)
-  const { name, envelope, format, named, keyByRow, keyIds, bind, fields, columns, indexKey } = definition
+  const { name, envelope, format, dek, hasSecret, named, keyByRow, keyIds, bind, fields, columns, indexKey } =
+    definition
   const ids = [...keyIds].filter((id) => id !== named?.id) // the name stands for it
   return {
     name,
     envelope,
     format,
+    dek,
+    hasSecret,
     keys: keyByRow ? ('by row' as const) : named ? [named.name, ...ids] : ids,
     bind: bind.map((column) => column.name),
     fields: fields.map((field) => field.name),

@@ -101,6 +101,9 @@ describe('awsMessageReader', () => {
     const plain = [
       'plain@example.org',
       'AYA',
+      'AYADI',
+      'AYACHE Karim',
+      'AYACHI',
       'Agnes',
       'AgR',
       '0204781234',

@@ -1,7 +1,7 @@
 /** Values of PostgreSQL as text, for comparing and writing them, and as a model takes them. */
 import { encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '@eaas/sdk'
-import { keepsNumbers } from '@eaas/sdk/maintenance'
+import { isKept } from '@eaas/sdk/maintenance'
 
 /** A column that the table has. */
 export interface PostgresColumn {
@@ -67,8 +67,10 @@ export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the m
 /** Reads a value for the model: JSON from JSON columns, lists from arrays, text from all others. */
 export function readColumn({ base }: PostgresColumn, text: string | null): unknown {
   if (text === null) return null
-  if (JSON_TYPES.includes(base))
-    return keepsNumbers(text) ? JSON.parse(text) : Symbol('a number that JavaScript cannot hold')
+  if (JSON_TYPES.includes(base)) {
+    const value: unknown = JSON.parse(text)
+    return isKept(text, value) ? value : Symbol('a number that JavaScript cannot hold, or a name twice')
+  }
   // Only indexes: their values are hexadecimal digits, so none is quoted.
   if (base === 'text[]') return text === '{}' ? [] : text.slice(1, -1).split(',')
   return text

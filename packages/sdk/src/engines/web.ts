@@ -69,9 +69,10 @@ export function createWebEngine(): Engine | undefined {
     createMac: (key) => createHmacBy(subtle, new Uint8Array(key)),
     async open(dek, iv, sealed, aad) {
       assertLengths(dek, iv)
+      const copy = new Uint8Array(sealed) // it may be shared memory
       const key = await importOnce(dek).aes
       try {
-        return new Uint8Array(await subtle.decrypt(createParams(iv, aad), key, sealed as BufferSource))
+        return new Uint8Array(await subtle.decrypt(createParams(iv, aad), key, copy))
       } catch {
         throw new DecryptionError() // the platform distinguishes a short input from a wrong tag; callers must not learn it
       }

@@ -10,8 +10,9 @@ interface Library {
 }
 
 /**
- * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014
- * to 0378; 0478 or 0578). Blanks and quotes may precede each where text was pasted.
+ * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014,
+ * 0046, 0078 and so on to 0378; 0478 or 0578), in full, so that a name such as AYADI is none. Blanks and quotes may
+ * precede each where text was pasted.
  */
 const LIBRARIES = {
   cloak: { name: '@47ng/cloak', reader: 'cloakReader', beginning: /^[\s\p{C}"']*v1\.aesgcm256\./u },
@@ -19,7 +20,7 @@ const LIBRARIES = {
   aws: {
     name: 'the AWS Encryption SDK',
     reader: 'awsMessageReader',
-    beginning: /^[\s\p{C}"']*A(?:YA[A-D]|gR4|gV4)/u,
+    beginning: /^[\s\p{C}"']*A(?:YA[A-D](?:F[A-P]|R[g-v]|e[A-P]|[FRe]?$)|gR4|gV4)/u,
   },
 } as const satisfies Record<string, Library>
 

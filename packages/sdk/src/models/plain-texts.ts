@@ -81,13 +81,12 @@ function readDate(text: string): Date | undefined {
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 
 function readNumber(text: string): number | undefined {
-  return NUMBER.test(text) && keepsNumbers(text) ? Number(text) : undefined
+  return NUMBER.test(text) && isKept(text) ? Number(text) : undefined
 }
 
 function readJson(text: string): unknown {
   const value: unknown = JSON.parse(text)
-  const names = withoutTexts(text).split(':').length - 1
-  return isObject(value) && keepsNumbers(text) && countNames(value) === names ? value : undefined
+  return isObject(value) && isKept(text, value) ? value : undefined
 }
 
 function countNames(value: unknown): number {
@@ -96,14 +95,12 @@ function countNames(value: unknown): number {
   return Object.values(value).reduce((sum: number, one) => sum + countNames(one), own)
 }
 
-function withoutTexts(json: string): string {
-  return json.replaceAll(/"(?:[^"\\]|\\.)*"/g, '')
-}
-
-/** Tells whether JavaScript reads each number of a JSON text as it is written. */
-export function keepsNumbers(json: string): boolean {
-  const numbers = withoutTexts(json).match(/-?\d[\d.eE+-]*/g) ?? []
-  return numbers.every((number) => decimalOf(number) === decimalOf(String(Number(number))))
+/** Tells whether a parsed value has each number of its JSON text as it is written, and each name as often. */
+export function isKept(json: string, value?: unknown): boolean {
+  const bare = json.replaceAll(/"(?:[^"\\]|\\.)*"/g, '')
+  const numbers = bare.match(/-?\d[\d.eE+-]*/g) ?? []
+  const isExact = (number: string) => decimalOf(number) === decimalOf(String(Number(number)))
+  return countNames(value) === bare.split(':').length - 1 && numbers.every(isExact)
 }
 
 /** One spelling for each decimal number: its digits without zeros around them, and the exponent. */
