@@ -1,10 +1,13 @@
 // eaas audit accept-rollback --all --from-diff: accepts what a diff showed of each log, and no more.
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createCheckpointEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
 import { restoreTables, type Scene } from '../../support/audit/audit-scene.js'
+import { connectTo } from '../../support/service/eaas-process.js'
 import type { Caller } from '../../support/service/service.js'
 import { type RolledBack, rolledBack } from './rolled-back-scene.js'
 
@@ -12,7 +15,14 @@ const NAMES = ['acme', 'globex', 'umbrella']
 
 interface Diff {
   public_key: string
-  logs: { tenant_id: string; name: string; outcome: string; last_id: number; witnessed_through: number }[]
+  logs: {
+    tenant_id: string
+    name: string
+    outcome: string
+    last_id: number
+    agrees_through: number
+    witnessed_through: number
+  }[]
 }
 
 let folder: string
@@ -67,7 +77,8 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
       scene.tenants.map(({ tenant_id }) => tenant_id).sort(),
     )
     expect((await scene.eaas('audit', 'verify', '--all')).code).toBe(0)
-    expect(await left()).toMatchObject({ accepted: [], left: [] })
+    const again = await accept('--json')
+    expect([again.code, JSON.parse(again.stdout)]).toMatchObject([0, { accepted: [], left: [] }])
     for (const { caller } of scene.tenants) await expect.poll(async () => (await newKey(caller)).status).toBe(201)
   })
 
@@ -97,14 +108,83 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
     expect(stdout).toMatch(said)
   })
 
-  it('accepts nothing without an alarm, whatever the diff says', async () => {
+  it.each([2, null])(
+    'accepts nothing without an alarm, whatever the diff says, as that the log ends with entry %s',
+    async (last_id) => {
+      await diff()
+      expect((await accept()).code).toBe(0)
+      await diff((found) =>
+        Object.assign(of(found, 'acme'), {
+          outcome: 'different',
+          last_id,
+          agrees_through: last_id,
+          witnessed_through: 99,
+        }),
+      )
+      const { code, stdout } = await accept()
+      expect([code, stdout]).toEqual([
+        1,
+        expect.stringMatching(
+          /^Accepted: 0 logs of 1 that differs or has an alarm\. Refused: 1, .*there is no alarm about tenant acme.* No alarm is left\./,
+        ),
+      ])
+    },
+  )
+
+  it('fails for a log that does not verify any more since it was accepted, although there is no alarm', async () => {
+    const found = await diff()
+    expect((await accept()).code).toBe(0)
+    await writeFile(file(), JSON.stringify({ ...found, logs: [of(found, 'acme')] }))
+    const { sql } = scene.service.services
+    const tenant_id = scene.tenants[0]?.tenant_id ?? ''
+    const [entry] = await sql`select * from audit_log where tenant_id = ${tenant_id} and id = 1`
+    await sql`insert into audit_log ${sql({ ...entry, id: 4 })}`
+    const { code, stdout } = await accept()
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/Refused: 1, .* does not verify .* No alarm is left\./)])
+  })
+
+  it.each([
+    ['without a head', 'missing'],
+    ['with an older head', 'behind'],
+    ['with an older head, to which the rest is cut off', 'exact'],
+  ] as const)('refuses a log %s that has lost since what the diff showed as there', async (_, head) => {
     await diff()
     expect((await accept()).code).toBe(0)
-    await diff((found) => Object.assign(of(found, 'acme'), { outcome: 'different', last_id: 2, witnessed_through: 99 }))
-    const { stdout } = await accept()
-    expect(stdout).toMatch(
-      /^Accepted: 0 logs of 1 that differs or has an alarm\. Refused: 1, .*there is no alarm about tenant acme/,
-    )
+    const { services } = scene.service
+    const { sql } = services
+    const { caller, tenant_id } = scene.tenants[0] as RolledBack['tenants'][number]
+    await expect.poll(async () => (await newKey(caller)).status).toBe(201)
+    const { keys } = (await caller.call('GET', '/v1/keys')).body
+    const wrap = () => caller.call('POST', `/v1/keys/${keys[0].id}/wrap`, { dek: randomBytes(32).toString('base64') })
+    const heads = async () => (await sql`select * from heads where tenant_id = ${tenant_id}`) as unknown as object[]
+    const lastOf = async () => ((await heads())[0] as { last_id: number }).last_id
+    const kept = await lastOf()
+    if (head === 'behind') await wrap()
+    const older = head === 'missing' ? [] : await heads()
+    for (let at = 0; at < 3; at++) await wrap()
+    const end = await lastOf()
+    await createCheckpointEmitter(services, scene.checkpoints, (error) => {
+      throw error
+    })()
+    await scene.service.close()
+    const database = connectTo(scene.service.database)
+    try {
+      await database`delete from heads where tenant_id = ${tenant_id}`
+      if (older.length > 0) await database`insert into heads ${database(older as Record<string, never>[])}`
+      expect(of(await diff(), 'acme')).toMatchObject({
+        outcome: 'different',
+        agrees_through: end,
+        witnessed_through: end,
+      })
+      await database`delete from audit_log where tenant_id = ${tenant_id} and id > ${kept}`
+      const { code, stdout } = await accept()
+      const said = `the log ends with entry ${kept}, and the diff shows ${end}: make the diff again`
+      expect([code, stdout]).toEqual([1, expect.stringContaining(said)])
+      await diff()
+      expect((await accept()).code).toBe(0)
+    } finally {
+      await database.end()
+    }
   })
 
   it.each<[string, RegExp, (found: Diff) => unknown]>([

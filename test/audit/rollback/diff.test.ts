@@ -1,6 +1,7 @@
 // eaas audit diff: finds what a log lost, by kept checkpoints and an earlier export.
+import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -238,6 +239,23 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
       environment: { EAAS_CHECKPOINT_FILE: file('checkpoints') },
     })
     expect([code, stderr]).toEqual([3, expect.stringMatching(/nothing was compared: .* has checkpoints of tenant /)])
+  })
+
+  it('takes no export that is changed after it was verified', async () => {
+    await writeFile(file('changed'), await readFile(file('export')))
+    execFileSync('mkfifo', [file('fifo')])
+    const found = diff('--export', file('changed'), '--checkpoint', file('fifo'))
+    // The command reads the checkpoints in between, and waits for them.
+    const fifo = await open(file('fifo'), 'w')
+    const text = await readFile(file('export'), 'utf8')
+    await writeFile(file('changed'), text.replace('"api_key.revoke"', '"api_key.update"'))
+    await fifo.writeFile(await readFile(file('checkpoints')))
+    await fifo.close()
+    expect(await found).toMatchObject({
+      code: 3,
+      found: undefined,
+      stderr: expect.stringContaining('was changed while'),
+    })
   })
 
   it('takes no export that does not verify, and nothing without a file', async () => {

@@ -8,8 +8,9 @@ import { encodePublicKey } from '@eaas/audit'
 import { assertFile, CommandError } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
+import { findNewestAcceptance } from '../audit/watch/acceptances.js'
 import type { Config } from '../config.js'
-import { acceptRollbacks, type Shown } from '../operations/accept-rollback.js'
+import { acceptRollbacks, NoAlarm, type Shown } from '../operations/accept-rollback.js'
 import type { Services } from '../runner/operation.js'
 import { listAlarms } from '../store/alarms.js'
 import { printAlarms } from './audit-diff-all.js'
@@ -24,6 +25,7 @@ const logSchema = z.object({
   tenant_id: z.uuid(),
   outcome: z.enum(['same', 'different', 'missing', 'not compared']),
   last_id: z.nullable(entryId),
+  agrees_through: z.nullable(entryId),
   witnessed_through: z.nullable(entryId),
 })
 const diffSchema = z.object({ public_key: z.string(), logs: z.array(logSchema) })
@@ -37,8 +39,9 @@ interface AcceptAllOptions {
 }
 
 /**
- * Accepts the losses, that of the installation's log first; returns whether no alarm is left. Repeat it if it is
- * interrupted: logs already accepted are then refused, because they have no alarm.
+ * Accepts the losses, that of the installation's log first; returns whether no alarm is left and no log
+ * was refused. Repeat it if it is interrupted: logs already accepted are then refused, because they have no alarm, which
+ * does not count.
  *
  * @throws CommandError if the file is no diff of this installation
  */
@@ -51,7 +54,7 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
     (services) => acceptAll(services, diff, { reason, file: fromDiff, progress }),
     { comparesAll: true, onAlarm: () => alarms++ },
   ).finally(progress.done)
-  const { shown, accepted, refused, left, missing } = done
+  const { shown, accepted, refused, left, missing, isDone } = done
   if (json) {
     printJson({
       accepted,
@@ -59,7 +62,7 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
       left,
       missing,
     })
-    return left.length === 0
+    return isDone
   }
   const [first] = refused
   const lost = missing.filter((tenant_id) => left.includes(tenant_id))
@@ -79,7 +82,7 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
       'Now repeat what was lost: eaas audit replay --help',
     ].join(' '),
   )
-  return left.length === 0
+  return isDone
 }
 
 const isOwn = ({ tenant_id }: Shown) => tenant_id === INSTALLATION_ID
@@ -110,11 +113,15 @@ async function acceptAll(
   const alarmed = await listAlarmed(services)
   const isShown = ({ tenant_id, outcome }: Diff['logs'][number]) =>
     outcome === 'different' || (outcome === 'same' && alarmed.includes(tenant_id))
-  const shown = logs.filter(isShown).map(({ tenant_id, last_id, witnessed_through }): Shown => {
-    // A log whose audit key was tampered with has neither, and must be repaired.
-    if (last_id === null || witnessed_through === null) return { tenant_id, last_id: -1, witnessed_through: -1 }
-    return { tenant_id, last_id, witnessed_through }
-  })
+  // A log whose audit key was tampered with has no such entries, and must be repaired.
+  const shown = logs.filter(isShown).map(
+    ({ tenant_id, last_id, agrees_through, witnessed_through }): Shown => ({
+      tenant_id,
+      last_id: last_id ?? -1,
+      agrees_through: agrees_through ?? -1,
+      witnessed_through: witnessed_through ?? -1,
+    }),
+  )
   if (new Set(shown.map(({ tenant_id }) => tenant_id)).size < shown.length) {
     throw new CommandError(`${file} names a log twice.`)
   }
@@ -126,11 +133,28 @@ async function acceptAll(
     onProgress: (count) => progress(`${count} of ${tenants.length}`),
   })
   const left = await listAlarmed(services)
+  const refused = [...own.refused, ...others.refused]
+  let isDone = left.length === 0
+  for (const each of refused) isDone &&= await isAcceptedSince(services, shown, each)
   return {
     shown,
     accepted: [...own.accepted, ...others.accepted],
-    refused: [...own.refused, ...others.refused],
+    refused,
     left,
+    isDone,
     missing: logs.filter(({ outcome }) => outcome === 'missing').map(({ tenant_id }) => tenant_id),
   }
+}
+
+/** Whether a log was refused only because its loss was accepted after the diff was made. */
+async function isAcceptedSince(
+  { sql, states }: Services,
+  shown: readonly Shown[],
+  { tenant_id, error }: { tenant_id: string; error: unknown },
+): Promise<boolean> {
+  const state = error instanceof NoAlarm ? await states.find(tenant_id) : undefined
+  const one = shown.find((each) => each.tenant_id === tenant_id)
+  if (!state || !one || one.last_id < 0) return false
+  const { id } = await findNewestAcceptance(sql, { tenant_id, auditKey: state.auditKey })
+  return id > Math.max(one.last_id, one.agrees_through)
 }

@@ -3,6 +3,7 @@
  * nothing.
  */
 
+import { createHash } from 'node:crypto'
 import { createReadStream, existsSync } from 'node:fs'
 import {
   type ExportedEntry,
@@ -15,7 +16,7 @@ import {
   splitLines,
   verifyExport,
 } from '@eaas/audit'
-import { assertFile } from '@eaas/audit/command'
+import { assertFile, CommandError } from '@eaas/audit/command'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
@@ -43,12 +44,13 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
   if (file === undefined && exported === undefined) {
     throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint, --export or both')
   }
+  const read = createReader()
   const progress = showProgress('compared')
   const { owner, diff } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
     if (exported !== undefined) {
-      await assertExport(exported, { tenant_id, publicKey: services.signingKey.publicKeys })
+      await assertExport(exported, { tenant_id, publicKey: services.signingKey.publicKeys }, read.hashed)
     }
     const kept = file === undefined ? undefined : await readKeptCheckpoints(services, file)
     const checkpoints = kept?.of(tenant_id) ?? []
@@ -57,9 +59,10 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
     }
     const diff = await diffAudit(services, tenant_id, {
       checkpoints,
-      exported: exported === undefined ? undefined : readEntries(exported),
+      exported: exported === undefined ? undefined : readEntries(exported, read.hashed),
       onProgress: (entries) => progress(`${entries} entries`),
     })
+    if (exported !== undefined) read.assertSame(exported)
     // An alarm's witness is compared too, so a log may differ although the server's own file has nothing about it.
     if (diff.witnessed_through === 0) {
       const fault = checkpoints.length === 0 ? kept?.faultOf(tenant_id) : undefined
@@ -104,7 +107,7 @@ export function describeFaults({ head_fault, entry_fault }: AuditDiff): string[]
 export async function assertExport(
   file: string,
   { tenant_id, publicKey }: { tenant_id: string; publicKey: PublicKeys },
-  read: Read = createReadStream,
+  read: Reader['hashed'],
 ) {
   await assertFile(file)
   const verdict = await verifyExport(splitLines(read(file)), { publicKey })
@@ -113,11 +116,29 @@ export async function assertExport(
   if (verdict.tenant_id !== tenant_id) throw new Refusal('E_VALIDATION', `${file} is the log of another tenant`)
 }
 
-/** How a file is read; it is read twice. */
-type Read = (file: string) => AsyncIterable<Uint8Array>
+export type Reader = ReturnType<typeof createReader>
+
+/** Reads a file twice, for its signature and for its entries, and notices if it was changed in between. */
+export function createReader() {
+  const digests: string[] = []
+  return {
+    async *hashed(file: string): AsyncGenerator<Uint8Array> {
+      const hash = createHash('sha256')
+      for await (const chunk of createReadStream(file) as AsyncIterable<Uint8Array>) {
+        hash.update(chunk)
+        yield chunk
+      }
+      digests.push(hash.digest('hex'))
+    },
+    assertSame(file: string): void {
+      const [first, second] = digests
+      if (first === undefined || first !== second) throw new CommandError(`${file} was changed while it was read.`)
+    },
+  }
+}
 
 /** The entries of an export that verifies. */
-export async function* readEntries(file: string, read: Read = createReadStream): AsyncGenerator<ExportedEntry> {
+export async function* readEntries(file: string, read: Reader['hashed']): AsyncGenerator<ExportedEntry> {
   let position: { tenant_id: string; id: number } | undefined
   for await (const line of splitLines(read(file))) {
     if (!position) {

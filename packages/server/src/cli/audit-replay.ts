@@ -1,5 +1,4 @@
 /** `eaas audit replay`: repeats the changes that took rights away and were lost in a rollback, by signed exports. */
-import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readHeader, splitLines } from '@eaas/audit'
 import { assertFile, CommandError } from '@eaas/audit/command'
@@ -9,7 +8,7 @@ import { planReplay, type Step } from '../operations/plan-replay.js'
 import { isOfOneTenant } from '../operations/shared/renew-tenants.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
-import { assertExport, readEntries } from './audit-diff.js'
+import { assertExport, createReader, type Reader, readEntries } from './audit-diff.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
@@ -63,27 +62,6 @@ export async function auditReplay(config: Config, { export: files, yes, json }: 
   if (json) printJson({ done: yes, changes: rows, others })
   else print(...describe(rows, others, yes))
   return rows.every(({ error }) => error === undefined)
-}
-
-type Reader = ReturnType<typeof createReader>
-
-/** Reads a file twice, for its signature and for its entries, and notices if it was changed in between. */
-function createReader() {
-  const digests: string[] = []
-  return {
-    async *hashed(file: string): AsyncGenerator<Uint8Array> {
-      const hash = createHash('sha256')
-      for await (const chunk of createReadStream(file) as AsyncIterable<Uint8Array>) {
-        hash.update(chunk)
-        yield chunk
-      }
-      digests.push(hash.digest('hex'))
-    },
-    assertSame(file: string): void {
-      const [first, second] = digests
-      if (first === undefined || first !== second) throw new CommandError(`${file} was changed while it was read.`)
-    },
-  }
 }
 
 /** Verifies an export by this installation's keys; returns whose log it is. */

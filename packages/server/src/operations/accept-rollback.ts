@@ -87,8 +87,10 @@ const AT_ONCE = 100
 /** What the operator was shown of a log: only that much of a loss is accepted. */
 export interface Shown {
   tenant_id: string
-  /** the entry that the log ends with */
+  /** the entry that the log ends with, by its head if that is an older one */
   last_id: number
+  /** the last entry that was there, perhaps after an older head */
+  agrees_through: number
   /** the last entry that is known to have been written */
   witnessed_through: number
 }
@@ -249,10 +251,12 @@ function assertShown(
   { head, told, fault }: { head: Head; told: Witness; fault: HeadFault | undefined },
 ): void {
   if (!shown) return
-  const isOther = fault === undefined && head.last_id !== shown.last_id
+  const end = Math.max(shown.last_id, shown.agrees_through)
+  // A head that is made again may be of later entries too, which the diff did not look at.
+  const isOther = fault ? head.last_id < end : head.last_id !== end
   if (!isOther && told.last_id <= shown.witnessed_through) return
   const what = isOther
-    ? `the log ends with entry ${head.last_id}, and the diff shows ${shown.last_id}`
+    ? `the log ends with entry ${head.last_id}, and the diff shows ${end}`
     : `a server saw entry ${told.last_id}, and the diff knows of ${shown.witnessed_through} at most`
   throw new Refusal('E_STATE', `${what}: make the diff again`)
 }
@@ -295,9 +299,14 @@ function notValid(reason: string | undefined, broken_at: number | undefined): Re
   )
 }
 
+/** The refusal of a log about which there is no alarm, as once its loss is accepted. */
+export class NoAlarm extends Refusal {
+  override readonly name = 'NoAlarm'
+}
+
 function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
   const log = tenant.tenant_id === INSTALLATION_ID ? "the installation's log" : `tenant ${tenant.name}`
   const { alarm } = committer.watches.get(tenant.tenant_id)
   if (alarm) return unwrittenAlarm(log, alarm.reason)
-  return new Refusal('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
+  return new NoAlarm('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
 }

@@ -3,6 +3,7 @@
  * and destructions of keys. Entries that gave rights are left to the operator. Only reads.
  */
 import { type ExportedEntry, readMetadata } from '@eaas/audit'
+import { encodeHex } from '@eaas/protocol'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import type { Operation, Services } from '../runner/operation.js'
@@ -48,7 +49,7 @@ export async function planReplay(
   exported: AsyncIterable<ExportedEntry>,
 ): Promise<Replay> {
   const diff = await diffAudit(services, tenant_id, { checkpoints: [], exported })
-  const { lost, undone, agrees_through } = diff
+  const { lost, undone } = diff
   const fault = diff.entry_fault ?? diff.head_fault
   if (fault)
     throw new Refusal(
@@ -56,7 +57,7 @@ export async function planReplay(
       `${fault.detail} (${fault.reason}), so nothing is repeated: eaas audit diff names what was lost. ${RECOVERY_PAGE}.`,
     )
   if (!lost || lost.length === 0) return { steps: [], others: 0 }
-  await assertAccepted(services, tenant_id, agrees_through)
+  await assertAccepted(services, tenant_id, lost)
   const { rows } = await readEvidence(services.sql, tenant_id, { withRows: true })
   const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
   const keys = new Map(rows.keys.map((row) => [row.key_id, row]))
@@ -109,13 +110,27 @@ function stepsTo(
   ]
 }
 
-async function assertAccepted({ sql, states }: Services, tenant_id: string, agrees_through: number): Promise<void> {
+// An acceptance names the last entry that was lost by its hash, which another copy of the database does not have. An
+// export that ends before must differ from the acceptance on: then the log had nothing of its own before.
+async function assertAccepted(
+  { sql, states }: Services,
+  tenant_id: string,
+  lost: readonly ExportedEntry[],
+): Promise<void> {
   const state = await states.find(tenant_id)
-  const [id = 0] = await listAcceptanceIds(sql, tenant_id)
-  if (state && id > agrees_through && (await readAuthenticEntry(sql, { tenant_id, id, auditKey: state.auditKey })))
-    return
+  const hashes = new Map(lost.map(({ id, hash }) => [id, encodeHex(hash)]))
+  const [first, last] = [lost[0]?.id ?? 0, lost.at(-1)?.id ?? 0]
+  for (const id of state ? await listAcceptanceIds(sql, tenant_id) : []) {
+    const entry = state && (await readAuthenticEntry(sql, { tenant_id, id, auditKey: state.auditKey }))
+    // The column by which it was found proves nothing.
+    if (entry?.action !== 'audit.rollback_accepted') continue
+    const { witnessed_id, witnessed_hash } = readMetadata(entry)
+    if (typeof witnessed_hash === 'string' && hashes.get(Number(witnessed_id)) === witnessed_hash) return
+    if (id === first && Number(witnessed_id) > last) return
+  }
   throw new Refusal(
     'E_STATE',
-    `the log never had these entries, or their loss is not accepted: no entry audit.rollback_accepted follows entry ${agrees_through}, through which it agrees with the export`,
+    'the log never had these entries, or their loss is not accepted: no entry audit.rollback_accepted names one of them by witnessed_id and witnessed_hash. ' +
+      'An export that ends before the witnessed entry counts only if the acceptance is the first entry that differs from it',
   )
 }
