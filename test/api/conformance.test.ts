@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CASES } from '../../packages/conformance/src/cases.js'
 import { runKit } from '../../packages/conformance/src/test-support/command.js'
-import { answering, type Break, startBroken } from '../support/service/breaking.js'
+import { answering, type Break, hearing, startBroken } from '../support/service/breaking.js'
 import { type Service, startService } from '../support/service/service.js'
 
 let service: Service
@@ -66,6 +66,11 @@ describe('a server that breaks rules', () => {
     const change = answering(({ body }) => {
       if (body?.checkpoint) body.checkpoint = body.checkpoint.replace(/.{8}(?==*\n$)/, 'AAAAAAAA')
     })
+    expect(await failing(change, `--only=${EXPORT.source}`)).toHaveLength(1)
+  })
+
+  it('fails the case of an export that begins at the first entry whatever it is asked for', async () => {
+    const change = hearing(({ query }) => query.delete('after_id'))
     expect(await failing(change, `--only=${EXPORT.source}`)).toHaveLength(1)
   })
 

@@ -1,6 +1,6 @@
 // `eaas-audit witness` as a process: its key and state, what it answers over HTTP, and what a crash leaves.
 import { generateKeyPairSync } from 'node:crypto'
-import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -321,6 +321,31 @@ describe('a witness that starts again', () => {
     expect([...(await state()).logs.keys()]).toEqual(others)
     await witness.start()
     expect((await post(growth(0, 2, 100))).status).toBe(200)
+  })
+
+  it('ends with exit code 1 when its directory was moved, and does not even sign again what it signed', async () => {
+    const size = (await cosignedSize()) ?? 0
+    const body = growth(size, size, 100)
+    expect((await post(body)).status).toBe(200)
+    const status = () =>
+      post(body).then(
+        (answer) => answer.status,
+        () => 'gone',
+      )
+    const moved = `${directory}-moved`
+    await rename(directory, moved)
+    try {
+      expect([500, 'gone']).toContain(await status())
+      await expect.poll(status).toBe('gone')
+      expect(await witness.stop()).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/"level":60.*no longer this/),
+      })
+    } finally {
+      await witness.kill9()
+      await rename(moved, directory)
+      await witness.start()
+    }
   })
 
   it('signs with the key that it printed first', async () => {

@@ -159,6 +159,27 @@ const FAULTS: [fault: string, name: RegExp, create: () => Break, mode?: 'with se
     () => accepts('GET /v1/usage', 'E_MISSING_PERMISSION'),
   ],
   [
+    'takes any permission for the one to export',
+    /^exportKey: needs keys:export, and no other permission/,
+    () => {
+      const permitted = new Set<string>()
+      return answering((answer, call) => {
+        if (answer.body?.permissions?.length > 0) permitted.add(answer.body.secret)
+        const isMeant = answer.body?.code === 'E_MISSING_PERMISSION' && permitted.has(secretIn(call))
+        if (isMeant && is(call, `POST ${KEY}/export`)) Object.assign(answer, { status: 200, body: {} })
+      })
+    },
+  ],
+  [
+    'rewraps without the permission to unwrap',
+    /^rewrap: needs wrap and unwrap, and no other permission/,
+    () =>
+      answering((answer, call) => {
+        const isMeant = is(call, `POST ${KEY}/rewrap`) && answer.body?.detail === 'missing permission: unwrap'
+        if (isMeant) Object.assign(answer, { status: 200, body: {} })
+      }),
+  ],
+  [
     'wants another permission',
     /^hash: needs hash, and no other permission/,
     () => {

@@ -12,7 +12,7 @@ import type { SigningKey } from '../crypto.js'
 import { createWitnessKey, readWitnessKey } from '../formats/cosignature.js'
 import { encodeNoteKey, findBase64, type NoteKey } from '../formats/signed-note.js'
 import { createDirectory } from '../node/create-directory.js'
-import { DataDirectoryInUseError, lockDataDirectory } from '../node/data-directory-lock.js'
+import { DataDirectoryInUseError, LockLostError, lockDataDirectory } from '../node/data-directory-lock.js'
 import { withDraft } from '../node/draft.js'
 import { signingKeyOf } from '../node/signing-key.js'
 import { syncDirectory } from '../node/sync-directory.js'
@@ -34,6 +34,20 @@ const OWN_KEY =
 const NEEDED_LIST =
   'Create it with the key of each log to cosign, one a line (that of an installation: eaas audit public-key --tree), or name another list in EAAS_WITNESS_LOGS.'
 
+/** Thrown when the directory was moved, or another process took its lock: that one may sign another history. */
+export class LostDirectoryError extends WitnessError {
+  override readonly name = 'LostDirectoryError'
+
+  constructor(directory: string, cause: unknown) {
+    super(
+      `The directory ${directory} is no longer this witness's: it was moved or replaced, or somebody took or changed its lock. Another process may ` +
+        'have signed with its key since. Make sure that no other one does, that the directory is on a local file system and that its state is the ' +
+        'newest, and start the witness again.',
+      { cause },
+    )
+  }
+}
+
 /** An opened witness; this process holds its directory. */
 export interface WitnessFiles {
   key: NoteKey
@@ -42,8 +56,10 @@ export interface WitnessFiles {
   keyFile: string | undefined
   logs: LogKeys
   state: WitnessState
-  /** Replaces the state; it is on disk when this resolves. */
+  /** Replaces the state; it is on disk when this resolves. @throws LostDirectoryError */
   save(state: WitnessState): Promise<void>
+  /** Checks that the directory is still this process's. @throws LostDirectoryError */
+  assertHeld(): void
   /** Lets another process have the directory. */
   release(): Promise<void>
 }
@@ -107,8 +123,19 @@ export async function openWitness({ directory, key: source, logs: logList }: Wit
     }
     const listed = logList ?? join(directory, 'logs')
     const logs = readLogList(await readText(listed, 'The list of logs', NEEDED_LIST), listed)
-    const save = (next: WitnessState) => replaceStateFile(statePath(directory), next)
-    return { key, signingKey, keyFile, logs, state, save, release: () => lock.release() }
+    const assertHeld = () => {
+      try {
+        lock.assertHeld()
+      } catch (error) {
+        throw error instanceof LockLostError ? new LostDirectoryError(directory, error) : error
+      }
+    }
+    const save = async (next: WitnessState) => {
+      assertHeld()
+      await replaceStateFile(statePath(directory), next)
+      assertHeld()
+    }
+    return { key, signingKey, keyFile, logs, state, save, assertHeld, release: () => lock.release() }
   } catch (error) {
     await lock.release()
     throw error

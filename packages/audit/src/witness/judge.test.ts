@@ -1,12 +1,18 @@
 // What a witness answers: the published runs of requests, each against a witness that has cosigned nothing.
 
-import { createSecretKey } from 'node:crypto'
-import { encodeUtf8 } from '@eaas/protocol'
+import { createSecretKey, generateKeyPairSync } from 'node:crypto'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
+import { encodePublicKey } from '../formats/checkpoint.js'
 import { createWitnessKey, readCosignature } from '../formats/cosignature.js'
 import vectors from '../formats/cosignature.vectors.json' with { type: 'json' }
-import { readSignatures, splitNote } from '../formats/signed-note.js'
-import { signingKeyOf } from '../node/signing-key.js'
+import { merkleRoot } from '../formats/merkle.js'
+import { encodeNoteKey, readSignatures, signatureLine, splitNote } from '../formats/signed-note.js'
+import { readTreeKey } from '../formats/tree.js'
+import { signerOf, signingKeyOf } from '../node/signing-key.js'
+import { LostDirectoryError } from './directory.js'
 import { admit, WitnessRefusal } from './judge.js'
 import { readLogList } from './log-list.js'
 import { readState, WitnessError, type WitnessState, writeState } from './state-file.js'
@@ -19,7 +25,11 @@ const key = createWitnessKey('witness.example/w1', signingKey)
 /** A witness in memory; `saved` has each state that it wrote, the newest last. */
 function openWitness(
   logs: readonly string[],
-  { save, events = {} }: { save?: () => Promise<void>; events?: Partial<WitnessEvents> } = {},
+  {
+    save,
+    assertHeld = () => undefined,
+    events = {},
+  }: { save?: () => Promise<void>; assertHeld?: () => void; events?: Partial<WitnessEvents> } = {},
 ) {
   const saved: WitnessState[] = []
   const service = createWitnessService(
@@ -32,6 +42,7 @@ function openWitness(
         await save?.()
         saved.push(state)
       },
+      assertHeld,
     },
     { now: () => NOW_S * 1_000 + 999, events: { cosigned: () => undefined, contradicted: () => undefined, ...events } },
   )
@@ -95,6 +106,21 @@ describe('a witness', () => {
     expect(await answerOf(witness, first ?? '')).toMatchObject({ status: 200 })
   })
 
+  it('signs nothing, not even again, once its directory is lost, and says so', async () => {
+    let isLost = true
+    const lose = () => {
+      if (isLost) throw new LostDirectoryError('/witness', 'moved')
+    }
+    const witness = openWitness(logs, { save: async () => lose(), assertHeld: lose })
+    await expect(witness.addCheckpoint(encodeUtf8(first ?? ''))).rejects.toThrow(LostDirectoryError)
+    isLost = false
+    await answerOf(witness, first ?? '')
+    const again = first?.replace('old 0', `old ${sizeOf(first)}`) ?? ''
+    expect(await answerOf(witness, again)).toMatchObject({ status: 200 })
+    isLost = true
+    await expect(witness.addCheckpoint(encodeUtf8(again))).rejects.toThrow(LostDirectoryError)
+  })
+
   it('lets requests take turns: of two trees that continue the same one, it cosigns one', async () => {
     const witness = openWitness(logs, { save: () => new Promise((resolve) => setImmediate(resolve)) })
     await answerOf(witness, first ?? '')
@@ -125,6 +151,35 @@ describe('a witness', () => {
       { origin, ...expected, note: noteOf(longer) },
     ])
   })
+})
+
+it('remembers what it reported in little memory, however long that was', async () => {
+  const signer = signerOf(generateKeyPairSync('ed25519').privateKey)
+  const log = readTreeKey(encodePublicKey(signer))
+  const bodyOf = (old: number, leaf: number, more = '') => {
+    const text = `${log.name}\n1\n${encodeBase64(merkleRoot([new Uint8Array(32).fill(leaf)]))}\n${more}`
+    return encodeUtf8(`old ${old}\n\n${text}\n${signatureLine(log, signer.sign(encodeUtf8(text)))}`)
+  }
+  let reported = 0
+  const events = {
+    contradicted: () => {
+      reported += 1
+    },
+  }
+  const witness = openWitness([encodeNoteKey(log)], { events })
+  await witness.addCheckpoint(bodyOf(0, 1))
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  setFlagsFromString('--no-expose-gc')
+  collect()
+  const before = process.memoryUsage().heapUsed
+  for (let at = 0; at < 100; at++) {
+    const body = bodyOf(1, 2, `${at} ${'\u0101'.repeat(50_000)}\n`) // two bytes a character
+    await witness.addCheckpoint(body).catch(() => undefined) // `expect` would keep the promise
+  }
+  collect()
+  expect(reported).toBe(100)
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(3_000_000)
 })
 
 describe("a witness's state", () => {

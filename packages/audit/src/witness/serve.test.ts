@@ -4,6 +4,7 @@ import type { Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createLog } from '../node/log.js'
+import { LostDirectoryError } from './directory.js'
 import { createWitnessServer } from './serve.js'
 import { UnwrittenStateError } from './witness.js'
 
@@ -17,7 +18,10 @@ afterEach(async () => {
 async function serve(addCheckpoint: () => Promise<string>) {
   const written: string[] = []
   const log = createLog('debug', (line) => written.push(line))
-  const listening = createWitnessServer({ addCheckpoint }, log)
+  let ends = 0
+  const listening = createWitnessServer({ addCheckpoint }, log, () => {
+    ends += 1
+  })
   server = listening
   await once(listening.listen(0, '127.0.0.1'), 'listening')
   const { port } = listening.address() as AddressInfo
@@ -26,7 +30,7 @@ async function serve(addCheckpoint: () => Promise<string>) {
     const answer = await fetch(url, { method: 'POST', body: 'a body' })
     return { status: answer.status, text: await answer.text() }
   }
-  return { post, port, server: listening, lines: () => written.map((line) => JSON.parse(line)) }
+  return { post, port, server: listening, lines: () => written.map((line) => JSON.parse(line)), ends: () => ends }
 }
 
 describe('a witness that fails', () => {
@@ -35,6 +39,14 @@ describe('a witness that fails', () => {
     expect(await post()).toEqual({ status: 500, text: 'the witness cannot write its state\n' })
     const msg = 'the state could not be written; nothing was cosigned'
     expect(lines()).toEqual([expect.objectContaining({ level: 50, msg, error: 'Error: the disk is full' })])
+  })
+
+  it('ends once its directory is lost, and says so at level fatal', async () => {
+    const { post, lines, ends } = await serve(() => Promise.reject(new LostDirectoryError('/witness', 'moved')))
+    expect(await post()).toEqual({ status: 500, text: 'the witness lost its directory\n' })
+    const error = expect.stringMatching(/^The directory \/witness is no longer this witness's: .* local file system/)
+    expect(lines()).toEqual([expect.objectContaining({ level: 60, error })])
+    expect(ends()).toBe(1)
   })
 
   it('logs a defect as what it is, with its stack', async () => {

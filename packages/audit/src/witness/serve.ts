@@ -3,6 +3,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { MAX_REQUEST_BYTES, SIZE_TYPE } from '../formats/witness-request.js'
 import type { Log } from '../node/log.js'
+import { LostDirectoryError } from './directory.js'
 import { WitnessRefusal } from './judge.js'
 import { UnwrittenStateError, type Witness } from './witness.js'
 
@@ -16,6 +17,8 @@ const KEEP_ALIVE_MS = 60_000
 /** Most connections, and most requests under way, since each may hold a body. */
 const MOST_CONNECTIONS = 256
 const MOST_REQUESTS = 64
+/** How long the reader of the log may take at the end, in milliseconds. */
+const LOGGED_MS = 1_000
 
 interface Answer {
   status: number
@@ -24,8 +27,8 @@ interface Answer {
   headers?: Record<string, string>
 }
 
-/** Creates the server; does not listen yet. */
-export function createWitnessServer(witness: Witness, log: Log): Server {
+/** Creates the server; does not listen yet. `end` is called once the directory of the witness is lost. */
+export function createWitnessServer(witness: Witness, log: Log, end: () => void = endProcess): Server {
   let underWay = 0
   const server = createServer(
     {
@@ -40,7 +43,7 @@ export function createWitnessServer(witness: Witness, log: Log): Server {
         const isBusy = underWay > MOST_REQUESTS
         const answer = isBusy
           ? { status: 503, body: 'busy\n', headers: { 'retry-after': '1' } }
-          : await answerTo(request, witness, log)
+          : await answerTo(request, witness, { log, end })
         if (answer) send(request, response, answer)
       } catch (error) {
         log.error({ error: stackOf(error) }, 'unexpected error')
@@ -55,7 +58,11 @@ export function createWitnessServer(witness: Witness, log: Log): Server {
 }
 
 /** Finds the answer; undefined if the connection ended within the body. */
-async function answerTo(request: IncomingMessage, witness: Witness, log: Log): Promise<Answer | undefined> {
+async function answerTo(
+  request: IncomingMessage,
+  witness: Witness,
+  failing: { log: Log; end: () => void },
+): Promise<Answer | undefined> {
   if (request.url !== PATH) return { status: 404, body: `a witness answers POST ${PATH} only\n` }
   if (request.method !== 'POST') return { status: 405, body: 'use POST\n', headers: { allow: 'POST' } }
   const body = await readBody(request).catch(() => null)
@@ -64,11 +71,11 @@ async function answerTo(request: IncomingMessage, witness: Witness, log: Log): P
   try {
     return { status: 200, body: await witness.addCheckpoint(body) }
   } catch (error) {
-    return failureAnswer(error, log)
+    return failureAnswer(error, failing)
   }
 }
 
-function failureAnswer(error: unknown, log: Log): Answer {
+function failureAnswer(error: unknown, { log, end }: { log: Log; end: () => void }): Answer {
   if (error instanceof WitnessRefusal) {
     const { status, message, size } = error
     log.debug({ status, reason: message }, 'did not cosign')
@@ -78,8 +85,20 @@ function failureAnswer(error: unknown, log: Log): Answer {
     log.error({ error: String(error.cause) }, 'the state could not be written; nothing was cosigned')
     return { status: 500, body: 'the witness cannot write its state\n' }
   }
+  if (error instanceof LostDirectoryError) {
+    log.fatal({ error: error.message }, 'the witness ends: its directory is lost')
+    end()
+    return { status: 500, body: 'the witness lost its directory\n' }
+  }
   log.error({ error: stackOf(error) }, 'unexpected error')
   return { status: 500, body: 'unexpected error\n' }
+}
+
+/** Ends the process once the log is written, and soon even if nothing reads it. */
+function endProcess(): void {
+  process.exitCode = 1
+  setTimeout(() => process.exit(), LOGGED_MS)
+  process.stderr.write('', () => process.exit())
 }
 
 function stackOf(error: unknown): string {

@@ -22,7 +22,7 @@ const stateSchema = z.strictObject({
 
 /** Thrown when a witness cannot start; the message says what to do. */
 export class WitnessError extends Error {
-  override readonly name = 'WitnessError'
+  override readonly name: string = 'WitnessError'
 }
 
 /** The state of a witness. */

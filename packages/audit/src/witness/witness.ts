@@ -1,7 +1,8 @@
 /** A witness: judges requests by its state, and answers only once the state is on disk. Requests take turns. */
-import { encodeBase64 } from '@eaas/protocol'
+import { encodeBase64, encodeUtf8 } from '@eaas/protocol'
+import { sha256 } from '../crypto.js'
 import { cosign } from '../formats/cosignature.js'
-import type { WitnessFiles } from './directory.js'
+import { LostDirectoryError, type WitnessFiles } from './directory.js'
 import { type Admitted, admit, assertConsistent, contradicts, type Seen } from './judge.js'
 
 /** What a witness reports, for its log. */
@@ -18,7 +19,7 @@ export interface WitnessEvents {
 export interface Witness {
   /**
    * Answers the body of a request with the line of the cosignature. @throws WitnessRefusal,
-   * UnwrittenStateError
+   * UnwrittenStateError, LostDirectoryError
    */
   addCheckpoint(body: Uint8Array): Promise<string>
 }
@@ -37,18 +38,19 @@ const MOST_REPORTED = 1_000
 
 /** Creates a witness on its files. */
 export function createWitnessService(
-  { key, signingKey, logs, state, save }: Pick<WitnessFiles, 'key' | 'signingKey' | 'logs' | 'state' | 'save'>,
+  { key, signingKey, logs, state, save, assertHeld }: Omit<WitnessFiles, 'keyFile' | 'release'>,
   { now, events }: { now: () => number; events: WitnessEvents },
 ): Witness {
   let seen: ReadonlyMap<string, Seen> = state.logs
   let turn: Promise<unknown> = Promise.resolve()
-  const reported = new Set<string>()
+  const reported = new Set<string>() // their hashes, because a text may be long
 
   // Anyone who has a note of the log can send it as often as they like.
   const report = ({ head: { origin }, text, note }: Admitted, { size, root }: Seen) => {
-    if (reported.has(text)) return
+    const hash = encodeBase64(sha256(encodeUtf8(text)))
+    if (reported.has(hash)) return
     if (reported.size >= MOST_REPORTED) reported.clear()
-    reported.add(text)
+    reported.add(hash)
     events.contradicted({ origin, cosigned_size: size, cosigned_root: encodeBase64(root), note })
   }
 
@@ -67,10 +69,10 @@ export function createWitnessService(
       const next = new Map([...seen, [origin, { size, root }] as const])
       // On disk before anyone sees the signature.
       await save({ ...state, logs: next }).catch((cause: unknown) => {
-        throw new UnwrittenStateError(cause)
+        throw cause instanceof LostDirectoryError ? cause : new UnwrittenStateError(cause)
       })
       seen = next
-    }
+    } else assertHeld()
     events.cosigned({ origin, size, note }, isNew)
     return cosign({ key, signingKey }, text, Math.floor(now() / 1_000))
   }

@@ -1,10 +1,12 @@
 /** What every operation answers: its success, the permission that it needs, the states of a key in which it works. */
 import {
   CALL_RULES,
+  findMissingPermission,
   findStateRefusal,
   type KeyCall,
   type KeyStatus,
   type OperationId,
+  PERMISSIONS,
   PROBLEMS,
   ROUTES,
   type RouteRow,
@@ -57,9 +59,12 @@ export const PERMISSION_CASES: Case[] = OPERATIONS.flatMap((operation) => {
     rule: `needs ${permissions.join(' and ')}, and no other permission`,
     async run(session) {
       const said = READY[operation]({ ...(await makeNothing(session)), id: NOWHERE, apiKeyId: NOWHERE }, session)
-      const lacking = await session.newApiKey({ permissions: [] })
-      const refused = await session.refused(operation, { ...said, apiKey: lacking.secret }, '403 E_MISSING_PERMISSION')
-      same(refused.body.detail, `missing permission: ${permissions[0]}`, 'detail')
+      for (const needed of permissions) {
+        const others = PERMISSIONS.filter((one) => findMissingPermission([one], [needed]))
+        const { secret: apiKey } = await session.newApiKey({ permissions: others })
+        const refused = await session.refused(operation, { ...said, apiKey }, '403 E_MISSING_PERMISSION')
+        same(refused.body.detail, `missing permission: ${needed}`, 'detail')
+      }
       const holding = await session.newApiKey({ permissions })
       const { status, body } = await session.call(operation, { ...said, apiKey: holding.secret })
       check(body?.code !== 'E_MISSING_PERMISSION', `with ${permissions.join(' and ')}: ${refusalOf(status, body)}`)

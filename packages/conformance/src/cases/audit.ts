@@ -144,16 +144,21 @@ export const AUDIT_CASES: Case[] = [
       await session.refused('exportAudit', { query: { limit: 1 } }, '400 E_VALIDATION')
       const { text } = await session.call('exportAudit')
       const actions: string[] = []
+      let created = 0
       const verdict = await verifyExport(splitLines([new TextEncoder().encode(text)]), {
         publicKey,
         checkpoint,
         onEntry: (entry) => {
           if (entry.key_id === id) actions.push(entry.action)
+          if (entry.key_id === id && entry.action === 'key.create') created = entry.id
         },
       })
       same([verdict.valid, verdict.reason], [true, undefined], 'valid and reason')
       same(verdict.checkpoint_compared, true, 'whether the export reaches back to the checkpoint')
       same(actions, ['key.create', 'key.wrap', 'key.rotate', 'key.wrap'], 'the entries of the key')
+      const rest = await session.call('exportAudit', { query: { after_id: created } })
+      const { valid, after_id } = await verifyExport(splitLines([new TextEncoder().encode(rest.text)]), { publicKey })
+      same([valid, after_id], [true, created], 'valid and after_id of an export of what follows')
     },
   },
   {

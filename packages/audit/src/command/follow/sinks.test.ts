@@ -208,6 +208,17 @@ describe('the syslog sink', () => {
     },
   )
 
+  it.each([
+    ['ends the connection at once and reads nothing', (socket) => socket.end()],
+    ['closes it at once', (socket) => socket.destroy()],
+    ['reads, and ends it before it has the end', (socket) => socket.resume().once('data', () => socket.end())],
+  ] satisfies [string, (socket: Socket) => void][])(
+    'does not take one message for delivered if the receiver %s',
+    async (_, onConnection) => {
+      await expect(syslogSink(await serve(onConnection))([message])).rejects.toThrow(TryAgainError)
+    },
+  )
+
   it('does not take a batch for delivered where nobody listens, or the other end speaks no TLS', async () => {
     await expect(syslogSink('127.0.0.1:1')([message])).rejects.toThrow(TryAgainError)
     const address = await serve((socket) => socket.resume().on('end', () => socket.end()))

@@ -9,6 +9,8 @@ import { TryAgainError } from './try-again.js'
 
 /** How long a connection may be idle, in milliseconds. */
 const PATIENCE_MS = 20_000
+/** How long at least a connection stays open once everything was sent, in milliseconds. */
+const LINGER_MS = 100
 /** RFC 5424 6.2.1: facility "log audit", severities "warning" and "informational". */
 const LOG_AUDIT = 13
 const WARNING = 4
@@ -17,6 +19,7 @@ const INFORMATIONAL = 6
 /**
  * Creates the sink. Syslog has no acknowledgement, so each batch has its own connection: the sink ends it, and the
  * receiver's end shows that its process has read everything. A receiver that dies before that resets the connection.
+ * One that closes without reading, as a balancer without a backend does, ends first: the sink waits a while for that.
  *
  * @throws CommandError if the address is malformed
  */
@@ -28,7 +31,9 @@ export function syslogSink(address: string, { tls = false, patienceMs = PATIENCE
       : connect({ host, port, allowHalfOpen: true })
   return (batch) =>
     new Promise((resolve, reject) => {
+      const opened = performance.now()
       const socket = open()
+      let connectMs = 0
       let isEnded = false
       const fail = (reason: string) => {
         socket.destroy()
@@ -37,12 +42,20 @@ export function syslogSink(address: string, { tls = false, patienceMs = PATIENCE
       socket
         .setTimeout(patienceMs, () => fail('no answer'))
         .on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? error.name))
+        .on('connect', () => {
+          connectMs = performance.now() - opened
+        })
         .on('end', () => {
-          isEnded = true
+          isEnded = socket.writableEnded
+          if (!isEnded) fail('closed early')
         })
         .on('close', () => (isEnded && socket.writableFinished ? resolve() : fail('closed')))
         .resume()
-        .end(batch.map(frame).join(''))
+        .write(batch.map(frame).join(''), () => {
+          // At most half of the time after which an idle connection fails.
+          const lingerMs = Math.min(Math.max(LINGER_MS, 2 * connectMs), patienceMs / 2)
+          setTimeout(() => socket.end(), lingerMs)
+        })
     })
 }
 
