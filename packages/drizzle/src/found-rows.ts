@@ -127,6 +127,7 @@ async function findRows({ tables, known, table, on }: Written, condition: SQL | 
     .select(Object.fromEntries(names.map((key) => [key, columns[key]])))
     .from(table)
     .where(where)
+    .orderBy(...sealed.bind.flatMap((key) => columns[key] ?? [])) // so that two such writes lock in one order
   return query.for ? query.for('update') : query
 }
 

@@ -5,7 +5,7 @@
 
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, quoteName, refuseUnbindable, type SealedTable, type StoredColumn } from '@eaas/sdk/adapter'
-import { Column, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
+import { Column, entityKind, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
 import { HASH_CHARACTERS } from './columns.js'
 
 /** Drizzle's symbols for what an alias keeps of its table. */
@@ -140,10 +140,13 @@ export function sqlName(table: Table): string {
   return quoteName(getTableName(table), (table as unknown as Record<symbol, string | undefined>)[SCHEMA])
 }
 
-/** Names a table with its schema, identically for all of its aliases. */
+/** Names a table with its schema, identically for all of its aliases, and on SQLite in whatever case it is written. */
 export function nameOf(table: Table): string {
   const of = table as unknown as Record<symbol, string | undefined>
-  return JSON.stringify([of[SCHEMA] ?? null, of[ORIGINAL_NAME] ?? null])
+  const name = JSON.stringify([of[SCHEMA] ?? null, of[ORIGINAL_NAME] ?? null])
+  return (table?.constructor as { [entityKind]?: string } | undefined)?.[entityKind] === 'SQLiteTable'
+    ? name.toLowerCase()
+    : name
 }
 
 /**

@@ -33,7 +33,7 @@ export type WriteMethod = 'insert' | 'update' | 'delete'
 
 /** A database of Drizzle, or a transaction, without encryption. */
 export interface Database extends Record<WriteMethod, (table: Table) => Builder> {
-  select(columns: Row): { from(table: Table): { where(condition: unknown): Promise<Row[]> & { for?: Lock } } }
+  select(columns: Row): { from(table: Table): { where(condition: unknown): Found } }
   execute(statement: SQL): Promise<unknown>
   transaction<T>(run: (inner: Database) => Promise<T>): Promise<T>
 }
@@ -46,7 +46,8 @@ export function isSync(database: object): boolean {
   return (database as { resultKind?: unknown }).resultKind === 'sync'
 }
 
-type Lock = (strength: 'update') => Promise<Row[]>
+/** The rows that a select finds, in an order, and locked where the database can. */
+type Found = Promise<Row[]> & { orderBy(...columns: Column[]): Found; for?: (strength: 'update') => Promise<Row[]> }
 
 /**
  * Runs a write with encrypted values, and opens what it returns.

@@ -25,6 +25,8 @@ import {
   IdentifierNode,
   OnConflictNode,
   OperatorNode,
+  OrderByItemNode,
+  OrderByNode,
   ParensNode,
   RawNode,
   SelectionNode,
@@ -138,18 +140,23 @@ async function change(steps: Steps, table: SealedTable, update: Node, rows: read
 function selectOf({ lock }: Steps, table: SealedTable, update: Node): Node {
   const own = update.table as Node
   const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
-  const select = selectFrom([own, ...froms], table, tableNames(own)?.alias ?? '', lock)
-  return { ...select, ...Object.fromEntries(FINDING.map((part) => [part, update[part]])) }
+  const alias = tableNames(own)?.alias ?? ''
+  const select = selectFrom([own, ...froms], table, alias, lock)
+  const found: Node = { ...select, ...Object.fromEntries(FINDING.map((part) => [part, update[part]])) }
+  // In one order, so that of two such writes one waits for the other.
+  const order = table.bind.map((column) => OrderByItemNode.create(reference(alias, column) as never))
+  return order.length === 0 || found.orderBy ? found : { ...found, orderBy: OrderByNode.create(order) }
 }
+
+const reference = (alias: string, column: string) => ({
+  kind: 'ReferenceNode',
+  column: ColumnNode.create(column),
+  table: named(alias),
+})
 
 /** Selects what values are bound to, or all columns if others may determine the key of a row. */
 function selectFrom([own, ...others]: readonly Node[], table: SealedTable, alias: string, lock: Steps['lock']): Node {
   assertFoundAgain(table)
-  const reference = (column: string) => ({
-    kind: 'ReferenceNode',
-    column: ColumnNode.create(column),
-    table: named(alias),
-  })
   const selections = table.keyByRow
     ? [
         {
@@ -157,7 +164,7 @@ function selectFrom([own, ...others]: readonly Node[], table: SealedTable, alias
           selection: { kind: 'ReferenceNode', column: { kind: 'SelectAllNode' }, table: named(alias) },
         },
       ]
-    : table.bind.map((column) => SelectionNode.create(reference(column) as never))
+    : table.bind.map((column) => SelectionNode.create(reference(alias, column) as never))
   const froms = [lock === 'updlock' ? withHint(own as Node, alias) : own, ...others]
   const select = SelectQueryNode.cloneWithSelections(SelectQueryNode.createFrom(froms as never), selections as never)
   const forUpdate = SelectModifierNode.create('ForUpdate', others.length > 0 ? [named(alias) as never] : undefined)

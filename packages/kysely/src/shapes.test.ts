@@ -675,7 +675,7 @@ describe('Kysely', () => {
     const other = new Kysely<Database>({ dialect: encrypted(sqlServer, { users: users as never }) })
     await other.updateTable('users').top(1).set({ email: SECRET }).where('city', '=', 'London').execute()
     expect(sent.map((one) => (JSON.parse(one) as string[])[0])).toEqual([
-      'select top(1) "users"."id" from "users" as "users" with (updlock) where "city" = @1',
+      'select top(1) "users"."id" from "users" as "users" with (updlock) where "city" = @1 order by "users"."id"',
       'update "users" set "email" = @1, "email_index" = @2 where "users"."id" = @3',
     ])
   })

@@ -45,8 +45,8 @@ interface State {
   isPaging?: boolean
   /** The rows that an update changes, if they were read before. */
   rows?: readonly Row[] | undefined
-  /** The columns that an update reads of its rows, instead of changing them. */
-  finding?: string | undefined
+  /** The columns that an update reads of its rows, instead of changing them, and those by whose order it locks them. */
+  finding?: { columns: string; order: string } | undefined
   /** The entities of the aliases that the conditions of `find` join. */
   entities: Map<string, EntityMetadata>
 }

@@ -117,7 +117,10 @@ async function findRows(
   assertFoundAgain(known.sealed)
   const columns = metadata.columns.filter((column) => isRead(known, column))
   const state = stateOf(builder)
-  state.finding = columns.map((column) => builder.escape(column.databaseName)).join(', ')
+  const namesOf = (list: readonly ColumnMetadata[]) => list.map((one) => builder.escape(one.databaseName)).join(', ')
+  // In one order, so that of two such writes one waits for the other.
+  const order = namesOf(known.sealed.bind.map((name) => known.columnOf(metadata, name)))
+  state.finding = { columns: namesOf(columns), order }
   try {
     const [sql, parameters] = builder.getQueryAndParameters()
     if (filtersIn(parameters).length > 0) {

@@ -91,7 +91,9 @@ export function extendUpdate(Base: Constructor<UpdateBuilder>, context: Context)
     override createUpdateExpression(): string {
       const { rows, finding } = stateOf(this)
       if (finding !== undefined) {
-        return `SELECT ${finding} FROM ${this.getTableName(this.getMainTableName())}${this.createWhereExpression()} FOR UPDATE`
+        const { columns, order } = finding
+        const found = `${this.getTableName(this.getMainTableName())}${this.createWhereExpression()}`
+        return `SELECT ${columns} FROM ${found}${order && ` ORDER BY ${order}`} FOR UPDATE`
       }
       const target = findTarget(context, this)
       if (!target) return super.createUpdateExpression()
