@@ -157,6 +157,6 @@ export default (eaas) => eaas.model({ name: 'visits', key: 'people', bind: ['ten
     )
     expect(readFileSync(join(dir.path, 'visits.csv'), 'utf8')).not.toMatch(/Main|true|61\.5|dark/)
     const values = `a/b,7,true,"é, ""x""",${photo},61.5,${born},"{""dark"":[1,null]}",12 Main St,Paris`
-    expect(opened).toBe(`tenant,id,${columns.join(',')},address.street,city\n${values}\n`)
+    expect(opened.replaceAll('\r\n', '\n')).toBe(`tenant,id,${columns.join(',')},address.street,city\n${values}\n`)
   })
 })
