@@ -60,13 +60,13 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
         )
       }
       left = left.slice(1)
-      const { public_key } = assertKnown(trailer, keys)
+      assertKnown(trailer.public_key, keys)
       if (part === last) {
         yield trailerLine({ ...trailer, tree: undefined }).slice(0, -1) // the tree covers only this export's entries
         heads.end(readSigned(trailer))
       } else {
         heads.add(readEnd(trailer, { end, tenant_id }))
-        keys.push(public_key)
+        keys.push(trailer.public_key)
       }
       const more = await part.read()
       if (more === undefined) continue
@@ -167,10 +167,9 @@ function readEnd(trailer: ExportTrailer, { end, tenant_id }: { end: Position; te
 }
 
 /** Requires that one key signed all exports, unless statements lead from one key to another. */
-function assertKnown(trailer: ExportTrailer, keys: readonly string[]): ExportTrailer {
-  if (keys.length > 0 && !keys.includes(trailer.public_key))
+function assertKnown(publicKey: string, keys: readonly string[]): void {
+  if (keys.length > 0 && !keys.includes(publicKey))
     throw new ExportFault('the exports were signed by keys of which no statement leads from one to the other')
-  return trailer
 }
 
 /** Where the log ended when each export was signed. Unless an operator accepted the loss, the log must go on from there. */

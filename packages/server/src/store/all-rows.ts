@@ -152,7 +152,9 @@ async function* readTable(sql: Queryable, table: string, columns: readonly strin
   for (;;) {
     const rows = await sql<{ line: string }[]>`fetch 500 from eaas_rows`.simple()
     if (rows.some(({ line }) => line.length > MOST_LINE_LENGTH))
-      throw new RowsError(`A row of ${table} is longer than ${MOST_LINE_LENGTH} characters: no server wrote it.`)
+      throw new RowsError(
+        `A row of ${table} is longer than ${MOST_LINE_LENGTH} characters, which no restore reads and no server writes. Look for it, or for a column that was added.`,
+      )
     if (rows.length > 0) yield rows.map(({ line }) => line)
     if (rows.length < PAGE_ROWS) break
   }
