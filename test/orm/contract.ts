@@ -1,4 +1,5 @@
 // The contract of the adapters: the same cases for each ORM. An area of them is a row of the table in the docs.
+import { absentFieldCases } from './contract/absent-fields.js'
 import type { Case } from './contract/cases.js'
 import { insertAndReadCases } from './contract/inserts-and-reads.js'
 import { keyByRowCases } from './contract/keys-by-row.js'
@@ -12,6 +13,7 @@ import { wholeRowCases } from './contract/whole-rows.js'
 
 export const CASES: readonly Case[] = [
   ...insertAndReadCases,
+  ...absentFieldCases,
   ...updateCases,
   ...keyByRowCases,
   ...upsertCases,

@@ -21,6 +21,7 @@ interface Database {
   people: Person
   cases: { id: string; number: number; title: string }
   owned: { id: string; key_id: string; note: string }
+  memos: { id: Generated<string>; note: string | null; size: Generated<number> }
 }
 
 describe.runIf(backend() === 'postgres')('Kysely', () => {
@@ -37,7 +38,8 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     await pool.query(`
       create table people (id text primary key, email text not null, email_index text, nick text, city text not null, boss text);
       create table cases (id uuid, number int, title text not null, primary key (id, number));
-      create table owned (id text primary key, key_id uuid not null, note text);`)
+      create table owned (id text primary key, key_id uuid not null, note text);
+      create table memos (id uuid primary key default gen_random_uuid(), note text default 'made', size int default 3);`)
     eaas = createClient(createTestService())
     const { id: keyId } = await eaas.keys.create({ name: 'people' })
     const format = 'text'
@@ -52,7 +54,8 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     const cases = eaas.model({ name: 'cases', keyId, bind: ['id', 'number'], format, fields: { title: text() } })
     const own = { name: 'owned', keyId: (row: { key_id?: unknown }) => row.key_id, bind: ['id'], format } as const
     const owned = eaas.model({ ...own, fields: { note: text() } })
-    db = new Kysely<Database>({ dialect: encrypted(new PostgresDialect({ pool }), { people, cases, owned }) })
+    const memos = eaas.model({ name: 'memos', keyId, bind: ['id'], format, fields: { note: text().optional() } })
+    db = new Kysely<Database>({ dialect: encrypted(new PostgresDialect({ pool }), { people, cases, owned, memos }) })
     newKey = async () => (await eaas.keys.create({ name: crypto.randomUUID() })).id
     close = async () => {
       await db.destroy()
@@ -61,7 +64,7 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     }
   })
   beforeEach(async () => {
-    await pool.query('truncate people, cases, owned')
+    await pool.query('truncate people, cases, owned, memos')
     await db.insertInto('people').values([ADA, BEN]).execute()
   })
   afterAll(() => close())
@@ -69,6 +72,24 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
   const people = () => db.selectFrom('people').select(['id', 'email', 'nick', 'city', 'boss']).orderBy('id').execute()
   const refused = (call: Promise<unknown>, message: RegExp) =>
     expect(call).rejects.toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringMatching(message) })
+
+  describe('an insert of default values', () => {
+    it('takes those of the columns that are not encrypted', async () => {
+      const row = { id: expect.any(String), note: null, size: 3 }
+      const insert = (on: Pick<typeof db, 'insertInto'>) => on.insertInto('memos').defaultValues()
+      expect(await insert(db).returningAll().execute()).toEqual([row])
+      const inner = db.with('x', (on) => insert(on).returning(['id', 'note', 'size']))
+      expect(await inner.selectFrom('x').selectAll().execute()).toEqual([row])
+      await insert(db)
+        .onConflict((on) => on.column('id').doUpdateSet({ note: 'new' }))
+        .execute()
+      expect((await pool.query('select note from memos')).rows).toEqual([1, 2, 3].map(() => ({ note: null })))
+    })
+    it('is refused where they would be no row of the model', async () => {
+      await refused(db.insertInto('people').defaultValues().execute(), /the row has no id/)
+      expect(await people()).toEqual([ADA, BEN])
+    })
+  })
 
   describe('a query under several names', () => {
     const BOTH = ['me.id as my_id', 'me.email as my_email', 'boss.id as boss_id', 'boss.email as boss_email'] as const

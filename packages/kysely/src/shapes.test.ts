@@ -12,6 +12,7 @@ import {
   MssqlAdapter,
   MssqlQueryCompiler,
   MysqlAdapter,
+  MysqlQueryCompiler,
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
@@ -664,6 +665,26 @@ describe('Kysely', () => {
     if (escapes) expect(await search).toEqual([])
     else await expect(search).rejects.toMatchObject({ hint: expect.stringMatching('wildcards and backslashes') })
     expect(sent).toHaveLength(escapes ? 1 : 0)
+  })
+  it.each([
+    [PostgresAdapter, PostgresQueryCompiler, 'insert into "notes" ("id", "note") values ($1, $2), ($3, $4)'],
+    [MysqlAdapter, MysqlQueryCompiler, 'insert into `notes` (`id`, `note`) values (?, ?), (?, ?)'],
+    [SqliteAdapter, SqliteQueryCompiler, 'insert into "notes" ("id", "note") values (?, ?), (?, ?)'],
+    [MssqlAdapter, MssqlQueryCompiler, 'insert into "notes" ("id", "note") values (@1, @2), (@3, @4)'],
+  ])('writes null for an absent field by %o, which the database would fill', async (Adapter, Compiler, expected) => {
+    const eaas = createClient(createTestService())
+    const fields = { note: text().optional() }
+    const notes = eaas.model({ name: 'notes', key: 'notes', bind: false as const, format: 'text', fields })
+    const dialect = { ...recording, createAdapter: () => new Adapter(), createQueryCompiler: () => new Compiler() }
+    const other = new Kysely<{ notes: { id: number; note?: string } }>({ dialect: encrypted(dialect, { notes }) })
+    await other
+      .insertInto('notes')
+      .values([{ id: 7 }, { id: 8, note: 'x' }])
+      .execute()
+    expect(sent.map((one) => JSON.parse(one) as unknown)).toEqual([
+      [expected, [7, null, 8, expect.stringMatching(/^eaas\.2\./)]],
+    ])
+    eaas.close()
   })
   it('locks what it reads on SQL Server, and changes of many rows as many as `top` says', async () => {
     const sqlServer = {

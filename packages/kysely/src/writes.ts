@@ -44,7 +44,8 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
   }
   const columns = ((node.columns as readonly Node[]) ?? []).map(nameOf)
   for (const column of columns) assertSpelling(table, column)
-  const given = ((values?.values as readonly Node[]) ?? []).map((row) => readRow(columns, row))
+  const rowsGiven = node.defaultValues ? [ValueListNode.create([]) as unknown as Node] : values?.values
+  const given = ((rowsGiven as readonly Node[] | undefined) ?? []).map((row) => readRow(columns, row))
   for (const { computed } of given) await rewriteComputed(rewriter, table, computed, scope)
   const named = { table, node: node.into as Node }
   const made = await rewriter.spellings.makeIds(
@@ -59,8 +60,8 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
   const sealed = await table.sealRows(plain)
   const all = [...new Set([...columns, ...sealed.flatMap((row) => Object.keys(row))])]
   const rows = sealed.map((row, at) => valueList(all, { values: row, computed: given[at]?.computed ?? new Map() }))
-  const out: Record<string, unknown> = { ...node }
-  if (values) {
+  const out: Record<string, unknown> = { ...node, defaultValues: undefined }
+  if (rowsGiven) {
     out.columns = all.map((column) => ColumnNode.create(column))
     const list = ValuesNode.create(rows)
     out.values = made.isAlways ? RawNode.create(['overriding system value ', ''], [list]) : list

@@ -150,14 +150,15 @@ function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): R
 }
 
 /**
- * Prisma distinguishes the kinds of null in JSON. Restores the given kind where null was stored; null itself becomes
- * that of the database.
+ * Prisma distinguishes the kinds of null in JSON. Restores the given kind where null is stored; null itself, and that
+ * of an absent field, becomes that of the database.
  */
 function withNulls({ json, sealed }: KnownModel, row: Row, given: Row | undefined): Row {
   return Object.fromEntries(
     Object.entries(row).map(([field, value]) => {
-      if (value !== null || !isNull(given?.[field])) return [field, value]
-      return [field, given?.[field] ?? (sealed?.isSealed(field) && json.has(field) ? DB_NULL : null)]
+      const own = given?.[field] ?? null
+      if (value !== null || !isNull(own)) return [field, value]
+      return [field, own ?? (sealed?.columns.includes(field) && json.has(field) ? DB_NULL : null)]
     }),
   )
 }

@@ -26,7 +26,7 @@ export function sealInserts({ known, metadata, prepare }: Target, entities: read
     const values = new Map<unknown, Pending>()
     for (const name of filled) {
       const column = known.columnOf(metadata, name)
-      values.set(column.propertyName, new Pending(async () => prepare((await all())[at]?.[name] ?? null, column)))
+      values.set(column.propertyName, new Pending(async () => prepare((await all())[at]?.[name], column)))
     }
     // Not a copy, since an entity may have private fields.
     return new Proxy(entity, {

@@ -94,7 +94,10 @@ export interface SealedTable {
    * @throws InvalidInputError
    */
   assertReadable(columns: readonly string[]): void
-  /** Seals rows to insert. */
+  /**
+   * Seals rows to insert. Each gets a value for every column of `stored`: null where a field is absent, since a
+   * default of the database would be stored in plaintext.
+   */
   sealRows(rows: readonly Row[]): Promise<Row[]>
   /**
    * Seals the changed columns of one row. `known` are the values that the changed row surely has, in the columns of
@@ -146,10 +149,11 @@ export function createSealedTable(model: object): SealedTable {
   const seal = rowSeal ? [{ column: ROW_SEAL, fields }] : []
   const added = new Set([...[...columns, ...seal].map(({ column }) => column), header])
   const made = [...columns, ...(format === 'compact' ? [{ column: header, fields }] : []), ...seal]
+  const stored = listStored(access)
   return {
     name: table,
     columns: [...new Set([...sealed, ...made.map(({ column }) => column), ...bind.map(({ path }) => path[0] ?? '')])],
-    stored: listStored(access),
+    stored,
     bind: bind.map((column) => column.name),
     withMade(given) {
       const isGiven = ({ path }: NamedPath) => given.includes(path[0] ?? '')
@@ -180,7 +184,11 @@ export function createSealedTable(model: object): SealedTable {
       const lacking = readsToo(selected)
       if (column !== undefined && lacking.length > 0) refuseUnbound(table, column, lacking.join(' and '))
     },
-    sealRows: async (rows) => (await access.load()).seal(rows),
+    async sealRows(given) {
+      const rows = await (await access.load()).seal(given)
+      for (const row of rows) for (const { column } of stored) row[column] ??= null
+      return rows
+    },
     sealEach,
     async sealChanges(changes, known) {
       const [row = {}] = await sealEach(changes, [known])
