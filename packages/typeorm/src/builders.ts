@@ -1,6 +1,7 @@
 /** TypeORM's query builders, extended: they seal values, search by indexes, open rows, or refuse a statement. */
 
 import {
+  type IdMaker,
   namesInSql,
   type Row,
   refuseCall,
@@ -12,6 +13,7 @@ import {
 } from '@eaas/sdk/adapter'
 import type { EntityMetadata } from 'typeorm'
 import { type Located, rewriteCondition } from './conditions.js'
+import type { MadeIds } from './ids.js'
 import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf } from './internals.js'
 import { filtersIn, type RowFilter } from './pending.js'
 import { assertReadable, type Output } from './results.js'
@@ -22,6 +24,7 @@ import type { Prepare } from './writes.js'
 export interface Context {
   tables: KnownTables
   prepare: Prepare
+  ids: IdMaker
   /** The queries that builders are about to send, by the list of their parameters. */
   runs: WeakMap<object, Run>
 }
@@ -31,6 +34,8 @@ export interface Run {
   outputs: Output[]
   /** Whether the query runner opens the rows. Those of a select are opened later, once it has read its cache. */
   opens: boolean
+  /** The ids that an insert sends. */
+  made?: MadeIds
   /** What the rows of a select must match. */
   filters?: readonly RowFilter[]
   /** The page that the query asks for, counted after the rows are filtered. */

@@ -1,9 +1,10 @@
 /** Wraps a data source of TypeORM, so that every query goes through the adapter. */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import { createIdMaker, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { DataSource, QueryRunner } from 'typeorm'
 import { type Constructor, type Context, createAdopt, extendBuilder } from './builders.js'
+import { inPlaces } from './ids.js'
 import type { Builder, InsertBuilder, SelectBuilder, UpdateBuilder } from './internals.js'
 import { Pending } from './pending.js'
 import { hide, openRows } from './results.js'
@@ -43,6 +44,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   const context: Context = {
     tables: { all: [], find: () => undefined },
     prepare: driver.preparePersistentValue.bind(driver),
+    ids: createIdMaker(),
     runs: new WeakMap(),
   }
   const adopt = createAdopt((Base, kind, own) => {
@@ -94,19 +96,21 @@ function guard(context: Context, runner: QueryRunner): QueryRunner {
   }
   assertMethods(runner, ['query', 'stream'])
   replace(runner, 'query', (original) => async (sql: string, parameters?: unknown[], ...rest: never[]) => {
-    const query = original as (...args: unknown[]) => Promise<{ records?: Row[] }>
+    const query = original as (...args: unknown[]) => Promise<{ records?: Row[]; raw?: unknown }>
     const run = parameters && context.runs.get(parameters)
     if (!run) {
       assertText(sql, parameters)
       return query(withoutMarks(sql), parameters, ...rest)
     }
-    const values = await Promise.all(parameters.map((one) => (one instanceof Pending ? one.resolve() : one)))
+    const runText = (text: string) => (original as (text: string) => Promise<unknown>)(text) as Promise<unknown[]>
+    const values = await Promise.all(parameters.map((one) => (one instanceof Pending ? one.resolve(runText) : one)))
     const result = await query(withoutMarks(sql), values, ...rest)
     if (run.opens && run.outputs.length > 0) {
       const records = result.records ?? refuseResult()
       await openRows(run.outputs, records)
       hide(run.outputs, records)
     }
+    if (run.made && Array.isArray(result.raw)) result.raw = inPlaces(run.made, result.raw as Row[])
     return result
   })
   replace(runner, 'stream', (original) => async (sql: string, parameters?: unknown[], ...rest: never[]) => {

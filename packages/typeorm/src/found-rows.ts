@@ -11,9 +11,10 @@ import {
   refuseCall,
   tellsRow,
 } from '@eaas/sdk/adapter'
-import type { QueryRunner } from 'typeorm'
+import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
+import { columnNamed, findLacking, isMissing, withIds } from './ids.js'
 import { type ColumnMetadata, type InsertBuilder, kindOf, type UpdateBuilder } from './internals.js'
 import { filtersIn } from './pending.js'
 import type { KnownTable } from './tables.js'
@@ -28,32 +29,36 @@ interface Result {
 }
 
 const UNIQUE_VIOLATION = '23505'
+const NOT_FILLED = { identifiers: [], generatedMaps: [] }
 const OF_FOUND = 'a write whose rows must be read before'
 
 /**
  * Runs with the query runner of a builder, in its transaction or in a new one.
  *
+ * @param undo is called if it fails; an upsert, which has one, is then tried again if another transaction inserted its
+ * row meanwhile
  * @throws InvalidInputError for a common table expression that may write, which would run with each statement
  */
 async function within<T>(
   builder: InsertBuilder | UpdateBuilder,
-  isRetried: boolean,
   change: (runner: QueryRunner) => Promise<T>,
+  undo?: () => void,
 ): Promise<T> {
   if (builder.expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')) {
     refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
   }
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
   try {
-    if (runner.isTransactionActive) return await change(runner)
-    for (let mayRetry = isRetried; ; mayRetry = false) {
-      await runner.startTransaction()
+    const isOwn = !runner.isTransactionActive
+    for (let mayRetry = isOwn && undo !== undefined; ; mayRetry = false) {
+      if (isOwn) await runner.startTransaction()
       try {
         const result = await change(runner)
-        await runner.commitTransaction()
+        if (isOwn) await runner.commitTransaction()
         return result
       } catch (error) {
-        await runner.rollbackTransaction()
+        undo?.()
+        if (isOwn) await runner.rollbackTransaction()
         // Another transaction inserted the row after this one had found none.
         if (!mayRetry || (error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
       }
@@ -79,7 +84,7 @@ export function updateFound(context: Context, builder: UpdateBuilder, target: Ta
     // An update changes the table, but a select would read the expression.
     refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
   }
-  return within(builder, false, async (runner) => {
+  return within(builder, async (runner) => {
     const rows = await findRows(context, builder, target, runner)
     const results: Result[] = []
     for (const some of inBatches(rows)) results.push(await updateRows(builder, target, { rows: some, runner }))
@@ -97,6 +102,7 @@ async function updateRows(
   own.setQueryRunner(runner)
   // For several rows, `write-builders.ts` makes the condition.
   own.where(boundTo(known, rows[0] as Row, (name) => known.columnOf(metadata, name).propertyPath))
+  own.expressionMap.extraReturningColumns = builder.expressionMap.extraReturningColumns
   stateOf(own).rows = rows
   const result = (await own.execute()) as Result
   assertOnlyFound(known.sealed, rows.length, result.affected)
@@ -168,10 +174,14 @@ export function upsertEach(
   target: Target,
   targets: readonly string[],
 ): Promise<unknown> {
-  return within(builder, true, async (runner) => {
-    const { known, metadata } = target
-    const upserts = builder.getValueSets().map(async (values): Promise<Upsert> => {
-      const found = await known.sealed.findTarget(readRow(known, metadata, values), targets)
+  const { known, metadata } = target
+  const entities = builder.getValueSets()
+  const upsertAll = async (runner: QueryRunner) => {
+    const given = entities.map((entity) => readRow(known, metadata, entity))
+    // What the row would get by default in the columns of the conflict.
+    const whole = await withIds(target, findLacking(target, given, targets), (sql) => runner.query(sql))
+    const upserts = entities.map(async (values, at): Promise<Upsert> => {
+      const found = await known.sealed.findTarget(whole[at] ?? {}, targets)
       return { into: target, target: found, values, runner }
     })
     const all = await Promise.all(upserts)
@@ -183,7 +193,22 @@ export function upsertEach(
       results.push(await upsertOne(builder, upsert, row))
     }
     return merge(results)
-  })
+  }
+  return within(builder, upsertAll, rememberFilled(metadata, entities))
+}
+
+/** Returns the function that takes back what rows of a write that fails have filled in: they are not stored. */
+function rememberFilled(metadata: EntityMetadata, entities: readonly object[]): () => void {
+  const filled = metadata.getInsertionReturningColumns()
+  const before = entities.map((entity) => filled.map((column) => column.getEntityValue(entity) as unknown))
+  return () => {
+    for (const [at, entity] of entities.entries()) {
+      for (const [number, column] of filled.entries()) {
+        const value = before[at]?.[number]
+        if (column.getEntityValue(entity) !== value) column.setEntityValue(entity, value)
+      }
+    }
+  }
 }
 
 interface Upsert {
@@ -196,6 +221,7 @@ interface Upsert {
 
 /** Finds and locks the row with which a new one conflicts. */
 async function findExisting(context: Context, { into, target, runner }: Upsert): Promise<Row | undefined> {
+  if (Object.values(target).some(isMissing)) return undefined // null conflicts with no row
   const finder = runner.manager.createQueryBuilder().update(into.metadata.target) as unknown as UpdateBuilder
   finder.where(Object.fromEntries(Object.entries(target).map(([name, value]) => [propertyOf(into, name), value])))
   return (await findRows(context, finder, into, runner))[0]
@@ -228,27 +254,35 @@ async function upsertOne(
     .filter(
       (column) => !made.includes(known.nameOf(column) ?? '') && !known.sealed.bind.includes(known.nameOf(column) ?? ''),
     )
-  const set = Object.fromEntries(columns.map((column) => [column.propertyName, column.getEntityValue(values)]))
-  const identifier = boundTo(known, row, (name) => propertyOf(target, name))
+  const set: Row = Object.fromEntries(columns.map((column) => [column.propertyName, column.getEntityValue(values)]))
+  const { returning, updateEntity } = builder.expressionMap
+  if (columns.length === 0) {
+    const filled = updateEntity ? { identifiers: [metadata.getEntityIdMap(values)], generatedMaps: [{}] } : NOT_FILLED
+    return { raw: [], affected: 0, ...filled }
+  }
+  const { versionColumn } = metadata
+  // An update would count it up, and an upsert leaves it alone.
+  if (versionColumn) set[versionColumn.propertyName] ??= () => builder.escape(versionColumn.databaseName)
   const update = runner.manager.createQueryBuilder().update(metadata.target).set(set) as unknown as UpdateBuilder
-  update.expressionMap.returning = builder.expressionMap.returning
+  update.expressionMap.returning = returning
+  if (updateEntity) update.expressionMap.extraReturningColumns = metadata.getInsertionReturningColumns()
   const result = await updateRows(update, target, { rows: [row], runner })
-  return { ...result, identifiers: [identifier], generatedMaps: [identifier] }
-}
-
-function columnNamed({ known, metadata }: Target, name: string): ColumnMetadata | undefined {
-  return metadata.columns.find((column) => (known.nameOf(column) ?? column.propertyPath) === name)
+  if (!updateEntity) return { ...result, ...NOT_FILLED }
+  const [returned] = result.raw as Row[]
+  const stored = { ...boundTo(known, row, (name) => known.columnOf(metadata, name).databaseName), ...returned }
+  const filled: Row = builder.dataSource.driver.createGeneratedMap(metadata, stored, 0, 1) ?? {}
+  runner.manager.merge(metadata.target, values, filled)
+  return { ...result, identifiers: [metadata.getEntityIdMap(values)], generatedMaps: [filled] }
 }
 
 function merge(results: readonly Result[]): Result {
   const [only] = results
   if (only && results.length === 1) return only
-  const identifiers = results.flatMap((result) => result.identifiers ?? [])
   const rows = results.flatMap(({ raw }) => (Array.isArray(raw) ? (raw as unknown[]) : []))
   return {
     raw: rows,
     affected: results.reduce((sum, { affected }) => sum + (affected ?? 0), 0),
     generatedMaps: results.flatMap(({ generatedMaps }) => generatedMaps),
-    ...(identifiers.length > 0 ? { identifiers } : {}),
+    ...(results[0]?.identifiers ? { identifiers: results.flatMap(({ identifiers }) => identifiers) } : {}),
   }
 }

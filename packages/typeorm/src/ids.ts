@@ -1,42 +1,73 @@
-/** Makes the ids that the database would make, before the insert: encrypted values are bound to them. */
-import { createIdMaker, quoteName } from '@eaas/sdk/adapter'
-import type { Context } from './builders.js'
-import type { ColumnMetadata, InsertBuilder } from './internals.js'
+/**
+ * Makes the ids that the database would make, before the insert: encrypted values are bound to them. They are values
+ * of the statement alone. The objects of the application get their ids from what it returns, as from TypeORM itself,
+ * so that none has an id that no row has.
+ */
+import { quoteName, type Row, type RunSql } from '@eaas/sdk/adapter'
+import type { ColumnMetadata } from './internals.js'
 import type { Target } from './writes.js'
 
-const ids = new WeakMap<Context, ReturnType<typeof createIdMaker>>()
-
-export async function fillIds(context: Context, builder: InsertBuilder, { known, metadata }: Target): Promise<void> {
-  const entities = builder.getValueSets()
-  const lacking = known.sealed.bind
-    .map((name) => known.columnOf(metadata, name))
-    .filter((column) => entities.some((entity) => isLacking(column, entity)))
-  for (const column of lacking.filter(({ generationStrategy }) => generationStrategy === 'uuid')) {
-    for (const entity of entities) if (isLacking(column, entity)) column.setEntityValue(entity, crypto.randomUUID())
-  }
-  const ofDatabase = lacking.filter((column) => column.generationStrategy !== 'uuid' && isMade(column))
-  if (ofDatabase.length === 0 || entities.length === 0) return
-  const maker = ids.get(context) ?? createIdMaker()
-  ids.set(context, maker)
-  const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
-  try {
-    const columns = ofDatabase.map(({ databaseName }) => databaseName)
-    const table = quoteName(metadata.tableName, metadata.schema)
-    const run = (sql: string) => runner.query(sql) as Promise<unknown[]>
-    const { rows } = await maker.make(run, table, { columns, count: entities.length, cannotOverride: metadata.name })
-    for (const [at, entity] of entities.entries()) {
-      for (const column of ofDatabase) {
-        if (isLacking(column, entity))
-          column.setEntityValue(entity, asReturned(column, rows[at]?.[column.databaseName]))
-      }
-    }
-  } finally {
-    if (runner !== builder.queryRunner) await runner.release()
-  }
+/** The ids of the rows that an insert sends. */
+export interface MadeIds {
+  /** The columns in which some rows had none. */
+  columns: readonly (readonly [name: string, column: ColumnMetadata])[]
+  /** The rows with their ids, once these are made. */
+  rows: readonly Row[]
 }
 
-function isLacking(column: ColumnMetadata, entity: object): boolean {
-  return (column.getEntityValue(entity) ?? null) === null
+/** Finds the columns, those of `bind` by default, in which rows lack a value that would be made for them. */
+export function findLacking(target: Target, rows: readonly Row[], names = target.known.sealed.bind): MadeIds {
+  const columns = names.flatMap((name) => {
+    const column = columnNamed(target, name)
+    const isLacking = column && isMade(column) && rows.some((row) => isMissing(row[name]))
+    return isLacking ? [[name, column] as const] : []
+  })
+  return { columns, rows }
+}
+
+/** Returns the rows with their ids. One query makes all that the database makes. */
+export async function withIds({ metadata, ids }: Target, made: MadeIds, run: RunSql): Promise<Row[]> {
+  const lacking = made.rows.filter((row) => made.columns.some(([name]) => isMissing(row[name])))
+  const columns = made.columns.flatMap(([, column]) => (isByClient(column) ? [] : [column.databaseName]))
+  const table = quoteName(metadata.tableName, metadata.schema)
+  const ask = { columns, count: lacking.length, cannotOverride: metadata.name }
+  const values = columns.length === 0 ? [] : (await ids.make(run, table, ask)).rows
+  let next = 0
+  return made.rows.map((row) => {
+    const own = made.columns.filter(([name]) => isMissing(row[name]))
+    if (own.length === 0) return row
+    const value = values[next++]
+    const idOf = (column: ColumnMetadata) =>
+      isByClient(column) ? crypto.randomUUID() : asReturned(column, value?.[column.databaseName])
+    return { ...row, ...Object.fromEntries(own.map(([name, column]) => [name, idOf(column)])) }
+  })
+}
+
+/**
+ * Puts the rows that an insert returns in the places of those that it sent, if it left some out: TypeORM would give
+ * the id of one to the object of another.
+ */
+export function inPlaces({ columns, rows }: MadeIds, returned: readonly Row[]): readonly (Row | undefined)[] {
+  const inDatabase = columns.map(([, column]) => column.databaseName)
+  const isIdKnown = columns.length > 0 && returned.every((row) => inDatabase.every((column) => column in row))
+  if (returned.length === rows.length || !isIdKnown) return returned
+  const textOf = (row: Row, names: readonly string[]) => JSON.stringify(names.map((name) => String(row[name])))
+  const found = new Map(returned.map((row) => [textOf(row, inDatabase), row]))
+  const names = columns.map(([name]) => name)
+  return rows.map((row) => found.get(textOf(row, names)))
+}
+
+/** Finds a column by the name that rows have for it, which may be unknown to the model. */
+export function columnNamed({ known, metadata }: Target, name: string): ColumnMetadata | undefined {
+  return metadata.columns.find((column) => (known.nameOf(column) ?? column.propertyPath) === name)
+}
+
+export function isMissing(value: unknown): boolean {
+  return value === null || value === undefined
+}
+
+function isByClient({ generationStrategy }: ColumnMetadata): boolean {
+  return generationStrategy === 'uuid'
 }
 
 function isMade(column: ColumnMetadata): boolean {

@@ -56,6 +56,8 @@ interface ExpressionMap {
   onUpdate?: ConflictUpdate | undefined
   valuesSet?: unknown
   returning?: unknown
+  updateEntity: boolean
+  extraReturningColumns: ColumnMetadata[]
 }
 
 /** A column that is selected. */

@@ -2,7 +2,7 @@
  * Values of a query that are not known yet. TypeORM builds SQL at once, and sealing takes time. So these are the
  * parameters of a query until it is sent.
  */
-import { type Filter, refuseCall } from '@eaas/sdk/adapter'
+import { type Filter, type RunSql, refuseCall } from '@eaas/sdk/adapter'
 
 /** What rows must match after they are opened, if their condition finds others too. */
 export interface RowFilter extends Filter {
@@ -10,12 +10,15 @@ export interface RowFilter extends Filter {
   alias: string
 }
 
+/** Makes a value; may run SQL before the query, on its connection. */
+type Resolve = (run: RunSql) => Promise<unknown>
+
 export class Pending {
-  readonly resolve: () => Promise<unknown>
+  readonly resolve: Resolve
   /** Set if the rows that it finds must be filtered. */
   readonly filter: RowFilter | undefined
 
-  constructor(resolve: () => Promise<unknown>, filter?: RowFilter) {
+  constructor(resolve: Resolve, filter?: RowFilter) {
     this.resolve = resolve
     this.filter = filter
   }
@@ -32,10 +35,12 @@ export class Pending {
 }
 
 /** Runs once, at the first call. */
-export function once<T>(run: () => Promise<T>): () => Promise<T> {
+export function once<T, Given extends unknown[]>(
+  run: (...given: Given) => Promise<T>,
+): (...given: Given) => Promise<T> {
   let result: Promise<T> | undefined
-  return () => {
-    result ??= run()
+  return (...given) => {
+    result ??= run(...given)
     return result
   }
 }

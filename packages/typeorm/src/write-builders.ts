@@ -3,7 +3,6 @@ import { type Row, readConflict, refuseCall, rememberCaller, runFor } from '@eaa
 import { type Constructor, type Context, findMain, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
 import { findConflict, isByFoundRows, updateFound, upsertEach } from './found-rows.js'
-import { fillIds } from './ids.js'
 import type { Alias, Builder, ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
 import { conditionOfMany, type Many, markMany, sealMany } from './many-rows.js'
 import { Pending } from './pending.js'
@@ -22,9 +21,11 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
       const target = findTarget(context, this)
       if (!target) return super.execute()
       return runFor(rememberCaller(), async () => {
-        await fillIds(context, this, target)
         const targets = findConflict(this, target)
-        return targets ? upsertEach(context, this, target, targets) : super.execute()
+        if (targets) return upsertEach(context, this, target, targets)
+        const result = (await super.execute()) as { raw?: unknown }
+        if (Array.isArray(result.raw)) result.raw = result.raw.filter((row) => row !== undefined) // by `inPlaces`
+        return result
       })
     }
 
@@ -44,7 +45,10 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
     override createValuesExpression(): string {
       const target = findTarget(context, this)
       if (!target) return super.createValuesExpression()
-      return withValues(this, sealInserts(target, super.getValueSets()), () => super.createValuesExpression())
+      const { values, made } = sealInserts(target, super.getValueSets())
+      const { run } = stateOf(this)
+      if (run) run.made = made
+      return withValues(this, values, () => super.createValuesExpression())
     }
 
     override createColumnNamesExpression(): string {
@@ -115,7 +119,8 @@ export function extendUpdate(Base: Constructor<UpdateBuilder>, context: Context)
 
 function findTarget(context: Context, builder: Builder): Target | undefined {
   const known = findMain(context, builder)
-  return known && { known, metadata: (builder.expressionMap.mainAlias as Alias).metadata, prepare: context.prepare }
+  const { prepare, ids } = context
+  return known && { known, metadata: (builder.expressionMap.mainAlias as Alias).metadata, prepare, ids }
 }
 
 function withValues<T>(builder: object, values: object, run: () => T): T {

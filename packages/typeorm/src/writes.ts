@@ -1,8 +1,17 @@
 /** Rows to insert and changes, in which encrypted columns have values that are sealed when the query is sent. */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { isSpelledUuid, isSpelledWhole, type Row, refuseComputed, refuseSpelling } from '@eaas/sdk/adapter'
+import {
+  type IdMaker,
+  isSpelledUuid,
+  isSpelledWhole,
+  type Row,
+  type RunSql,
+  refuseComputed,
+  refuseSpelling,
+} from '@eaas/sdk/adapter'
 import type { EntityMetadata } from 'typeorm'
+import { findLacking, type MadeIds, withIds } from './ids.js'
 import type { ColumnMetadata } from './internals.js'
 import { once, Pending } from './pending.js'
 import { isTextual, type KnownTable } from './tables.js'
@@ -14,26 +23,34 @@ export interface Target {
   known: KnownTable
   metadata: EntityMetadata
   prepare: Prepare
+  ids: IdMaker
 }
 
-/** Returns the rows, unchanged except for the columns of the model. */
-export function sealInserts({ known, metadata, prepare }: Target, entities: readonly object[]): object[] {
+/** Returns the rows, unchanged except for the columns of the model, and the ids that they will get. */
+export function sealInserts(target: Target, entities: readonly object[]): { values: object[]; made: MadeIds } {
+  const { known, metadata, prepare } = target
   const { sealed } = known
   const rows = entities.map((entity) => readRow(known, metadata, entity))
-  const all = once(() => sealed.sealRows(rows))
-  const filled = sealed.columns.filter((name) => !sealed.bind.includes(name))
-  return entities.map((entity, at) => {
-    const values = new Map<unknown, Pending>()
+  const made = findLacking(target, rows)
+  const all = once(async (run: RunSql) => {
+    made.rows = await withIds(target, made, run)
+    return sealed.sealRows(made.rows)
+  })
+  const lacking = made.columns.map(([name]) => name)
+  const filled = sealed.columns.filter((name) => lacking.includes(name) || !sealed.bind.includes(name))
+  const values = entities.map((entity, at) => {
+    const own = new Map<unknown, Pending>()
     for (const name of filled) {
       const column = known.columnOf(metadata, name)
-      values.set(column.propertyName, new Pending(async () => prepare((await all())[at]?.[name], column)))
+      own.set(column.propertyName, new Pending(async (run) => prepare((await all(run))[at]?.[name], column)))
     }
     // Not a copy, since an entity may have private fields.
     return new Proxy(entity, {
-      get: (target, key) => values.get(key) ?? Reflect.get(target, key, target),
-      has: (target, key) => values.has(key) || Reflect.has(target, key),
+      get: (from, key) => own.get(key) ?? Reflect.get(from, key, from),
+      has: (from, key) => own.has(key) || Reflect.has(from, key),
     })
   })
+  return { values, made }
 }
 
 /** Returns the changes, with those of the model's columns. `bound` are the known values of the changed row. */
