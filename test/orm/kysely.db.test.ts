@@ -91,6 +91,53 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     })
   })
 
+  describe('an insert of more rows than one statement takes with what is encrypted', () => {
+    const COUNT = 17_000
+    const rows = (city: (at: number) => string = () => 'Rome') =>
+      Array.from({ length: COUNT }, (_, at) => ({ id: `n${at}`, email: `${at}@x.org`, city: city(at) }))
+    const count = async () => Number((await pool.query('select count(*) from people')).rows[0].count) - 2
+
+    it('stores and returns all, in their order, and upserts them', async () => {
+      const insert = () => db.insertInto('people').values(rows() as never)
+      const returned = await insert().returning(['id', 'email']).execute()
+      expect(returned.map(({ email }) => email)).toEqual(rows().map(({ email }) => email))
+      expect(await count()).toBe(COUNT)
+      const skipped = await insert()
+        .onConflict((on) => on.column('id').doNothing())
+        .executeTakeFirst()
+      expect(skipped.numInsertedOrUpdatedRows).toBe(0n)
+      const changed = await insert()
+        .onConflict((on) => on.column('id').doUpdateSet((eb) => ({ email: eb.ref('excluded.email') })))
+        .executeTakeFirst()
+      expect(changed.numInsertedOrUpdatedRows).toBe(BigInt(COUNT))
+    })
+    it('stores none where the database refuses one', async () => {
+      const last = (at: number) => (at === COUNT - 1 ? (null as never) : 'Rome')
+      await expect(
+        db
+          .insertInto('people')
+          .values(rows(last) as never)
+          .execute(),
+      ).rejects.toThrow('null value')
+      expect(await count()).toBe(0)
+    })
+    it('is refused, with the number of rows that fit, where it cannot be divided', async () => {
+      const inner = db.with('x', (on) =>
+        on
+          .insertInto('people')
+          .values(rows() as never)
+          .returning('id'),
+      )
+      await expect(inner.selectFrom('x').selectAll().execute()).rejects.toMatchObject({
+        code: 'E_INVALID_INPUT',
+        message:
+          'an insert: with what is encrypted, the statement has 85000 parameters, and the database takes at most 65533',
+        hint: 'Insert at most 13106 rows by such a statement, not 17000.',
+      })
+      expect(await count()).toBe(0)
+    })
+  })
+
   describe('a query under several names', () => {
     const BOTH = ['me.id as my_id', 'me.email as my_email', 'boss.id as boss_id', 'boss.email as boss_email'] as const
     const adas = { my_id: 'ada', my_email: ADA.email, boss_id: 'ben', boss_email: BEN.email }

@@ -4,8 +4,10 @@ import { InvalidInputError } from '@eaas/sdk'
 import {
   type AtCaller,
   createIdMaker,
+  MOST_PARAMETERS,
   type Row,
   refuseCall,
+  refuseParameters,
   rememberCaller,
   runFor,
   type SealedTable,
@@ -23,13 +25,14 @@ import {
   SqliteAdapter,
 } from 'kysely'
 import type { ColumnTypes } from './column-types.js'
-import { planFound, type Result, type Steps } from './found-rows.js'
+import { planFound, type Result, type Steps, sum } from './found-rows.js'
 import { isNode, type Node, rawText } from './nodes.js'
+import { mostRows, partsOf } from './parts.js'
 import { assertDistinct, assertReadable, hide, openRows } from './results.js'
 import { rewriteStatement } from './rewrite.js'
 import type { Output } from './scope.js'
 import type { Filtering } from './searches.js'
-import { createSpellings, type Spellings } from './spellings.js'
+import { createSpellings, type Database, type Spellings } from './spellings.js'
 import type { Models } from './tables.js'
 import { createTransactions, type Transactions } from './transactions.js'
 
@@ -46,6 +49,9 @@ interface Context {
   lock: Steps['lock']
   takesDefault: boolean
   isPostgres: boolean
+  isMysql: boolean
+  /** The most parameters of a statement. */
+  most: number
   /** Makes the spellings of one query, given a function that runs others before it. */
   spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
 }
@@ -68,7 +74,9 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     callers,
     compiler: dialect.createQueryCompiler(),
     isPostgres: database.isPostgres,
+    isMysql: database.isMysql,
     lock: lockOf(database),
+    most: mostOf(database),
     takesDefault: database.isPostgres || database.isSqlServer || database.isMysql, // SQLite does not
     spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
   })
@@ -80,10 +88,17 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
   }
 }
 
+type Kind = Pick<Database, 'isPostgres' | 'isSqlite' | 'isMysql' | 'isSqlServer'>
+
 /** SQLite needs no lock: within a transaction, no other one can write what it has read. */
-function lockOf(database: { isPostgres: boolean; isMysql: boolean; isSqlServer: boolean }): Steps['lock'] {
+function lockOf(database: Kind): Steps['lock'] {
   if (database.isSqlServer) return 'updlock'
   return database.isPostgres || database.isMysql ? 'for update' : undefined
+}
+
+function mostOf({ isSqlite, isSqlServer, isMysql }: Kind): number {
+  const kind = isSqlite ? 'sqlite' : isSqlServer ? 'sqlServer' : isMysql ? 'mysql' : 'postgres'
+  return MOST_PARAMETERS[kind]
 }
 
 /** @throws InvalidInputError if a stored value is an object, which drivers of SQLite do not accept */
@@ -153,7 +168,7 @@ function wrapConnection(
   context: Context,
   transactions: Transactions,
 ): DatabaseConnection {
-  const { models, callers, compiler, spellingsBy, lock, takesDefault, isPostgres: takesMany } = context
+  const { models, callers, compiler, spellingsBy, lock, most, takesDefault, isPostgres: takesMany, isMysql } = context
   const callerOf = (query: CompiledQuery) => callers.get(query) ?? rememberCaller()
   const translate = async (given: CompiledQuery, rows?: readonly Row[]): Promise<Translated> => {
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
@@ -165,7 +180,12 @@ function wrapConnection(
     assertDistinct(outputs)
     assertReadable(outputs)
     if (node === given.query) return { compiled: given, outputs }
-    return { compiled: compiler.compileQuery(node as never, given.queryId), outputs, filtering }
+    const compiled = compiler.compileQuery(node as never, given.queryId)
+    const count = compiled.parameters.length
+    if (count > most && given.parameters.length <= most) {
+      refuseParameters('an insert', { rows: mostRows(given.query), count, most })
+    }
+    return { compiled, outputs, filtering }
   }
   /** @param part set for a step of a change of found rows, with the rows that it changes */
   const execute = async <R>(given: CompiledQuery, options: [], part?: { rows: readonly Row[] | undefined }) => {
@@ -183,6 +203,15 @@ function wrapConnection(
     executeQuery<R>(given: CompiledQuery, ...options: []): Promise<QueryResult<R>> {
       return runFor(callerOf(given), () => {
         const change = isNode(given.query) ? planFound(models, given.query) : undefined
+        const parts = isNode(given.query) && !change ? partsOf(models, given.query, most) : []
+        if (parts.length > 0) {
+          return transactions.within(connection, async () => {
+            const results: QueryResult<R>[] = []
+            for (const part of parts) results.push(await execute<R>({ ...given, query: part as never }, options))
+            // The id that MySQL reports is that of the first row, and that of SQLite the last one's.
+            return { ...results.at(isMysql ? 0 : -1), ...sum(results as Result[]) } as QueryResult<R>
+          })
+        }
         if (!change) return execute<R>(given, options)
         const run = (statement: Node, rows?: readonly Row[]) =>
           execute({ ...given, query: statement as never }, options, { rows }) as Promise<Result>

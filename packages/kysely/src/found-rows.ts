@@ -321,7 +321,7 @@ function absent({ bind }: SealedTable): Row {
   return Object.fromEntries(bind.map((column) => [column, undefined]))
 }
 
-function sum(results: readonly Result[]): Result {
+export function sum(results: readonly Result[]): Result {
   const add = (name: 'numAffectedRows' | 'numChangedRows') => {
     if (results.length > 0 && results.every((one) => one[name] === undefined)) return {}
     return { [name]: results.reduce((all, one) => all + (one[name] ?? 0n), 0n) }

@@ -5,6 +5,7 @@
 
 import {
   type IdMaker,
+  inBatches,
   isPlainSpelling,
   type MadeIds,
   type Row,
@@ -97,7 +98,11 @@ export function createSpellings(
     })
     return { ...row, ...Object.fromEntries(spelled) }
   }
-  const readStored = ({ table, node }: Named, rows: readonly Row[]) => run(selectOf(node, table.bind, rows))
+  const readStored = async ({ table, node }: Named, rows: readonly Row[]) => {
+    const found: Row[] = []
+    for (const some of inBatches(rows)) found.push(...(await run(selectOf(node, table.bind, some))))
+    return found
+  }
 
   return {
     escapes: isPostgres || isMysql,

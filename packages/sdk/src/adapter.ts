@@ -26,6 +26,7 @@ export {
   manyRowsSql,
   sealMany,
 } from './adapter/many-rows.js'
+export { divideRows, MOST_PARAMETERS, refuseParameters } from './adapter/parameters.js'
 export {
   refuseCall,
   refuseComputed,
