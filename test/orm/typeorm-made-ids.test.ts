@@ -245,6 +245,29 @@ describe.each(Object.keys(IDS))('an object whose id is a %s', (kind) => {
     expect([identifiers[0], identifiers[2], raw.length]).toEqual([undefined, undefined, 2])
     expect(identifiers[3]).toMatchObject({ id: given[3]?.id })
   })
+  it.runIf(kind === 'serial')(
+    'has that of its row among more than one statement takes, and none if one fails',
+    async () => {
+      const COUNT = 15_000
+      const many = () => Array.from({ length: COUNT }, (__, at): Given => ({ email: `${at}@x.org`, city: `${at}` }))
+      const cities = (given: Given[]) => given.map(({ city }): Left[number] => [city, 1])
+      const failing = [...many(), ada()]
+      const failed = await leftBy('encrypted', failing, (on) => on.insert(failing))
+      expect([failed.result, failed.rows.length, new Set(failed.left)]).toEqual(['23505', 1, new Set([none])])
+      const given = many()
+      const inserted = await leftBy('encrypted', given, (on) => on.insert(given))
+      expect(inserted.left).toEqual(cities(given))
+      expect((inserted.result as { identifiers: Given[] }).identifiers.map(({ id }) => id)).toEqual(
+        given.map(({ id }) => id),
+      )
+      const ignored = [...many(), ben()]
+      const { left } = await leftBy('encrypted', ignored, (on) => insert(on, ignored).orIgnore().execute())
+      expect([left.at(-1), new Set(left.slice(0, -1))]).toEqual([['ben', 1], new Set([none])])
+      const again = given.map(({ id, email }): Given => ({ id: id as number, email: email as string, city: 'again' }))
+      const upserted = await leftBy('encrypted', again, (on) => on.upsert(again, ['id']))
+      expect(upserted.left).toEqual(cities(again))
+    },
+  )
   it('has that of its row where it had another one', async () => {
     const other: Given = { email: 'x', city: 'x' }
     await sources.plain?.getRepository('User').insert(other)

@@ -32,17 +32,23 @@ const UNIQUE_VIOLATION = '23505'
 const NOT_FILLED = { identifiers: [], generatedMaps: [] }
 const OF_FOUND = 'a write whose rows must be read before'
 
+/** What happens if a change fails. */
+interface Failing {
+  /** Takes back what was filled into the application's objects. */
+  undo?: () => void
+  /** Whether it is tried again, once, where another transaction inserted a row that it had not found. */
+  isRetried?: boolean
+}
+
 /**
  * Runs with the query runner of a builder, in its transaction or in a new one.
  *
- * @param undo is called if it fails; an upsert, which has one, is then tried again if another transaction inserted its
- * row meanwhile
  * @throws InvalidInputError for a common table expression that may write, which would run with each statement
  */
 async function within<T>(
   builder: InsertBuilder | UpdateBuilder,
   change: (runner: QueryRunner) => Promise<T>,
-  undo?: () => void,
+  { undo, isRetried = false }: Failing = {},
 ): Promise<T> {
   if (builder.expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')) {
     refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
@@ -50,7 +56,7 @@ async function within<T>(
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
   try {
     const isOwn = !runner.isTransactionActive
-    for (let mayRetry = isOwn && undo !== undefined; ; mayRetry = false) {
+    for (let mayRetry = isOwn && isRetried; ; mayRetry = false) {
       if (isOwn) await runner.startTransaction()
       try {
         const result = await change(runner)
@@ -59,7 +65,6 @@ async function within<T>(
       } catch (error) {
         undo?.()
         if (isOwn) await runner.rollbackTransaction()
-        // Another transaction inserted the row after this one had found none.
         if (!mayRetry || (error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
       }
     }
@@ -194,7 +199,27 @@ export function upsertEach(
     }
     return merge(results)
   }
-  return within(builder, upsertAll, rememberFilled(metadata, entities))
+  return within(builder, upsertAll, { undo: rememberFilled(metadata, entities), isRetried: true })
+}
+
+/** Inserts rows by several statements, since one would have too many parameters. */
+export function insertParts(
+  builder: InsertBuilder,
+  { metadata }: Target,
+  parts: readonly (readonly object[])[],
+): Promise<unknown> {
+  const insertAll = async (runner: QueryRunner) => {
+    const results: Result[] = []
+    for (const part of parts) {
+      const insert = builder.clone() as InsertBuilder
+      insert.setQueryRunner(runner)
+      insert.expressionMap.valuesSet = part
+      insert.expressionMap.onUpdate &&= { ...insert.expressionMap.onUpdate }
+      results.push((await insert.execute()) as Result)
+    }
+    return merge(results)
+  }
+  return within(builder, insertAll, { undo: rememberFilled(metadata, parts.flat()) })
 }
 
 /** Returns the function that takes back what rows of a write that fails have filled in: they are not stored. */

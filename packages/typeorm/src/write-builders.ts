@@ -1,8 +1,16 @@
 /** The builders that write rows. */
-import { type Row, readConflict, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import {
+  divideRows,
+  MOST_PARAMETERS,
+  type Row,
+  readConflict,
+  refuseCall,
+  rememberCaller,
+  runFor,
+} from '@eaas/sdk/adapter'
 import { type Constructor, type Context, findMain, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
-import { findConflict, isByFoundRows, updateFound, upsertEach } from './found-rows.js'
+import { findConflict, insertParts, isByFoundRows, updateFound, upsertEach } from './found-rows.js'
 import type { Alias, Builder, ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
 import { conditionOfMany, type Many, markMany, sealMany } from './many-rows.js'
 import { Pending } from './pending.js'
@@ -23,6 +31,8 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
       return runFor(rememberCaller(), async () => {
         const targets = findConflict(this, target)
         if (targets) return upsertEach(context, this, target, targets)
+        const parts = partsOf(this, target)
+        if (parts.length > 1) return insertParts(this, target, parts)
         const result = (await super.execute()) as { raw?: unknown }
         if (Array.isArray(result.raw)) result.raw = result.raw.filter((row) => row !== undefined) // by `inPlaces`
         return result
@@ -121,6 +131,18 @@ function findTarget(context: Context, builder: Builder): Target | undefined {
   const known = findMain(context, builder)
   const { prepare, ids } = context
   return known && { known, metadata: (builder.expressionMap.mainAlias as Alias).metadata, prepare, ids }
+}
+
+/** Divides the rows of an insert among statements that have no more parameters than PostgreSQL takes. */
+function partsOf(builder: InsertBuilder, { known }: Target): object[][] {
+  if (builder.expressionMap.insertFromSelect) return [] // refused
+  const columns = builder.getInsertedColumns()
+  const filled = columns.filter((column) => known.nameOf(column) !== undefined || column.isDiscriminator)
+  const others = columns.filter((column) => !filled.includes(column))
+  const costOf = (entity: object) =>
+    filled.length + others.filter((column) => column.getEntityValue(entity) !== undefined).length
+  const own = Object.keys(builder.getParameters()).length
+  return divideRows(builder.getValueSets(), costOf, MOST_PARAMETERS.postgres - own)
 }
 
 function withValues<T>(builder: object, values: object, run: () => T): T {
