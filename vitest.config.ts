@@ -1,10 +1,11 @@
-// The test suites: `unit` needs no database. The database suites are all in DATABASE_FOLDERS, and files elsewhere named *.db.test.ts.
-// They run on PostgreSQL (project `postgres`), those in ON_BOTH also on the embedded database (`embedded`), and those in
-// THROUGH_A_POOLER also through `pgbouncer`. Without a PostgreSQL, all of them run on the embedded database.
-// EAAS_TEST_QUICK=1 (npm run test:quick) runs units and a few suites on the embedded database. EAAS_TEST_SLOW=1 (npm run test:slow) runs
-// SIZED and LONG on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
-// EAAS_TEST_FAULTS=1 besides (npm run test:slow -- NAME) has it run LONG and what `npm test` runs, of which the name chooses.
-import { readdirSync, readFileSync } from 'node:fs'
+// The test suites: `unit` needs no database. The database suites run on PostgreSQL (project `postgres`), those in ON_BOTH also on the
+// embedded database (`embedded`), and those in THROUGH_A_POOLER also through `pgbouncer`. Without a PostgreSQL, all of them run on the
+// embedded database. test/tiers.mjs says which files `npm test`, `npm run test:all` and `npm run test:slow` run.
+// EAAS_TEST_TIER=test runs what `npm test` does, each suite on one back end; EAAS_TEST_TIER=rest, the rest of `npm run test:all`.
+// EAAS_TEST_SLOW=1 (npm run test:slow) runs SIZED and LONG on each back end, the database suites that are not in ON_BOTH on the embedded
+// database, and all of them through pgbouncer. EAAS_TEST_FAULTS=1 besides (npm run test:slow -- NAME) has it run LONG and what
+// `npm run test:all` runs, of which the name chooses.
+import { readFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
@@ -14,6 +15,7 @@ import type { Backend } from './test/support/database/database.js'
 import { findOrInstallPgbouncer } from './test/support/database/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/database/find-postgres.js'
 import { findMemoryFolder } from './test/support/run/memory-folder.js'
+import { FIRST_ON_DATABASE, isOnDatabase, listTests, tierOf } from './test/tiers.mjs'
 
 /** The suites that fail first if a session loses its state between two transactions. */
 const THROUGH_A_POOLER = [
@@ -25,8 +27,9 @@ const THROUGH_A_POOLER = [
   'faults/text-formats',
 ]
 
-const DATABASE_FOLDERS = 'test/{api,audit,cli,custody,faults}/**/*.test.ts'
-const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.test.ts']
+/** All test files but those of `npm run test:slow`. */
+const TESTS = listTests().filter((path) => tierOf(path) !== 'test:slow')
+const DATABASE_SUITES = TESTS.filter(isOnDatabase)
 
 /**
  * The suites whose result depends on how the server reaches its database: data directory and lock, the single connection, crashes,
@@ -39,18 +42,6 @@ const ON_BOTH = [
   ...files('custody', 'destroyed-versions frozen killed killed-process providers rotation shares'),
   ...files('custody', 'new-audit-keys new-pepper new-signing-key'),
   ...files('faults', 'clock-ahead commit crash erased-keys schema serving-role shared-appends'),
-]
-
-/** `npm run test:quick` runs these on the embedded database ... */
-const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/entries/list.test.ts']
-/** ... and the units except these, which start processes, browsers or databases of their own, or send megabytes. */
-const NOT_QUICK = [
-  'packages/audit/src/command/*.test.ts',
-  'packages/sdk/src/http/{redirects,retries,send}.test.ts',
-  'packages/server/src/{crypto/restored-memory,store/**/*}.test.ts',
-  'test/{browser,examples,packed}/**',
-  'test/repo/{docs-site,run}.test.ts',
-  'test/sdk/{cross-language,stream-memory,client/{malicious,round-trip}}.test.ts',
 ]
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/run/rounds.ts): units, and on each back end. */
@@ -81,12 +72,14 @@ const LONG = [
   ...files('audit', 'verify/honest-histories'),
   ...files('faults', 'crash pooled-ledger postgres-crash'),
 ]
+/** Each guard taken out of the server's own source, with the tests that must then fail. */
+const GUARDS = ['test/audit/guards/guard-mutants.test.ts']
 const RUN_FOLDER = './test/support/run/run-folder.ts'
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
 const slow = process.env.EAAS_TEST_SLOW === '1'
 const faults = slow && process.env.EAAS_TEST_FAULTS === '1'
-const quick = !slow && process.env.EAAS_TEST_QUICK === '1'
+const tier = slow ? undefined : process.env.EAAS_TEST_TIER
 const root = fileURLToPath(new URL('.', import.meta.url))
 const packages = `${root}packages`
 // For this process, its workers and whatever they start. A folder that the caller chose stays. The long suites may need more space.
@@ -126,10 +119,11 @@ const plugins = [
   },
 ]
 
-const hasPostgres = !quick && findOrInstallPostgres() !== undefined
+const hasPostgres = findOrInstallPostgres() !== undefined
 const onPostgres = hasPostgres ? [database('postgres')] : []
-const throughPooler = hasPostgres && findOrInstallPgbouncer() ? [pooled()] : []
-const projects = [database('embedded'), ...onPostgres, ...throughPooler]
+const throughPooler = tier !== 'test' && hasPostgres && findOrInstallPgbouncer() ? [pooled()] : []
+const onEmbedded = tier === 'test' && hasPostgres ? [] : [database('embedded')]
+const projects = [...onEmbedded, ...onPostgres, ...throughPooler]
 
 export default defineConfig({
   test: { ...common, projects: slow && !faults ? [sized(), ...projects] : [...units(), ...projects] },
@@ -137,20 +131,29 @@ export default defineConfig({
 
 /** The suites without a database: those that mock modules, stub globals or count timers, each in a worker of its own, and the others. */
 function units(): TestProjectInlineConfiguration[] {
-  const mocking = findMocking(['packages', 'test'])
-  const long = faults ? 'test/slow/{*.test.ts,custody/**,ship/**}' : 'test/slow/**'
-  const exclude = [...notHere, ...DATABASE_SUITES, long, ...(quick ? NOT_QUICK : [])]
-  const include = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts']
+  const slowFiles = faults
+    ? listTests().filter((path) => tierOf(path) === 'test:slow' && !/slow\/ha\/|guard-mutants/.test(path))
+    : []
+  const files = [...TESTS, ...slowFiles].filter((path) => !isOnDatabase(path) && isOfTier(path))
+  const mocking = findMocking(files)
+  const include = files.filter((path) => !mocking.includes(path))
   return [
     {
       resolve,
       plugins,
-      test: { ...common, name: 'unit', include, exclude: [...exclude, ...mocking], globalSetup: [RUN_FOLDER] },
+      test: { ...common, name: 'unit', include, exclude: notHere, globalSetup: [RUN_FOLDER] },
     },
     {
       resolve,
       plugins,
-      test: { ...common, name: 'unit-isolated', isolate: true, include: mocking, exclude, globalSetup: [RUN_FOLDER] },
+      test: {
+        ...common,
+        name: 'unit-isolated',
+        isolate: true,
+        include: mocking,
+        exclude: notHere,
+        globalSetup: [RUN_FOLDER],
+      },
     },
   ]
 }
@@ -170,18 +173,16 @@ function sized(): TestProjectInlineConfiguration {
   }
 }
 
+/** Whether the tier of this run has a test file. */
+function isOfTier(path: string): boolean {
+  return tier === undefined || (tier === 'test') === (tierOf(path) === 'test')
+}
+
 /**
- * The test files below these folders that mock modules, which would stay mocked for the next files of their worker, that stub globals,
- * which modules look at once, when they are loaded or first used, or that count fake timers: what an earlier file of the worker left
- * running sets some too.
+ * The test files that mock modules, which would stay mocked for the next files of their worker, that stub globals, which modules look at
+ * once, when they are loaded or first used, or that count fake timers: what an earlier file of the worker left running sets some too.
  */
-function findMocking(folders: string[]): string[] {
-  const files = folders.flatMap((folder) =>
-    readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' }).map(
-      (path) => `${folder}/${path.replaceAll('\\', '/')}`,
-    ),
-  )
-  const tests = files.filter((path) => path.endsWith('.test.ts') && !/\/(node_modules|dist)\//.test(path))
+function findMocking(tests: string[]): string[] {
   return tests.filter((path) =>
     /^[^'"`\n]*\bvi\.(mock|doMock|stubGlobal|getTimerCount)\(/m.test(readFileSync(`${root}${path}`, 'utf8')),
   )
@@ -204,8 +205,10 @@ function database(backend: Backend): TestProjectInlineConfiguration {
 }
 
 function suitesOn(backend: Backend): string[] {
-  if (quick) return QUICK
-  return backend === 'embedded' && hasPostgres ? ON_BOTH : DATABASE_SUITES
+  const isSecond = backend === 'embedded' && hasPostgres
+  if (tier === 'test') return [...FIRST_ON_DATABASE]
+  if (isSecond) return ON_BOTH
+  return tier === 'rest' ? DATABASE_SUITES.filter((path) => !FIRST_ON_DATABASE.includes(path)) : DATABASE_SUITES
 }
 
 /** What a slow run leaves out, since `npm test` runs it with the same rounds. */
@@ -213,9 +216,9 @@ function notSlow(): string[] {
   return ON_BOTH.filter((suite) => ![...LONG, ...SIZED].includes(suite))
 }
 
-/** What a slow run has besides LONG. */
+/** What a slow run has besides LONG: on the second back end all database suites, on the first the guards, which depend on neither. */
 function moreOn(backend: Backend): string[] {
-  return backend === 'embedded' && hasPostgres ? [...SIZED, ...DATABASE_SUITES] : SIZED
+  return backend === 'embedded' && hasPostgres ? [...SIZED, ...DATABASE_SUITES] : [...SIZED, ...GUARDS]
 }
 
 function pooled(): TestProjectInlineConfiguration {

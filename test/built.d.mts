@@ -1,3 +1,3 @@
 export const BUILT: string[]
 export function builtEntries(folder: string): string[]
-export function isBuildOutdated(): boolean
+export function listOutdated(): string[]

@@ -1,7 +1,8 @@
-// `npm test`: builds what is out of date, checks style and types, runs the suites, and ends with `N passed, N failed`.
-// Arguments go to vitest (`npm test -- test/audit/retention/purge.test.ts -t purge`); with any, the checks are skipped. `--slow` runs
-// the long suites instead; with names of fault-suites.mjs, which `--help` lists, those of these kinds of faults. `--quick` runs
-// units and a few suites on the embedded database, which need no build. `--no-build` uses the existing build.
+// `npm test`: builds what is out of date, checks style and types, runs the suites of its tier (test/tiers.mjs), and ends with
+// `N passed, N failed`. Arguments go to vitest (`npm test -- test/audit/retention/purge.test.ts -t purge`), which then finds the files of
+// `npm run test:all`; the checks are skipped. `--all` runs all of these, `--shard NAME` a part of them, `--rest` what `npm test` leaves
+// out. `--slow` runs the long suites instead; with names of fault-suites.mjs, which `--help` lists, those of these kinds of faults.
+// `--no-build` uses the existing build.
 // The run is red after: a failed build, check or test, a file that does not load, an unhandled error, or no test at all.
 import { spawn } from 'node:child_process'
 import { rmSync } from 'node:fs'
@@ -9,8 +10,9 @@ import { constants } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createVitest, parseCLI } from 'vitest/node'
-import { isBuildOutdated } from './built.mjs'
+import { listOutdated } from './built.mjs'
 import { FAULT_SUITES } from './fault-suites.mjs'
+import { SHARDS } from './tiers.mjs'
 
 /** Unhandled errors that are printed in full; the rest are counted. */
 const ERRORS_SHOWN = 5
@@ -36,30 +38,53 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, endEver
 const isSlow = process.argv.includes('--slow')
 if (process.argv.includes('--help')) {
   console.log(
-    'npm test [-- [--quick] [--no-build] [FILE …] [-t NAME]]\nnpm run test:slow [-- [--no-build] [FAULTS or FILE …]]\n',
+    [
+      'npm test [-- [--no-build] [FILE …] [-t NAME]]',
+      `npm run test:all [-- [--no-build] [--rest] [--shard ${Object.keys(SHARDS).join('|')}]]`,
+      'npm run test:slow [-- [--no-build] [FAULTS or FILE …]]\n',
+    ].join('\n'),
   )
   for (const [name, suites] of Object.entries(FAULT_SUITES)) console.log(`FAULTS ${name}:\n  ${suites.join('\n  ')}`)
   process.exit()
 }
 const isFault = (argument) => isSlow && argument in FAULT_SUITES
-const given = process.argv.slice(2).filter((argument) => !['--slow', '--quick', '--no-build'].includes(argument))
-const passedOn = given.flatMap((argument) => (isFault(argument) ? FAULT_SUITES[argument] : argument))
+const own = ['--slow', '--all', '--rest', '--no-build', '--shard']
+const shard = findShard()
+const given = process.argv.slice(2).filter((argument) => !own.includes(argument) && argument !== shard)
+const passedOn = [
+  ...given.flatMap((argument) => (isFault(argument) ? FAULT_SUITES[argument] : argument)),
+  ...(shard === undefined ? [] : SHARDS[shard]),
+]
+const isRest = process.argv.includes('--rest')
 if (isSlow) process.env.EAAS_TEST_SLOW = '1'
 if (given.some(isFault)) process.env.EAAS_TEST_FAULTS = '1'
-if (process.argv.includes('--quick')) process.env.EAAS_TEST_QUICK = '1'
+if (isRest) process.env.EAAS_TEST_TIER = 'rest'
+else if (passedOn.length === 0 && !isSlow && !process.argv.includes('--all')) process.env.EAAS_TEST_TIER = 'test'
+else delete process.env.EAAS_TEST_TIER
 
-if (!process.argv.includes('--quick') && isBuildOutdated()) {
+const outdated = listOutdated()
+if (outdated.length > 0) {
   if (process.argv.includes('--no-build'))
     console.warn('The build is older than the sources, so the tests of what is built test older code.')
-  else await step('build', 'npm', ['run', 'build'])
+  else await step('build', 'npm', ['run', 'build', ...outdated.flatMap((name) => ['-w', name])])
 }
-if (passedOn.length === 0 && !process.argv.includes('--quick')) {
+if (passedOn.length === 0 && !isRest) {
   await step('style (npx biome check --write corrects most of it)', 'npx', ['--no-install', 'biome', 'check', '.'])
   // The native compiler, which takes a fifth of the CPU time of version 5; by its path, because both have a `tsc`.
   await step('types', process.execPath, ['node_modules/typescript-7/bin/tsc', '--noEmit', '--singleThreaded'])
 }
 await runTests(passedOn)
 finish()
+
+/** Returns the name after `--shard`, if that is given. Ends the run if there is no such part. */
+function findShard() {
+  const at = process.argv.indexOf('--shard')
+  if (at === -1) return undefined
+  const name = process.argv[at + 1]
+  if (name !== undefined && Object.hasOwn(SHARDS, name)) return name
+  console.error(`--shard takes ${Object.keys(SHARDS).join(', ')}, got ${name ?? 'nothing'}`)
+  process.exit(2)
+}
 
 /** Prints the failures and the last line, and exits. */
 function finish() {

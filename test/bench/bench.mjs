@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { isBuildOutdated } from '../built.mjs'
+import { listOutdated } from '../built.mjs'
 import { HELP, readArguments } from './arguments.mjs'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
@@ -20,7 +20,7 @@ try {
   process.exit(2)
 }
 process.chdir(root)
-if (isBuildOutdated()) {
+if (listOutdated().length > 0) {
   console.error('bench: the build is missing or older than the sources. Run: npm run build')
   process.exit(1)
 }

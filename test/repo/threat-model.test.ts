@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ROOT } from '../support/sources/source-files.js'
+import { hasTest } from '../support/sources/test-titles.js'
 
 const OUTCOMES = ['Prevented', 'Noticed at once', 'Noticed later', 'Never']
 const ATTACKERS = [
@@ -76,16 +77,6 @@ function deedsOf(who: string): string[] {
   const deeds = answers.filter((answer) => answer.who === who).flatMap((answer) => answer.deeds)
   const others = DEEDS.filter((deed) => !deeds.includes(deed))
   return deeds.flatMap((deed) => (deed === 'everything else' ? others : [deed])).sort()
-}
-
-function hasTest(source: string, title: string): boolean {
-  return ["'", '"', '`'].some((quote) =>
-    new RegExp(`(?:\\b(?:it|describe)\\b[^\\n]*|^ *\\]\\))\\(\\s*${quote}${escaped(title)}${quote}`, 'm').test(source),
-  )
-}
-
-function escaped(title: string): string {
-  return title.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 }
 
 describe('the threat model', () => {

@@ -1,4 +1,4 @@
-// How many rounds a repeated test makes: few in `npm test`, all of them in `npm run test:slow`.
+// How many rounds a repeated test makes: few in `npm test` and `npm run test:all`, all of them in `npm run test:slow`.
 
 /** Whether this is `npm run test:slow`. */
 export const IS_SLOW_RUN = process.env.EAAS_TEST_SLOW === '1'
