@@ -131,10 +131,9 @@ export default defineConfig({
 
 /** The suites without a database: those that mock modules, stub globals or count timers, each in a worker of its own, and the others. */
 function units(): TestProjectInlineConfiguration[] {
-  const slowFiles = faults
-    ? listTests().filter((path) => tierOf(path) === 'test:slow' && !/slow\/ha\/|guard-mutants/.test(path))
-    : []
-  const files = [...TESTS, ...slowFiles].filter((path) => !isOnDatabase(path) && isOfTier(path))
+  // With the name of faults, the suites that start a cluster of their own too: no back end of the run has them.
+  const clusters = faults ? listTests().filter((path) => path.startsWith('test/slow/ha/')) : []
+  const files = [...TESTS, ...clusters].filter((path) => !isOnDatabase(path) && isOfTier(path))
   const mocking = findMocking(files)
   const include = files.filter((path) => !mocking.includes(path))
   return [
@@ -195,7 +194,9 @@ function database(backend: Backend): TestProjectInlineConfiguration {
     test: {
       ...common,
       name: backend,
-      include: slow ? [...LONG, ...(faults ? suitesOn(backend) : moreOn(backend))] : suitesOn(backend),
+      include: slow
+        ? [...LONG, ...guardsOn(backend), ...(faults ? suitesOn(backend) : moreOn(backend))]
+        : suitesOn(backend),
       exclude: [...notHere, ...SHIPPED, ...(slow && !faults ? notSlow() : [])],
       globalSetup: [RUN_FOLDER, './test/support/run/global-setup.ts'],
       setupFiles: [...common.setupFiles, './test/support/database/drop-databases.ts'],
@@ -211,14 +212,19 @@ function suitesOn(backend: Backend): string[] {
   return tier === 'rest' ? DATABASE_SUITES.filter((path) => !FIRST_ON_DATABASE.includes(path)) : DATABASE_SUITES
 }
 
-/** What a slow run leaves out, since `npm test` runs it with the same rounds. */
+/** What a slow run leaves out, since `npm run test:all` runs it with the same rounds. */
 function notSlow(): string[] {
   return ON_BOTH.filter((suite) => ![...LONG, ...SIZED].includes(suite))
 }
 
-/** What a slow run has besides LONG: on the second back end all database suites, on the first the guards, which depend on neither. */
+/** What a slow run has besides LONG. */
 function moreOn(backend: Backend): string[] {
-  return backend === 'embedded' && hasPostgres ? [...SIZED, ...DATABASE_SUITES] : [...SIZED, ...GUARDS]
+  return backend === 'embedded' && hasPostgres ? [...SIZED, ...DATABASE_SUITES] : SIZED
+}
+
+/** The guards depend on no back end, so that a slow run has them on its first one. */
+function guardsOn(backend: Backend): string[] {
+  return backend === 'embedded' && hasPostgres ? [] : GUARDS
 }
 
 function pooled(): TestProjectInlineConfiguration {

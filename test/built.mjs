@@ -37,7 +37,7 @@ function sourcesOf(folder, found = new Set()) {
 
 function newestIn(path) {
   const stats = statSync(path)
-  if (!stats.isDirectory()) return /\.(test\.ts|md)$/.test(path) ? 0 : stats.mtimeMs
+  if (!stats.isDirectory()) return /\.test\.ts$/.test(path) ? 0 : stats.mtimeMs
   const entries = readdirSync(path).filter((entry) => entry !== 'dist' && entry !== 'node_modules')
   return Math.max(0, ...entries.map((entry) => newestIn(join(path, entry))))
 }

@@ -1,7 +1,6 @@
 // The tiers of the tests: each file has one, and `npm test` holds every promise. promises.json says which test holds which.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { RULES } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { ROOT } from '../support/sources/source-files.js'
 import { hasTest } from '../support/sources/test-titles.js'
@@ -18,9 +17,7 @@ describe('a test file', () => {
   it('has one tier: the lists name files that exist, and none of them twice', () => {
     const named = [...SLOW, ...FIRST_ON_DATABASE, ...LATER]
     expect(named.filter((path) => !tests.some((file) => isNamed([path], file)))).toEqual([])
-    expect(
-      tests.filter((file) => named.filter((path) => isNamed([path], file)).length > 1 && !isOnDatabase(file)),
-    ).toEqual([])
+    expect(tests.filter((file) => named.filter((path) => isNamed([path], file)).length > 1)).toEqual([])
     expect(FIRST_ON_DATABASE.filter((file) => !isOnDatabase(file) || tierOf(file) !== 'test')).toEqual([])
     expect(new Set(tests.map(tierOf))).toEqual(new Set(['test', 'test:all', 'test:slow']))
   })
@@ -49,10 +46,5 @@ describe('a promise', () => {
     )
     expect(titles.filter(({ path, title }) => tierOf(path) !== 'test' || !hasTest(read(path), title))).toEqual([])
     expect(all.filter(([promise]) => !titles.some((one) => one.promise === promise))).toEqual([])
-  })
-
-  it('on permissions, tenants and entries is tried on every route of the API', () => {
-    expect(read('test/api/access.test.ts')).toContain('describe.each(ROUTES)')
-    expect(Object.keys(RULES).length).toBeGreaterThan(30)
   })
 })
