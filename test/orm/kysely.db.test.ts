@@ -296,7 +296,7 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
       'is refused where it sets %s',
       async (value) => {
         const query = update().set({ city: sql<string>`${sql.raw(value)}` })
-        await refused(query.where('id', '=', 'ada').execute(), /SQL as text in an update/)
+        await refused(query.where('id', '=', 'ada').execute(), /SQL as text in (an update|which a quote does not end)/)
       },
     )
     it('may have further conditions, and SQL as the value of a column', async () => {

@@ -572,6 +572,37 @@ const REFUSED: Refused[] = [
     /names the table users/,
     () => new SelectQueryBuilder(source).select('u').from(users, 'u').where({ email: SECRET }).getMany(),
   ],
+  [
+    'SQL that updates after a name with an apostrophe',
+    /names the table users/,
+    (db) => db.query(`with a as (select 1 as "it's") update users set email = $1 where city = 'x'`, [SECRET]),
+  ],
+  [
+    'SQL with escapes in names',
+    /SQL as text with U&/,
+    (db) => db.query('update U&"\\0075sers" set U&"\\0065mail" = $1', [SECRET]),
+  ],
+  [
+    'SQL as a value that sets another column',
+    /users\.email is encrypted/,
+    () =>
+      build()
+        .update()
+        .set({ city: () => `(select 1 as "it's")::text, email = '${SECRET}'` })
+        .where({ city: 'London' })
+        .execute(),
+  ],
+  [
+    'an insert as text in a common table expression',
+    /names the table users/,
+    (db) =>
+      db
+        .createQueryBuilder()
+        .addCommonTableExpression(`insert into users values ('${ID}', '${SECRET}') returning id`, 'x')
+        .select('x.id')
+        .from('x', 'x')
+        .getRawMany(),
+  ],
   ['SQL that inserts', /names the table users/, (db) => db.query('insert into users values ($1)', [SECRET])],
   ['SQL that updates', /names the table users/, () => source.query('update "users" set email = $1', [SECRET])],
   ['SQL that searches', /names the table users/, () => source.sql`select id from users where email = ${SECRET}`],

@@ -3,7 +3,7 @@
  */
 
 import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
-import { and, QueryPromise, type SQL, type Table } from 'drizzle-orm'
+import { and, is, QueryPromise, SQL, type Table } from 'drizzle-orm'
 import { wrapBuilder } from './builders.js'
 import { rewrite, run } from './conditions.js'
 import { takeSearched } from './relational-searches.js'
@@ -19,14 +19,17 @@ type Anything = (...args: unknown[]) => unknown
 
 const SELECTS = ['select', 'selectDistinct', 'selectDistinctOn']
 const WRITES = ['insert', 'update', 'delete']
-/** The functions that take SQL unchanged. */
-const EXECUTES = ['execute', 'run', 'all', 'get', 'values']
+/** The functions of a database, or of its session, that take SQL unchanged. */
+const EXECUTES = 'execute,run,all,get,values,count,query,queryObjects,prepareQuery,prepareOneTimeQuery'.split(',')
 
 export function wrapDatabase<D extends object>(tables: KnownTables, database: D): D {
   return new Proxy(database, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)
-      if (name === 'query') return wrapQueries(tables, target, member as Record<string, RelationalBuilder>)
+      if (name === 'query' && typeof member !== 'function')
+        return wrapQueries(tables, target, member as Record<string, RelationalBuilder>)
+      if (name === 'session') return member && wrapDatabase(tables, member as object)
+      if (name === '_') return withSession(tables, member as { session: object })
       if (name === '$primary') return member && wrapDatabase(tables, member as object)
       if (name === '$replicas') return (member as object[] | undefined)?.map((one) => wrapDatabase(tables, one))
       if (typeof member !== 'function') return member
@@ -49,9 +52,9 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
         }
       }
       if (EXECUTES.includes(String(name))) {
-        return (statement: unknown) => {
+        return (statement: unknown, ...rest: unknown[]) => {
           assertStatement(tables, statement)
-          return call(statement)
+          return call(statement, ...rest)
         }
       }
       if (name === 'with') {
@@ -90,14 +93,28 @@ function refuseWaiting(): never {
   refuseCall('a transaction that waits, by a driver that cannot,', OUTSIDE)
 }
 
+/** What Drizzle knows of a database has its session too. */
+function withSession<T extends { session: object }>(tables: KnownTables, known: T): T {
+  return { ...known, session: wrapDatabase(tables, known.session) }
+}
+
 interface With {
   as(query: unknown): unknown
 }
 
-/** Wraps the builder that Drizzle passes to a function too. */
+/** Wraps the builder that Drizzle passes to a function too, and checks SQL that is given in place of a query. */
 function wrapWith(tables: KnownTables, { as }: With): With {
+  const checked = (query: unknown) => {
+    if (is(query, SQL)) assertStatement(tables, query)
+    return query
+  }
   return {
-    as: (query) => as(typeof query === 'function' ? (builder: object) => query(wrapDatabase(tables, builder)) : query),
+    as: (query) =>
+      as(
+        typeof query === 'function'
+          ? (builder: object) => checked(query(wrapDatabase(tables, builder)))
+          : checked(query),
+      ),
   }
 }
 

@@ -5,6 +5,7 @@ import { is, SQL, Subquery } from 'drizzle-orm'
 import { assertNoSealed, assertPlain, type Rewriting, rewrite } from './conditions.js'
 import { columnsIn, knownPlaces, leavesOf, selectedBy } from './selections.js'
 import { isColumn, type KnownTables } from './tables.js'
+import { assertNoWrite } from './text.js'
 
 /** Drizzle's state of a select, which it reads when the query is executed. */
 export interface SelectConfig {
@@ -167,6 +168,7 @@ function assertSubquery(tables: KnownTables, subquery: Subquery): void {
   const { sql } = subquery._
   if (checked.has(sql)) return
   assertFinal(tables, sql)
+  assertNoWrite(tables, sql)
   for (const { leaf } of leavesOf(selectedBy(subquery))) if (!isColumn(leaf)) assertNoSealed(tables, leaf, refuseSearch)
 }
 

@@ -1,12 +1,19 @@
 import { createClient, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
-import { sql } from 'drizzle-orm'
-import { text as column, jsonb, pgTable, uuid } from 'drizzle-orm/pg-core'
+import { type SQL, sql } from 'drizzle-orm'
+import { text as column, jsonb, pgTable, QueryBuilder, uuid } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
 import { drizzle as drizzleSync } from 'drizzle-orm/sql-js'
 import { integer, sqliteTable, text as textColumn } from 'drizzle-orm/sqlite-core'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { encrypted } from './index.js'
+
+interface Session {
+  execute(statement: SQL): unknown
+  prepareQuery(query: { sql: string; params: unknown[] }): unknown
+}
+/** Drizzle keeps it from its types. */
+const sessionOf = (database: object) => (database as { session: Session }).session
 
 const users = pgTable('users', {
   id: uuid().primaryKey(),
@@ -43,6 +50,31 @@ describe('a statement of SQL as text', () => {
       code: 'E_INVALID_INPUT',
       message: 'SQL as text that names the table users is not supported where fields are encrypted',
     })
+    expect(sent).toEqual([])
+  })
+  const WRITE = sql`update users set mail = ${'ada'} returning id`
+  it.each<[string, (db: Awaited<ReturnType<typeof connect>>) => unknown]>([
+    ['after a name with an apostrophe', (db) => db.execute(sql`with a as (select 1 as "it's") ${WRITE}`)],
+    ['with escapes in its names', (db) => db.execute(sql.raw('update U&"\\0075sers" set U&"\\006dail" = $1'))],
+    ['by an identifier with a quote', (db) => db.execute(sql`with ${sql.identifier('a"')} as (select 1) ${WRITE}`)],
+    ['in `$with`', (db) => db.$with('q', { id: sql<number>`id`.as('id') }).as(WRITE)],
+    ['in `$with`, by a function', (db) => db.$with('q', { id: sql<number>`id`.as('id') }).as(() => WRITE as never)],
+    [
+      'in `with` of another builder',
+      (db) => {
+        const q = new QueryBuilder().$with('q', { id: sql<number>`id`.as('id') }).as(WRITE)
+        return db.with(q).select().from(q)
+      },
+    ],
+    ['by its session', (db) => sessionOf(db).execute(WRITE)],
+    ['by the session in `_`', (db) => sessionOf(db._).execute(WRITE)],
+    [
+      'that its session prepares',
+      (db) => sessionOf(db).prepareQuery({ sql: "update users set mail = 'ada'", params: [] }),
+    ],
+  ])('is refused %s', async (_, run) => {
+    const db = await connect()
+    await expect((async () => run(db))()).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     expect(sent).toEqual([])
   })
   it('is executed where it names nothing encrypted', async () => {

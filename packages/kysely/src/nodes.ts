@@ -1,4 +1,5 @@
 /** The nodes of a Kysely query, and the names in them. Kysely exposes queries as trees of plain objects. */
+import { quoteName } from '@eaas/sdk/adapter'
 import type { OperationNode } from 'kysely'
 
 /** A node of any kind. */
@@ -64,5 +65,5 @@ export function rawText(node: Node): string {
   if (node.kind === 'ReferenceNode' && node.table)
     return `${rawText(node.table as Node)}.${rawText(node.column as Node)}`
   const name = columnName(node) ?? tableNames(node)?.table ?? (node.kind === 'IdentifierNode' ? node.name : undefined)
-  return name === undefined ? ' ? ' : `"${String(name)}"`
+  return name === undefined ? ' ? ' : quoteName(String(name))
 }

@@ -491,6 +491,27 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     (db) => sql`select * from users where ${sql.ref('email')} = ${SECRET}`.execute(db),
   ],
   [
+    'a statement of SQL that writes after a name with an apostrophe',
+    /SQL as text that names the table users/,
+    (db) => sql`with a as (select 1 as "it's") update users set email = ${SECRET} where city = 'x'`.execute(db),
+  ],
+  [
+    'a statement of SQL that writes after an identifier with quotes',
+    /SQL as text that names the table users/,
+    (db) => sql`with ${sql.id('"\'')} as (select 1) update users set email = ${SECRET} where city = 'x'`.execute(db),
+  ],
+  [
+    'a statement of SQL whose names have escapes',
+    /SQL as text with U&"…"/,
+    (db) => sql`update U&"\\0075sers" set U&"\\0065mail" = ${SECRET}`.execute(db),
+  ],
+  [
+    'SQL in a condition that names the column after such a name',
+    /users\.email is encrypted/,
+    (db) =>
+      db.selectFrom('users').selectAll().where(sql<boolean>`"it's" is null or email = ${SECRET} or 'x' = ''`).execute(),
+  ],
+  [
     'a view of a search',
     /a definition with a query of users/,
     (db) =>

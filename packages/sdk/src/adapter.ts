@@ -63,12 +63,14 @@ export {
   spellUuid,
   spellWhole,
 } from './adapter/spelling.js'
+export { findTableInStatement } from './adapter/sql-statements.js'
 export {
-  findTableInStatement,
   isClosedSql,
   isOneSqlValue,
+  isRowName,
   type Mention,
   namesInSql,
+  positionsInSql,
   selectsAll,
 } from './adapter/sql-text.js'
 export type { Row } from './input.js'

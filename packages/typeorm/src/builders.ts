@@ -18,7 +18,7 @@ import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf }
 import { filtersIn, type RowFilter } from './pending.js'
 import { assertReadable, type Output } from './results.js'
 import type { KnownTable, KnownTables } from './tables.js'
-import { assertBuilt, findNamed, MARK, marked, withoutMarks } from './text.js'
+import { assertBuilt, assertRaw, findNamed, MARK, marked, withoutMarks } from './text.js'
 import type { Prepare } from './writes.js'
 
 export interface Context {
@@ -112,6 +112,7 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
       }
       const [sql, parameters] = super.getQueryAndParameters()
       if (run) {
+        assertCommonTables(context, this)
         assertBuilt(context.tables, sql, this.expressionMap.aliases)
         assertReadable(run.outputs)
         run.filters = filtersIn(parameters)
@@ -186,6 +187,13 @@ export function assertOrder(
   for (const text of [...Object.keys(allOrderBys), ...groupBys]) {
     const found = findNamed(tables, text, aliases)
     if (found) refuseOrder(found.known.sealed.name, found.name)
+  }
+}
+
+/** Refuses a common table expression as text that is a statement which a query runner would refuse. */
+function assertCommonTables({ tables }: Context, { expressionMap }: Builder): void {
+  for (const { queryBuilder } of expressionMap.commonTableExpressions) {
+    if (typeof queryBuilder === 'string') assertRaw(tables, queryBuilder)
   }
 }
 

@@ -2,37 +2,75 @@
  * Finds what SQL text names. Adapters cannot rewrite such text, so they refuse it if it names something encrypted.
  * The text is read as words, without a grammar: anything unclear counts as named.
  */
+import { areAmongTables } from './sql-table-names.js'
+import { clearReadings, isName, isSign, readings, type Token } from './sql-tokens.js'
 
 /** A name in a text of SQL, in lower case and without quotes: databases fold case, each in its own way. */
 export interface Mention {
+  /** `*` where it stands for all columns. */
   name: string
   /** The name before its dot, such as that of a table. */
   qualifier: string | undefined
   /** Whether a dot follows it. */
   isQualifier: boolean
+  /** Whether it is called, as in `email(…)`. */
+  isCall: boolean
+  /** Whether it is counted alone, as in `count(email)`: null is stored as null, so the database counts rightly. */
+  isCounted: boolean
+  /** Whether it stands among the tables of a query, as after `from`. */
+  isTable: boolean
 }
 
-/** Lists the names in a text of SQL, keywords among them. */
+/** Lists the names in a text of SQL, keywords among them. @throws InvalidInputError if quotes in it are unclear */
 export function namesInSql(text: string): Mention[] {
-  return namesIn(withoutLiterals(text))
+  const lists = clearReadings(text).map((tokens) => mentionsIn(tokens))
+  const distinct = new Map(lists.map((mentions) => [JSON.stringify(mentions), mentions]))
+  return [...distinct.values()].flat()
 }
 
-function namesIn(text: string): Mention[] {
-  const tokens = text
-    .toLowerCase()
-    .match(/"[^"]*"|`[^`]*`|[\p{L}\p{N}_?][\p{L}\p{N}_$]*|\./gu)
-    ?.map((token) => token.replaceAll(/^["`]|["`]$/g, ''))
-  return (tokens ?? []).flatMap((name, at, all) => {
-    if (name === '.') return []
-    return [{ name, qualifier: all[at - 1] === '.' ? all[at - 2] : undefined, isQualifier: all[at + 1] === '.' }]
+export function mentionsIn(given: readonly Token[]): Mention[] {
+  const tokens = given.filter(({ kind }) => kind !== 'comment')
+  const among = areAmongTables(tokens)
+  return tokens.flatMap((token, at) => {
+    if (!isName(token) && !isAllColumns(tokens, at)) return []
+    const [before, after] = [tokens[at - 1], tokens[at + 1]]
+    if (isSign(before, ':') && isSign(tokens[at - 2], ':')) return [] // a type
+    const qualifier = isSign(before, '.') ? tokens[at - 2] : undefined
+    return [
+      {
+        name: token.text,
+        qualifier: isName(qualifier) ? qualifier?.text : undefined,
+        isQualifier: isSign(after, '.'),
+        isCall: isSign(after, '('),
+        isCounted: isCounted(tokens, at),
+        isTable: among[at] === true,
+      },
+    ]
   })
 }
 
-const UNCLEAR = /\\|--|\/\*|\$\w*\$/
+/** Tells whether a name, alone, stands for a row of the table that has it: not where it names the table. */
+export function isRowName({ qualifier, isQualifier, isCall, isTable }: Mention): boolean {
+  return qualifier === undefined && !isQualifier && !isCall && !isTable
+}
 
-/** Removes literals, unless escapes, comments or dollar quotes make it unclear where they end. */
-function withoutLiterals(text: string): string {
-  return UNCLEAR.test(text) ? text : text.replaceAll(/'(?:[^']|'')*'/g, ' ')
+const BEFORE_ALL = new Set(['select', 'distinct', 'all', 'returning'])
+const AFTER_ALL = new Set('from into where group having order limit offset fetch for union except intersect'.split(' '))
+
+/** Tells whether a sign is `*` for all columns: not that of `count(*)`, and not between two factors. */
+function isAllColumns(tokens: readonly Token[], at: number): boolean {
+  const [before, after] = [tokens[at - 1], tokens[at + 1]]
+  if (!isSign(tokens[at], '*') || isSign(before, '(')) return false
+  if (!before || !after || isSign(before, '.') || isSign(before, ',')) return true
+  if (before.kind === 'word' && BEFORE_ALL.has(before.text)) return true
+  return after.kind === 'word' ? AFTER_ALL.has(after.text) : [',', ';', ')'].some((sign) => isSign(after, sign))
+}
+
+function isCounted(tokens: readonly Token[], at: number): boolean {
+  let first = at
+  while (isSign(tokens[first - 1], '.') && isName(tokens[first - 2])) first -= 2
+  const isCall = isSign(tokens[first - 1], '(') && tokens[first - 2]?.text === 'count'
+  return isCall && isSign(tokens[at + 1], ')')
 }
 
 /**
@@ -43,89 +81,59 @@ export function isClosedSql(text: string): boolean {
   return outermost(text) !== undefined
 }
 
-const CLAUSES =
-  /[,;]|\b(where|from|returning|set|order|group|having|limit|offset|fetch|union|intersect|except|on|using|output|option|for|window)\b/i
+const CLAUSES = new Set(
+  'where from returning set order group having limit offset fetch union intersect except on using output option for window'.split(
+    ' ',
+  ),
+)
 
 /** Tells whether an SQL text can only be one value: outside of parentheses, it has no second value and no clause. */
 export function isOneSqlValue(text: string): boolean {
-  const outer = outermost(text)
-  return outer !== undefined && !CLAUSES.test(outer)
+  const isPart = (token: Token) =>
+    (token.kind === 'word' && CLAUSES.has(token.text)) || isSign(token, ',') || isSign(token, ';')
+  return outermost(text)?.some((tokens) => tokens.some(isPart)) === false
 }
 
-/** Returns what is outside of quotes and parentheses, or undefined if that is unclear. */
-function outermost(text: string): string | undefined {
-  if (/\\|--|\/\*|#|\$\w*\$/.test(text)) return undefined
-  const bare = text.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`/g, ' ? ')
-  if (/['"`]/.test(bare)) return undefined
+/** Returns what is outside of parentheses, as each database reads it; undefined if that is unclear. */
+function outermost(text: string): Token[][] | undefined {
+  if (/\\|--|\/\*|#|\$\w*\$|u&/i.test(text)) return undefined
+  const outer = readings(text).map(outsideOfParentheses)
+  return outer.length > 0 && outer.every((tokens) => tokens !== undefined) ? outer : undefined
+}
+
+function outsideOfParentheses(tokens: readonly Token[]): Token[] | undefined {
   let depth = 0
-  let outer = ''
-  for (const sign of bare) {
-    if (sign === ')' && --depth < 0) return undefined
-    if (depth === 0) outer += sign
-    if (sign === '(') depth++
+  const outer: Token[] = []
+  for (const token of tokens) {
+    if (isSign(token, ')') && --depth < 0) return undefined
+    if (depth === 0) outer.push(token)
+    if (isSign(token, '(')) depth++
   }
   return depth === 0 ? outer : undefined
 }
 
 /** Tells whether a text of SQL selects all columns of a table. */
 export function selectsAll(text: string): boolean {
-  return /(?:\b(?:select|distinct|all|returning)|[,.])\s*\*|\btable\s/i.test(withoutLiterals(text))
+  return namesInSql(text).some(({ name }) => name === '*' || name === 'table')
 }
 
-const DEFINES = new Set([
-  'create',
-  'alter',
-  'drop',
-  'truncate',
-  'comment',
-  'grant',
-  'revoke',
-  'lock',
-  'analyze',
-  'vacuum',
-])
-const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
-const KINDS = new Set('table index view rule function procedure trigger event policy type sequence'.split(' '))
-/** What is defined with statements or a query inside. */
-const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
-
-/** Tells whether a statement only defines something, with no other statement inside, such as the action of a rule. */
-function onlyDefines(names: readonly string[]): boolean {
-  const [first = ''] = names
-  if (first !== 'create' && first !== 'alter') return DEFINES.has(first)
-  const kind = names.find((name) => KINDS.has(name)) ?? ''
-  if (WITH_BODY.has(kind) || (kind === 'trigger' && !names.includes('execute'))) return false
-  return !names.some((name, at) => name === 'as' && names[at + 1] !== 'identity') // a table that is made by a query
-}
-
-/** Tells whether a literal may hold the statements inside of one. */
-function hasQuotedBody(text: string): boolean {
-  return /(^|;)\s*(do\b|create\s+(or\s+replace\s+)?(function|procedure)\b)/i.test(text)
-}
-
-/** Splits statements where it is clear which semicolons end one. */
-function statementsIn(bare: string): string[] {
-  const isUnclear = UNCLEAR.test(bare) || (bare.match(/"[^"]*"|`[^`]*`/g) ?? []).some((name) => name.includes(';'))
-  return isUnclear ? [bare] : bare.split(';')
-}
+const GROUPS = new Set(['rollup', 'cube', 'sets'])
 
 /**
- * Finds a table with encrypted columns that a statement, or one of several, writes, selects all columns of, or names
- * an encrypted column of. Ignores a statement that only defines something, unless another is inside, and one that
- * counts or deletes rows by other columns.
+ * Lists the columns of a result that the text of an `order by` or `group by` names by their position, counted from 1.
  */
-export function findTableInStatement(
-  text: string,
-  tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[],
-): string | undefined {
-  for (const statement of hasQuotedBody(text) ? [text] : statementsIn(withoutLiterals(text))) {
-    const names = namesIn(statement).map(({ name }) => name)
-    const isOne = !statement.trim().replace(/;$/, '').includes(';')
-    if (isOne && onlyDefines(names)) continue
-    const touches = names.some((name) => WRITES.has(name)) || selectsAll(statement)
-    for (const [table, isSealed] of tables) {
-      if (names.includes(table.toLowerCase()) && (touches || names.some(isSealed))) return table
-    }
-  }
-  return undefined
+export function positionsInSql(text: string): number[] {
+  return clearReadings(text).flatMap((given) => {
+    const tokens = given.filter(({ kind }) => kind !== 'comment')
+    const calls: boolean[] = []
+    return tokens.flatMap((token, at) => {
+      const [before, after] = [tokens[at - 1], tokens[at + 1]]
+      if (isSign(token, '(')) calls.push(isName(before) && !GROUPS.has(before?.text ?? ''))
+      if (isSign(token, ')')) calls.pop()
+      const isWhole = token.kind === 'word' && /^\d+$/.test(token.text) && !calls.includes(true)
+      const begins = !before || isSign(before, ',') || isSign(before, '(')
+      const ends = !after || after.kind === 'word' || isSign(after, ',') || isSign(after, ')')
+      return isWhole && begins && ends ? [Number(token.text)] : []
+    })
+  })
 }

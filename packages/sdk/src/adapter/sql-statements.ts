@@ -1,0 +1,121 @@
+/** Finds the table with encrypted columns that a whole statement of SQL names, or that one of several does. */
+import { refuseCall } from './refusals.js'
+import { areAmongTables, ENDS_TABLES, STARTS_TABLES } from './sql-table-names.js'
+import { isRowName, type Mention, mentionsIn } from './sql-text.js'
+import { clearReadings, isName, isSign, rawWords, readings, type Token } from './sql-tokens.js'
+
+/** A table, and which of its columns, in lower case, are encrypted. */
+export type NamedTable = readonly [table: string, isSealed: (column: string) => boolean]
+
+const DEFINES = new Set('create alter drop truncate comment grant revoke lock analyze vacuum'.split(' '))
+const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
+const KINDS = new Set('table index view rule function procedure trigger event policy type sequence'.split(' '))
+/** What is defined with statements or a query inside. */
+const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
+
+/**
+ * Finds a table with encrypted columns that a statement, or one of several, writes, selects a row of, or names
+ * an encrypted column of. Ignores a statement that only defines something, unless another is inside, and one that
+ * counts or deletes rows by other columns.
+ *
+ * @throws InvalidInputError if quotes in the text are unclear
+ */
+export function findTableInStatement(text: string, tables: readonly NamedTable[]): string | undefined {
+  for (const tokens of clearReadings(text)) {
+    for (const statement of statementsIn(tokens)) {
+      const table = findTable(statement, tables)
+      if (table !== undefined) return table
+    }
+  }
+  return undefined
+}
+
+function statementsIn(tokens: readonly Token[]): Token[][] {
+  const statements: Token[][] = [[]]
+  for (const token of tokens) {
+    if (isSign(token, ';')) statements.push([])
+    else if (token.kind !== 'comment') statements.at(-1)?.push(token)
+  }
+  return statements
+}
+
+function findTable(given: readonly Token[], tables: readonly NamedTable[]): string | undefined {
+  if (onlyDefines(wordsIn(given))) return undefined
+  const tokens = hasQuotedBody(given) ? withBodies(given) : given
+  const words = wordsIn(tokens)
+  const mentions = mentionsIn(tokens)
+  const touches =
+    words.some((word) => WRITES.has(word) || word === 'table') || mentions.some(({ name }) => name === '*')
+  const isNamed = (name: string) => mentions.some((one) => one.name === name)
+  const found = tables.find(([table, isSealed]) => {
+    const name = table.toLowerCase()
+    if (!isNamed(name)) return false
+    return touches || mentions.some((one) => !one.isCounted && isSealed(one.name)) || takesRow(tokens, mentions, name)
+  })
+  return found?.[0]
+}
+
+function wordsIn(tokens: readonly Token[]): string[] {
+  return tokens.flatMap(({ kind, text }) => (kind === 'word' ? [text] : []))
+}
+
+/** Tells whether a statement only defines something, with no other statement inside, such as the action of a rule. */
+function onlyDefines(words: readonly string[]): boolean {
+  const [first = ''] = words
+  if (first !== 'create' && first !== 'alter') return DEFINES.has(first)
+  const kind = words.find((word) => KINDS.has(word)) ?? ''
+  if (WITH_BODY.has(kind) || (kind === 'trigger' && !words.includes('execute'))) return false
+  return !words.some((word, at) => word === 'as' && words[at + 1] !== 'identity') // a table that is made by a query
+}
+
+const RUN_TEXT = new Set(['function', 'procedure', 'execute', 'exec', 'prepare', 'sp_executesql'])
+
+/** Tells whether a literal may hold a statement that is executed. */
+function hasQuotedBody(tokens: readonly Token[]): boolean {
+  const words = wordsIn(tokens)
+  return words[0] === 'do' || words.some((word) => RUN_TEXT.has(word))
+}
+
+/** Replaces literals by what they say, as SQL. MySQL takes a text in double quotes for a literal. */
+function withBodies(tokens: readonly Token[]): Token[] {
+  return tokens.flatMap((token) => {
+    const isBody = token.kind === 'literal' || (token.kind === 'name' && /\s/.test(token.text))
+    return isBody ? [token, ...bodyOf(token)] : [token]
+  })
+}
+
+function bodyOf({ text, isEscaped }: Token): Token[] {
+  if (isEscaped) refuseCall('a statement in a literal with escapes', 'Write its letters.')
+  const statements = readings(text)
+  return statements.length > 0 ? withBodies(statements.flat()) : rawWords(text)
+}
+
+/** Words after the name of a table that are not its alias. */
+const AFTER_TABLE = new Set([
+  ...STARTS_TABLES,
+  ...ENDS_TABLES,
+  ...'on inner left right full cross natural outer tablesample use force ignore partition straight_join'.split(' '),
+])
+
+/**
+ * Tells whether a query takes a row of a table as a value: names it or its alias elsewhere than among its tables, such
+ * as in `to_jsonb(users)`, or gives its columns other names.
+ */
+function takesRow(tokens: readonly Token[], mentions: readonly Mention[], table: string): boolean {
+  if (!wordsIn(tokens).some((word) => word === 'select' || word === 'returning')) return false
+  const among = areAmongTables(tokens)
+  const aliases = new Set([table])
+  for (const [at, token] of tokens.entries()) {
+    if (token.text !== table || !isName(token) || !among[at] || isSign(tokens[at + 1], '.')) continue
+    const aliasAt = at + (tokens[at + 1]?.text === 'as' ? 2 : 1)
+    const alias = tokens[aliasAt]
+    if (!alias || !isName(alias) || (alias.kind === 'word' && AFTER_TABLE.has(alias.text))) continue
+    if (isSign(tokens[aliasAt + 1], '(')) return true
+    aliases.add(alias.text)
+  }
+  return mentions.some((mention, at) => {
+    const [before, after] = [mentions[at - 1]?.name ?? '', mentions[at + 1]]
+    const isCommonTable = after?.name === 'as' && after.isCall
+    return aliases.has(mention.name) && isRowName(mention) && !isCommonTable && !['as', 'of'].includes(before)
+  })
+}
