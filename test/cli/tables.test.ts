@@ -162,6 +162,44 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     }
   })
 
+  it('make the database refuse plaintext once nothing is in plaintext, and say what to drop before they open it', async () => {
+    await createPeople(3)
+    await sql`update ${sql(table)} set email = 'eaas.2.cut' where id = 3`
+    const checks = () => sql`select conname from pg_constraint where conrelid = ${table}::regclass and contype = 'c'`
+    const dry = await backfill(['--dry-run', '--constrain'])
+    expect(dry).toMatchObject({ code: 1, err: expect.stringContaining('row ["3"], email') })
+    expect(await backfill(['--constrain'])).toMatchObject({ code: 1, err: expect.stringContaining('row ["3"], email') })
+    expect(await checks()).toEqual([])
+    await sql`update ${sql(table)} set email = 'secret3@x.org', phone = '1' where id = 3`
+    const printed = String((await backfill(['--dry-run', '--constrain'])).out)
+    const [email, phone] = [`${table}_email_sealed`, `${table}_phone_sealed`]
+    expect(printed).toMatch(
+      /^people_\w+: 3 rows, 1 to change, 2 current\nalter table .* not valid;\nalter table .* validate constraint .*;\n$/,
+    )
+    expect(await checks()).toEqual([])
+    const { code, out } = await backfill(['--constrain'])
+    expect({ code, out: String(out) }).toEqual({
+      code: 0,
+      out: `${table}: 3 rows, 1 changed, 2 current\n${table} refuses plaintext now: ${email}, ${phone}\n`,
+    })
+    const report = JSON.parse(String((await backfill(['--constrain', '--work', 'reseal', '--json'])).out))
+    expect(report).toMatchObject({
+      changed: 3,
+      constraints: [email, phone],
+      statements: [expect.any(String), expect.any(String)],
+    })
+    await expect(sql`update ${sql(table)} set phone = 'LEAK?'`).rejects.toMatchObject({ constraint_name: phone })
+    const drops = `alter table "${table}" drop constraint "${email}", drop constraint "${phone}"`
+    expect(await backfill(['--work', 'open'])).toMatchObject({
+      code: 2,
+      err: `eaas-cli: constraints of the table refuse plaintext\nDrop them first: ${drops}\n`,
+    })
+    expect(await backfill(['--work', 'check'])).toMatchObject({ code: 0 })
+    await sql.unsafe(drops)
+    expect(await backfill(['--work', 'open'])).toMatchObject({ code: 0 })
+    expect(await sealed()).toBe(0)
+  })
+
   it('check, and restore the plaintext, with the service and by a recovery kit without it', async () => {
     await createPeople(20)
     const before = await sql`select id, email, phone from ${sql(table)} order by id`

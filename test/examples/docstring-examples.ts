@@ -35,6 +35,14 @@ const GIVEN: Record<string, string> = {
     import { text } from '@eaas/sdk'
     declare const query: (text: string, parameters: string[]) => Promise<object[]>
     const users = eaas.model({ name: 'users', keyId, bind: false, acceptPlaintext: true, fields: { email: text({ index: 'email_index' }) } })`,
+  'backfill/constrain.ts': `
+    import { text } from '@eaas/sdk'
+    declare const query: (text: string, parameters: string[]) => Promise<object[]>
+    const users = eaas.model({ name: 'users', keyId, bind: false, fields: { email: text() } })`,
+  'backfill/sealed-checks.ts': `
+    import { text } from '@eaas/sdk'
+    declare const connection: { query(text: string): Promise<void> }
+    const users = eaas.model({ name: 'users', keyId, bind: false, fields: { email: text() } })`,
   'broker.ts': 'declare function findSession(cookie: string | null): { id: string; isDoctor: boolean } | undefined',
   'broker/node.ts': `
     import type { IncomingMessage, ServerResponse } from 'node:http'

@@ -80,6 +80,7 @@ describe('backfill', () => {
     [['--kit', 'none', '--work', 'open'], 'none: it does not exist'],
     [['--work', 'open', '--create-key', '--key', 'k'], 'leave out --create-key'],
     [['--work', 'check', '--create-key', '--key', 'k'], 'leave out --create-key'],
+    [['--work', 'open', '--constrain'], '--work open seals nothing: leave out --constrain'],
     [['--create-key'], '--create-key needs --key'],
   ])('exits with 2 and says what does not belong together: %j', async (argv, message) => {
     const pg = join(folder, 'node_modules/pg')

@@ -3,6 +3,7 @@ import { AbortedError } from '@eaas/sdk'
 import { type Command, Option } from 'commander'
 import { addDecryptingOptions } from './arguments.js'
 import { type BackfillReport, type BackfillWork, backfillWith, WORKS } from './backfill/backfill.js'
+import type { ConstrainReport } from './backfill/constrain.js'
 import type { Table, TableSource } from './backfill/table.js'
 import { addCounts, openState, type Stand } from './backfill-state.js'
 import { describeCounts } from './inspect-table.js'
@@ -24,6 +25,7 @@ interface BackfillCommandOptions extends TableOptions {
   dryRun?: boolean
   state?: string
   read?: string
+  constrain?: boolean
 }
 
 /** Adds `backfill`. */
@@ -47,6 +49,10 @@ export function addBackfill(program: Command, io: Io): void {
     .option('--dry-run', 'read and check everything, and write nothing')
     .option('--state <file>', 'keep the position in this file, and continue there; it is removed at the end')
     .option('--read <name>', 'an export that reads what another library encrypted: { email: cloakReader({ ... }) }')
+    .option(
+      '--constrain',
+      'at the end, add check constraints by which the database refuses plaintext in the columns of the model, if nothing is in plaintext; with --dry-run, print their SQL. Needs the owner of the table. --work open needs them dropped',
+    )
     .option('--create-key', 'create the key of --key if there is none of that name; needs the permission keys:create')
   addTableOptions(command, addDecryptingOptions).action((module: string, options: BackfillCommandOptions) =>
     backfill(io, module, options),
@@ -54,7 +60,7 @@ export function addBackfill(program: Command, io: Io): void {
 }
 
 async function backfill(io: Io, file: string, given: BackfillCommandOptions): Promise<void> {
-  const { table: name, work, dryRun = false } = given
+  const { table: name, work, dryRun = false, constrain = false } = given
   if (dryRun && given.state !== undefined) {
     throw new ArgumentsError('--dry-run begins at the first row each time: leave out --state')
   }
@@ -64,13 +70,25 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   }
   if (given.createKey && isOpening)
     throw new ArgumentsError(`--work ${work} needs a key that is there: leave out --create-key`)
+  if (constrain && isOpening) throw new ArgumentsError(`--work ${work} seals nothing: leave out --constrain`)
   const createKey = isOpening ? undefined : (given.createKey ?? false)
-  const report = await withTable(io, file, { ...given, createKey, decrypts: isOpening }, (open) =>
-    runBackfill(io, given, { open, work, dryRun }),
+  const { report, constrained } = await withTable(
+    io,
+    file,
+    { ...given, createKey, decrypts: isOpening },
+    async (open) => {
+      const report = await runBackfill(io, given, { open, work, dryRun })
+      const isDue = constrain && report.failed === 0 && report.contended === 0
+      // The report of what was written is printed also if the constraints cannot be added.
+      const [constrained] = isDue ? await Promise.allSettled([open.constrain({ dryRun })]) : []
+      return { report, constrained }
+    },
   )
-  if (given.json) await print(io, JSON.stringify({ table: name, work, dryRun, ...report }))
+  const added = constrained?.status === 'fulfilled' ? constrained.value : undefined
+  if (given.json) await print(io, JSON.stringify({ table: name, work, dryRun, ...report, ...added }))
   else if (work === 'check') await print(io, describeCheck(name, report), ...describeCounts(report))
-  else await print(io, describe(name, report, dryRun))
+  else await print(io, describe(name, report, dryRun), ...describeConstraints(name, added, dryRun))
+  if (constrained?.status === 'rejected') throw constrained.reason
   if (report.contended > 0) tell(io, `${report.contended} rows were changed or locked each time: run it again`)
   const isKeyLeft = work === 'rewrap' && tellOldIndexKeys(io, report.found)
   assertNoFailures(
@@ -199,6 +217,14 @@ function describe(name: string, report: BackfillReport, dryRun: boolean): string
     count === 0 ? [] : [`, ${count} ${word}`],
   )
   return `${name}: ${rows} rows, ${changed} ${dryRun ? 'to change' : 'changed'}, ${current} current${more.join('')}`
+}
+
+function describeConstraints(name: string, added: ConstrainReport | undefined, dryRun: boolean): string[] {
+  if (added === undefined) return []
+  const { constraints, statements } = added
+  return dryRun
+    ? statements.map((statement) => `${statement};`)
+    : [`${name} refuses plaintext now: ${constraints.join(', ')}`]
 }
 
 function describeStop({ done }: Stand, { isKept, dryRun }: { isKept: boolean; dryRun: boolean }): string {

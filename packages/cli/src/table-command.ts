@@ -3,9 +3,11 @@
 import { type Command, Option } from 'commander'
 import { addServiceOptions, collect, type DecryptingOptions, readNames, readPairs } from './arguments.js'
 import type { Sdk } from './backfill/backfill.js'
+import { constrainWith } from './backfill/constrain.js'
 import {
   type AnyModel,
   type BackfillProgress,
+  type ConstrainReport,
   postgresTable,
   type RowFailure,
   type TableCounts,
@@ -73,6 +75,8 @@ export interface OpenTable {
   table: TableSource
   /** The values of the options that `backfill` and `inspectTable` share. */
   speed: { batchSize: number | undefined; rowsPerSecond: number | undefined }
+  /** Makes the table refuse plaintext; see `constrainTable`. */
+  constrain(options: { dryRun: boolean }): Promise<ConstrainReport>
   /** What distinguishes this table, read by this model, from all others. */
   identity: Record<string, unknown>
   /** Another export of the module. */
@@ -107,6 +111,7 @@ export async function withTable<T>(
         key: keyColumns.length === 0 ? undefined : keyColumns,
       }),
       speed,
+      constrain: ({ dryRun }) => constrainWith(sdk, model, { query: database.query, table }, { columns, dryRun }),
       identity: {
         database: database.identity,
         table,

@@ -2,6 +2,8 @@
 import { InvalidInputError } from '@eaas/sdk'
 import { assertOptions, nearestName, type TableColumns } from '@eaas/sdk/maintenance'
 import { assertBinds, assertHoldsEnvelopes, type PostgresColumn } from './postgres-values.js'
+import { isSealedCheck } from './sealed-checks.js'
+import { columnNames } from './table.js'
 
 /** Runs a statement whose only column is JSON text, and returns its parsed values. */
 export type Ask = (text: string, parameters?: string[]) => Promise<unknown[]>
@@ -16,18 +18,24 @@ export interface Placed {
 export interface FoundTable {
   /** Its database, its schema and its own name, quoted if needed. */
   name: string
+  /** Its own name. */
+  table: string
   columns: Map<string, PostgresColumn>
   primary: string[]
   unique: string[][]
+  /** The names of constraints that refuse plaintext, also of those that a migration of the application added. */
+  sealedChecks: string[]
 }
 
 /** What the database says about a table. */
 interface Catalogue {
   name: string
+  table: string
   hasChildren: boolean
   hidesRows: boolean
   columns: [string, string, string, number, boolean][]
   indexes: [boolean, string[] | null, number][] | null
+  checks: [string, string][] | null
 }
 
 /** Reads the columns and the unique keys of a table. @throws InvalidInputError when there is none */
@@ -35,6 +43,7 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
   const [found] = (await ask(
     `select json_build_object(
        'name', format('%I.%I.%I', current_database(), (select n.nspname from pg_catalog.pg_namespace n where n.oid = c.relnamespace), c.relname),
+       'table', c.relname,
        'hasChildren', c.relkind = 'r' and exists (select from pg_catalog.pg_inherits h where h.inhparent = c.oid),
        'hidesRows', row_security_active(c.oid),
        'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, -1), case b.typname when 'citext' then 'citext' else format_type(b.oid, null) end, a.atttypmod, b.typtype = 'e'))
@@ -48,7 +57,9 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
            from unnest(i.indkey::int2[]) with ordinality as k(attnum, at)
            join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum and a.attnotnull
            where k.at <= i.indnkeyatts), i.indnkeyatts))
-         from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null)
+         from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null),
+       'checks', (select json_agg(json_build_array(k.conname, pg_get_constraintdef(k.oid)) order by k.conname)
+         from pg_catalog.pg_constraint k where k.conrelid = c.oid and k.contype = 'c')
      )::text as r from pg_catalog.pg_class c where c.oid = to_regclass($1::text)`,
     [table],
   )) as [Catalogue?]
@@ -78,10 +89,22 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
   const [, primary] = unique.find(([isPrimary]) => isPrimary) ?? []
   return {
     name: found.name,
+    table: found.table,
     columns: new Map(columns),
     primary: primary ?? [],
     unique: unique.map(([, names]) => names ?? []),
+    sealedChecks: (found.checks ?? []).flatMap(([name, definition]) => (isSealedCheck(definition) ? [name] : [])),
   }
+}
+
+/** @throws InvalidInputError where the table has no column of this name */
+export function getColumn({ columns }: Pick<FoundTable, 'columns'>, name: string): PostgresColumn {
+  const column = columns.get(name)
+  if (column) return column
+  const near = nearestName(name, [...columns.keys()])
+  const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
+  const message = `the table has no column ${JSON.stringify(name)}${meant}`
+  throw new InvalidInputError(message, 'Name it in `columns`.', { option: 'columns' })
 }
 
 export interface Places {
@@ -94,7 +117,7 @@ export interface Places {
  * cannot hold its values
  */
 export function placeColumns(
-  { fields, indexes, bind, header }: TableColumns,
+  wanted: TableColumns,
   { columns, primary, unique }: FoundTable,
   {
     key = primary,
@@ -102,17 +125,10 @@ export function placeColumns(
     readColumns,
   }: { key?: readonly string[] | undefined; renamed: Readonly<Record<string, string>>; readColumns: readonly string[] },
 ): Places {
-  const get = (name: string): PostgresColumn => {
-    const column = columns.get(name)
-    if (column) return column
-    const near = nearestName(name, [...columns.keys()])
-    const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
-    const message = `the table has no column ${JSON.stringify(name)}${meant}`
-    throw new InvalidInputError(message, 'Name it in `columns`.', { option: 'columns' })
-  }
+  const get = (name: string) => getColumn({ columns }, name)
   const placed = (name: string): Placed => ({ name, column: get(renamed[name] ?? name) })
-  const names = [...fields, ...indexes.map(({ column }) => column), ...bind, header.column, ...readColumns]
-  assertOptions('columns', renamed, names)
+  assertOptions('columns', renamed, [...columnNames(wanted), ...readColumns])
+  const { fields, indexes, bind, header } = wanted
   const sealed = fields.map(placed)
   const hasHeader =
     header.required || ['json', 'jsonb'].includes(columns.get(renamed[header.column] ?? header.column)?.base ?? '')

@@ -21,6 +21,11 @@ const TEXT_TYPES = ['text', 'character varying', 'citext']
 /** About the number of characters of the shortest envelope. */
 const LEAST_LENGTH = 256
 
+/** Tells whether a column has a type for JSON. */
+export function isJson({ base }: PostgresColumn): boolean {
+  return JSON_TYPES.includes(base)
+}
+
 /** Refuses a column that cannot hold an envelope. @throws InvalidInputError */
 export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn): void {
   const column = `the column ${JSON.stringify(name)}`
@@ -65,9 +70,10 @@ export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the m
 }
 
 /** Reads a value for the model: JSON from JSON columns, lists from arrays, text from all others. */
-export function readColumn({ base }: PostgresColumn, text: string | null): unknown {
+export function readColumn(column: PostgresColumn, text: string | null): unknown {
+  const { base } = column
   if (text === null) return null
-  if (JSON_TYPES.includes(base)) {
+  if (isJson(column)) {
     const value: unknown = JSON.parse(text)
     return isKept(text, value) ? value : Symbol('a number that JavaScript cannot hold, or a name twice')
   }

@@ -1,7 +1,7 @@
 /** A table of PostgreSQL, read and written by any function that runs a query. */
 import { InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertOptions, DatabaseError, kindOf } from '@eaas/sdk/maintenance'
-import { type Ask, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
+import { type Ask, type FoundTable, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
 import { findUnfit, type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
 import { notOfThisTable, type Table, type TableChange, type TableRow, type TableSource } from './table.js'
 
@@ -45,23 +45,39 @@ interface Read {
  */
 export function postgresTable(query: PostgresQuery, table: string, options: PostgresOptions = {}): TableSource {
   assertOptions('postgresTable()', options, ['key', 'columns', 'readColumns'] satisfies (keyof PostgresOptions)[])
-  if (typeof query !== 'function') throw new InvalidInputError(`query must be a function, got ${kindOf(query)}`)
   const { columns: renamed = {}, key, readColumns = [] } = options
   assertOptions('columns', renamed)
   if (!Array.isArray(readColumns) || !readColumns.every(isName))
     throw new InvalidInputError('readColumns must be a list of names')
-  const name = readTableName(table).map(quoteName).join('.')
-  const ask = async (text: string, parameters: string[] = []): Promise<unknown[]> => {
-    const rows = await query(text, parameters).catch((error) => refuse(error))
-    // The only column, whatever the driver calls it.
-    return rows.map((row) => JSON.parse(String(Object.values(row)[0] ?? 'null')))
-  }
+  const { ask, name } = openPostgres(query, table)
   return async (wanted) => {
     const found = await readTable(ask, name)
     const places = placeColumns(wanted, found, { key, renamed, readColumns })
     const scope = `${found.name} (${places.key.map((one) => quoteName(one.name)).join(', ')})`
-    return { scope, ...createTable(ask, name, places) }
+    return { scope, assertTakesPlaintext: () => assertTakesPlaintext(name, found), ...createTable(ask, name, places) }
   }
+}
+
+/** Reads the name of a table, quoted, and makes the function that asks its database. @throws InvalidInputError */
+export function openPostgres(query: PostgresQuery, table: string): { ask: Ask; name: string } {
+  if (typeof query !== 'function') throw new InvalidInputError(`query must be a function, got ${kindOf(query)}`)
+  const name = readTableName(table).map(quoteName).join('.')
+  const ask: Ask = async (text, parameters = []) => {
+    const rows = await query(text, parameters).catch((error) => refuse(error))
+    // The only column, whatever the driver calls it.
+    return rows.map((row) => JSON.parse(String(Object.values(row)[0] ?? 'null')))
+  }
+  return { ask, name }
+}
+
+/** @throws InvalidInputError naming the constraints that refuse plaintext */
+function assertTakesPlaintext(table: string, { sealedChecks }: FoundTable): void {
+  if (sealedChecks.length === 0) return
+  const drops = sealedChecks.map((name) => `drop constraint ${quoteName(name)}`).join(', ')
+  throw new InvalidInputError(
+    'constraints of the table refuse plaintext',
+    `Drop them first: alter table ${table} ${drops}`,
+  )
 }
 
 function isName(value: unknown): value is string {

@@ -5,6 +5,11 @@
 import { InvalidInputError } from '@eaas/sdk'
 import type { Row, TableColumns } from '@eaas/sdk/maintenance'
 
+/** The names that a model has for the columns of its table. */
+export function columnNames({ fields, indexes, bind, header }: TableColumns): string[] {
+  return [...fields, ...indexes.map(({ column }) => column), ...bind, header.column]
+}
+
 /** A row of the table, as it was read. */
 export interface TableRow {
   /** Identifies the row, and its position in the order of the rows. */
@@ -47,6 +52,8 @@ export interface Table {
   swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
   /** Names a column that cannot hold what would be written, and says why: the row fails, in `check` and a dry run too. */
   unfit?(to: Readonly<Row>): { column: string; message: string } | undefined
+  /** Throws if constraints of the table refuse plaintext: called before `open` writes. */
+  assertTakesPlaintext?(): void
   /** Counts the rows after a key, for the time left. */
   count?(after: string | undefined): Promise<number>
 }

@@ -1,0 +1,239 @@
+/**
+ * Check constraints by which a database refuses plaintext in the columns that a model seals: each holds an envelope in
+ * the model's form (envelope-text.md 1, envelope.md 1, compact-rows.md 1), or null. A constraint checks the form alone.
+ */
+import { createHash } from 'node:crypto'
+import { InvalidInputError } from '@eaas/sdk'
+import { type AnyModel, assertOptions, describeModel } from '@eaas/sdk/maintenance'
+import { columnNames } from './table.js'
+
+export const DIALECTS = ['postgresql', 'mysql', 'sqlite'] as const
+export type Dialect = (typeof DIALECTS)[number]
+
+/** A constraint on one column. */
+export interface SealedCheck {
+  name: string
+  /** The condition, for the schema of an ORM. */
+  condition: string
+  /** `constraint … check (…)`, as in `create table` and after `alter table … add`. */
+  definition: string
+}
+
+/** A sealed value of a table. */
+export interface SealedColumn {
+  /** The column in the database. */
+  column: string
+  /** Leads from the column, which then holds an object, to the value. */
+  path: readonly string[]
+  /** The model's `format`. */
+  format: 'text' | 'full' | 'compact'
+  /** Whether the column is of a type for JSON, or of one for text. */
+  type: 'json' | 'text'
+}
+
+export interface SealedCheckOptions {
+  dialect: Dialect
+  /** The table's name, without a schema: the constraints are named after it. */
+  table: string
+  /** The names of columns in the database, if they differ from those of the model. */
+  columns?: Readonly<Record<string, string>> | undefined
+  /** By the model's name of a column: `text` for one of text or varchar, the default with `format: 'text'`; else `json`. */
+  types?: Readonly<Record<string, SealedColumn['type']>> | undefined
+}
+
+/**
+ * Makes the constraints of a model's table, for a migration or a schema of your own. Does not use the network.
+ * `constrainTable` adds them to a table of PostgreSQL that is in use.
+ *
+ * @throws InvalidInputError when an option is wrong
+ * @example
+ * ```ts
+ * const checks = sealedChecks(users, { dialect: 'mysql', table: 'users' })
+ * for (const { definition } of checks) await connection.query(`alter table users add ${definition}`)
+ * ```
+ */
+export function sealedChecks(model: AnyModel, options: SealedCheckOptions): SealedCheck[] {
+  const names = ['dialect', 'table', 'columns', 'types'] satisfies (keyof SealedCheckOptions)[]
+  assertOptions('sealedChecks()', options, names)
+  const { dialect, table, columns = {}, types = {} } = options
+  if (!DIALECTS.includes(dialect)) throw new InvalidInputError(`dialect must be one of ${DIALECTS.join(', ')}`)
+  if (typeof table !== 'string' || table === '') throw new InvalidInputError('table must be a name')
+  const described = describeModel(model)
+  assertOptions('columns', columns, columnNames(described.table))
+  assertOptions('types', types, described.table.fields)
+  if (Object.values(types).some((type) => !['text', 'json'].includes(type)))
+    throw new InvalidInputError('types must be text or json', undefined, { option: 'types' })
+  const fallback = described.format === 'text' ? 'text' : 'json'
+  const find = (name: string) => ({ column: columns[name] ?? name, type: types[name] ?? fallback }) as const
+  return makeSealedChecks(dialect, table, sealedColumns(described, find))
+}
+
+/** Lists the sealed values of a model's rows. @param find returns the name and the type of a column in the database */
+export function sealedColumns(
+  { fields, format, table }: Pick<ReturnType<typeof describeModel>, 'fields' | 'format' | 'table'>,
+  find: (column: string) => Pick<SealedColumn, 'column' | 'type'>,
+): SealedColumn[] {
+  const heads = new Set(fields.map((name) => name.split('.')[0]))
+  const seals = table.fields.filter((name) => !heads.has(name)) // the seal of the row
+  return [...fields, ...seals].map((name) => {
+    const [head = '', ...path] = name.split('.')
+    return { ...find(head), path, format }
+  })
+}
+
+/** Makes the constraints of a table. @param table its name, without a schema */
+export function makeSealedChecks(dialect: Dialect, table: string, columns: readonly SealedColumn[]): SealedCheck[] {
+  const sql = SQL[dialect]
+  return columns.map((one) => {
+    const name = checkName([table, one.column, ...one.path, 'sealed'].join('_'))
+    const condition = makeCondition(sql, one)
+    return { name, condition, definition: `constraint ${sql.name(name)} check (${condition})` }
+  })
+}
+
+/**
+ * Writes a migration of PostgreSQL that adds the constraints to a table in which nothing is in plaintext. To any other it
+ * adds none, not even `not valid`: each update of a row in plaintext would fail, also one of other columns.
+ */
+export function addSealedChecks(table: string, checks: readonly SealedCheck[]): string {
+  const adds = checks.map(({ definition }) => `    add ${definition}`).join(',\n')
+  return `-- The database refuses plaintext in these columns from here on. To a table that has some, this adds nothing:
+-- npx @eaas/cli backfill with --constrain does, when it is encrypted.
+do $$ begin
+  alter table ${SQL.postgresql.name(table)}
+${adds};
+exception when check_violation then null;
+end $$;
+`
+}
+
+/** PostgreSQL cuts a name after 63 bytes, and two columns may begin alike. */
+const MAX_NAME_BYTES = 63
+const HASH_DIGITS = 8
+
+function checkName(name: string): string {
+  if (Buffer.byteLength(name) <= MAX_NAME_BYTES) return name
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, HASH_DIGITS)
+  let head = name
+  while (Buffer.byteLength(head) > MAX_NAME_BYTES - HASH_DIGITS - 1) head = [...head].slice(0, -1).join('')
+  return `${head}_${hash}`
+}
+
+/** Tells whether a constraint, as PostgreSQL shows it, is one that `makeSealedChecks` made, whatever its name is now. */
+export function isSealedCheck(definition: string): boolean {
+  return definition.includes(ENVELOPE_TEXT) || (definition.includes("'ciphertext'") && definition.includes("'iv'"))
+}
+
+/** How a dialect writes what a condition consists of. A condition that gives null lets a row pass. */
+interface Sql {
+  name(name: string): string
+  /** Whether a text is the text form of an envelope. */
+  isEnvelopeText(text: string): string
+  /** Whether a text is base64 of at least so many characters; `exactly` of so many. */
+  isBase64(text: string, length: number, exactly?: boolean): string
+  /** The column as JSON, where `ifJson` lets the condition apply. */
+  json(column: string): string
+  /** Applies a condition to a column that must hold JSON, of the type text or in a database without a type for it. */
+  ifJson(column: string, type: SealedColumn['type'], condition: string): string
+  /** The value at a path, as JSON; null where there is none. */
+  at(json: string, path: readonly string[]): string
+  /** A JSON string as text, null for JSON null, and text that is no envelope for all other values. */
+  text(json: string): string
+  /** A member of a JSON object as text. */
+  member(json: string, name: string): string
+  /** Whether an object has no other members. */
+  hasOnly(json: string, names: readonly string[]): string
+  /** Whether a value is an object, JSON null or missing. */
+  isObject(json: string): string
+}
+
+/** The prefix; `key_id`, `key_version` and a length; a wrapped key; an iv; a tag: 51 bytes (envelope-text.md 1). */
+const LEAST_TEXT = 'eaas.1.'.length + 68
+/** Of base64: a tag of 16 bytes without padding, and an iv of 12 bytes. */
+const LEAST_CIPHERTEXT = 22
+const IV = 16
+const ENVELOPE = [
+  ...['ciphertext', 'iv', 'wrapped_key', 'key_id', 'key_version'],
+  ...['envelope_version', 'commitment', 'application_secret'],
+]
+
+function makeCondition(sql: Sql, { column, path, format, type }: SealedColumn): string {
+  const name = sql.name(column)
+  if (type === 'text' && path.length === 0 && format === 'text') return sql.isEnvelopeText(name)
+  const json = sql.json(name)
+  const value = path.length === 0 ? json : sql.at(json, path)
+  // A value could be hidden where an object is expected.
+  const parents = path.map((_, at) => sql.isObject(at === 0 ? json : sql.at(json, path.slice(0, at))))
+  return sql.ifJson(name, type, [...parents, makeJsonCondition(sql, value, format)].join(' and '))
+}
+
+function makeJsonCondition(sql: Sql, value: string, format: SealedColumn['format']): string {
+  const text = sql.text(value)
+  if (format === 'text') return `(${sql.isEnvelopeText(text)})`
+  const isPair = (ciphertext: string, iv: string, names: readonly string[]) =>
+    `${sql.isBase64(sql.member(value, ciphertext), LEAST_CIPHERTEXT)} and ${sql.isBase64(sql.member(value, iv), IV, true)} and ${sql.hasOnly(value, names)}`
+  const full = `${isPair('ciphertext', 'iv', ENVELOPE)} and ${sql.isBase64(sql.member(value, 'wrapped_key'), 2)}`
+  // A compact model also keeps whole envelopes that were there before.
+  const forms = format === 'compact' ? `${isPair('c', 'i', ['c', 'i'])} or ${full}` : full
+  return `(${text} is null or (${forms}) is true)`
+}
+
+/** The text of an envelope. Brackets and no backslash, which MySQL reads as an escape. */
+const ENVELOPE_TEXT = `'^eaas[.](1|2|2s)[.][A-Za-z0-9_-]{${LEAST_TEXT - 'eaas.1.'.length},}$'`
+const base64 = (length: number, exactly = false) => `'^[A-Za-z0-9+/]{${length}${exactly ? '' : ','}}=?=?$'`
+const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
+const jsonPath = (path: readonly string[]) => ['$', ...path.map((one) => JSON.stringify(one))].join('.')
+
+// A column of type text has the text null as plaintext alone.
+const ifJsonValid: Sql['ifJson'] = (column, type, condition) =>
+  `case when json_valid(${column})${type === 'text' ? ` and ${column} like '{%'` : ''} then ${condition} else ${column} is null end`
+
+const SQL: Readonly<Record<Dialect, Sql>> = {
+  postgresql: {
+    name: (name) => `"${name.replaceAll('"', '""')}"`,
+    // citext would compare without regard to case.
+    isEnvelopeText: (text) => `${text}::text ~ ${ENVELOPE_TEXT}`,
+    isBase64: (text, length, exactly) => `${text} ~ ${base64(length, exactly)}`,
+    json: (column) => `${column}::jsonb`,
+    ifJson: (column, type, condition) =>
+      type === 'json'
+        ? condition
+        : `case when ${column}::text ~ '^[[:space:]]*[{]' then ${condition} else ${column} is null end`,
+    at: (json, path) => `(${json} #> array[${path.map(literal).join(', ')}])`,
+    text: (json) => `(${json} #>> '{}')`,
+    member: (json, name) => `(${json} ->> ${literal(name)})`,
+    hasOnly: (json, names) =>
+      `case jsonb_typeof(${json}) when 'object' then ${json} - array[${names.map(literal).join(', ')}] = '{}' end`,
+    isObject: (json) => `coalesce(jsonb_typeof(${json}), 'null') in ('object', 'null')`,
+  },
+  mysql: {
+    name: (name) => `\`${name.replaceAll('`', '``')}\``,
+    // A collation may compare without regard to case. No long text is matched as a whole, which a limit might end.
+    isEnvelopeText: (text) =>
+      `convert(${text} using utf8mb4) collate utf8mb4_bin regexp '^eaas[.](1|2|2s)[.]' and char_length(${text}) >= ${LEAST_TEXT} and ${text} not regexp '[^A-Za-z0-9_.-]'`,
+    isBase64: (text, length, exactly) =>
+      `char_length(${text}) ${exactly ? '=' : '>='} ${length} and ${text} not regexp '[^A-Za-z0-9+/=]'`,
+    json: (column) => column,
+    ifJson: ifJsonValid,
+    at: (json, path) => `json_extract(${json}, ${literal(jsonPath(path)).replaceAll('\\', '\\\\')})`,
+    text: (json) => `if(json_type(${json}) = 'NULL', null, json_unquote(${json}))`,
+    member: (json, name) => `json_unquote(json_extract(${json}, ${literal(jsonPath([name]))}))`,
+    hasOnly: (json, names) =>
+      `json_type(${json}) = 'OBJECT' and json_length(json_remove(${json}, ${names.map((one) => literal(jsonPath([one]))).join(', ')})) = 0`,
+    isObject: (json) => `coalesce(json_type(${json}), 'NULL') in ('OBJECT', 'NULL')`,
+  },
+  sqlite: {
+    name: (name) => `"${name.replaceAll('"', '""')}"`,
+    isEnvelopeText: (text) =>
+      `(${['1', '2', '2s'].map((version) => `${text} glob 'eaas.${version}.*'`).join(' or ')}) and length(${text}) >= ${LEAST_TEXT} and ${text} not glob '*[^A-Za-z0-9_.-]*'`,
+    isBase64: (text, length, exactly) =>
+      `length(${text}) ${exactly ? '=' : '>='} ${length} and ${text} not glob '*[^A-Za-z0-9+/=]*'`,
+    json: (column) => column,
+    ifJson: ifJsonValid,
+    at: (json, path) => `(${json} -> ${literal(jsonPath(path))})`,
+    text: (json) => `json_extract(${json}, '$')`,
+    member: (json, name) => `json_extract(${json}, ${literal(jsonPath([name]))})`,
+    hasOnly: (json, names) => `json_remove(${json}, ${names.map((one) => literal(jsonPath([one]))).join(', ')}) = '{}'`,
+    isObject: (json) => `coalesce(json_type(${json}), 'null') in ('object', 'null')`,
+  },
+}
