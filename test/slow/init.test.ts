@@ -154,11 +154,13 @@ describe.runIf(backend() === 'postgres' && !isPooled())('an application of Drizz
     expect((await use('old@x.org')).found).toEqual([]) // a search finds it when it has its index
     const [, printed = ''] = /(backfill \S+ --table .*)/.exec(stdout) ?? []
     expect(printed).toBe(
-      'backfill src/eaas-customers.ts --table customers --column name=full_name --column emailIndex=email_index',
+      'backfill src/eaas-customers.ts --table customers --column name=full_name --column emailIndex=email_index --constrain',
     )
     const argv = printed.replace('customers.ts', 'customers.mjs').split(' ') // this Node.js may not load TypeScript
     const ran = await node([MAIN, ...argv], { DATABASE_URL })
-    expect(ran.stdout).toBe('customers: 2 rows, 1 changed, 1 current\n')
+    expect(ran.stdout).toBe(
+      'customers: 2 rows, 1 changed, 1 current\ncustomers refuses plaintext now: customers_full_name_sealed, customers_email_sealed\n',
+    )
     expect((await use('OLD@x.org')).found).toEqual([{ name: 'Old', email: 'old@x.org' }])
     expect(JSON.stringify(await sql`select full_name, email, email_index from customers`)).not.toMatch(/x\.org|Ada|Old/)
     await sql.end()

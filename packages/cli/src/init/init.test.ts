@@ -3,10 +3,20 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
+import { createClient, text } from '@eaas/sdk'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type GuardedDir, guardedDir } from '../../../../test/support/run/guarded-dir.js'
+import { addSealedChecks } from '../backfill/sealed-checks.js'
+import { sealedChecks } from '../backfill.js'
 import { type CommandOptions, runCommand } from '../test-support/command.js'
 
+const MODEL = createClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'key' }).model({
+  name: 'customers',
+  key: 'customers',
+  bind: ['id'],
+  format: 'text',
+  fields: { email: text(), name: text(), phone: text() },
+})
 const SCHEMA = `datasource db {
   provider = "postgresql"
 }
@@ -127,7 +137,11 @@ export default function customerModel(eaas: Client) {
     expect(migration).toMatch(/^prisma.migrations.\d{14}_encrypt_customers.migration\.sql$/)
     expect(get(migration)).toBe(
       'ALTER TABLE "customers" ADD COLUMN "email_index" TEXT;\nCREATE UNIQUE INDEX "customers_email_index_key" ON "customers"("email_index");\n' +
-        'ALTER TABLE "customers" ADD COLUMN "name_index" TEXT;\nCREATE INDEX "customers_name_index_idx" ON "customers"("name_index");\n',
+        'ALTER TABLE "customers" ADD COLUMN "name_index" TEXT;\nCREATE INDEX "customers_name_index_idx" ON "customers"("name_index");\n' +
+        addSealedChecks(
+          'customers',
+          sealedChecks(MODEL, { dialect: 'postgresql', table: 'customers', columns: { name: 'full_name' } }),
+        ),
     )
     expect(get('src/lib/db.ts')).toBe(
       CLIENT.replace(
@@ -141,7 +155,9 @@ export default function customerModel(eaas: Client) {
       'DATABASE_URL=postgres://app:hidden@db/app\nEAAS_URL=http://127.0.0.1:8420\nEAAS_API_KEY=\n',
     )
     expect(out).not.toMatch(/hidden/)
-    expect(out).toContain('npx @eaas/cli backfill src/lib/eaas-customer.ts --table customers --column name=full_name\n')
+    expect(out).toContain(
+      'npx @eaas/cli backfill src/lib/eaas-customer.ts --table customers --column name=full_name --constrain\n',
+    )
     expect(before.filter((path) => !files().includes(path))).toEqual([])
     const after = files().map((path) => [path, statSync(join(folder, path)).mtimeMs])
     const again = await init([...OF_CUSTOMER, '--yes'])
@@ -335,7 +351,7 @@ describe('init in an application of Drizzle', () => {
     )
     expect(out).toContain('npx drizzle-kit generate')
     expect(out).toContain(
-      'backfill eaas-users.ts --table users --column name=full_name --column nameIndex=full_name_index\n',
+      'backfill eaas-users.ts --table users --column name=full_name --column nameIndex=full_name_index --constrain\n',
     )
   })
 

@@ -14,7 +14,7 @@ import { modelPath, wrapClient } from './client.js'
 import { unifiedDiff } from './diff.js'
 import { addDrizzleColumns, readDrizzle } from './drizzle.js'
 import { backfillLine, modelFile } from './model-file.js'
-import { addPrismaColumns, readPrisma } from './prisma.js'
+import { addPrismaColumns, addPrismaMigration, readPrisma } from './prisma.js'
 
 interface InitOptions {
   table?: string
@@ -30,7 +30,7 @@ export function addInit(program: Command, io: Io): void {
     .summary('set up an application of Prisma or Drizzle for its first encrypted table')
     .usage('[--table <name> --fields <a,b>] [options]')
     .description(
-      'Finds the schema and the client of the application in this folder, and adds what encrypts a table: a file with the model, the line that wraps the client, the columns of indexes with their migration, and EAAS_URL and EAAS_API_KEY in .env.local if it is there, otherwise in .env. Shows all of it as a diff, and asks. It only adds, and replaces no file. It prints what it cannot place with certainty. On a terminal it asks for the options that are missing.',
+      'Finds the schema and the client of the application in this folder, and adds what encrypts a table: a file with the model, the line that wraps the client, the columns of indexes and constraints that refuse plaintext with their migration, and EAAS_URL and EAAS_API_KEY in .env.local if it is there, otherwise in .env. Shows all of it as a diff, and asks. It only adds, and replaces no file. It prints what it cannot place with certainty. On a terminal it asks for the options that are missing.',
     )
     .option('--table <name>', 'the table, as the schema or the database calls it')
     .option('--fields <a,b>', 'the columns to encrypt, of type text', collect)
@@ -52,7 +52,9 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   const lacking = columns.filter(
     ({ name, index }) => search.includes(name) && !table.columns.some((one) => one.name === index.name),
   )
-  if (lacking.length > 0 && table.orm === 'prisma') addPrismaColumns(io, app, table, lacking)
+  if (lacking.length > 0 && table.orm === 'prisma') addPrismaColumns(app, table, lacking)
+  if (table.orm === 'prisma' && readIfThere(io, path) === undefined)
+    addPrismaMigration(io, app, { table, columns, lacking })
   if (lacking.length > 0 && table.orm === 'drizzle') addDrizzleColumns(app, table, lacking)
   wrapClient(app, table, model)
   const env = addToEnv(io, app)
@@ -75,7 +77,7 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     ...(packages ? [`npm install ${packages}`] : []),
     ...app.byHand,
     `npx @eaas/server dev --file ${env}`,
-    'with the application running, and DATABASE_URL set, encrypt the rows that are there, which no search finds before:',
+    'with the application running, and DATABASE_URL set, encrypt the rows that are there, which no search finds before, and make the database refuse plaintext:',
     backfillLine(model),
     `then remove acceptPlaintext from ${path}`,
   ]

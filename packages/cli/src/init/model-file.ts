@@ -41,5 +41,5 @@ export function backfillLine({ table, columns, search, path }: ModelFile): strin
   const indexes = columns.filter(({ name }) => search.includes(name)).map(({ index }) => index)
   const renamed = [...ids, ...columns, ...indexes].filter(({ name, stored }) => name !== stored)
   const load = path.endsWith('ts') && !Reflect.get(process.features, 'typescript') ? 'NODE_OPTIONS="--import tsx" ' : ''
-  return `${load}npx @eaas/cli backfill ${path} --table ${table.stored}${renamed.map((one) => ` --column ${one.name}=${one.stored}`).join('')}`
+  return `${load}npx @eaas/cli backfill ${path} --table ${table.stored}${renamed.map((one) => ` --column ${one.name}=${one.stored}`).join('')} --constrain`
 }

@@ -1,6 +1,7 @@
 /** The models of Prisma schemas for PostgreSQL, and the columns that an index adds. */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { addSealedChecks, makeSealedChecks } from '../backfill/sealed-checks.js'
 import { resolvePath } from '../files.js'
 import { type Io, UsageError } from '../io.js'
 import { type Application, type Column, type FoundTable, guide } from './application.js'
@@ -56,16 +57,11 @@ function namesIn(list = ''): string[] {
   return list.match(/\w+/g) ?? []
 }
 
-/** Adds the columns of indexes to the schema, and a migration if the application has migrations. */
-export function addPrismaColumns(
-  io: Io,
-  { files, byHand }: Application,
-  table: FoundTable,
-  columns: readonly Column[],
-): void {
-  const { name, stored, path } = table
+/** Adds the columns of indexes to the schema. */
+export function addPrismaColumns({ files, byHand }: Application, table: FoundTable, columns: readonly Column[]): void {
+  const { path } = table
   const text = files.get(path) ?? ''
-  const model = [...text.matchAll(MODEL)].find(({ groups }) => groups?.name === name)?.[0] ?? ''
+  const model = findModel(text, table)
   const lines = model.split('\n').flatMap((line) => {
     const { before = '', name: field } = FIELD.exec(line)?.groups ?? {}
     const column = columns.find((one) => one.name === field)
@@ -80,17 +76,36 @@ export function addPrismaColumns(
     text.replace(model, () => lines.join('\n')),
   )
   byHand.push('npx prisma generate')
+}
+
+/**
+ * Adds a migration if the application has migrations: of the columns of indexes, and of the constraints by which the
+ * database refuses plaintext.
+ */
+export function addPrismaMigration(
+  io: Io,
+  { files, byHand }: Application,
+  { table, columns, lacking }: { table: FoundTable; columns: readonly Column[]; lacking: readonly Column[] },
+): void {
+  const { stored, path } = table
   const migrations = join(dirname(path), 'migrations')
+  const isOwn = /@@schema\(/.test(findModel(files.get(path) ?? '', table)) // Prisma writes it itself
   if (!existsSync(resolvePath(io, migrations))) {
-    byHand.push('npx prisma db push, or npx prisma migrate dev')
+    if (lacking.length > 0) byHand.push('npx prisma db push, or npx prisma migrate dev')
     return
   }
-  byHand.push('npx prisma migrate dev')
-  if (/@@schema\(/.test(model)) return // Prisma writes it itself
-  const statements = columns.map(({ index, isUnique }) => {
+  if (lacking.length > 0 || !isOwn) byHand.push('npx prisma migrate dev')
+  if (isOwn) return
+  const statements = lacking.map(({ index, isUnique }) => {
     const quoted = `"${stored}_${index.stored}_${isUnique ? 'key' : 'idx'}"`
     return `ALTER TABLE "${stored}" ADD COLUMN "${index.stored}" TEXT;\nCREATE ${isUnique ? 'UNIQUE ' : ''}INDEX ${quoted} ON "${stored}"("${index.stored}");\n`
   })
+  const sealed = columns.map((one) => ({ column: one.stored, path: [], format: 'text', type: 'text' }) as const)
+  const checks = addSealedChecks(stored, makeSealedChecks('postgresql', stored, sealed))
   const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)
-  files.set(join(migrations, `${stamp}_encrypt_${stored}`, 'migration.sql'), statements.join(''))
+  files.set(join(migrations, `${stamp}_encrypt_${stored}`, 'migration.sql'), [...statements, checks].join(''))
+}
+
+function findModel(text: string, { name }: FoundTable): string {
+  return [...text.matchAll(MODEL)].find(({ groups }) => groups?.name === name)?.[0] ?? ''
 }
