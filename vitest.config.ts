@@ -21,6 +21,7 @@ import { FIRST_ON_DATABASE, isOnDatabase, listTests, tierOf } from './test/tiers
 const THROUGH_A_POOLER = [
   'api/keys',
   'faults/commit',
+  'faults/hidden-rows',
   'faults/pooled-ledger',
   'faults/pooler',
   'faults/serving-role',

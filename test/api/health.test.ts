@@ -115,7 +115,7 @@ describe('health, where the schema is not what it was', () => {
       [crypto.randomUUID(), /^the logs of 2 tenants differ from/],
       [INSTALLATION_ID, /^the installation's own log and the logs of 2 tenants differ from/],
     ] as const) {
-      service.services.committer.watches.get(tenant_id).raise('a drill')
+      service.services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness: undefined })
       expect(await health()).toEqual({ ...alarmed, detail: expect.stringMatching(said) })
     }
   })

@@ -298,7 +298,7 @@ describe('alarms', () => {
       const { tenant_id } = owner.tenant
       expect((await monitor.call('GET', '/admin/v1/alarms')).body).toEqual({ alarms: [], count: 0 })
       const { watches } = own.services.committer
-      for (const id of [tenant_id, INSTALLATION_ID]) watches.get(id).raise('a test')
+      for (const id of [tenant_id, INSTALLATION_ID]) watches.get(id).learn({ reason: 'a test', witness: undefined })
       const { status, body } = await monitor.call('GET', '/admin/v1/alarms')
       expect([status, body.count]).toEqual([200, 2])
       const alarmOf = (id: string | null) => body.alarms.find((alarm: { tenant_id: unknown }) => alarm.tenant_id === id)

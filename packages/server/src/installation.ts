@@ -48,6 +48,7 @@ import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { hasStoreKeys, insertStoreKey, refuseStoreKeysAfter } from './store/store-keys.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
+import { assertWhole } from './store/whole-tables.js'
 import { VERSION } from './version.js'
 
 /** The warning about a tenant that the checkpoint file names and the database lacks. */
@@ -172,7 +173,7 @@ export async function openInstallation({
         `There is no installation yet in this database (${store.description}). Create it: eaas start. If that has just begun, wait until it listens`,
       )
     }
-    if (isNew && config.checkpointFile !== undefined) await assertUnused(config.checkpointFile)
+    if (isNew && config.checkpointFile !== undefined) await assertUnused(sql, config.checkpointFile)
     const provider = await findProvider(store, config, { fromEnvironment, mayCreate: isNew })
     const clock = createClock({
       now,
@@ -293,10 +294,11 @@ export async function openInstallation({
  * Refuses a checkpoint file that has been used if the database has no installation: the database was emptied, or the
  * settings name another one.
  *
- * @throws NoDatabaseError
+ * @throws NoDatabaseError, HiddenRowsError
  */
-export async function assertUnused(checkpointFile: string): Promise<void> {
+export async function assertUnused(sql: Queryable, checkpointFile: string): Promise<void> {
   if (!(await holdsCheckpoints(checkpointFile))) return
+  await assertWhole(sql)
   throw new NoDatabaseError(
     `There is no installation in this database, but ${checkpointFile} (EAAS_CHECKPOINT_FILE) holds checkpoints of one: somebody emptied the ` +
       'database, or this is another one, or another schema of it. Connect to the right one, or restore a backup. For a new installation, name another file.',
@@ -312,6 +314,7 @@ export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined
   const isUsed = (await findSchemaVersion(sql)) > 0 && (await hasTenants(sql))
   const row = await findInstance(sql)
   if (isUsed && !row) {
+    await assertWhole(sql)
     throw new RootKeyError(
       'The database has tenants, but lacks the row that its root key is checked against. Restore a backup.',
     )
@@ -497,6 +500,7 @@ async function create(sql: Sql, provider: RootKeyProvider, { clock, actor, migra
 export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys): Promise<AuditKey> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!wrapped_audit_key) {
+    await assertWhole(sql)
     throw new RootKeyError("The key of the installation's own log is missing from the database. Restore a backup.")
   }
   return openAuditKey(storeKeys, { tenant_id: INSTALLATION_ID, wrapped_audit_key })

@@ -1,6 +1,7 @@
 /** What to do about an error of the database, of the connection to it, or of the system. */
 import { CommandError } from '@eaas/audit/command'
 import { findRefusedLogin } from '../store/unreachable.js'
+import { SHOW_ROWS } from '../store/whole-tables.js'
 import { WHEN_READ_ONLY } from '../store/writability.js'
 
 const UNKNOWN_AUTHORITY =
@@ -40,9 +41,13 @@ export async function asOwner<T>(work: Promise<T>): Promise<T> {
   })
 }
 
+/** PostgreSQL's function that refuses a statement from which row level security would hide rows. */
+const ROW_SECURITY = 'check_enable_rls'
+
 /** Adds what to do about the error to its text, if that is known. */
 export function withAdvice(error: unknown, text: string): string {
   if (!(error instanceof Error) || !('code' in error)) return text
+  if ('routine' in error && error.routine === ROW_SECURITY) return `${text}: ${SHOW_ROWS}`
   const advice = ADVICE[findRefusedLogin(error) ?? String(error.code)]
   return advice === undefined ? text : `${text}: ${advice}`
 }

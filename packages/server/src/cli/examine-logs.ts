@@ -69,7 +69,7 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
 export async function examineUnused(sql: Sql, file: string): Promise<Result> {
   if (await findOwnInstance(sql))
     return { warning: true, detail: `not compared with ${file}, for want of the root key` }
-  await assertUnused(file)
+  await assertUnused(sql, file)
   return { detail: 'the database is new' }
 }
 

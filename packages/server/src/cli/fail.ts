@@ -26,6 +26,7 @@ import { LockedTablesError, SchemaVersionError } from '../store/migrations.js'
 import { DatabaseEncodingError, NoDatabaseError } from '../store/open-store.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { WrongFormatError } from '../store/text-formats.js'
+import { HiddenRowsError } from '../store/whole-tables.js'
 import { withAdvice } from './advice.js'
 
 /** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
@@ -43,6 +44,7 @@ const EXPECTED = [
   EmbeddedStoppedError,
   ForeignDataDirectoryError,
   ForeignServerError,
+  HiddenRowsError,
   ListenError,
   LockedTablesError,
   LockLostError,

@@ -114,7 +114,7 @@ export async function lockAnchored(
   } catch (error) {
     if (!(error instanceof AnchorFault)) throw error
     const own = committer.watches.get(INSTALLATION_ID)
-    own.raise(error.message)
+    await own.raise(sql, error.message)
     throw new ChainAlarmError(`no anchor is written: ${error.message}. ${RECOVERY_PAGE}`)
   }
 }

@@ -10,6 +10,7 @@ import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
 import type { RootKeyProvider } from '../root-key/provider.js'
 import type { Queryable } from '../store/db.js'
 import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
+import { assertWhole } from '../store/whole-tables.js'
 
 /**
  * How long a process may take to read a new store key, in milliseconds: the key seals nothing for ten times as long.
@@ -80,7 +81,10 @@ export async function refreshStoreKeys(
 ): Promise<void> {
   const rows = await listStoreKeys(sql)
   const newest = rows.findLast(({ may_seal }) => may_seal)
-  if (!newest) throw new RootKeyError('The store keys are missing from the database. Restore a backup.')
+  if (!newest) {
+    await assertWhole(sql)
+    throw new RootKeyError('The store keys are missing from the database. Restore a backup.')
+  }
   const added = rows.filter(({ number, is_refused }) => !is_refused && !storeKeys.keys.has(number))
   if (added.length > 0) await openAdded(await openProvider(), added, storeKeys)
   storeKeys.current = newest.number

@@ -116,6 +116,8 @@ async function startDatabase({
       socket.write(Buffer.concat([commandComplete(tagOf(text)), readyForQuery(isBegin)]))
     } else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
     else if (type === 'E' && text.includes('as reset')) reset(socket)
+    // What is executed before each statement behind a pooler returns no row.
+    else if (type === 'E' && text.includes('set_config')) socket.write(commandComplete('SELECT 0'))
     else if (type === 'E') {
       socket.write(dataRow())
       if (!text.includes('fail')) return void socket.write(commandComplete())

@@ -74,6 +74,12 @@ export interface ConnectOptions {
   searchPath?: string | undefined
 }
 
+/**
+ * Has PostgreSQL refuse a statement from which row level security would hide rows, for the statement's transaction. It
+ * is executed before each statement that a pooler gets outside of a transaction, so it returns no row.
+ */
+const WHOLE_TABLES = "select from pg_catalog.set_config('row_security', 'off', true) as s (value) where value is null"
+
 const SESSION_LIMITS = {
   statement_timeout: STATEMENT_TIMEOUT_MS,
   lock_timeout: LOCK_TIMEOUT_MS,
@@ -149,6 +155,7 @@ export function connect({
         ...target(url, {
           ...options,
           silence: SILENCE_S,
+          ...(isPooled ? { before: WHOLE_TABLES } : {}),
           credentials: createLogin({ url, urlFile }, onStaleLogin),
         } as typeof options),
       )
@@ -169,17 +176,18 @@ function target(url: string, options: postgres.Options<Record<string, postgres.P
   return [first, { ...options, target_session_attrs, database, ...place }] as const
 }
 
-// Repeats SESSION_LIMITS as text, because a statement with parameters would have to be prepared. If it fails,
+// Repeats SESSION_LIMITS and WHOLE_TABLES as text, because a statement with parameters would have to be prepared. If it fails,
 // the driver rolls back.
 function setLimits(transaction: postgres.TransactionSql): void {
   transaction`
-    set local statement_timeout = 5000; set local lock_timeout = 4000; set local idle_in_transaction_session_timeout = 5000`
+    set local statement_timeout = 5000; set local lock_timeout = 4000; set local idle_in_transaction_session_timeout = 5000;
+    set local row_security = off`
     .simple()
     .execute()
 }
 
 /**
- * Sends the limits with the first statement of each transaction, so that they cost no round trip of their
+ * Sends the limits and the setting of row level security with the first statement of each transaction, so that they cost no round trip of their
  * own.
  */
 function withLocalLimits(sql: postgres.Sql): postgres.Sql {

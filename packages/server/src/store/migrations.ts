@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Queryable, type Sql, type Transaction, withoutLimits } from './db.js'
 import { withDeadline } from './deadline.js'
 import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders.js'
+import { assertWhole } from './whole-tables.js'
 
 /** The schema of the first release. This one and every later one is migrated. */
 const FIRST_RELEASED = 14
@@ -238,6 +239,7 @@ export async function compareSchemas(sql: Sql, directory: URL): Promise<{ versio
 export async function findSchemaVersion(sql: Queryable): Promise<number> {
   if (!(await hasTable(sql))) return 0
   const [row] = await sql<{ version: number }[]>`select version from schema_version where id = 1`
+  if (!row) await assertWhole(sql)
   return row?.version ?? 0
 }
 

@@ -1,5 +1,5 @@
 /**
- * The settings that decide in which form the database and the driver exchange values as text. The owner of the
+ * The settings that decide which rows the server sees, and in which form the database and the driver exchange them as text. The owner of the
  * database, the role or the cluster can change them for new sessions; in another form every row would look forged. So
  * each connection sets them when it begins, if no pooler is in between, and they are checked before anything is judged.
  * An interval is never read, so its style does not matter.
@@ -23,7 +23,10 @@ const FORMATS: Readonly<Record<string, Format>> = {
   client_encoding: { value: 'UTF8' },
   // The tables are compared with what the catalogs say in text.
   quote_all_identifiers: { value: 'off' },
-  // Not a form of text, but as easily changed. With another value, transactions that wait for each other's rows would
+  // Not a form of text, but as easily changed. Row level security would hide rows, and now fails a statement that reads
+  // such a table. A pooler gets it with each statement (db.ts).
+  row_security: { value: 'off' },
+  // With another value, transactions that wait for each other's rows would
   // fail, with an error for the caller.
   default_transaction_isolation: { value: 'read committed', isReadAlike: (value) => value === 'read uncommitted' },
 }

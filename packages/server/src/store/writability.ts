@@ -1,6 +1,7 @@
 /** Whether the database takes writes: by its settings and tables, and by a commit that tries it. */
 import type { Queryable, Sql } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
+import { hidingTables } from './whole-tables.js'
 
 /** Why a write would fail. */
 export interface WriteObstacle {
@@ -26,12 +27,30 @@ export const WHEN_READ_ONLY =
 
 /** Finds why the database takes no writes, as far as reading shows; undefined if nothing prevents them. */
 export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle | undefined> {
-  const [row] = await sql<{ in_recovery: boolean; is_read_only: boolean; closed: string[]; missing: string[] }[]>`
+  const [row] = await sql<
+    {
+      in_recovery: boolean
+      is_read_only: boolean
+      closed: string[]
+      unread: string[]
+      hiding: string[]
+      missing: string[]
+    }[]
+  >`
     select pg_catalog.pg_is_in_recovery() as in_recovery, pg_catalog.current_setting('transaction_read_only') = 'on' as is_read_only,
            array(
              select t.name from unnest(${Object.keys(WRITTEN)}::text[], ${Object.values(WRITTEN)}::text[]) as t (name, privilege)
              where not coalesce(pg_catalog.has_table_privilege(pg_catalog.to_regclass(t.name)::oid, t.privilege), false)
            ) as closed,
+           array(
+             select t.name from pg_catalog.unnest(${[...GRANTED_TABLES]}::text[]) as t (name)
+             join pg_catalog.pg_class as c on c.oid = pg_catalog.to_regclass(t.name)::oid
+             where not pg_catalog.has_table_privilege(c.oid, 'select') and exists (
+               select from pg_catalog.pg_attribute as a
+               where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                 and not pg_catalog.has_column_privilege(c.oid, a.attnum, 'select'))
+           ) as unread,
+           ${hidingTables(sql)} as hiding,
            array(
              select t.name from pg_catalog.unnest(${[...GRANTED_TABLES]}::text[]) as t (name) where pg_catalog.to_regclass(t.name) is null
            ) as missing`
@@ -40,6 +59,12 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
   if (row.is_read_only) return { part: 'read_only', detail: `the database is read-only: ${WHEN_READ_ONLY}` }
   if (row.missing.length > 0) {
     return { part: 'schema', detail: `tables are missing: ${row.missing.join(', ')}. Restore a backup` }
+  }
+  if (row.hiding.length > 0) {
+    return { part: 'schema', detail: `rows may be hidden from this role: ${row.hiding.join(', ')}` }
+  }
+  if (row.unread.length > 0) {
+    return { part: 'schema', detail: `this role may not read these tables: ${row.unread.join(', ')}` }
   }
   if (row.closed.length === 0) return undefined
   return { part: 'schema', detail: `this role may not write these tables: ${row.closed.join(', ')}` }

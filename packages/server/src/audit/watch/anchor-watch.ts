@@ -6,6 +6,7 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { listHeadsWithKeys, readChains } from '../../store/audit.js'
 import { findLastMarks } from '../../store/audit-purge.js'
+import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { findMissingTenants, findStatuses, listTenantIds } from '../../store/tenants.js'
 import { assertFormats } from '../../store/text-formats.js'
@@ -30,9 +31,9 @@ export async function compareWithAnchor(options: LogComparisonOptions): Promise<
   const { sql, watches, installationKey: auditKey } = options
   await assertFormats(sql)
   const own = watches.get(INSTALLATION_ID)
-  const anchor = await readAnchor(sql, auditKey).catch((error: unknown) => {
+  const anchor = await readAnchor(sql, auditKey).catch(async (error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
-    own.raise(error.message)
+    await own.raise(sql, error.message)
     return undefined
   })
   if (own.alarm) return []
@@ -41,12 +42,16 @@ export async function compareWithAnchor(options: LogComparisonOptions): Promise<
   const storeKeys = { current: 0, keys: new Map() } // the installation has no row with a secret that a log records
   const log = { tenant_id: INSTALLATION_ID, auditKey, storeKeys, after_id }
   const { valid, reason, broken_at } = await verifyLog(sql, log)
-  if (!valid) return raiseInvalid(own, reason, broken_at)
+  if (!valid) return raiseInvalid(sql, own, { reason, broken_at })
   return [...(await compareAnchored(anchor, options)), ...(await compareRecorded(anchor, options))]
 }
 
-function raiseInvalid(own: HeadWatch, reason: string | undefined, broken_at: number | undefined): [] {
-  own.raise(`the installation's log is not valid: ${reason}, entry ${broken_at}`)
+async function raiseInvalid(
+  sql: Queryable,
+  own: HeadWatch,
+  { reason, broken_at }: { reason: string | undefined; broken_at: number | undefined },
+): Promise<[]> {
+  await own.raise(sql, `the installation's log is not valid: ${reason}, entry ${broken_at}`)
   return []
 }
 
@@ -59,7 +64,7 @@ async function compareAnchored(anchor: Anchor | undefined, options: LogCompariso
     watch.held.rememberAnchored(head, { isContradicted: head.is_contradicted })
     const compare = (auditKey: AuditKey | undefined) => {
       if (auditKey) return watch.read(options.sql, auditKey)
-      return head.is_there ? undefined : watch.raise(TENANT_GONE)
+      return head.is_there ? undefined : watch.raise(options.sql, TENANT_GONE)
     }
     if (head.is_contradicted) errors.push(...(await examineTenant(watch, options, compare)))
   }
@@ -72,8 +77,10 @@ async function compareRecorded(anchor: Anchor | undefined, options: LogCompariso
   const { sql, watches, installationKey: auditKey } = options
   const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
   const { present, gone, ends, statuses, altered_id } = await readRecordedTenants(sql)
-  if (altered_id !== undefined) return raiseInvalid(watches.get(INSTALLATION_ID), 'entry_altered', altered_id)
-  for (const tenant_id of await findMissingTenants(sql, [...present.keys()])) watches.get(tenant_id).raise(TENANT_GONE)
+  if (altered_id !== undefined)
+    return raiseInvalid(sql, watches.get(INSTALLATION_ID), { reason: 'entry_altered', broken_at: altered_id })
+  for (const tenant_id of await findMissingTenants(sql, [...present.keys()]))
+    await watches.get(tenant_id).raise(sql, TENANT_GONE)
   const errors: unknown[] = []
   const covered = new Map(anchor?.heads.map(({ tenant_id, last_id }) => [tenant_id, last_id]))
   for (const tenant_id of tenant_ids) {
@@ -84,11 +91,14 @@ async function compareRecorded(anchor: Anchor | undefined, options: LogCompariso
       // hidden.
       if (!anchor || present_id > anchor.entry.id || covered.has(tenant_id)) continue
       const { id } = await findNewestAcceptance(sql, { tenant_id: INSTALLATION_ID, auditKey })
-      watch.learn({ reason: id > present_id ? notAccepted(tenant_id, id) : TENANT_UNCOVERED, witness: undefined })
-    } else if (gone_id === undefined) watch.learn({ reason: TENANT_UNKNOWN, witness: undefined })
+      await watch.raise(sql, {
+        reason: id > present_id ? notAccepted(tenant_id, id) : TENANT_UNCOVERED,
+        witness: undefined,
+      })
+    } else if (gone_id === undefined) await watch.raise(sql, { reason: TENANT_UNKNOWN, witness: undefined })
     else {
       const lost = await readLostHead(sql, { auditKey, tenant_id, id: gone_id })
-      if (!lost) watch.learn({ reason: TENANT_BACK, witness: undefined })
+      if (!lost) await watch.raise(sql, { reason: TENANT_BACK, witness: undefined })
       else {
         watch.held.rememberAnchored(lost)
         errors.push(...(await examineTenant(watch, options, (key) => key && watch.read(sql, key))))
@@ -134,12 +144,13 @@ async function compareNamed(named: ReadonlyMap<string, NamedEntry>, options: Nam
       const last_id = reached.has(tenant_id) ? entry.id : (await watch.read(sql, auditKey)).last_id
       // Also apart from the points: an earlier acceptance would explain the point, but not the loss of this
       // entry.
-      if (last_id < entry.id) watch.learn({ reason: endsBefore(entry.id, last_id), witness: witnessOf(entry) })
+      if (last_id < entry.id)
+        await watch.raise(sql, { reason: endsBefore(entry.id, last_id), witness: witnessOf(entry) })
       if (!doubtful.has(tenant_id)) return
       const reason = await sql.begin('isolation level repeatable read read only', (snapshot) =>
         findContradiction(snapshot, { tenant_id, auditKey }),
       )
-      if (reason !== undefined) watch.learn({ reason, witness: undefined })
+      if (reason !== undefined) await watch.raise(sql, { reason, witness: undefined })
     }
     errors.push(...(await examineTenant(watch, options, compare)))
   }
@@ -169,7 +180,7 @@ async function findDoubtful(
 /** Runs `look` on a tenant. Returns an error that is no alarm, because it says nothing about the log. */
 async function examineTenant(
   watch: HeadWatch,
-  { findAuditKey }: Pick<LogComparisonOptions, 'findAuditKey'>,
+  { sql, findAuditKey }: Pick<LogComparisonOptions, 'sql' | 'findAuditKey'>,
   look: (auditKey: AuditKey | undefined) => unknown,
 ): Promise<unknown[]> {
   try {
@@ -177,7 +188,7 @@ async function examineTenant(
   } catch (error) {
     if (error instanceof ChainAlarmError) return [] // the watch has raised the alarm
     if (!(error instanceof TamperedRowError)) return [error]
-    watch.raise(KEY_CHANGED)
+    await watch.raise(sql, KEY_CHANGED)
   }
   return []
 }

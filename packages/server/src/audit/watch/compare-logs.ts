@@ -70,7 +70,7 @@ export function createLogComparison({
   async function examine(watch: HeadWatch): Promise<void> {
     if (watch.alarm) return
     const auditKey = await findAuditKey(watch.tenant_id).catch(unlessTampered)
-    if (auditKey === 'tampered') watch.raise(KEY_CHANGED)
+    if (auditKey === 'tampered') await watch.raise(sql, KEY_CHANGED)
     else if (auditKey) await compareLog(sql, watch, auditKey)
   }
 

@@ -52,10 +52,13 @@ export class Comparisons {
     if (ends && this.#beganAt !== undefined) this.#roundAt = this.#beganAt
   }
 
-  // Time alone makes nothing overdue: a process that was suspended has merely not compared yet.
-  failed(): void {
+  /**
+   * Records a run that failed. Time alone makes nothing overdue: a process that was suspended has merely not compared
+   * yet. `isCertain`: until something changes, no run can succeed, and calls would miss rows too.
+   */
+  failed({ isCertain = false } = {}): void {
     this.#beganAt = undefined
-    this.#isOverdue ||= this.elapsed() - this.#succeededAt >= OVERDUE_MS
+    this.#isOverdue ||= isCertain || this.elapsed() - this.#succeededAt >= OVERDUE_MS
   }
 
   /** @throws ComparisonOverdueError */

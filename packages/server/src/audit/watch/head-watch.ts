@@ -7,7 +7,7 @@ import type { ChainedEntry } from '@eaas/audit'
 import { findHead } from '../../store/audit.js'
 import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
-import { assertFormats } from '../../store/text-formats.js'
+import { assertJudgeable } from '../../store/whole-tables.js'
 import { ChainAlarmError, UnfollowedLogError } from '../append-errors.js'
 import { followAuditKey, isHeadGenuine } from '../audit-key.js'
 import { type AuditKey, type Head, isHeadAuthentic, isKeptHeadAuthentic, type KeptHead } from '../formats/chain.js'
@@ -134,12 +134,16 @@ export class HeadWatch {
     return isWhole ? 'wholly' : 'in part'
   }
 
-  /** Raises an alarm for something found outside the log itself; it states the latest head that is known. */
-  raise(reason: string): void {
-    this.learn({ reason, witness: this.held.proven })
+  /**
+   * Raises an alarm; one that is given as a text states the latest head that is known. @throws WrongFormatError,
+   * HiddenRowsError if `sql` does not show what is in the tables: then nothing is known, and no alarm is raised
+   */
+  async raise(sql: Queryable, alarm: string | Alarm): Promise<void> {
+    await assertJudgeable(sql)
+    this.learn(typeof alarm === 'string' ? { reason: alarm, witness: this.held.proven } : alarm)
   }
 
-  /** Adopts an alarm. */
+  /** Adopts an alarm that was raised. */
   learn(alarm: Alarm): void {
     if (this.#alarm !== undefined) return
     this.#alarm = alarm
@@ -275,10 +279,8 @@ export class HeadWatch {
     return times.every((time) => !time || time < mark.cutoff)
   }
 
-  // A session that does not read rows as they were written proves nothing.
   async #raiseAlarm(sql: Queryable, reason: string, witness = this.held.proven): Promise<never> {
-    await assertFormats(sql)
-    this.learn({ reason, witness })
+    await this.raise(sql, { reason, witness })
     throw new ChainAlarmError(reason)
   }
 }

@@ -7,6 +7,7 @@ import { genesisHash } from '@eaas/audit'
 import { deleteAlarmRow, listAlarms, lockAlarm, MAX_REASON, replaceAlarm, writeAlarm } from '../../store/alarms.js'
 import { findEntryHash } from '../../store/audit.js'
 import { assertFormats } from '../../store/text-formats.js'
+import { assertWhole, HiddenRowsError } from '../../store/whole-tables.js'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../formats/chain.js'
 import { isLossAccepted } from '../recorded-tenants.js'
 import { findAcceptedRollback, findNewestAcceptance } from './acceptances.js'
@@ -70,8 +71,9 @@ export function createSharedAlarms({
     try {
       await assertSessions()
       await assertFormats(sql)
+      if (findsUnseen) await assertWhole(sql)
     } catch (error) {
-      watches.comparisons.failed()
+      watches.comparisons.failed({ isCertain: error instanceof HiddenRowsError })
       throw error
     }
     const rows = await listAlarms(sql).catch(note(unread))
@@ -92,10 +94,10 @@ export function createSharedAlarms({
   async function learn(row: ChainAlarm, isServing: boolean): Promise<void> {
     const watch = watches.get(row.tenant_id)
     if (watch.alarm && row.last_id <= (watch.alarm.witness?.last_id ?? 0)) return
-    if (await isGone(row.tenant_id)) return watch.raise(TENANT_GONE)
+    if (await isGone(row.tenant_id)) return watch.raise(sql, TENANT_GONE)
     const auditKey = await findAuditKey(row.tenant_id).catch(unlessTampered)
     if (!auditKey || auditKey === 'tampered' || !isGenuine(row, auditKey))
-      return watch.raise('the database contains an alarm that no server wrote')
+      return watch.raise(sql, 'the database contains an alarm that no server wrote')
     if (await wasAccepted(row, auditKey)) {
       if (await deleteAlarmRow(sql, row)) onAcceptedRow?.(row.tenant_id)
       return
