@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Config, ConfigError, ROOT_KEY_VARIABLES, readConfig, VARIABLES } from './config.js'
+import { readDatabaseUrl } from './database-url.js'
 
 const SECRETS = {
   EAAS_ROOT_KEY: 'p6enp6enp6enp6enp6enp6enp6enp6enp6enp6enp6c=',
@@ -358,17 +359,32 @@ describe('the configuration', () => {
     it.each([
       ['user=eaas&password=hunter2', 'has the parameter user'],
       ['sslmod=require', 'has the parameter sslmod'],
+      ['pgbouncer=true', 'has the parameter pgbouncer: remove it. The server reads sslmode, '],
       ['host=/var/run/postgresql', 'EAAS_DATABASE_URL must be postgres://'], // beside a host
-      ['host=', 'has the parameter host. The server reads sslmode, '],
+      ['host=', 'has the parameter host: remove it. The server reads sslmode, '],
       ['sslcert=c', 'has only one of sslcert and sslkey'],
       ['sslcert=c&sslkey=k', 'has sslcert, which needs sslmode=verify-full, or require'],
       ['sslmode=prefer&sslcert=c&sslkey=k', 'has sslcert, which needs sslmode=verify-full, or require'],
       ['sslmode=require&sslrootcert=r', 'has sslrootcert, which needs sslmode=verify-full'],
       ['sslmode=ful', 'sslmode in EAAS_DATABASE_URL must be one of disable, '],
+      ['channel_binding=', 'channel_binding in EAAS_DATABASE_URL must be one of disable, prefer, require'],
+      ['target_session_attrs=any', 'target_session_attrs in EAAS_DATABASE_URL must be one of read-write, primary'],
+      ['channel_binding=require', 'has channel_binding=require, which needs TLS: add sslmode=verify-full'],
+      ['channel_binding=require&sslmode=disable', 'has channel_binding=require, which needs TLS'],
     ])('has no parameter that would be sent to the database as it is: %s', (query, text) => {
       const message = refusalOf({ EAAS_DATABASE_URL: `postgres://localhost/eaas?${query}` })
       expect(message).toContain(text)
       expect(message).not.toContain('hunter2')
+    })
+
+    it('has the parameters that providers show, which the driver does not send to the database', () => {
+      const query = 'sslmode=require&channel_binding=require&target_session_attrs=read-write'
+      const url = `postgres://localhost/eaas?${query}`
+      expect(readConfig({ EAAS_DATABASE_URL: url }).databaseUrl).toBe(url)
+      expect(readDatabaseUrl(url)).toMatchObject({
+        channelBinding: 'require',
+        first: 'postgres://localhost/eaas?sslmode=require',
+      })
     })
 
     it.each([

@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import { LOG_LEVELS, type LogLevel } from '@eaas/audit/node'
 import { ConfigFileError, readConfigFile, type Settings, settingOf } from './config-file.js'
-import { type DatabaseUrl, findWrongParameter, readDatabaseUrl, SSL_MODES, URL_PARAMETERS } from './database-url.js'
+import { type DatabaseUrl, findWrongParameter, readDatabaseUrl, URL_PARAMETERS } from './database-url.js'
 
 /** A quarter of what a KEK may wrap: the bound of NIST SP 800-38D, 8.3, for random ivs is 2^32. */
 const ROTATE_AFTER_WRAPS = 2 ** 30
@@ -391,10 +391,10 @@ function checkedUrl(url: string, name: string): string {
     )
   }
   const wrong = findWrongParameter(url)
-  if (wrong === 'sslmode') throw new ConfigError(`sslmode in ${name} must be one of ${SSL_MODES.join(', ')}`)
+  if (wrong?.choices) throw new ConfigError(`${wrong.name} in ${name} must be one of ${wrong.choices.join(', ')}`)
   if (wrong !== undefined) {
     throw new ConfigError(
-      `${name} has the parameter ${wrong}. The server reads ${URL_PARAMETERS.join(', ')}; user and password go before the host`,
+      `${name} has the parameter ${wrong.name}: remove it. The server reads ${URL_PARAMETERS.join(', ')}; user and password go before the host`,
     )
   }
   const read = readDatabaseUrl(url)
@@ -410,9 +410,12 @@ function checkedUrl(url: string, name: string): string {
 }
 
 // Refuses a client certificate that would not be sent, and an authority that would not be used.
-function findTlsFault({ socketPath, sslMode, isVerified, certFile, keyFile, caFile }: DatabaseUrl): string | undefined {
+function findTlsFault(url: DatabaseUrl): string | undefined {
+  const { socketPath, sslMode, isVerified, channelBinding, certFile, keyFile, caFile } = url
   if (socketPath !== undefined && (sslMode ?? 'disable') !== 'disable')
     return 'has sslmode with a unix socket, on which PostgreSQL speaks no TLS. Leave it out'
+  if (channelBinding === 'require' && (sslMode ?? 'disable') === 'disable')
+    return 'has channel_binding=require, which needs TLS: add sslmode=verify-full'
   if ((certFile === undefined) !== (keyFile === undefined)) return 'has only one of sslcert and sslkey'
   if (certFile !== undefined && !isVerified && sslMode !== 'require')
     return 'has sslcert, which needs sslmode=verify-full, or require, which does not check the certificate of the database'

@@ -16,6 +16,8 @@ export interface DatabaseUrl {
   socketPath: string | undefined
   /** `sslmode`; undefined if the URL has none */
   sslMode: string | undefined
+  /** `channel_binding`; libpq's default is prefer */
+  channelBinding: ChannelBinding
   /** the files of `sslcert`, `sslkey` and `sslrootcert` */
   certFile: string | undefined
   keyFile: string | undefined
@@ -63,6 +65,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
       directory === null ? `${list}${pathname}` : `${directory}, port ${port}, database ${pathname.slice(1)}`,
     sslMode,
     isVerified: sslMode?.startsWith('verify-') ?? false,
+    channelBinding: CHANNEL_BINDINGS.find((mode) => mode === parameters.get('channel_binding')) ?? 'prefer',
     certFile: parameters.get('sslcert') ?? undefined,
     keyFile: parameters.get('sslkey') ?? undefined,
     caFile: parameters.get('sslrootcert') ?? undefined,
@@ -70,22 +73,42 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
 }
 
 /** The parameters that are read here and not by the driver. */
-const OWN_PARAMETERS: readonly string[] = ['host', 'port', 'sslcert', 'sslkey', 'sslrootcert']
+const OWN_PARAMETERS: readonly string[] = [
+  'host',
+  'port',
+  'sslcert',
+  'sslkey',
+  'sslrootcert',
+  'channel_binding',
+  'target_session_attrs',
+]
 /** The parameters that are read. The driver sends all others to the database, passwords included. */
 export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 'options', ...OWN_PARAMETERS] as const
 /** The values of `sslmode`; both `verify` modes also check the name in the certificate. */
-export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
+const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']
+/** The values of `channel_binding`. */
+const CHANNEL_BINDINGS = ['disable', 'prefer', 'require'] as const
+export type ChannelBinding = (typeof CHANNEL_BINDINGS)[number]
+
+/** The parameters that have one of a few values. The server uses the host that takes writes, whatever the URL says. */
+const CHOICES: Record<string, readonly string[]> = {
+  sslmode: SSL_MODES,
+  channel_binding: CHANNEL_BINDINGS,
+  target_session_attrs: ['read-write', 'primary'],
+}
 
 /**
- * Finds the first parameter that is not read or has no valid value, and returns its name; undefined if all are right.
+ * Finds the first parameter that is not read or has no valid value, with the values that it may have if they are few; undefined if
+ * all are right.
  */
-export function findWrongParameter(text: string): string | undefined {
+export function findWrongParameter(text: string): { name: string; choices: readonly string[] | undefined } | undefined {
   const [, query = ''] = /\?(.*)$/s.exec(text) ?? []
   const wrong = [...new URLSearchParams(query)].find(([name, value]) => {
-    if (name === 'sslmode') return !(SSL_MODES as readonly string[]).includes(value)
+    const choices = CHOICES[name]
+    if (choices !== undefined) return !choices.includes(value)
     return value === '' || !(URL_PARAMETERS as readonly string[]).includes(name)
   })
-  return wrong?.[0]
+  return wrong && { name: wrong[0], choices: CHOICES[wrong[0]] }
 }
 
 /** Whether each % of user, password and database is followed by the code of a character. */

@@ -21,6 +21,8 @@ const ADVICE: Record<string, string> = {
     'PostgreSQL under 60, beside one for each connection of a client',
   NO_TLS:
     'sslmode in EAAS_DATABASE_URL requires it. Turn it on in PostgreSQL (ssl = on), or leave sslmode out if nobody can listen between here and the database',
+  NO_CHANNEL_BINDING:
+    'channel_binding=require in EAAS_DATABASE_URL needs it. Remove the parameter, and use sslmode=verify-full, which checks the certificate',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { ConfigError, readUrlFile } from '../config.js'
 import { type DatabaseUrl, readDatabaseUrl } from '../database-url.js'
+import { createScram, type Scram } from './scram.js'
 
 /** Where the URL is. */
 export interface Login {
@@ -14,11 +15,15 @@ export interface Login {
   urlFile?: string | undefined
 }
 
-/** For the patched driver (16-credentials-of-each-connection.diff). Undefined: as the driver's own options say. */
+/**
+ * For the patched driver (16-credentials-of-each-connection.diff, 23-scram-as-in-libpq.diff). Undefined: as the driver's own
+ * options say.
+ */
 interface Credentials {
   user: string | undefined
   pass: string | undefined
   ssl: { cert?: string; key?: string; ca?: string; rejectUnauthorized: boolean } | undefined
+  scram: Scram
 }
 
 /**
@@ -51,7 +56,12 @@ export function readLogin({ url, urlFile }: Login): Credentials {
       'the file of EAAS_DATABASE_URL_FILE names another host, database or parameter than at the start. Only user and password may change: restart the server',
     )
   }
-  return { user: read.user || undefined, pass: read.password || undefined, ssl: readCertificates(read) }
+  return {
+    user: read.user || undefined,
+    pass: read.password || undefined,
+    ssl: readCertificates(read),
+    scram: createScram(read.channelBinding),
+  }
 }
 
 // All but user and password.

@@ -6,6 +6,9 @@ const NOT_PRIMARY = 'NOT_PRIMARY'
 /** Of the patched driver: the database offers no TLS, which `sslmode` requires. */
 const NO_TLS = 'NO_TLS'
 
+/** The code of a login that ends because `channel_binding=require` cannot be met (scram.ts). */
+export const NO_CHANNEL_BINDING = 'NO_CHANNEL_BINDING'
+
 /** Codes of Node's sockets and of the driver for a connection that was never made: nothing was sent on it. */
 const NEVER_CONNECTED = [
   'ECONNREFUSED',
@@ -15,6 +18,7 @@ const NEVER_CONNECTED = [
   'EAI_AGAIN',
   'CONNECT_TIMEOUT',
   NO_TLS,
+  NO_CHANNEL_BINDING,
 ]
 /** Those, and those of a connection that may have been lost. */
 const CONNECTION: ReadonlySet<unknown> = new Set([
@@ -78,7 +82,7 @@ export function findLoginFault(error: unknown): string | undefined {
 /** Whether waiting does not help, because the database answers and the configuration is wrong. */
 export function isMisconfigured(error: unknown): boolean {
   if (findRefusedLogin(error) !== undefined || findLoginFault(error) !== undefined) return true
-  return error instanceof Error && 'code' in error && error.code === NO_TLS
+  return error instanceof Error && 'code' in error && (error.code === NO_TLS || error.code === NO_CHANNEL_BINDING)
 }
 
 /**
