@@ -1,7 +1,7 @@
 // A command in the wrong folder, or with the URL of another database: it reports that, and creates nothing there.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { statSync } from 'node:fs'
-import { chmod, chown, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type postgres from 'postgres'
@@ -129,16 +129,65 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
     const database = await freshDatabase('foreign')
     if (database.backend !== 'embedded') throw new Error('not embedded')
     await createTenantByCli({ database }, 'first')
-    await chown(database.dataDir, OTHER, OTHER)
     const before = await readdir(database.dataDir)
-    for (const command of ['tenant list', 'start', 'doctor']) {
-      const { code, stdout, stderr } = await runCommand(command.split(' '), { database })
-      expect([command, code]).toEqual([command, 1])
-      expect(stdout + stderr).toContain(`belongs to user ${OTHER}, and this process runs as user 0`)
-      expect(stderr).not.toMatch(/\n\s+at /)
-      expect(await readdir(database.dataDir)).toEqual(before)
+    for (const name of before.filter((name) => /^(postgres$|server\.lock)/.test(name))) {
+      const path = join(database.dataDir, name)
+      await chown(path, OTHER, OTHER)
+      for (const command of ['tenant list', 'start', 'doctor']) {
+        const { code, stdout, stderr } = await runCommand(command.split(' '), { database })
+        expect([command, code]).toEqual([command, 1])
+        expect(stdout + stderr).toContain(`${path} belongs to user ${OTHER}, and this process runs as user 0`)
+        expect(stderr).not.toMatch(/\n\s+at /)
+        expect(await readdir(database.dataDir)).toEqual(before)
+      }
+      await chown(path, 0, 0)
     }
   })
+
+  it('is refused to root while it is empty, since what root makes there would lock its owner out', async () => {
+    const dataDir = await mkdtemp(join(folder, 'empty-'))
+    await chown(dataDir, OTHER, OTHER)
+    const database: TestDatabase = { backend: 'embedded', dataDir, drop: async () => undefined }
+    const { code, stderr } = await runCommand(['tenant', 'create', '--name', 'first'], { database })
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(`${dataDir} belongs to user ${OTHER}, and this process`),
+    ])
+    expect(await readdir(dataDir)).toEqual([])
+  })
+
+  it.each([
+    ['its group may write', { owner: 0, group: 3000, mode: 0o2775 }],
+    ['everybody may write', { owner: 0, group: 0, mode: 0o777 }],
+    ['another user shares by a group', { owner: 54_321, group: 3000, mode: 0o2770 }],
+  ])(
+    'is not what the root of a volume is, where %s: a server starts there again and again',
+    {
+      timeout: TIMEOUT_MS,
+    },
+    async (_, { owner, group, mode }) => {
+      const parent = await mkdtemp('/tmp/eaas-volume-')
+      const dataDir = join(parent, 'volume')
+      await chmod(parent, 0o755)
+      await mkdir(dataDir)
+      await chown(dataDir, owner, group)
+      await chmod(dataDir, mode)
+      const database: TestDatabase = { backend: 'embedded', dataDir, drop: async () => undefined }
+      const under = ['setpriv', `--reuid=${OTHER}`, '--regid=0', '--groups=3000', '--'] as const
+      const run = async (command: string) => runEaas(command.split(' '), { database, under })
+      expect(await run('doctor')).toMatchObject({ code: 0, stderr: '' })
+      expect(await run('tenant create --name first')).toMatchObject({ code: 0, stderr: '' })
+      expect(await run('tenant list')).toMatchObject({ code: 0, stderr: '' })
+      // What is in it is that user's now, so root is refused, and is not told to give it away to root.
+      const { code, stderr } = await runCommand(['tenant', 'list'], { database })
+      expect([code, stderr]).toEqual([1, expect.stringContaining(`sudo -u '#${OTHER}'`)])
+      await chown(join(dataDir, 'postgres'), 0, 0)
+      const { stderr: refusal } = await run('tenant list')
+      expect(refusal).toMatch(/postgres belongs to user 0, .*To give the directory to another user/)
+      expect(refusal).not.toMatch(/sudo|run it as|runAsUser/i)
+      await rm(parent, { recursive: true })
+    },
+  )
 
   it('is refused in one sentence to a user who may not use the socket of the server that runs there', {
     timeout: TIMEOUT_MS,
@@ -155,7 +204,9 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
     const under = ['setpriv', `--reuid=${OTHER}`, `--regid=${OTHER}`, '--clear-groups', '--'] as const
     const { code, stdout, stderr } = await runEaas(['tenant', 'list'], { database, under })
     expect([code, stdout]).toEqual([1, ''])
-    expect(stderr).toMatch(/^eaas: Whether a server holds .* belongs to another user: run this as that user\.\n$/)
+    expect(stderr).toMatch(
+      /^eaas: Whether a server holds .* may not use its socket: run this as the user that the server runs as\.\n$/,
+    )
     await eaas.stop()
     await rm(parent, { recursive: true })
   })

@@ -188,7 +188,7 @@ export class ForeignServerError extends Error {
 
   constructor(socketPath: string, code: string) {
     super(
-      `Whether a server holds the data directory cannot be found out (${socketPath}: ${code}), because it belongs to another user: run this as that user.`,
+      `Whether a server holds the data directory cannot be found out (${socketPath}: ${code}), because this user may not use its socket: run this as the user that the server runs as.`,
     )
   }
 }

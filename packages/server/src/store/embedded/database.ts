@@ -4,7 +4,7 @@
 // `alive-*.sock` (data-directory-lock.ts), `.gitignore` (keeps everything there, the root key above all, out
 // of git).
 
-import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -299,9 +299,17 @@ async function vacuumIfDue(database: PGlite): Promise<void> {
   if (Number(rows[0]?.age) >= VACUUM_AFTER_TRANSACTIONS) await database.exec('vacuum (freeze, analyze)')
 }
 
-/** Thrown when the data directory is another user's. */
+/** Thrown when what is in the data directory is another user's. */
 export class ForeignDataDirectoryError extends Error {
   override readonly name = 'ForeignDataDirectoryError'
+
+  constructor(dataDir: string, path: string, { uid, own }: { uid: number; own: number }) {
+    const asOwner = `Run it as user ${uid}: sudo -u '#${uid}' eaas …, or runAsUser in Kubernetes. `
+    super(
+      `${path} belongs to user ${uid}, and this process runs as user ${own}: the files that it leaves in the data directory would ` +
+        `lock user ${uid} out. ${uid === 0 ? '' : asOwner}To give the directory to another user, stop the server and chown -R ${dataDir}`,
+    )
+  }
 }
 
 /** Thrown when the installation of the data directory was moved to another database. */
@@ -361,29 +369,40 @@ export class UnusableDataDirectoryError extends Error {
   }
 }
 
-/** Whether a data directory holds a database. Creates nothing. */
+/** Whether a data directory holds a database. Creates nothing. @throws ForeignDataDirectoryError if it holds one that cannot be entered */
 export function hasEmbeddedDatabase(dataDir: string): boolean {
-  return isCluster(join(resolve(dataDir), CLUSTER))
+  const directory = resolve(dataDir)
+  const cluster = join(directory, CLUSTER)
+  if (isCluster(cluster)) return true
+  if (existsSync(cluster)) assertOwnDirectory(directory)
+  return false
 }
 
+/** What this program leaves in a data directory, whose owner is that of the installation. */
+const OWN_NAMES = /^(postgres|root\.key|moved|server\.lock\.\d+)$/
+
 /**
- * Another user than the owner, root above all, would leave files there that lock the owner out. @throws
- * ForeignDataDirectoryError
+ * Refuses a directory with files of another user, who would be locked out of what this process adds. Who owns the directory itself says
+ * nothing: the root of a volume is root's. But what root makes in the empty directory of a user locks that user out.
+ * @throws ForeignDataDirectoryError
  */
 export function assertOwnDirectory(dataDir: string): void {
-  const { uid } = statSync(dataDir)
-  const own = process.getuid?.() ?? uid
-  if (uid === own) return
-  throw new ForeignDataDirectoryError(
-    `The data directory ${dataDir} belongs to user ${uid}, and this process runs as user ${own}: the files that it leaves ` +
-      `there would lock user ${uid} out. Run it as that user: sudo -u '#${uid}' eaas …`,
-  )
+  const own = process.getuid?.()
+  if (own === undefined) return
+  const names = readdirSync(dataDir).filter((name) => OWN_NAMES.test(name))
+  const paths = names.length === 0 && own === 0 ? [dataDir] : names.map((name) => join(dataDir, name))
+  for (const path of paths) {
+    const uid: number = statSync(path, { throwIfNoEntry: false })?.uid ?? own
+    if (uid !== own) throw new ForeignDataDirectoryError(dataDir, path, { uid, own })
+  }
 }
 
 function makePrivate(directory: string): void {
   createDirectory(directory)
   assertOwnDirectory(directory)
-  if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700)
+  const { mode, uid } = statSync(directory)
+  const isOwn = uid === process.getuid?.() || process.getuid?.() === 0
+  if ((mode & 0o077) !== 0 && isOwn) chmodSync(directory, 0o700) // a volume's root cannot be changed by who writes there
 }
 
 /**
