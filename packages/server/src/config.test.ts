@@ -297,6 +297,23 @@ describe('the configuration', () => {
     expect(readConfig({ [name]: '' }).unknownVariables).toEqual([name])
   })
 
+  it.each([
+    'SERVICE_HOST',
+    'SERVICE_PORT',
+    'SERVICE_PORT_HTTP',
+    'PORT_8420_TCP',
+    'PORT_8420_TCP_ADDR',
+    'PORT_8420_TCP_PORT',
+    'PORT_8420_TCP_PROTO',
+  ])('takes EAAS_%s, which Kubernetes sets for a Service, for no misspelt variable', (name) =>
+    expect(readConfig({ [`EAAS_${name}`]: 'tcp' }).unknownVariables).toEqual([]),
+  )
+
+  it('names Kubernetes where EAAS_PORT is that of a Service', () => {
+    expect(() => readConfig({ EAAS_PORT: 'tcp://10.96.12.7:8420' })).toThrow(/Kubernetes .*enableServiceLinks: false/)
+    expect(() => readConfig({ EAAS_PORT: 'http://x' })).toThrow(/must be a whole number/)
+  })
+
   it("knows the variables of the SDK's command and of a witness, which may be set in the same shell", () => {
     const ofCommand = { EAAS_URL: 'https://eaas.example.org', EAAS_API_KEY: 'eaas_sk_…' }
     expect(readConfig({ ...ofCommand, EAAS_WITNESS_DIR: '.eaas-witness' }).unknownVariables).toEqual([])

@@ -316,6 +316,10 @@ function readVariables(environment: Environment): Config {
     const text = get(name) ?? String(otherwise)
     const value = Number(text)
     if (/^\d+$/.test(text) && value >= least && value <= most) return value
+    if (name === 'EAAS_PORT' && OF_SERVICE.test(`EAAS_PORT=${text}`))
+      throw new ConfigError(
+        `EAAS_PORT is ${text}, which Kubernetes sets for a Service named eaas. Set enableServiceLinks: false in the pod's spec, or EAAS_PORT to the port`,
+      )
     throw new ConfigError(`${name} must be a whole number from ${least} to ${most}, got ${text}`)
   }
   const oneOf = <Value extends string>(name: Variable, otherwise: Value, values: readonly Value[]): Value => {
@@ -513,8 +517,12 @@ function serviceManager({ NOTIFY_SOCKET, WATCHDOG_USEC = '', WATCHDOG_PID }: Env
   return { socket: NOTIFY_SOCKET, watchdogMs }
 }
 
+/** What Kubernetes sets in each pod for a Service named eaas: names of variables, and the value of EAAS_PORT. */
+const OF_SERVICE =
+  /^EAAS_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:ADDR|PORT|PROTO))?|PORT=(?:tcp|udp|sctp):\/\/.*)$/
+
 function isUnknown(name: string): boolean {
-  if (name in VARIABLES || SDK_VARIABLES.includes(name)) return false
+  if (name in VARIABLES || SDK_VARIABLES.includes(name) || OF_SERVICE.test(name)) return false
   return /^EAAS_(?!TEST_|VECTORS$|WITNESS_)/.test(name) // a witness reads the last ones
 }
 
