@@ -1,4 +1,5 @@
-import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { appendFile, mkdtemp, readFile, rm, truncate } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, it, onTestFinished, vi } from 'vitest'
@@ -54,4 +55,28 @@ it('a line begins on a line of its own, whoever left the one before it cut short
     '{"tenant_id":"d"}',
     '',
   ])
+})
+
+// Only root can mount a file system that is as small as this.
+it.skipIf(process.getuid?.() !== 0)('leaves no part of a line on a disk that is full', async ({ skip }) => {
+  const folder = await mkdtemp(join(tmpdir(), 'eaas-full-disk-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder], { stdio: 'ignore' })
+  } catch {
+    return skip('this system mounts no tmpfs')
+  }
+  onTestFinished(() => void execFileSync('umount', ['-l', folder]))
+  const file = join(folder, 'checkpoints')
+  const line = { tenant_id: 'x'.repeat(3000) } as unknown as KeptLine
+  const write = createLineWriter(file)
+  await write(line)
+  const one = await readFile(file, 'utf8')
+  const rest = join(folder, 'rest')
+  await appendFile(rest, Buffer.alloc(65_536)).catch(() => undefined)
+  await expect(write(line)).rejects.toMatchObject({ code: 'ENOSPC' })
+  expect(await readFile(file, 'utf8')).toBe(one)
+  await truncate(rest, 0)
+  await write(line)
+  expect(await readFile(file, 'utf8')).toBe(one + one)
 })

@@ -4,7 +4,7 @@
  */
 
 import type { Stats } from 'node:fs'
-import { appendFile, constants, type FileHandle, open, stat } from 'node:fs/promises'
+import { constants, type FileHandle, open, stat } from 'node:fs/promises'
 import { encodePublicKey, signCheckpoint } from '@eaas/audit'
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
@@ -204,7 +204,7 @@ export function createLineWriter(
     const held = found?.isFIFO() ? await openIfRead(file) : undefined
     try {
       const isCut = found?.isFile() && (await isCutShort(file, found))
-      await appendFile(file, `${isCut ? '\n' : ''}${text}`, { mode: 0o644, flush: found?.isFIFO() !== true })
+      await appendWhole(file, `${isCut ? '\n' : ''}${text}`)
     } finally {
       await held?.close()
     }
@@ -226,6 +226,26 @@ export function createLineWriter(
       isLate = sink.isStuck = true
       return new StuckSinkError(file)
     })
+  }
+}
+
+// A disk that fills up during the write leaves a part of the line. It is cut off again, unless another process appended after it.
+async function appendWhole(file: string, text: string): Promise<void> {
+  const bytes = Buffer.from(text)
+  const handle = await open(file, 'a', 0o644)
+  try {
+    const before = await handle.stat()
+    let written = 0
+    try {
+      while (written < bytes.length) written += (await handle.write(bytes, written)).bytesWritten
+      if (!before.isFIFO()) await handle.sync()
+    } catch (error) {
+      const { size } = await handle.stat()
+      if (before.isFile() && size === before.size + written) await handle.truncate(before.size)
+      throw error
+    }
+  } finally {
+    await handle.close()
   }
 }
 

@@ -156,7 +156,7 @@ export async function holdsCheckpoints(file: string): Promise<boolean> {
 
 /** What to do about the faults of a file. */
 export const FAULTS_ADVICE =
-  'A crash cut these lines short, somebody edited the file, or another installation wrote them. Keep a copy of the file, and compare the logs with ' +
+  'A crash or a full disk cut these lines short, somebody edited the file, or another installation wrote them. Keep a copy of the file, and compare the logs with ' +
   'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). Remove the lines only if you know why they are there: if you did not ' +
   'create this installation anew, lines of another signing key mean that the server does not use the database that it used before'
 
