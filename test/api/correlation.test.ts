@@ -117,7 +117,7 @@ describe('the log and the spans', () => {
     return exporter
   }
 
-  it('have both ids, in lines that are no longer than without', async () => {
+  it('have both ids, in one line', async () => {
     const app = open()
     const { headers: answered } = await app.inject({ url: `/v1/keys/${id}`, headers: headers() })
     const span_id = String(answered.traceresponse).split('-')[2]
@@ -125,7 +125,18 @@ describe('the log and the spans', () => {
     await app.close()
   })
 
-  it('leave a failure room to say what failed, within 300 bytes', async () => {
+  it('name the tenant and the API key of a call, as its entry does, and of none that was not admitted', async () => {
+    const app = open()
+    const payload = { dek: dek() }
+    await app.inject({ method: 'POST', url: `/v1/keys/${id}/wrap`, headers: headers(), payload })
+    await app.inject({ url: `/v1/keys/${id}`, headers: { ...headers(), authorization: 'Bearer none' } })
+    const [{ tenant_id, actor }] = (await owner.call('GET', '/v1/audit?limit=1')).body.logs
+    expect(lines()[0]).toMatchObject({ tenant_id, api_key_id: actor })
+    expect(lines()[1]).not.toHaveProperty('tenant_id')
+    await app.close()
+  })
+
+  it('leave a failure room to say what failed, within 512 bytes', async () => {
     const app = open()
     const { sql } = service.services
     await sql`alter table audit_log rename to gone`
@@ -137,7 +148,7 @@ describe('the log and the spans', () => {
     } finally {
       await sql`alter table gone rename to audit_log`
     }
-    expect(Buffer.byteLength(written[0] ?? '')).toBeLessThanOrEqual(300)
+    expect(Buffer.byteLength(written[0] ?? '')).toBeLessThanOrEqual(512)
     expect(lines()[0]).toMatchObject({ msg: 'audit entry not written', error: expect.stringMatching(/./) })
     await app.close()
   })
@@ -178,6 +189,30 @@ describe('the log and the spans', () => {
       socket.destroy()
     })
     await expect.poll(() => exporter.getFinishedSpans()).toHaveLength(1)
+    await app.close()
+  })
+
+  it.each([
+    ['nothing is registered', () => undefined],
+    ['only a propagator is registered', () => propagation.setGlobalPropagator(new W3CTraceContextPropagator())],
+  ])("have the caller's trace and a span of the call where the API is there, but %s", async (_, register) => {
+    register()
+    const app = open(createTracing(openTelemetry))
+    const { headers: answered } = await app.inject({ url: `/v1/keys/${id}`, headers: headers() })
+    const [, span_id] = new RegExp(`^00-${TRACE_ID}-([0-9a-f]{16})-01$`).exec(String(answered.traceresponse)) ?? []
+    expect(span_id).not.toBe('00f067aa0ba902b7')
+    expect(lines()[0]).toMatchObject({ trace_id: TRACE_ID, span_id })
+    await app.close()
+  })
+
+  it('are in the trace of the caller where an SDK has no propagator', async () => {
+    const exporter = registerSdk()
+    propagation.disable()
+    const app = open(createTracing(openTelemetry))
+    await app.inject({ url: `/v1/keys/${id}`, headers: headers() })
+    expect(lines()[0]).toMatchObject({ trace_id: TRACE_ID })
+    const parentSpanContext = { traceId: TRACE_ID, spanId: '00f067aa0ba902b7', traceFlags: 1, isRemote: true }
+    expect(exporter.getFinishedSpans()).toEqual([expect.objectContaining({ parentSpanContext })])
     await app.close()
   })
 

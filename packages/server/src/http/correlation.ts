@@ -13,9 +13,9 @@ import type { Tracing } from './tracing.js'
 /** An API key that was sent in the wrong header must not be logged. Repeated headers are joined by a comma. */
 const REQUEST_ID = /^(?!eaas_)[A-Za-z0-9._~+/=:@-]{1,64}$/
 /** Version 00; neither id may be all zeros. */
-const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})$/
+const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/
 
-/** The trace that a call belongs to, and its own span in it. */
+/** The trace that a call belongs to, and a span in it: the call's own or, as the caller sent it, the caller's. */
 export interface Trace {
   trace_id: string
   span_id: string
@@ -39,7 +39,8 @@ export function correlate(app: FastifyInstance, tracing: Tracing | undefined): v
   app.decorateRequest('trace', null)
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
-    const trace = tracing ? tracing.begin(request) : readTrace(request.headers)
+    const sent = readTrace(request.headers)
+    const trace = tracing?.begin(request, sent) ?? (sent && { ...sent, span_id: randomBytes(8).toString('hex') })
     if (trace) {
       request.trace = trace
       reply.header('traceresponse', `00-${trace.trace_id}-${trace.span_id}-${trace.flags}`)
@@ -65,8 +66,9 @@ function readRequestId(headers: IncomingHttpHeaders): string | undefined {
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : undefined
 }
 
+/** The trace and the span that the caller named. */
 function readTrace({ traceparent }: IncomingHttpHeaders): Trace | undefined {
   if (typeof traceparent !== 'string') return undefined
-  const [, trace_id, flags = ''] = TRACEPARENT.exec(traceparent) ?? []
-  return trace_id === undefined ? undefined : { trace_id, span_id: randomBytes(8).toString('hex'), flags }
+  const [, trace_id, span_id = '', flags = ''] = TRACEPARENT.exec(traceparent) ?? []
+  return trace_id === undefined ? undefined : { trace_id, span_id, flags }
 }

@@ -1,5 +1,5 @@
 /**
- * Writes one log line per request. The line of a failure has at most 300 bytes, and equal failures get one line a
+ * Writes one log line per request. The line of a failure has at most 512 bytes, and equal failures get one line a
  * second. Equal refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
  */
 import type { Socket } from 'node:net'
@@ -15,7 +15,7 @@ import { countRefusals, type RefusalLine } from './refusals.js'
 import { clientAddress } from './request-head.js'
 
 /** Most bytes of a failure's line with its line feed, as `loggerOptions` writes it. */
-const LINE_BYTES = 300
+const LINE_BYTES = 512
 /** Between two lines of equal failures, in milliseconds. */
 const BETWEEN_LINES_MS = 1_000
 /**
@@ -74,9 +74,8 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
     const line = describeRequest(request, reply, isAnswered)
     if (failure) logFailure(request, { line, failure, sampler: failureLines })
     else if (reply.statusCode >= 500 && isAnswered) {
-      const api_key_id = request.admitted?.api_key_id
-      const kind = JSON.stringify([reply.statusCode, line.route, api_key_id])
-      failureLines.take(kind, OTHERS, writer(request.log, { ...line, ...(api_key_id && { api_key_id }) }))
+      const kind = JSON.stringify([reply.statusCode, line.route, line.api_key_id])
+      failureLines.take(kind, OTHERS, writer(request.log, line))
     } else if (refusal?.code === undefined) request.log.info({ ...line, ...refusal }, REQUEST)
     else logRefusal(request.log, { ...line, ...refusal })
   }
@@ -147,6 +146,9 @@ function logFailure(
 interface RequestLine {
   trace_id?: string
   span_id?: string
+  /** of a call that was admitted, as in its audit entries */
+  tenant_id?: string
+  api_key_id?: string
   method: string
   route: string | null
   status: number
@@ -156,9 +158,10 @@ interface RequestLine {
 }
 
 function describeRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): RequestLine {
-  const { trace } = request
+  const { trace, credentials, admitted } = request
   return {
     ...(trace ? { trace_id: trace.trace_id, span_id: trace.span_id } : {}),
+    ...(credentials && admitted ? { tenant_id: credentials.tenant_id, api_key_id: admitted.api_key_id } : {}),
     method: request.method,
     route: request.routeOptions.url ?? null,
     status: reply.statusCode,

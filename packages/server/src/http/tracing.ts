@@ -2,14 +2,14 @@
  * Spans of OpenTelemetry, one for each request, where the application installed `@opentelemetry/api`. Unless an SDK of
  * OpenTelemetry is registered in this process, the spans are not recorded.
  */
-import type { Span } from '@opentelemetry/api'
+import type { Context, Span } from '@opentelemetry/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { VERSION } from '../version.js'
 import type { Trace } from './correlation.js'
 
 export interface Tracing {
-  /** Starts the span of a request, in the trace that the caller named; undefined if no SDK is registered. */
-  begin(request: FastifyRequest): Trace | undefined
+  /** Starts the span of a request, in the trace that the caller sent; undefined if no SDK is registered. */
+  begin(request: FastifyRequest, sent: Trace | undefined): Trace | undefined
   /** Runs a function in the context of the span. */
   within(request: FastifyRequest, work: () => void): void
   end(request: FastifyRequest, reply: FastifyReply): void
@@ -38,12 +38,20 @@ export function createTracing({
 }: Api): Tracing {
   const tracer = trace.getTracer('@eaas/server', VERSION)
   const spans = new WeakMap<FastifyRequest, Span>()
+
+  /** Adds the caller's span, if no propagator is registered that found one. */
+  function withSent(extracted: Context, sent: Trace | undefined): Context {
+    if (!sent || trace.getSpanContext(extracted)) return extracted
+    const { trace_id: traceId, span_id: spanId, flags } = sent
+    return trace.setSpanContext(extracted, { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true })
+  }
+
   return {
-    begin(request) {
+    begin(request, sent) {
       // If an instrumentation of node:http has already begun a span of the request, this one is within it.
       const active = context.active()
       const isInner = trace.getSpan(active) !== undefined
-      const parent = isInner ? active : propagation.extract(active, request.headers)
+      const parent = isInner ? active : withSent(propagation.extract(active, request.headers), sent)
       const { method, routeOptions } = request
       const route = routeOptions.url
       const span = tracer.startSpan(
@@ -55,6 +63,8 @@ export function createTracing({
         parent,
       )
       const { traceId, spanId, traceFlags } = span.spanContext()
+      // Without an SDK, the API returns no span of its own: the parent, or one that is not valid.
+      if (trace.getSpanContext(parent)?.spanId === spanId) return undefined
       if (!isSpanContextValid({ traceId, spanId, traceFlags })) return undefined
       spans.set(request, span)
       return { trace_id: traceId, span_id: spanId, flags: traceFlags.toString(16).padStart(2, '0') }
