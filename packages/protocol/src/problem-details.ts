@@ -37,7 +37,10 @@ export const DETAILS = {
     budgets: 'budgets: not for an API key that holds api_keys:manage or keys:export, which would lead around them',
     onBehalfOf: `${ON_BEHALF_OF_HEADER}: must be 1 to 255 visible ASCII characters, without spaces or commas`,
   },
-  E_MALFORMED_REQUEST: { json: 'the body is not valid JSON in UTF-8' },
+  E_MALFORMED_REQUEST: {
+    json: 'the body is not valid JSON in UTF-8',
+    repeated: 'an object in the body has a member twice: send each member once',
+  },
   E_PLAINTEXT_TOO_LARGE: {
     plaintext: (length: number) =>
       `plaintext must be at most ${MAX_SERVER_MODE_BYTES} bytes, got ${length}; encrypt it locally with the SDK`,

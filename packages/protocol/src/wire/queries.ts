@@ -4,7 +4,7 @@
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
-import { readJson } from '../json.js'
+import { readDistinctJson } from '../json.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
 import { isOnBehalfOf } from '../on-behalf-of.js'
 import { parseRfc3339 } from '../rfc3339.js'
@@ -47,7 +47,7 @@ const withoutNul = z.string().check(z.refine((text) => !text.includes('\0'), 'mu
 const contextText = z.pipe(
   z.string(),
   z.transform((text: string, issues) => {
-    const pairs = readJson(text)
+    const pairs = readDistinctJson(text)
     if (isWrapContext(pairs)) return pairs
     issues.issues.push({ code: 'custom', message: 'must be a JSON object of pairs of a context', input: text })
     return z.NEVER

@@ -11,6 +11,7 @@ import {
   matchPath,
   PURPOSES,
   ROUTES,
+  readDistinctJson,
   readUse,
   type WrapUse,
 } from '@eaas/protocol'
@@ -94,13 +95,19 @@ export function assertJson(request: Request): void {
 export async function readBody(request: Request, maxBytes: number): Promise<unknown> {
   const tooLarge = new BrokerRefusal('E_BODY_TOO_LARGE', `the body must be at most ${maxBytes} bytes`)
   if (Number(request.headers.get('content-length')) > maxBytes) throw tooLarge
-  // Not the parser's message, which quotes the text.
-  const malformed = new BrokerRefusal('E_MALFORMED_REQUEST', 'the body is incomplete, or is not valid JSON in UTF-8')
+  const malformed = new BrokerRefusal(
+    'E_MALFORMED_REQUEST',
+    'the body is incomplete, is not valid JSON in UTF-8, or has a member twice',
+  )
+  let body: unknown
   try {
-    return JSON.parse(await readText(request.body, maxBytes, (fault) => (fault === 'not UTF-8' ? malformed : tooLarge)))
+    const text = await readText(request.body, maxBytes, (fault) => (fault === 'not UTF-8' ? malformed : tooLarge))
+    body = readDistinctJson(text)
   } catch (error) {
     throw error === tooLarge ? error : malformed
   }
+  if (body === undefined) throw malformed
+  return body
 }
 
 /**

@@ -14,6 +14,8 @@ import {
   PROBLEM_CONTENT_TYPE,
   ROUTES,
   type RouteRow,
+  readDistinctJson,
+  readJson,
   wire,
 } from '@eaas/protocol'
 import { assertPermissions, findApiKey, statusOf } from './api-keys.js'
@@ -187,7 +189,7 @@ function findRoute(method: string, path: string): Found {
 async function peekBody(request: Request): Promise<unknown> {
   const bytes = new Uint8Array(await request.arrayBuffer())
   try {
-    return bytes.length > MAX_BODY_BYTES ? undefined : JSON.parse(decodeUtf8(bytes))
+    return bytes.length > MAX_BODY_BYTES ? undefined : readDistinctJson(decodeUtf8(bytes))
   } catch {
     return undefined
   }
@@ -200,11 +202,16 @@ async function readBody(request: Request, most: number): Promise<unknown> {
   if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) {
     throw new Refusal('E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body)
   }
+  const { json, repeated } = DETAILS.E_MALFORMED_REQUEST
+  let text: string
   try {
-    return JSON.parse(decodeUtf8(bytes))
+    text = decodeUtf8(bytes)
   } catch {
-    throw new Refusal('E_MALFORMED_REQUEST', DETAILS.E_MALFORMED_REQUEST.json) // the parser's message quotes it
+    throw new Refusal('E_MALFORMED_REQUEST', json)
   }
+  const body = readDistinctJson(text)
+  if (body === undefined) throw new Refusal('E_MALFORMED_REQUEST', readJson(text) === undefined ? json : repeated)
+  return body
 }
 
 function resultOf(failing: Failing): Result {

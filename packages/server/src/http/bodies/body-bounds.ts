@@ -1,6 +1,6 @@
 /**
  * Bounds a JSON body as its bytes arrive, before it is parsed: its number of pieces, its depth and its number of
- * values. A caller decides into how many pieces its body is cut: each piece costs the server time and, kept as an
+ * values. Counts its members, of which the parser keeps the last of those with one name. A caller decides into how many pieces its body is cut: each piece costs the server time and, kept as an
  * object, a hundred times its memory.
  */
 import { Refusal } from '../../runner/refusal.js'
@@ -57,6 +57,7 @@ const MAX_VALUES = 20_000
 
 const QUOTE = 0x22
 const COMMA = 0x2c
+const COLON = 0x3a
 const BACKSLASH = 0x5c
 /**
  * Bytes of a string that are checked one by one before the rest is searched for its end: in shorter strings a search
@@ -69,6 +70,8 @@ const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
 export interface StructureCount {
   /** Counts the next bytes of the body. @throws Refusal E_MALFORMED_REQUEST */
   add(bytes: Uint8Array): void
+  /** How many members its objects were written with. */
+  members(): number
 }
 
 /**
@@ -81,12 +84,14 @@ export type OnBracket = (byte: number, at: number, depth: number) => void
 export function createStructureCount(onBracket?: OnBracket): StructureCount {
   let depth = 0
   let values = 1
+  let members = 0
   let inString = false
   let escaped = false
 
   function addByte(byte: number, at: number): void {
     if (byte === QUOTE) inString = true
     else if (byte === COMMA) values += 1
+    else if (byte === COLON) members += 1
     else if ((byte | BRACE_BIT) === OPENING) {
       depth += 1
       values += 1
@@ -112,6 +117,7 @@ export function createStructureCount(onBracket?: OnBracket): StructureCount {
   }
 
   return {
+    members: () => members,
     add(bytes) {
       let plain = 0
       for (let at = 0; at < bytes.length; at++) {

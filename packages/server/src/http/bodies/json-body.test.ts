@@ -45,10 +45,27 @@ describe('a body', () => {
     ['text beyond ASCII', '{"a":"é漢🔐\u2028"}', { a: 'é漢🔐\u2028' }],
     ['an escaped NUL, which the schemas refuse', '"\\u0000"', '\0'],
     ['an escaped lone surrogate, which the schemas refuse', '"\\ud800"', '\ud800'],
-    ['a member that stands twice: the last counts', '{"a":1,"a":2}', { a: 2 }],
-    ['a member that stands twice, once escaped: the last counts', '{"a":1,"\\u0061":2}', { a: 2 }],
+    ['a name in two objects', '{"a":{"a":1},"b":[{"a":1},{"a":1}]}', { a: { a: 1 }, b: [{ a: 1 }, { a: 1 }] }],
+    ['colons in names and texts', '{":\\":":"\\\\:"}', { ':":': '\\:' }],
   ])('is read: %s', async (_, text, value) => {
     expect(await readAsBody(utf8(text))).toEqual(value)
+  })
+
+  it.each([
+    '{"a":1,"a":2}',
+    '{"a":1,"a":1}',
+    '{"a":1,"\\u0061":2}',
+    '{"na\\u006de":1,"name":2}',
+    '{"":1,"":2}',
+    '{"__proto__":1,"__proto__":2}',
+    '{"b":{"a":1,"c":[],"a":2}}',
+    '{"operations":[{"op":"a"},{"op":"a","op":"b"}]}',
+    '{"operations":[{"a":1}],"operations":[{"a":1}]}',
+    '[[{"a":{"b":1,"b":1}}]]',
+  ])('is refused if a member stands twice: %s', async (text) => {
+    const repeated = malformed('an object in the body has a member twice: send each member once')
+    await expect(readAsBody(utf8(text))).rejects.toThrow(repeated)
+    await expect(readAsBody(Readable.from([...text].map(utf8)))).rejects.toThrow(repeated)
   })
 
   it('may be empty', async () => {

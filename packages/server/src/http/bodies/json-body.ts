@@ -1,10 +1,10 @@
 /**
- * Reads JSON bodies: only UTF-8, with a limited depth and number of values; an empty body where none is needed. The
- * last of repeated members counts, as in `JSON.parse`.
+ * Reads JSON bodies: only UTF-8, with a limited depth and number of values, and each member of an object once; an empty
+ * body where none is needed.
  */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { DETAILS, decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
+import { countMembers, DETAILS, decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ownTurn } from '../../event-loop.js'
 import type { Holding } from '../../runner/held-bytes.js'
@@ -49,10 +49,7 @@ export function readJsonBodies(app: FastifyInstance): void {
   })
 }
 
-/**
- * Parses a body whose structure was counted; an empty one is undefined. The last of repeated members counts. @throws
- * Refusal E_MALFORMED_REQUEST
- */
+/** Parses bytes whose structure was counted; none are undefined. @throws Refusal E_MALFORMED_REQUEST */
 function parseCounted(body: Uint8Array): unknown {
   if (body.length === 0) return undefined
   try {
@@ -71,9 +68,9 @@ export async function peekBody(
   payload: IncomingMessage,
   bounds: Bounds,
 ): Promise<{ body: unknown; replay: () => Readable }> {
-  let bytes: Buffer
+  let read: Body
   try {
-    bytes = (await readBody(payload, bounds)).bytes()
+    read = await readBody(payload, bounds)
   } catch (error) {
     return {
       body: undefined,
@@ -82,12 +79,12 @@ export async function peekBody(
       },
     }
   }
-  return { body: parseIfJson(bytes), replay: () => Readable.from([bytes], { objectMode: false }) }
+  return { body: parseIfJson(read), replay: () => Readable.from([read.bytes()], { objectMode: false }) }
 }
 
-function parseIfJson(bytes: Uint8Array): unknown {
+function parseIfJson(read: Body): unknown {
   try {
-    return parseCounted(bytes)
+    return read.parse()
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     return undefined
@@ -154,7 +151,12 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
     }
     if (payload.errored) return reject(payload.errored) // the client left during admission, so no event follows
     const { bytes } = collected
-    const finish = () => resolve({ bytes, parse: () => (parted ? parted.finish() : parseCounted(bytes())) })
+    const parse = () => {
+      const body = parted ? parted.finish() : parseCounted(bytes())
+      if (countMembers(body) === structure.members()) return body
+      throw new Refusal('E_MALFORMED_REQUEST', DETAILS.E_MALFORMED_REQUEST.repeated)
+    }
+    const finish = () => resolve({ bytes, parse })
     try {
       hold(Number(payload.headers?.['content-length'] ?? 0)) // before it is sent: an admitted body arrives whole
     } catch (error) {

@@ -49,6 +49,7 @@ export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partByte
       structure.add(bytes)
       ;(item ?? rest).add(chunk.subarray(from))
     },
+    members: structure.members,
     finish() {
       const body = parse(rest.bytes())
       if (typeof body !== 'object' || body === null || Array.isArray(body)) return body

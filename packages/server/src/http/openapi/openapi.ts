@@ -36,7 +36,7 @@ hashes are only counted.
 Calls carry an API key: \`Authorization: Bearer eaas_sk_…\`. Errors are problem documents (RFC 9457) with a stable \`code\`.
 Besides those listed, any call may get 404 or 405 (no such route), 408, 414 or 431 (the request could not be
 read). Unknown fields of a body are ignored, even misspelt ones: compare the answer, such as an API key's \`keys\` and \`allowed_ips\`, with
-what you sent. New fields may appear in answers. A call that lists query parameters refuses any other with 400; a call that lists none
+what you sent. A field that occurs twice gets 400. New fields may appear in answers. A call that lists query parameters refuses any other with 400; a call that lists none
 ignores them. A caller may send \`X-Request-Id\` and \`traceparent\`, which then are in the answer and
 in the audit entries.`
 
