@@ -1,4 +1,4 @@
-// A thousand tenants that went back: one diff, one command that accepts it, one that repeats the lost revocations.
+// A thousand tenants that went back: one diff, and one command that accepts it.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { rolledBack } from '../audit/rollback/rolled-back-scene.js'
 
 const TENANTS = 1_000
 
-it(`accepts the losses of ${TENANTS} tenants in one line, and repeats what each lost`, async () => {
+it(`accepts the losses of ${TENANTS} tenants in one line`, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'eaas-rolled-back-'))
   const apiKeys = new Map<string, string>()
   const names = Array.from({ length: TENANTS }, (_, at) => `tenant ${at}`)
@@ -32,12 +32,9 @@ it(`accepts the losses of ${TENANTS} tenants in one line, and repeats what each 
     const { code, stdout, stderr } = await timed('accepted', ...accept)
     expect([code, stdout, stderr]).toEqual([
       0,
-      `Accepted: ${TENANTS + 1} logs of ${TENANTS + 1} that differ or have an alarm. No alarm is left. Now repeat what was lost: eaas audit replay --help\n`,
+      `Accepted: ${TENANTS + 1} logs of ${TENANTS + 1} that differ or have an alarm. No alarm is left. Now repeat what was lost, which eaas audit diff --export names.\n`,
       '',
     ])
-    const exports = names.flatMap((name) => ['--export', scene.exportOf(name)])
-    const replayed = await timed('replayed', 'audit', 'replay', ...exports, '--yes')
-    expect([replayed.code, replayed.stdout]).toEqual([0, expect.stringContaining(`${TENANTS} of ${TENANTS} changes`)])
     expect((await timed('verified', 'audit', 'verify', '--all')).code).toBe(0)
   } finally {
     await scene.service.close()

@@ -62,7 +62,7 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
     const { code, stdout, stderr } = await accept()
     expect([code, stdout, stderr]).toEqual([
       0,
-      'Accepted: 4 logs of 4 that differ or have an alarm. No alarm is left. Now repeat what was lost: eaas audit replay --help\n',
+      'Accepted: 4 logs of 4 that differ or have an alarm. No alarm is left. Now repeat what was lost, which eaas audit diff --export names.\n',
       '',
     ])
     for (const { tenant_id } of scene.tenants) {

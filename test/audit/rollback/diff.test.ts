@@ -13,6 +13,7 @@ import { runCommand } from '../../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
 
 const TIMEOUT_MS = 120_000
+const REPEAT = 'repeat it if you still want it'
 
 let folder: string
 let service: Service
@@ -20,6 +21,7 @@ let owner: Caller
 let key_id: string
 let apiKeyId: string
 let lostApiKeyId: string
+let lostKeyId: string
 /** the number of entries before the lost ones, and with them */
 const total = { kept: 0, all: 0 }
 const file = (name: string) => join(folder, name)
@@ -45,6 +47,9 @@ beforeAll(async () => {
   await wrap()
   await wrap()
   await owner.call('DELETE', `/v1/keys/${key_id}`)
+  await owner.call('POST', `/v1/keys/${key_id}/destroy`, { confirm: 'k' })
+  lostKeyId = (await owner.call('POST', '/v1/keys', { name: 'l' })).body.id
+  await owner.call('DELETE', `/v1/keys/${lostKeyId}`)
   await emit()
   total.all = await entries()
   await writeFile(file('export'), (await owner.call('GET', '/v1/audit/export')).body)
@@ -121,7 +126,10 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
           wraps: 2,
           remedy: expect.stringContaining("can't be unwrapped"),
         },
-        { change: 'key.disable', key_id, key_version: 2, remedy: 'repeat it if you still want it' },
+        { change: 'key.disable', key_id, key_version: 2, remedy: `${REPEAT}: the key is active now` },
+        { change: 'key.destroy', key_id, remedy: `${REPEAT}: the key is active now` },
+        { change: 'key.create', key_id: lostKeyId, remedy: expect.stringMatching(/^create the key again/) },
+        { change: 'key.disable', key_id: lostKeyId, remedy: 'nothing: the key is lost too' },
       ],
     })
     expect(found.lost.map(({ id, action }: { id: number; action: string }) => [id, action])).toEqual([
@@ -132,6 +140,9 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
       [total.kept + 5, 'key.wrap'],
       [total.kept + 6, 'key.wrap'],
       [total.kept + 7, 'key.disable'],
+      [total.kept + 8, 'key.destroy'],
+      [total.kept + 9, 'key.create'],
+      [total.kept + 10, 'key.disable'],
     ])
   })
 
@@ -140,7 +151,7 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     const { code, stdout } = await runCommand(command, withoutFile())
     expect(code).toBe(1)
     expect(stdout).toContain(
-      'The log lost 7 entries of the export: 1 api_key.update, 1 api_key.revoke, 1 api_key.create, 1 key.rotate, 2 key.wrap, 1 key.disable.',
+      'The log lost 10 entries of the export: 1 api_key.update, 1 api_key.revoke, 1 api_key.create, 1 key.rotate, 2 key.wrap, 2 key.disable, 1 key.destroy, 1 key.create.',
     )
     const rows = stdout.split('\n').map((line) => line.trim().split(/ {2,}/))
     expect(rows).toContainEqual(['ENTRY', 'CHANGE', 'OF', 'WRAPS LOST', 'TO DO'])
@@ -266,6 +277,28 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     }
     expect((await diff()).stderr).toContain('there is nothing to compare with: give --checkpoint, --export or both')
   })
+
+  it.each<[string, RegExp, (text: string) => string]>([
+    ['that was edited', /does not verify: /, (text) => text.replace('"key.rotate"', '"key.disable"')],
+    [
+      'that names another tenant',
+      /does not verify: /,
+      (text) => text.replaceAll(owner.tenant.tenant_id, crypto.randomUUID()),
+    ],
+    ['that was cut short', /does not verify: /, (text) => `${text.split('\n').slice(0, -2).join('\n')}\n`],
+    ['whose lines were exchanged', /./, (text) => text.split('\n').toSorted().join('\n')],
+  ])('takes no export %s', async (_, said, edit) => {
+    await writeFile(file('edited'), edit(await readFile(file('export'), 'utf8')))
+    const { code, found, stderr } = await diff('--export', file('edited'))
+    expect([code, found, stderr]).toEqual([3, undefined, expect.stringMatching(said)])
+  })
+
+  it("takes no export of another tenant's log", async () => {
+    const other = await service.createTenant({ name: 'umbrella' })
+    await writeFile(file('other'), (await other.call('GET', '/v1/audit/export')).body)
+    const { code, found, stderr } = await diff('--export', file('other'))
+    expect([code, found, stderr]).toEqual([3, undefined, expect.stringContaining('is the log of another tenant')])
+  })
 })
 
 describe('checkpoints of entries whose loss was accepted', { timeout: TIMEOUT_MS }, () => {
@@ -310,5 +343,21 @@ describe('checkpoints of entries whose loss was accepted', { timeout: TIMEOUT_MS
     )
     await writeFile(file('edited'), lines)
     expect(await compare('edited')).toMatchObject({ code: 1, found: { differs_at: end + 1 } })
+  })
+  it('says after the loss was accepted in which state each key of a lost change is now', async () => {
+    const environment = { EAAS_CHECKPOINT_FILE: file('checkpoints') }
+    const run = (...args: string[]) =>
+      runCommand([...args, '--tenant', 'acme'], { database: service.database, rootKey: ROOT_KEY, environment })
+    expect((await run('audit', 'accept-rollback', '--reason', 'a drill')).code).toBe(0)
+    expect((await run('key', 'disable', key_id)).code).toBe(0)
+    expect((await run('api-key', 'revoke', apiKeyId)).code).toBe(0)
+    const { found } = await diff('--export', file('export'))
+    expect(found.undone.map(({ change, remedy }: { change: string; remedy: string }) => [change, remedy])).toEqual(
+      expect.arrayContaining([
+        ['api_key.revoke', 'nothing: it was revoked again'],
+        ['key.disable', `${REPEAT}: the key is disabled now`],
+        ['key.destroy', `${REPEAT}: the key is disabled now`],
+      ]),
+    )
   })
 })

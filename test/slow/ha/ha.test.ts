@@ -316,7 +316,7 @@ describe.runIf(programs)('asynchronous replication', () => {
         .replace('runuser -u postgres -- ', '') // the cluster's shell is that of its user already
       await cluster.shell(shell)
       const copy = { ...pgDatabase(cluster.urlOf({ port: socket })) }
-      const exports: string[] = []
+      const exports = new Map<string, string>()
       for (const name of ['acme', 'globex']) {
         const file = join(cluster.folder, `${name}-old.ndjson`)
         const own = { EAAS_CHECKPOINT_FILE: 'none' }
@@ -326,19 +326,24 @@ describe.runIf(programs)('asynchronous replication', () => {
           environment: own,
         })
         expect([code, code === 0 ? '' : stderr]).toEqual([0, ''])
-        exports.push('--export', file)
+        exports.set(name, file)
       }
       await Promise.all(servers.map((server) => server.stop()))
       const found = await run(['audit', 'diff', '--all', '--json'])
       const diff = join(cluster.folder, 'diff.json')
       writeFileSync(diff, found.stdout)
-      for (const args of [
-        ['audit', 'accept-rollback', '--all', '--from-diff', diff, '--reason', 'a failover'],
-        ['audit', 'replay', ...exports, '--yes'],
-      ]) {
+      const done = async (...args: string[]) => {
         const { code, stdout, stderr } = await run(args)
         console.log(stdout.trim())
         expect([args, code, code === 0 ? '' : stderr]).toEqual([args, 0, ''])
+      }
+      await done('audit', 'accept-rollback', '--all', '--from-diff', diff, '--reason', 'a failover')
+      for (const [at, [name, file]] of [...exports].entries()) {
+        const lost = await run(['audit', 'diff', '--tenant', name, '--export', file, '--json'])
+        const changes = JSON.parse(lost.stdout).undone.map(({ change }: { change: string }) => change)
+        expect(changes).toEqual(['api_key.revoke', 'key.disable', 'key.create'])
+        await done('api-key', 'revoke', stolen[at]?.id ?? '', '--tenant', name)
+        await done('key', 'disable', keys[at]?.id ?? '', '--tenant', name)
       }
       await Promise.all(servers.map((server) => server.start()))
       for (const server of servers) {

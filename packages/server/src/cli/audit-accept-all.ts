@@ -79,7 +79,7 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
         ? [`Missing without an alarm: ${counted(unknown, 'tenant')}, where nothing is to be accepted.`]
         : []),
       left.length === 0 ? 'No alarm is left.' : `${counted(left.length, 'alarm')} left: eaas doctor names them.`,
-      'Now repeat what was lost: eaas audit replay --help',
+      'Now repeat what was lost, which eaas audit diff --export names.',
     ].join(' '),
   )
   return isDone

@@ -104,7 +104,7 @@ export function describeFaults({ head_fault, entry_fault }: AuditDiff): string[]
 }
 
 /** @throws Refusal if an export does not verify by the installation's keys, or is of another log */
-export async function assertExport(
+async function assertExport(
   file: string,
   { tenant_id, publicKey }: { tenant_id: string; publicKey: PublicKeys },
   read: Reader['hashed'],
@@ -116,10 +116,10 @@ export async function assertExport(
   if (verdict.tenant_id !== tenant_id) throw new Refusal('E_VALIDATION', `${file} is the log of another tenant`)
 }
 
-export type Reader = ReturnType<typeof createReader>
+type Reader = ReturnType<typeof createReader>
 
 /** Reads a file twice, for its signature and for its entries, and notices if it was changed in between. */
-export function createReader() {
+function createReader() {
   const digests: string[] = []
   return {
     async *hashed(file: string): AsyncGenerator<Uint8Array> {
@@ -138,7 +138,7 @@ export function createReader() {
 }
 
 /** The entries of an export that verifies. */
-export async function* readEntries(file: string, read: Reader['hashed']): AsyncGenerator<ExportedEntry> {
+async function* readEntries(file: string, read: Reader['hashed']): AsyncGenerator<ExportedEntry> {
   let position: { tenant_id: string; id: number } | undefined
   for await (const line of splitLines(read(file))) {
     if (!position) {

@@ -41,7 +41,6 @@ import { auditAcceptClock } from './audit-accept-clock.js'
 import { auditDiff } from './audit-diff.js'
 import { auditDiffAll } from './audit-diff-all.js'
 import { addAuditFollow } from './audit-follow.js'
-import { auditReplay } from './audit-replay.js'
 import { auditRights } from './audit-rights.js'
 import { auditVerifyAll } from './audit-verify-all.js'
 import {
@@ -207,20 +206,6 @@ export function addAudit(program: Command): void {
     .action((options) =>
       options.all ? succeed(auditAcceptAll(commandConfig(), options)) : auditAcceptRollback(commandConfig(), options),
     )
-
-  audit
-    .command('replay')
-    .description(
-      'Show from exports of the abandoned database which revocations of API keys, and which disablings and destructions of keys, a tenant lost in an accepted rollback. With --yes, repeat them. Never enables or grants anything, nor destroys a key without a waiting period.',
-    )
-    .addOption(
-      new Option('--export <file>', 'an export that has the lost entries; may be repeated, for other tenants')
-        .argParser(readRepeated)
-        .makeOptionMandatory(),
-    )
-    .option('--yes', 'repeat what is shown', false)
-    .addOption(JSON_OPTION)
-    .action((options) => succeed(auditReplay(commandConfig(), options)))
 
   audit
     .command('accept-clock')

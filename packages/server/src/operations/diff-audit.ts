@@ -188,6 +188,7 @@ async function findLost(
 
 function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[] {
   const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
+  const keys = new Map(rows.keys.map((row) => [row.key_id, row]))
   const versions = new Set(rows.versions.map(({ key_id, version }) => `${key_id} ${version}`))
   // A version of the same number may have been created again since: it is a different one, written by another
   // entry.
@@ -234,10 +235,14 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
         const text = `${what}; DEKs wrapped by this version can't be unwrapped: encrypt their data again from another source`
         return remedy(text, { wraps: lostWraps })
       }
-      case 'key.update':
-      case 'key.enable':
       case 'key.disable':
-      case 'key.destroy':
+      case 'key.enable':
+      case 'key.destroy': {
+        const row = keys.get(key_id ?? '')
+        if (!row) return remedy('nothing: the key is lost too')
+        return remedy(`repeat it if you still want it: the key is ${row.status} now`)
+      }
+      case 'key.update':
       case 'key.rotation_policy':
       case 'tenant.update':
         return remedy('repeat it if you still want it')
