@@ -143,6 +143,7 @@ export function buildApp({
     probeCommit,
     isStopping,
     countUnpurged: metrics.unpurged,
+    findPurgeFailure: metrics.purgeFailure,
     describeRootKey,
   })
   serveProbes(app, checkHealth)

@@ -242,6 +242,7 @@ describe('a purge is refused', () => {
       ...RETENTION,
       onPurged: (id) => purged.push(id),
       onRefused: (id) => refused.push(id),
+      onFailed: (id) => refused.push(id),
     })
     expect(refused).toContain(tenant_id)
     expect([...purged, ...refused]).not.toContain(other.tenant.tenant_id)

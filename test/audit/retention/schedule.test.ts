@@ -1,6 +1,5 @@
 // The purge that a server carries out by itself, and what it says of it.
-import { INSTALLATION_ID } from '@eaas/protocol'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { buildApp } from '../../../packages/server/src/app.js'
 import { createMetrics } from '../../../packages/server/src/http/metrics.js'
 import { createUnpurged, purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
@@ -84,9 +83,9 @@ it('what a purge left counts until the database has nothing of it that is due', 
   clock.now = PRESENT
   const { services } = service
   const left = createUnpurged(services, { retentionMonths: 12 })
-  left.note([tenant.tenant_id, INSTALLATION_ID])
+  left.note([tenant.tenant_id])
   await left.look()
-  expect(left.count()).toBe(2)
+  expect(left.count()).toBe(1)
   // Marked, but a trigger keeps the rows.
   onTestFinished(async () => void (await services.sql.unsafe('drop function if exists keep cascade')))
   await services.sql.unsafe(`create function keep() returns trigger language plpgsql as 'begin return null; end'`)
@@ -94,11 +93,52 @@ it('what a purge left counts until the database has nothing of it that is due', 
   const purging = { retentionMonths: 12, resume: 'the retention is right' }
   await expect(purgeTenant(services, tenant.tenant_id, purging)).rejects.toThrow('something keeps')
   await left.look()
-  expect(left.count()).toBe(2)
+  expect(left.count()).toBe(1)
   await services.sql.unsafe('drop function keep cascade')
   await purgeTenant(services, tenant.tenant_id, purging)
   await left.look()
-  expect(left.count()).toBe(1) // of the installation's log, which could not be read, only the next purge can tell
+  expect(left.count()).toBe(0)
+})
+
+it('a purge that could not read a log is repeated within minutes, and nothing is said to be too old', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const metrics = createMetrics()
+  const runs: number[] = []
+  let isDown = true
+  const { services } = service
+  const verifyLog: typeof services.verifyLog = async (options) => {
+    if (isDown) throw Object.assign(new Error('sorry, too many clients already'), { code: '53300' })
+    return services.verifyLog(options)
+  }
+  const schedule = startScheduleOf(
+    { ...service, services: { ...services, verifyLog } },
+    {
+      config: { auditRetentionMonths: 1_000, checkpointFile: undefined },
+      measures: {
+        ...UNMEASURED,
+        purgeLeft: metrics.purgeLeft,
+        purgeFailed: metrics.purgeFailed,
+        purgeRan(refused) {
+          metrics.purgeRan(refused)
+          runs.push(refused)
+        },
+      },
+    },
+  )
+  const app = buildApp({ services, findDurability: async () => 'synchronous', logger: false, metrics })
+  const health = async () => (await app.inject({ url: '/health' })).json()
+  await expect.poll(metrics.purgeFailure).toBeDefined()
+  expect(await health()).toMatchObject({
+    database: 'purge',
+    detail: expect.stringMatching(/^the last purge .*\(53300\)/),
+  })
+  isDown = false
+  vi.advanceTimersByTime(60_000)
+  await expect.poll(() => runs).toEqual([0])
+  expect(await health()).toMatchObject({ status: 'healthy' })
+  await schedule.stop()
+  await app.close()
 })
 
 it('a purge of every log goes on with no other tenant once the server stops', async () => {
@@ -112,6 +152,6 @@ it('a purge of every log goes on with no other tenant once the server stops', as
     stopping.abort()
   }
   const { signal } = stopping
-  await purgeTenants(service.services, { retentionMonths: 12, signal, onPurged: tell, onRefused: tell })
+  await purgeTenants(service.services, { retentionMonths: 12, signal, onPurged: tell, onRefused: tell, onFailed: tell })
   expect(told).toHaveLength(1)
 })

@@ -58,7 +58,7 @@ describe('a tenant that is hidden while the tenants are listed', () => {
   it('is named by a purge of every tenant, which goes on with the others', async () => {
     const refused: unknown[] = []
     const onRefused = (tenant_id: string, error: unknown) => refused.push([tenant_id, String(error)])
-    const options = { retentionMonths: 1, onPurged: () => undefined, onRefused }
+    const options = { retentionMonths: 1, onPurged: () => undefined, onRefused, onFailed: onRefused }
     await purgeTenants(hiding(), options)
     expect(refused).toEqual([[acme.tenant.tenant_id, LEFT_OUT]])
     refused.length = 0
@@ -73,7 +73,7 @@ describe('a tenant that is hidden while the tenants are listed', () => {
     await sql`delete from audit_log ${where}`
     const refused: unknown[] = []
     const onRefused = (tenant_id: string, error: unknown) => refused.push([tenant_id, String(error)])
-    await purgeTenants(hiding(), { retentionMonths: 1, onPurged: () => undefined, onRefused })
+    await purgeTenants(hiding(), { retentionMonths: 1, onPurged: () => undefined, onRefused, onFailed: onRefused })
     await sql`insert into audit_log select * from hidden`
     expect(refused).toContainEqual([
       'ffffffff-ffff-ffff-ffff-ffffffffffff',

@@ -80,7 +80,7 @@ export interface Metrics {
    * cover; undefined if another server had written one
    */
   anchored: (left: number | undefined) => void
-  /** called after each run of the purge with the number of tenants whose purge was refused or failed */
+  /** called after each run of the purge that went through every log, with the number of tenants whose purge was refused */
   purgeRan: (failed: number) => void
   /**
    * called after a later look with how many of these tenants still keep such entries, since another purge may have
@@ -89,6 +89,10 @@ export interface Metrics {
   purgeLeft: (tenants: number) => void
   /** the last of these numbers; 0 before */
   unpurged: () => number
+  /** why the last purge could not find out what to purge; undefined after one that did */
+  purgeFailure: () => unknown
+  /** called after a run of the purge that could not find out what to purge */
+  purgeFailed: (error: unknown) => void
   /**
    * called after each verification of every log with the number of logs that are not valid or were not
    * verified
@@ -161,6 +165,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   let checkpoints = begin(expected.checkpoints)
   let verification = begin(expected.verifications)
   let purge = begin(expected.purges)
+  let purgeFailure: unknown
   let differences: number | undefined
   let former: Former | undefined
   addGauges(registry, {
@@ -181,7 +186,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       () => purge && secondsSince(purge.at),
     ],
     eaas_audit_purge_failed_tenants: [
-      'Tenants whose purge was refused or failed in the last run, and which still keep entries older than the retention; absent until the first run.',
+      'Tenants whose purge was refused in the last run, and which still keep entries older than the retention; absent until the first run.',
       () => purge?.left,
     ],
     eaas_audit_verification_age_seconds: [
@@ -239,6 +244,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       differences = found
     },
     purgeRan(failed) {
+      purgeFailure = undefined
       purge = { at: performance.now(), left: failed }
     },
     purgeLeft(left) {
@@ -246,6 +252,10 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     },
     invalidLogs: () => verification?.left ?? null,
     unpurged: () => purge?.left ?? 0,
+    purgeFailure: () => purgeFailure,
+    purgeFailed(error) {
+      purgeFailure = error
+    },
     observeCommit({ actions, seconds }) {
       for (const action of actions) entries.inc({ action })
       batchEntries.observe(actions.length)

@@ -17,6 +17,7 @@ import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { deleteOldest, hasEntryThrough } from '../store/audit-purge.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { archiveEntries, setAside } from './archive-entries.js'
 import { createTableComparison } from './compare-tables.js'
 import { listTenantsByVerifiedRecord } from './tenants-on-record.js'
@@ -130,18 +131,23 @@ async function mark(
 
 export interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
-  /** called for a tenant that was left out, or whose purge was refused or failed; the others continue */
+  /** called for a tenant that was left out, or whose purge was refused; the others continue */
   onRefused: (tenant_id: string, error: unknown) => void
+  /**
+   * called if it could not be found out what is to be purged, as while the database does not answer; for the
+   * installation if its log, which names the tenants, could not be used
+   */
+  onFailed: (tenant_id: string, error: unknown) => void
 }
 
 /** Purges every tenant's log. */
 export async function purgeTenants(
   services: Services,
-  { onPurged, onRefused, ...options }: PurgeTenantsOptions,
+  { onPurged, onRefused, onFailed, ...options }: PurgeTenantsOptions,
 ): Promise<void> {
   const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord(services, options.signal)
   if (options.signal?.aborted) return
-  if (unread !== undefined) onRefused(INSTALLATION_ID, unread)
+  if (unread !== undefined) onFailed(INSTALLATION_ID, unread)
   for (const { tenant_id, reason } of leftOut) onRefused(tenant_id, new Error(reason))
   for (const { tenant_id } of tenants) {
     if (options.signal?.aborted) return
@@ -149,7 +155,8 @@ export async function purgeTenants(
       const plan = await purgeTenant(services, tenant_id, options)
       if (plan.entries > 0) onPurged(tenant_id, plan)
     } catch (error) {
-      onRefused(tenant_id, error)
+      const isRefused = error instanceof Refusal || error instanceof TamperedRowError
+      ;(isRefused ? onRefused : onFailed)(tenant_id, error)
     }
   }
 }
@@ -157,7 +164,7 @@ export async function purgeTenants(
 /** How many tenants one `look` checks in the database. */
 const LOOKED_AT = 20
 
-/** The tenants that the last purge failed on and that still have entries that it should have taken. */
+/** The tenants whose last purge was refused and that still have entries that it should have taken. */
 export interface Unpurged {
   count(): number
   /** Replaces them by those of a new purge. */
@@ -169,10 +176,8 @@ export interface Unpurged {
 /** Creates the list, which is empty. */
 export function createUnpurged(services: Services, options: { retentionMonths: number }): Unpurged {
   let left: readonly string[] = []
-  // A fault that fails this check fails the purge too. If the installation's log was not read, it is not known
-  // which tenants were left out.
-  const isLeft = (tenant_id: string) =>
-    tenant_id === INSTALLATION_ID || performAsSystem(services, tenant_id, reviewLeft(options)).catch(() => true)
+  // A fault that fails this check fails the purge too.
+  const isLeft = (tenant_id: string) => performAsSystem(services, tenant_id, reviewLeft(options)).catch(() => true)
   return {
     count: () => left.length,
     note(tenants) {

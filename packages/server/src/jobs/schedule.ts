@@ -48,7 +48,8 @@ const TABLES_MS = 10 * MINUTE_MS
 const GROWTH_MS = 5_000
 /** How long a round follows logs that other processes wrote before it anchors them; the next one continues. */
 const FOLLOW_MS = 5_000
-const RETENTION_MS = 24 * 60 * MINUTE_MS
+/** A purge that went through every log is repeated after as many minutes: a day. */
+const PURGE_MINUTES = 24 * 60
 /** How long a few tenants may still be reported after a command has purged their entries. */
 const UNPURGED_MS = 2_000
 
@@ -72,7 +73,9 @@ export interface ScheduleOptions {
     checkpointsWritten: () => void
     tablesCompared: (differences: number) => void
     custodyCounted: (former: Former) => void
-    purgeRan: (failedTenants: number) => void
+    purgeRan: (refusedTenants: number) => void
+    /** why the purge could not find out what to purge; it is tried again */
+    purgeFailed: (error: unknown) => void
     /** how many of these tenants still have entries that were to be purged */
     purgeLeft: (tenants: number) => void
     verificationRan: (failedLogs: number) => void
@@ -479,8 +482,18 @@ function startJobs(
   if (config.auditRetentionMonths > 0) {
     const retentionMonths = config.auditRetentionMonths
     const unpurged = createUnpurged(services, { retentionMonths })
+    let waiting = 0
+    let failedRuns = 0
+    // Each minute, because a run that could not find out what to purge is repeated after 1, 2, 4 minutes and so on.
     const work = async (signal: AbortSignal) => {
+      if (waiting > 0) {
+        waiting -= 1
+        return
+      }
+      waiting = Math.min(2 ** failedRuns, PURGE_MINUTES) - 1
+      failedRuns += 1
       const refused: string[] = []
+      const failures: unknown[] = []
       await purgeTenants(services, {
         retentionMonths,
         archiveDir: config.auditArchiveDir,
@@ -490,9 +503,19 @@ function startJobs(
           refused.push(tenant_id)
           log.error({ err: error, tenant_id }, 'purging the audit log failed')
         },
+        onFailed: (tenant_id, error) => {
+          failures.push(error)
+          log.error({ err: error, tenant_id }, 'it could not be found out what to purge; it will be retried')
+        },
       })
       if (signal.aborted) return
       unpurged.note(refused)
+      if (failures.length > 0) {
+        measures.purgeLeft(refused.length)
+        return measures.purgeFailed(failures[0])
+      }
+      waiting = PURGE_MINUTES - 1
+      failedRuns = 0
       measures.purgeRan(refused.length)
     }
     const look = async () => {
@@ -500,7 +523,11 @@ function startJobs(
       await unpurged.look()
       measures.purgeLeft(unpurged.count())
     }
-    const purge = startPeriodic({ intervalMs: RETENTION_MS, work, onError: failed('retention'), after })
+    const onFailed = (error: unknown) => {
+      failed('retention')(error)
+      measures.purgeFailed(error)
+    }
+    const purge = startPeriodic({ intervalMs: MINUTE_MS, work, onError: onFailed, after })
     const onError = failed('looking for what the purge left')
     jobs.push(purge, startPeriodic({ intervalMs: UNPURGED_MS, work: look, onError, after: purge.firstRun }))
   }

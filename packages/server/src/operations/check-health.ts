@@ -29,8 +29,10 @@ export interface HealthSources {
   isStopping: () => boolean
   /** where the root key is, and whether its last use failed; `none` if this process holds it */
   describeRootKey?: (() => string) | undefined
-  /** the number of tenants whose purge was refused or failed in this process's last run; 0 by default */
+  /** the number of tenants whose purge was refused in this process's last run; 0 by default */
   countUnpurged?: (() => number) | undefined
+  /** why this process's last purge could not find out what to purge; undefined by default */
+  findPurgeFailure?: (() => unknown) | undefined
 }
 
 /** What `GET /health` answers. */
@@ -51,7 +53,14 @@ interface Failure {
 /** Creates the check. Concurrent calls share one run. */
 export function createHealthCheck(
   { sql, committer }: Pick<Services, 'sql' | 'committer'>,
-  { findDurability, probeCommit, isStopping, countUnpurged = () => 0, describeRootKey = () => 'none' }: HealthSources,
+  {
+    findDurability,
+    probeCommit,
+    isStopping,
+    countUnpurged = () => 0,
+    findPurgeFailure = () => undefined,
+    describeRootKey = () => 'none',
+  }: HealthSources,
 ): HealthCheck {
   let durability: Durability | 'unknown' = 'unknown' // until it has been read
   let checking: Promise<CheckedHealth> | undefined
@@ -140,6 +149,13 @@ export function createHealthCheck(
 
   function findUnpurged(): Failure | undefined {
     const tenants = countUnpurged()
+    const failure = findPurgeFailure()
+    if (tenants === 0 && failure !== undefined) {
+      return {
+        database: 'purge',
+        detail: `${withCode('the last purge could not find out what is too old in every log', failure)}; it is tried again within minutes, and the server's log says why`,
+      }
+    }
     if (tenants === 0) return undefined
     return {
       database: 'purge',
@@ -175,6 +191,12 @@ function describeProbe(error: unknown): string {
   if (error instanceof DatabaseDeadlineError) {
     return 'the database does not acknowledge writes in time: a synchronous standby may be missing, or somebody may hold a lock on a table'
   }
-  const { code } = (error ?? {}) as { code?: unknown }
-  return typeof code === 'string' ? `the database does not commit (${code})` : 'the database does not commit'
+  return withCode('the database does not commit', error)
+}
+
+/** Everybody can read the answer, so an error is named by its code alone. */
+function withCode(text: string, error: unknown): string {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
+  if (typeof code === 'string') return `${text} (${code})`
+  return cause === undefined ? text : withCode(text, cause)
 }
