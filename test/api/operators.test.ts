@@ -234,7 +234,7 @@ describe('tenants', () => {
   })
 
   it('have a quota, an encoding and server mode that can be changed, and keep what is not named', async () => {
-    const path = `${TENANTS}/${(await service.createTenant()).tenant.tenant_id}`
+    const path = `${TENANTS}/${(await service.createTenant()).tenant.tenant_id.toUpperCase()}`
     const change = async (body: unknown) => (await operator.call('PATCH', path, body)).body
     expect(await change({ monthly_encrypt_quota: 5 })).toMatchObject({ monthly_encrypt_quota: 5, envelope_only: true })
     expect(await change({ envelope_only: false })).toMatchObject({ monthly_encrypt_quota: 5, envelope_only: false })

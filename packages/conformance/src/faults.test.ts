@@ -471,6 +471,15 @@ const FAULTS: [fault: string, name: RegExp, create: () => Break, mode?: 'with se
     () => answers('GET /v1/audit/verify', ({ valid }) => valid && { valid: false }),
   ],
   [
+    'answers an id in the case in which it was asked',
+    /: take an id in capitals/,
+    () =>
+      answers(
+        '',
+        ({ key_id }, { body }) => key_id && body?.key_id?.toLowerCase?.() === key_id && { key_id: body?.key_id },
+      ),
+  ],
+  [
     'counts each wrap twice',
     /^getUsage: counts the operations/,
     () =>

@@ -273,6 +273,15 @@ export function isUuid(text: string): boolean {
   return UUID.test(text)
 }
 
+/**
+ * Returns an id that a caller sent in its canonical form: RFC 9562 section 4 reads a UUID in any case. Any other text is
+ * returned unchanged.
+ */
+export function foldUuid(text: string): string {
+  const folded = text.toLowerCase()
+  return isUuid(folded) ? folded : text
+}
+
 /** The 16 bytes of a canonical UUID. @throws FormatError when it is not one */
 export function uuidBytes(uuid: string): Uint8Array {
   if (!isUuid(uuid)) throw new FormatError('not a canonical UUID')

@@ -3,7 +3,7 @@
  * authenticate by their session; the broker holds the API key. It forwards only what the user may do, and
  * names the user to the service.
  */
-import { isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES, type Purpose, type WrapContext } from '@eaas/protocol'
+import { foldUuid, isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES, type Purpose, type WrapContext } from '@eaas/protocol'
 import { answerResponse, BrokerRefusal, problemOf, refusalResponse } from './broker/problem.js'
 import {
   type Asked,
@@ -347,10 +347,14 @@ function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Sett
   const keys = new Map<(typeof ALLOWED)[number], ReadonlySet<string>>()
   for (const operation of ALLOWED) {
     const ids: unknown = allow[operation] ?? []
-    if (allow[operation] === null || !Array.isArray(ids) || !ids.every((id) => typeof id === 'string' && isUuid(id))) {
+    if (
+      allow[operation] === null ||
+      !Array.isArray(ids) ||
+      !ids.every((id) => typeof id === 'string' && isUuid(foldUuid(id)))
+    ) {
       throw new InvalidInputError(`allow.${operation} must be an array of key ids, which are UUIDs`)
     }
-    keys.set(operation, new Set(ids))
+    keys.set(operation, new Set(ids.map(foldUuid)))
   }
   return (_, { operation, key_id, purpose }) => {
     const name = operation === 'unwrap' && purpose === 'index' ? 'unwrap_index' : operation

@@ -41,6 +41,71 @@ export const AUDIT_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'has ids in lower case, as answers do, in whatever case a path, a query or a body names them',
+    options: { serverMode: true },
+    async run({ connect, service, pass }) {
+      const { keys, apiKeys } = connect()
+      const { id } = await keys.create({ name: 'users' })
+      const { id: apiKeyId } = await apiKeys.create({ name: 'one', permissions: [] })
+      const [ID, API_KEY] = [id.toUpperCase(), apiKeyId.toUpperCase()]
+      const dek = 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
+      // biome-ignore lint/suspicious/noExplicitAny: the answers of many calls
+      const call = async (method: string, path: string, body?: unknown): Promise<any> => {
+        const headers = { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/json' }
+        const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+        const answer = await service.fetch(service.baseUrl + path, { method, headers, ...sent })
+        const text = await answer.text()
+        const said = [answer.ok, text.includes(ID) || text.includes(API_KEY)]
+        expect([method, path, ...said]).toEqual([method, path, true, false])
+        return text === '' ? undefined : JSON.parse(text)
+      }
+      const { wrapped_key } = await call('POST', `/v1/keys/${ID}/wrap`, { dek })
+      const sealed = await call('POST', '/v1/encrypt', { key_id: ID, plaintext: 'x' })
+      await call('POST', '/v1/decrypt', { ...sealed, key_id: ID })
+      const hashed = await call('POST', '/v1/hash', { key_id: ID, value: 'x' })
+      expect(hashed).toEqual(await call('POST', '/v1/hash', { key_id: id, value: 'x' }))
+      const bodies = [
+        ...[
+          { dek, op: 'wrap' },
+          { wrapped_key, op: 'unwrap' },
+          { wrapped_key, op: 'rewrap' },
+          { value: 'x', op: 'hash' },
+        ],
+        ...[
+          { plaintext: 'x', op: 'encrypt' },
+          { ...sealed, op: 'decrypt' },
+        ],
+      ]
+      const operations = bodies.map((body) => ({ ...body, key_id: ID }))
+      const { results } = await call('POST', '/v1/batch', { operations })
+      expect(results.map(({ status }: { status: number }) => status)).toEqual(operations.map(() => 200))
+      await call('POST', `/v1/keys/${ID}/unwrap`, { wrapped_key })
+      await call('POST', `/v1/keys/${ID}/rewrap`, { wrapped_key })
+      await call('GET', `/v1/keys/${ID}`)
+      await call('POST', `/v1/keys/${ID}/rotate`)
+      await call('PATCH', `/v1/keys/${ID}/rotation`, { interval_days: 30 })
+      await call('PATCH', `/v1/keys/${ID}`, { min_unwrap_version: 2 })
+      await call('POST', `/v1/keys/${ID}/export`)
+      await pass(7 * DAY_MS)
+      await call('POST', `/v1/keys/${ID}/versions/1/destroy`, { confirm: 'users' })
+      await call('DELETE', `/v1/keys/${ID}`)
+      await call('POST', `/v1/keys/${ID}/enable`)
+      await call('DELETE', `/v1/keys/${ID}`)
+      await call('POST', `/v1/keys/${ID}/destroy`, { confirm: 'users' })
+      await call('POST', `/v1/keys/${ID}/destroy/cancel`)
+      const { keys: list } = await call('PATCH', `/v1/api-keys/${API_KEY}`, { keys: [ID, 'x/*'] })
+      expect(list).toEqual([id, 'x/*'])
+      expect((await call('POST', '/v1/api-keys', { name: 'two', permissions: [], keys: [ID] })).keys).toEqual([id])
+      const filtered = [`key_id=${id}`, `key_id=${ID}`].map((query) => call('GET', `/v1/audit?${query}`))
+      const [lower, upper] = await Promise.all(filtered)
+      expect(upper).toEqual(lower)
+      const { logs } = await call('GET', `/v1/audit?actor=${lower.logs[0].actor.toUpperCase()}&limit=100`)
+      expect(logs.length).toBeGreaterThan(10)
+      expect(logs.some(({ key_id }: { key_id: string | null }) => key_id === id)).toBe(true)
+      await call('DELETE', `/v1/api-keys/${API_KEY}`)
+    },
+  },
+  {
     rule: 'names the key and its version in each entry about a key, in the metadata too, which is always an object',
     async run({ connect, pass }) {
       const eaas = connect()

@@ -1,5 +1,5 @@
 /** Options that commands share, parsers for their values, and the exit codes of a verification. */
-import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
+import { foldUuid, isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { CheckpointError } from '../formats/signed-note.js'
 import { STANDARD_STREAM } from './files.js'
@@ -108,8 +108,9 @@ export async function judge(verify: () => Promise<number>): Promise<void> {
 }
 
 export function readId(text: string): string {
-  if (!isUuid(text)) throw new InvalidArgumentError('It must be a UUID, lower case, with dashes.')
-  return text
+  const id = foldUuid(text)
+  if (!isUuid(id)) throw new InvalidArgumentError('It must be a UUID, with dashes.')
+  return id
 }
 
 /** Reads a time; returns it in UTC with milliseconds. */

@@ -86,7 +86,7 @@ export const API_KEY_CASES: Case[] = [
         { keys: ['*'] },
         { keys: [''] },
         { keys: ['customers\0/*'] },
-        { keys: ['00000000-0000-4000-8000-00000000000A'] },
+        { keys: ['00000000-0000-4000-8000-00000000000g'] },
         { keys: Array.from({ length: 65 }, (_, at) => `${at}/*`) },
         { keys: Array.from({ length: 20 }, (_, at) => `${at}${'x'.repeat(200)}/*`) },
         { keys: [7] },

@@ -148,12 +148,22 @@ export const EVERY_CALL_CASES: Case[] = [
     },
   },
   {
+    of: ['getKey', 'hash'],
+    rule: 'take an id in capitals, and answer it in lower case',
+    async run(session) {
+      const { id } = await makeGround(session)
+      const key_id = id.toUpperCase()
+      same((await session.ok('getKey', { id: key_id })).id, id, 'the id of the key')
+      same((await session.ok('hash', { body: { value: 'a', key_id } })).key_id, id, 'the id of the key')
+    },
+  },
+  {
     of: ['getKey', ...operationsOnKey().filter((operation) => operation !== 'getKey')],
     rule: 'answer 404 E_NOT_FOUND alike for an unknown id, a malformed one and a name',
     async run(session) {
       const ground = await makeGround(session)
       const answers = new Set<string>()
-      for (const id of [NOWHERE, ground.id.toUpperCase(), `${ground.id}x`, 'users', '%00', '..%2fkeys', '%C3%A9']) {
+      for (const id of [NOWHERE, `${ground.id}x`, 'users', '%00', '..%2fkeys', '%C3%A9']) {
         for (const operation of operationsOnKey()) {
           if (CALL_RULES[operation].serverMode && !session.isOpen) continue
           const said = READY[operation]({ ...ground, id: encodeURI(decodeURIComponent(id)) }, session)

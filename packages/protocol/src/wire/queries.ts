@@ -4,13 +4,14 @@
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
+import { foldUuid } from '../bytes.js'
 import { readDistinctJson } from '../json.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
 import { isOnBehalfOf } from '../on-behalf-of.js'
 import { parseRfc3339 } from '../rfc3339.js'
 import type { OperationId } from '../routes.js'
 import { isWrapContext, PURPOSES } from '../wrapped-key-v2.js'
-import { KEY_STATUSES, uuid } from './values.js'
+import { KEY_STATUSES, sentUuid } from './values.js'
 
 const DEFAULT_LISTED_ENTRIES = 50
 
@@ -42,6 +43,13 @@ function instant(round: 'up' | 'down') {
 }
 
 const withoutNul = z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))
+
+const OPERATOR = 'operator:'
+
+/** The id of an API key, or of an operator's, in its canonical form; the name of any other actor unchanged. */
+function foldActor(actor: string): string {
+  return actor.startsWith(OPERATOR) ? OPERATOR + foldUuid(actor.slice(OPERATOR.length)) : foldUuid(actor)
+}
 
 /** The pairs that a context must have, as JSON: `{"model":"customers"}`. */
 const contextText = z.pipe(
@@ -82,9 +90,9 @@ export const QUERIES = {
     offset: z.optional(from0),
   }),
   listAudit: query({
-    key_id: z.optional(uuid),
+    key_id: z.optional(sentUuid),
     action: z.optional(z.enum(ACTIONS)),
-    actor: z.optional(withoutNul),
+    actor: z.optional(withoutNul.check(z.overwrite(foldActor))),
     on_behalf_of: z.optional(
       z.string().check(z.refine(isOnBehalfOf, 'must be 1 to 255 visible ASCII characters, without spaces or commas')),
     ),

@@ -5,7 +5,7 @@
 import * as z from 'zod/mini'
 import { IV_BYTES, KEY_BYTES } from '../aead.js'
 import { limitsSomething } from '../budgets.js'
-import { encodeBase64, isBase64, isWellFormed } from '../bytes.js'
+import { encodeBase64, foldUuid, isBase64, isUuid, isWellFormed } from '../bytes.js'
 import { isRecordable } from '../key-list.js'
 import {
   MAX_ALLOWED_IPS,
@@ -22,7 +22,7 @@ import {
 import { PERMISSIONS } from '../names.js'
 import type { OperationId } from '../routes.js'
 import { isWrapContext, PURPOSES, type WrapContext } from '../wrapped-key-v2.js'
-import { ALGORITHM, base64, dek, uuid, version } from './values.js'
+import { ALGORITHM, base64, dek, sentId, version } from './values.js'
 
 /** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
@@ -110,7 +110,7 @@ export const unwrap = z.object({ wrapped_key: base64, ...use })
 /* Blind index */
 
 /** `value` may contain a NUL, because it is hashed and never stored. */
-export const hash = z.object({ value: unicode, key_id: z.string() })
+export const hash = z.object({ value: unicode, key_id: sentId })
 
 /* Server mode */
 
@@ -120,12 +120,12 @@ export type PlaintextEncoding = (typeof PLAINTEXT_ENCODINGS)[number]
 /** If it is absent, the tenant's setting applies. */
 const encoding = z.optional(z.enum(PLAINTEXT_ENCODINGS))
 /** `plaintext` may contain a NUL, because the server stores nothing of it. */
-export const encrypt = z.object({ plaintext: unicode, key_id: z.string(), encoding })
+export const encrypt = z.object({ plaintext: unicode, key_id: sentId, encoding })
 export const decrypt = z.object({
   ciphertext: base64,
   wrapped_key: base64,
   iv,
-  key_id: z.string(),
+  key_id: sentId,
   key_version: version,
   encoding,
 })
@@ -133,10 +133,14 @@ export const decrypt = z.object({
 /* Batch */
 
 export const BATCH_OPERATIONS = ['wrap', 'unwrap', 'rewrap', 'encrypt', 'decrypt', 'hash'] as const
+const foldedId = z.pipe(
+  z.unknown(),
+  z.transform((id) => (typeof id === 'string' ? foldUuid(id) : id)),
+)
 /** Each operation is checked later against the schema of its own call, so that an invalid one fails alone. */
 export const batch = z.object({
   operations: z
-    .array(z.looseObject({ op: z.enum(BATCH_OPERATIONS) }))
+    .array(z.looseObject({ op: z.enum(BATCH_OPERATIONS), key_id: z.optional(foldedId) }))
     .check(z.minLength(1), z.maxLength(MAX_BATCH_OPERATIONS)),
 })
 
@@ -146,8 +150,9 @@ const permissions = z.array(z.enum(PERMISSIONS)).check(z.maxLength(MAX_LISTED_PE
 const allowedIps = z.array(z.string()).check(z.maxLength(MAX_ALLOWED_IPS))
 /** A key's id, or a folder of names: `customers/*` has the keys whose names begin with `customers/`. */
 const listedKey = name.check(
+  z.overwrite(foldUuid),
   z.refine(
-    (text) => text.endsWith('/*') || uuid.safeParse(text).success,
+    (text) => text.endsWith('/*') || isUuid(text),
     "must be a key's id, or a folder of names such as customers/*",
   ),
 )

@@ -1,7 +1,7 @@
 /** Values that several bodies of the /v1 API share, with what each must be. They coerce nothing. */
 import * as z from 'zod/mini'
 import { KEY_BYTES } from '../aead.js'
-import { isBase64 } from '../bytes.js'
+import { foldUuid, isBase64 } from '../bytes.js'
 
 /** Ours have 88 (wrapped-key.md 1); those of a KMS have a few hundred. */
 export const WRAPPED_KEY_CHARACTERS = 1_024
@@ -31,6 +31,12 @@ export const uuid = z.stringFormat(
   /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/,
   'must be a UUID, lower case, with dashes',
 )
+/** An id in a request, which need not be a UUID: one that is none is not found. */
+export const sentId = z.string().check(z.overwrite(foldUuid))
+/** A UUID in a request, in any case. */
+export const sentUuid = z
+  .stringFormat('uuid', /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i, 'must be a UUID, with dashes')
+  .check(z.overwrite(foldUuid))
 export const time = z.stringFormat(
   'date-time',
   /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,

@@ -79,6 +79,22 @@ describe('the use of a wrapped key', () => {
     ])
   })
 
+  it('is allowed by the id of a key in any case, which the service gets in lower case', async () => {
+    serveBroker({ allow: { wrap: [keyId.toUpperCase()], hash: [keyId] } })
+    const KEY = keyId.toUpperCase()
+    const operations = [
+      { op: 'wrap', key_id: KEY, dek: DEK },
+      { op: 'hash', key_id: KEY, value: 'x' },
+    ]
+    await ask(wrapPath(keyId), { body: { dek: DEK } })
+    await ask(wrapPath(KEY), { body: { dek: DEK } })
+    await ask('/api/eaas/v1/hash', { body: { key_id: KEY, value: 'x' } })
+    await ask('/api/eaas/v1/batch', { body: { operations } })
+    const sent = service.requests.map(({ url, body }) => `${url} ${body}`)
+    expect(sent.map((text) => [text.includes(keyId), text.includes(KEY)])).toEqual(sent.map(() => [true, false]))
+    expect(sent).toHaveLength(4)
+  })
+
   it('stands in the log as the broker says, whatever the page asks for', async () => {
     for (const auditContext of ['digests', 'values', undefined] as const) {
       serveBroker({ auditContext })

@@ -4,6 +4,7 @@
  */
 import {
   fillPath,
+  foldUuid,
   isUuid,
   isWrapContext,
   JSON_MEDIA_TYPE,
@@ -58,7 +59,8 @@ function findRoute(path: string): Route | undefined {
     if (!named) continue
     const { id } = named
     if (name === 'batch' || name === 'hash') return { name }
-    return isUuid(id) ? { name, key_id: id } : undefined
+    const key_id = foldUuid(id)
+    return isUuid(key_id) ? { name, key_id } : undefined
   }
   return undefined
 }
@@ -118,7 +120,7 @@ export async function readBody(request: Request, maxBytes: number): Promise<unkn
  */
 export function readOperations(route: Route, body: unknown): Asked[] {
   if (route.name !== 'batch') {
-    const key_id = route.name === 'hash' ? memberOf(body, 'key_id') : route.key_id
+    const key_id = route.name === 'hash' ? foldUuid(memberOf(body, 'key_id')) : route.key_id
     return [readOperation(route.name, key_id, body)]
   }
   const { operations } = (body ?? {}) as { operations?: unknown }
@@ -129,12 +131,12 @@ export function readOperations(route: Route, body: unknown): Asked[] {
     const name = memberOf(item, 'op')
     const op = BROKER_OPERATIONS.find((known) => known === name)
     if (!op) throw new BrokerRefusal('E_NOT_ALLOWED', `op: must be one of ${BROKER_OPERATIONS.join(', ')}`)
-    return readOperation(op, memberOf(item, 'key_id'), item)
+    return readOperation(op, foldUuid(memberOf(item, 'key_id')), item)
   })
 }
 
 function readOperation(op: BrokerOperation, key_id: string, body: unknown): Asked {
-  if (!isUuid(key_id)) throw new BrokerRefusal('E_VALIDATION', 'key_id: must be a UUID, lower case, with dashes')
+  if (!isUuid(key_id)) throw new BrokerRefusal('E_VALIDATION', 'key_id: must be a UUID, with dashes')
   const argument = memberOf(body, ARGUMENTS[op])
   return { op, key_id, argument, use: op === 'hash' ? undefined : readStatedUse(body) }
 }

@@ -4,6 +4,7 @@ import {
   DETAILS,
   decodeUtf8,
   findRefusedKind,
+  foldUuid,
   isOnBehalfOf,
   JSON_MEDIA_TYPE,
   MAX_BATCH_BODY_BYTES,
@@ -162,7 +163,8 @@ function refuseServerMode(call: Call, operation: string, body: unknown): never {
 
 function findNamedKey({ state, apiKey }: Call, body: unknown): { key_id: string; key_version: number } | undefined {
   const { key_id, key_version } = (body ?? {}) as { key_id?: unknown; key_version?: unknown }
-  const key = state.keys.find((one) => one.key_id === key_id && maySee(apiKey, one))
+  const id = typeof key_id === 'string' ? foldUuid(key_id) : undefined
+  const key = state.keys.find((one) => one.key_id === id && maySee(apiKey, one))
   if (!key) return undefined
   const version = key.versions.find((one) => one.version === key_version) ?? currentVersion(key)
   return { key_id: key.key_id, key_version: version.version }
@@ -173,7 +175,7 @@ type Found = { name: TestOperation; id: string; version: string } | { refusal: R
 function findRoute(method: string, path: string): Found {
   const there = OPERATIONS.flatMap((name) => {
     const named = matchPath(ROUTES[name].path, path)
-    return named ? [{ name, id: decodeURIComponent(named.id), version: named.version }] : []
+    return named ? [{ name, id: foldUuid(decodeURIComponent(named.id)), version: named.version }] : []
   })
   const found = there.find(({ name }) => ROUTES[name].method === method)
   if (found) return found

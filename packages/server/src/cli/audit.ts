@@ -19,6 +19,7 @@ import { beforeEnd } from '@eaas/audit/node'
 import {
   ACTIONS,
   type Action,
+  foldUuid,
   isUuid,
   isWrapContext,
   PURPOSES,
@@ -465,7 +466,7 @@ async function auditAcceptRollback(
   const accepted = await withServices(
     config,
     async (services) => {
-      const { tenant = '' } = log
+      const tenant = foldUuid(log.tenant ?? '')
       const isLost = isUuid(tenant) && (await findTenant(services, tenant)) === undefined
       if (isLost) return acceptLostTenant(services, tenant, reason)
       owner = await getLogOwner(services, log)

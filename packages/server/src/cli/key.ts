@@ -3,7 +3,7 @@
  * `system`.
  */
 import { resolve } from 'node:path'
-import { isUuid, visible, type wire } from '@eaas/protocol'
+import { foldUuid, isUuid, visible, type wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { createKey } from '../operations/create-key.js'
@@ -270,8 +270,9 @@ async function getKeyId(
   services: Services,
   { tenant_id, tenant, key }: { tenant_id: string; tenant: string; key: string },
 ): Promise<string> {
-  const state = isUuid(key) ? await services.states.find(tenant_id) : undefined
-  if (await state?.findKey(key)) return key
+  const id = foldUuid(key)
+  const state = isUuid(id) ? await services.states.find(tenant_id) : undefined
+  if (await state?.findKey(id)) return id
   const [named] = (await performAsSystem(services, tenant_id, listKeys({ name: key }))).keys
   if (named) return named.id
   throw new Refusal('E_NOT_FOUND', `${tenant} has no key ${key}; see: eaas key list --tenant ${tenant}`)

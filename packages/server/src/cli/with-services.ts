@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
-import { INSTALLATION_ID, isUuid, isWellFormed, visible } from '@eaas/protocol'
+import { foldUuid, INSTALLATION_ID, isUuid, isWellFormed, visible } from '@eaas/protocol'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { RootKeyError } from '../crypto/root-key.js'
@@ -182,8 +182,9 @@ export async function findTenant(
   tenant: string,
 ): Promise<FoundTenant | undefined> {
   if (tenant === INSTALLATION_ID) return undefined
-  const byId = isUuid(tenant) ? await states.find(tenant) : undefined
-  if (byId) return { tenant_id: tenant, name: byId.tenant.name }
+  const id = foldUuid(tenant)
+  const byId = isUuid(id) ? await states.find(id) : undefined
+  if (byId) return { tenant_id: id, name: byId.tenant.name }
   const named = await findTenantByName(sql, tenant)
   const state = named && (await states.find(named.tenant_id))
   if (!state) return undefined

@@ -2,7 +2,7 @@
  * Reports refusals to the operator, whatever their callers are told: counts by reason, and the fields of the request's
  * log line.
  */
-import { findRefusedKind, isOnBehalfOf, isUuid, PROBLEMS, type ProblemCode, type wire } from '@eaas/protocol'
+import { findRefusedKind, foldUuid, isOnBehalfOf, isUuid, PROBLEMS, type ProblemCode, type wire } from '@eaas/protocol'
 import type { FastifyRequest } from 'fastify'
 import type { Services } from '../runner/operation.js'
 import type { Refusal, RefusedCaller } from '../runner/refusal.js'
@@ -95,7 +95,8 @@ function findNamedKey({ routeOptions: { url = '' }, params, body }: FastifyReque
   const { id } = (params ?? {}) as { id?: unknown }
   const { key_id } = (body ?? {}) as { key_id?: unknown }
   const named = url.startsWith('/v1/keys/') ? id : key_id
-  return typeof named === 'string' && isUuid(named) ? named : undefined
+  const folded = typeof named === 'string' ? foldUuid(named) : ''
+  return isUuid(folded) ? folded : undefined
 }
 
 function isRefusal(code: ProblemCode): boolean {

@@ -23,7 +23,7 @@ import type { Operation } from '../runner/operation.js'
 export type OperatorCall = RecordedCall | 'listAlarms' | 'readStatus'
 
 export interface RouteInput<Body, Query> {
-  /** the `:id` of the path as the caller sent it; empty where the path has none */
+  /** the `:id` of the path, a UUID in its canonical form; empty where the path has none */
   id: string
   /** the `:version` of the path as the caller sent it; empty where the path has none */
   version: string

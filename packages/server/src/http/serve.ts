@@ -3,7 +3,7 @@
  * operation.
  */
 import type { IncomingMessage } from 'node:http'
-import { DETAILS, wire } from '@eaas/protocol'
+import { DETAILS, foldUuid, wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { en } from 'zod/locales'
 import { config, type ZodMiniType } from 'zod/mini'
@@ -88,7 +88,7 @@ async function answer(
   const { id = '', version = '' } = request.params as { id?: string; version?: string }
   const body = row.body && parse(row.body, request.body, DETAILS.E_VALIDATION.body)
   const operation = row.operation({
-    id,
+    id: foldUuid(id),
     version,
     body,
     query: row.query && parse(row.query, request.query, DETAILS.E_VALIDATION.query),

@@ -1,5 +1,5 @@
 /** Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller gets it. */
-import { DETAILS } from '@eaas/protocol'
+import { DETAILS, foldUuid } from '@eaas/protocol'
 import type { EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
@@ -39,7 +39,7 @@ async function findNamedKey(
   body: unknown,
 ): Promise<Pick<EntryNote, 'key_id' | 'key_version'> | undefined> {
   const { key_id, key_version } = (body ?? {}) as { key_id?: unknown; key_version?: unknown }
-  const key = typeof key_id === 'string' ? await state.findKey(key_id) : undefined
+  const key = typeof key_id === 'string' ? await state.findKey(foldUuid(key_id)) : undefined
   if (!key) return undefined
   const isNamed = typeof key_version === 'number' && key.versions.has(key_version)
   return { key_id: key.row.key_id, key_version: isNamed ? key_version : key.row.current_version }
