@@ -92,9 +92,10 @@ describe('the log line of a refusal', () => {
     expect(written.join('')).not.toContain('AAAA')
   })
 
-  it('names nobody where a call was carried out', async () => {
+  it('has no code and no address where a call was carried out', async () => {
     expect((await call('/v1/keys', owner.secret)).status).toBe(200)
-    expect(Object.keys(lines()[0] ?? {}).sort()).toEqual('level method ms msg reqId route status time'.split(' '))
+    const fields = 'api_key_id level method ms msg reqId route status tenant_id time'
+    expect(Object.keys(lines()[0] ?? {}).sort()).toEqual(fields.split(' '))
   })
 
   it('is one for a batch, with the count of refused operations by code', async () => {
