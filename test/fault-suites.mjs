@@ -20,7 +20,7 @@ export const FAULT_SUITES = {
     ...files('cli', 'backup rehearsed-restore move-to-postgres doctor'),
     ...files('api', 'counted-wraps health'),
     'test/audit/retention/',
-    'test/custody/frozen.test.ts',
+    'test/custody/migrated.test.ts',
   ],
   tamper: [
     ...files('slow', 'mutation verify-export'),

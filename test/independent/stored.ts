@@ -119,7 +119,7 @@ export async function openLogKeys(sql: Queryable, rootKey: Buffer, tenant_id: st
   return openLogSecrets(await openStoreKeys(sql, rootKey), tenant_id, Buffer.from(row.sealed, 'hex'))
 }
 
-/** Opens the audit key, and each earlier one with the last id that it holds for (key-hierarchy.md 9). @throws when one is not authentic */
+/** Opens the audit key, and each earlier one with the last id that it holds for (key-hierarchy.md 8). @throws when one is not authentic */
 export function openLogSecrets(
   storeKeys: ReadonlyMap<number, Buffer>,
   tenant_id: string,

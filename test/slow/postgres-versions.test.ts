@@ -14,7 +14,7 @@ const SUITES = [
   'test/api/{batch,keys}.test.ts',
   'test/audit/{retention/command,rollback/accept-all}.test.ts',
   'test/cli/{backup,move-to-postgres}.test.ts',
-  'test/custody/{frozen,rotation}.test.ts',
+  'test/custody/{migrated,rotation}.test.ts',
   'test/faults/{commit,erased-keys,migrations,schema,search-path,serving-role,shared-appends,text-formats}.test.ts',
 ]
 

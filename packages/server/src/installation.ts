@@ -3,7 +3,6 @@
  * before anything is written, migrates, and creates the services that operations use.
  */
 
-import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID, OpenError, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { alarmMessage } from './audit/alarm-texts.js'
 import { type Clock, createClock } from './audit/append/clock.js'
@@ -17,14 +16,13 @@ import type { KeysOfHeads } from './audit/watch/follow.js'
 import { holdsCheckpoints, type LineFault, readKeptFile } from './audit/watch/kept-witnesses.js'
 import { createSharedAlarms, type SharedAlarms } from './audit/watch/shared-alarms.js'
 import type { Config, RootKeySetting } from './config.js'
-import { openSecretOfFormat1, type StoreKeys, sealNewSecret, UnknownStoreKeyError } from './crypto/key-hierarchy.js'
-import { embeddedRootKeyPath, foreignRootKey, NEEDED_KEY, RefusedPinError, RootKeyError } from './crypto/root-key.js'
+import { type StoreKeys, sealNewSecret, UnknownStoreKeyError } from './crypto/key-hierarchy.js'
+import { embeddedRootKeyPath, NEEDED_KEY, RefusedPinError, RootKeyError } from './crypto/root-key.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { expireApiKey } from './operations/update-api-key.js'
 import { openEmbeddedProvider, openProvider } from './root-key/open-provider.js'
-import type { LocalProvider, RootKeyProvider } from './root-key/provider.js'
+import type { RootKeyProvider } from './root-key/provider.js'
 import { ASK, listShareFiles } from './root-key/shares.js'
-import { type Adoption, adoptStoreKeys } from './runner/adopt-store-keys.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
 import { createBudgetCounts } from './runner/budgets.js'
 import { createHeldBytes } from './runner/held-bytes.js'
@@ -46,7 +44,7 @@ import { type Complete, findSchemaVersion, migrate } from './store/migrations.js
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
 import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
-import { hasStoreKeys, insertStoreKey, refuseStoreKeysAfter } from './store/store-keys.js'
+import { insertStoreKey, refuseStoreKeysAfter } from './store/store-keys.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
 import { assertWhole } from './store/whole-tables.js'
 import { VERSION } from './version.js'
@@ -443,39 +441,13 @@ async function migrateUnlocked(
   provider: RootKeyProvider,
   { known, clock, actor, migrations, onLocked }: Opening & { known: InstanceRow },
 ): Promise<void> {
-  const adoption = await prepareAdoption(sql, provider, known)
+  await openSigningKey(sql, await openStoreKeys(sql, provider), known)
   const complete: Complete = async (transaction, { from, to }) => {
-    if (adoption) await adoptStoreKeys(transaction, adoption)
-    const storeKeys = adoption?.first.keys ?? (await openStoreKeys(transaction, provider))
-    const auditKey = await openInstallationKey(transaction, storeKeys)
+    const auditKey = await openInstallationKey(transaction, await openStoreKeys(transaction, provider))
     const note = { action: 'installation.migrate', metadata: { from, to, version: VERSION } } as const
     await recordMigration(transaction, { auditKey, clock, actor, note })
   }
   await migrate(sql, migrations, { complete, onLocked })
-}
-
-/**
- * Prepares the migration of a database that predates store keys; for any other one, opens its secrets.
- *
- * @throws RootKeyError if the root key is not this database's
- */
-async function prepareAdoption(
-  sql: Queryable,
-  provider: RootKeyProvider,
-  known: InstanceRow,
-): Promise<Adoption | undefined> {
-  if (await hasStoreKeys(sql)) {
-    await openSigningKey(sql, await openStoreKeys(sql, provider), known)
-    return undefined
-  }
-  if (!('key' in provider)) {
-    throw new RootKeyError(
-      'The database is of an earlier version, whose secrets the root key itself sealed. Start once with the root key that it was first started with (EAAS_ROOT_KEY, EAAS_ROOT_KEY_FILE or EAAS_ROOT_KEY_COMMAND); then change it: eaas root-key rotate --help',
-    )
-  }
-  const { key: rootKey } = provider as LocalProvider
-  openPepperOfFormat1(rootKey, known)
-  return { rootKey, first: await makeStoreKey(provider, 1) }
 }
 
 async function create(sql: Sql, provider: RootKeyProvider, { clock, actor, migrations }: Opening): Promise<void> {
@@ -529,13 +501,5 @@ export async function openSigningKey(
 export async function assertOpens(sql: Queryable, provider: RootKeyProvider): Promise<void> {
   const known = await findInstance(sql)
   if (!known) throw new RootKeyError('There is no installation whose secrets could be opened.')
-  await prepareAdoption(sql, provider, known)
-}
-
-function openPepperOfFormat1(rootKey: KeyObject, { wrapped_pepper }: InstanceRow): void {
-  try {
-    openSecretOfFormat1(rootKey, { purpose: 'api-key-pepper' }, wrapped_pepper).fill(0)
-  } catch {
-    throw foreignRootKey()
-  }
+  await openSigningKey(sql, await openStoreKeys(sql, provider), known)
 }

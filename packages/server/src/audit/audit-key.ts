@@ -1,5 +1,5 @@
 /**
- * The keys that authenticate a log, its heads and its rows (key-hierarchy.md 9), opened from the tenant's row. Another
+ * The keys that authenticate a log, its heads and its rows (key-hierarchy.md 8), opened from the tenant's row. Another
  * process may have renewed them: a head under a key that this process lacks makes it read them again.
  */
 import { concatBytes, INSTALLATION_ID, OpenError } from '@eaas/protocol'

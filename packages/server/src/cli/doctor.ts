@@ -21,7 +21,6 @@ import { withDeadline } from '../store/deadline.js'
 import type { Store } from '../store/open-store.js'
 import { countFormer } from '../store/peppers.js'
 import type { SchemaDifferences } from '../store/schema.js'
-import { hasStoreKeys } from '../store/store-keys.js'
 import { withAdvice } from './advice.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import {
@@ -211,8 +210,6 @@ async function examineRootKey(store: Store, config: Config, isCurrent: boolean) 
   }
   const provider = await findProvider(store, config, { fromEnvironment, mayCreate: false })
   if (!instance) return { detail: 'the database is new; the first start binds it to this root key' }
-  if (!(await hasStoreKeys(store.sql)))
-    return { detail: 'the database is of an earlier version; its start checks the root key' }
   const storeKeys = await openStoreKeys(store.sql, provider)
   await openSigningKey(store.sql, storeKeys, instance)
   await provider.wrap(randomKey()) // as a rotation of the store key will

@@ -8,8 +8,6 @@ const FORMAT = 0x02
 const HEAD_BYTES = 1 + 4
 /** The length of a sealed secret (key-hierarchy.md 2). */
 export const SEALED_BYTES = HEAD_BYTES + KEY_BYTES + SEAL_OVERHEAD
-/** The format from before store keys existed. */
-const FORMAT_1 = 0x01
 
 /** What a secret is for (key-hierarchy.md 3). */
 export type Purpose = 'api-key-pepper' | 'signing-key' | 'audit-key' | 'kek' | 'hash-key'
@@ -93,15 +91,6 @@ export function opens(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint
   }
 }
 
-/**
- * Opens a secret of format 1, which the root key itself sealed (key-hierarchy.md 8). The caller zeroes it.
- * @throws OpenError
- */
-export function openSecretOfFormat1(rootKey: KeyObject, binding: SecretBinding, sealed: Uint8Array): Uint8Array {
-  if (sealed[0] !== FORMAT_1) throw new OpenError()
-  return open(rootKey, sealed.subarray(1), bindingAad(binding))
-}
-
 /** The key that authenticates a tenant's rows (key-hierarchy.md 4). */
 export function deriveRowKey(auditKey: KeyObject): KeyObject {
   return importKey(createHmac('sha256', auditKey).update('eaas/row-key/v1').digest())
@@ -138,8 +127,7 @@ function keyOf(keys: StoreKeys['keys'], number: number): KeyObject {
   )
 }
 
-function bindingAad({ purpose, tenant_id = '', id = '', version = 0 }: SecretBinding, storeKey?: number): Uint8Array {
-  const place = [purpose, tenant_id, id, String(version)]
-  const parts = storeKey === undefined ? ['eaas/secret/v1', ...place] : ['eaas/secret/v2', ...place, String(storeKey)]
+function bindingAad({ purpose, tenant_id = '', id = '', version = 0 }: SecretBinding, storeKey: number): Uint8Array {
+  const parts = ['eaas/secret/v2', purpose, tenant_id, id, String(version), String(storeKey)]
   return lengthPrefixed(parts.map((part) => encodeUtf8(part)))
 }

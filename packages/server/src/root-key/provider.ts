@@ -17,20 +17,14 @@ export interface RootKeyProvider {
   unwrap(wrapped: Uint8Array): Promise<Uint8Array>
 }
 
-/** A provider whose root key is in this process. */
-export interface LocalProvider extends RootKeyProvider {
-  readonly key: KeyObject
-}
-
 /** A key in this process: AES-256-GCM, `0x01 ‖ iv ‖ ciphertext ‖ tag` under the AAD `eaas/root-key/v1`. */
 export function localProvider(
   key: KeyObject,
   { kind, name }: { kind: 'file' | 'variable' | 'command' | 'shares'; name: string },
-): LocalProvider {
+): RootKeyProvider {
   return {
     kind,
     name,
-    key,
     wrap: async (bytes) => concatBytes(Uint8Array.of(FORMAT), seal(key, bytes, AAD)),
     async unwrap(wrapped) {
       try {

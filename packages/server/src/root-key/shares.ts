@@ -4,14 +4,14 @@ import type { RootKeySetting } from '../config.js'
 import { importKey } from '../crypto/aead.js'
 import { RootKeyError } from '../crypto/root-key.js'
 import { askForShares } from './ask-for-shares.js'
-import { type LocalProvider, localProvider } from './provider.js'
+import { localProvider, type RootKeyProvider } from './provider.js'
 import { combineShares, readShare, type Share } from './root-key-share.js'
 
 /** Given instead of files: asks for the shares on the terminal. */
 export const ASK = 'ask'
 
 /** Opened providers by setting, so that each person gives a share once for a start or a command. */
-const opened = new WeakMap<RootKeySetting, Promise<LocalProvider>>()
+const opened = new WeakMap<RootKeySetting, Promise<RootKeyProvider>>()
 
 /**
  * The provider of a root key in shares. It is opened once for each setting that was read, and keeps the root key
@@ -19,7 +19,7 @@ const opened = new WeakMap<RootKeySetting, Promise<LocalProvider>>()
  *
  * @throws RootKeyError
  */
-export function sharesProvider(setting: RootKeySetting): Promise<LocalProvider> {
+export function sharesProvider(setting: RootKeySetting): Promise<RootKeyProvider> {
   let provider = opened.get(setting)
   if (!provider) {
     provider = openShares(setting.value)
@@ -28,7 +28,7 @@ export function sharesProvider(setting: RootKeySetting): Promise<LocalProvider> 
   return provider
 }
 
-async function openShares(value: string): Promise<LocalProvider> {
+async function openShares(value: string): Promise<RootKeyProvider> {
   const shares = value === ASK ? await askForShares() : await readShareFiles(value)
   try {
     const key = importKey(await combineShares(shares))

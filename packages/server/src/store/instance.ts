@@ -51,7 +51,7 @@ export interface InstanceSecrets {
   wrapped_audit_key: Uint8Array
 }
 
-/** Finds the wrapped key of the installation's own log, which schema 9 and later have. */
+/** Finds the wrapped key of the installation's own log. */
 export async function findInstallationKey(sql: Queryable): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ wrapped_audit_key: Uint8Array | null }[]>`
     select wrapped_audit_key from instance where id = 1`

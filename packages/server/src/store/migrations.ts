@@ -10,7 +10,7 @@ import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders
 import { assertWhole } from './whole-tables.js'
 
 /** The schema of the first release. This one and every later one is migrated. */
-const FIRST_RELEASED = 14
+const FIRST_RELEASED = 28
 
 /**
  * An index that is built before the transaction, which then finds it. In a new database, and in the embedded one,

@@ -19,15 +19,14 @@ export interface StoreKeyRow {
 
 /**
  * All store keys, oldest first; `may_seal` once every process has had the time to read it, unless one of them could not
- * open it. The oldest is never refused. Reads the rows of schemas 16 to 18 too, which are opened before they are
- * migrated and have no `refused_at` yet.
+ * open it. The oldest is never refused.
  */
 export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal: boolean; is_refused: boolean })[]> {
   return sql`
     with k as (
       select s.number, pg_catalog.substr(s.wrapped, 1, 65536) as wrapped, s.created_at,
              s.number = pg_catalog.min(s.number) over () as is_oldest,
-             pg_catalog.jsonb_extract_path_text(pg_catalog.to_jsonb(s), 'refused_at') is not null as has_refusal
+             s.refused_at is not null as has_refusal
       from store_keys s
     )
     select number, wrapped, created_at, has_refusal and not is_oldest as is_refused,
@@ -43,12 +42,6 @@ export async function refuseStoreKeysAfter(sql: Queryable, number: number): Prom
     update store_keys set refused_at = pg_catalog.clock_timestamp()
     where number > ${number} and refused_at is null
       and created_at + ${REFUSE_SECONDS} * interval '1 second' > pg_catalog.clock_timestamp()`
-}
-
-/** Whether the database has the table of store keys, as it has from schema 16 on. */
-export async function hasStoreKeys(sql: Queryable): Promise<boolean> {
-  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('store_keys') is not null as found`
-  return table?.found ?? false
 }
 
 /** Inserts a store key, dated by the database's clock; false if its number is taken. */
@@ -106,10 +99,9 @@ export interface SealedRow {
   sealed: Uint8Array
 }
 
-/** A secret that was sealed again; with the MAC of its row if that changes too, in all rows or in none. */
+/** A secret that was sealed again. */
 export interface ResealedRow extends SealedRow {
   resealed: Uint8Array
-  mac?: Uint8Array
 }
 
 /** Where each secret of tenants is: table, columns that name the row, and what it is for. */
@@ -146,14 +138,13 @@ export async function writeResealed(
   { table, column, id, version }: SealedTable,
   rows: readonly ResealedRow[],
 ): Promise<number> {
-  const macs = rows.flatMap(({ mac }) => mac ?? [])
   const result = await sql`
-    update ${sql(table)} as t set ${sql(column)} = n.resealed ${macs.length > 0 ? sql`, mac = n.mac` : sql``}
+    update ${sql(table)} as t set ${sql(column)} = n.resealed
     from unnest(
       ${writeArray(rows.map(({ tenant_id }) => tenant_id))}::uuid[], ${writeArray(rows.map((row) => row.id))}::uuid[],
       ${writeArray(rows.map((row) => row.version))}::integer[], ${writeBytes(rows.map(({ sealed }) => sealed))}::bytea[],
-      ${writeBytes(rows.map(({ resealed }) => resealed))}::bytea[], ${writeBytes(macs)}::bytea[]
-    ) as n (tenant_id, id, version, sealed, resealed, mac)
+      ${writeBytes(rows.map(({ resealed }) => resealed))}::bytea[]
+    ) as n (tenant_id, id, version, sealed, resealed)
     where t.tenant_id = n.tenant_id and t.${sql(id)} = n.id
       ${version === undefined ? sql`` : sql`and t.${sql(version)} = n.version`} and t.${sql(column)} = n.sealed`
   return result.count

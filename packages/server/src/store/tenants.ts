@@ -23,7 +23,7 @@ export interface TenantRow {
   /** how server mode reads a plaintext if the call does not say */
   plaintext_encoding: wire.PlaintextEncoding
   status: TenantStatus
-  /** all audit keys of its log, sealed (key-hierarchy.md 9) */
+  /** all audit keys of its log, sealed (key-hierarchy.md 8) */
   wrapped_audit_key: Uint8Array
   created_at: string
   entry_id: number

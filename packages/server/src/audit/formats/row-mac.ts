@@ -1,6 +1,6 @@
 /** The MACs of the rows that grant rights (row-mac.md): tenants, keys, key versions, API keys. */
 import type { KeyObject } from 'node:crypto'
-import { encodeHex, wire } from '@eaas/protocol'
+import { wire } from '@eaas/protocol'
 import { hmac } from '../../crypto/hmac.js'
 import type { ApiKeyRow } from '../../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
@@ -11,24 +11,21 @@ import { equalBytes } from './chain.js'
 type WithoutMac<Row> = Omit<Row, 'mac'>
 
 /**
- * How a MAC covers a sealed secret: whether there is one (row-mac.md 1). The seal itself is bound to its row,
- * and changes when the store key is rotated.
+ * A MAC covers whether there is a sealed secret (row-mac.md 1). The seal itself is bound to its row, and changes when
+ * the store key is rotated.
  */
-export type CoverSecret = (sealed: Uint8Array | null) => boolean | string | null
-
-const isPresent: CoverSecret = (sealed) => (sealed === null ? null : true)
-
-/** How MACs covered a secret until schema 15 (row-mac.md 5). */
-export const coverAsHex: CoverSecret = (sealed) => (sealed === null ? null : encodeHex(sealed))
+function isPresent(sealed: Uint8Array | null): true | null {
+  return sealed === null ? null : true
+}
 
 /** The MAC of a tenant's row. */
-export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>, cover = isPresent): Uint8Array {
+export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>): Uint8Array {
   return rowMac(rowKey, 'tenants', [
     row.tenant_id,
     row.name,
     row.envelope_only,
     row.monthly_encrypt_quota,
-    cover(row.wrapped_audit_key),
+    isPresent(row.wrapped_audit_key),
     row.created_at,
     row.entry_id,
     ...unlessUtf8(row.plaintext_encoding),
@@ -73,7 +70,7 @@ function unlessNone(destroyed: KeyRow['destroyed_through']): string[] {
 }
 
 /** The MAC of a key's row. */
-export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>, cover = isPresent): Uint8Array {
+export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
   return rowMac(rowKey, 'keys', [
     row.tenant_id,
     row.key_id,
@@ -84,7 +81,7 @@ export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>, cover = isPre
     row.rotation_interval_days,
     row.next_rotation_at,
     row.destroy_at,
-    cover(row.wrapped_hash_key),
+    isPresent(row.wrapped_hash_key),
     row.created_at,
     row.updated_at,
     row.entry_id,
@@ -95,13 +92,13 @@ export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>, cover = isPre
 }
 
 /** The MAC of a key version's row. */
-export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>, cover = isPresent): Uint8Array {
+export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>): Uint8Array {
   return rowMac(rowKey, 'key_versions', [
     row.tenant_id,
     row.key_id,
     row.version,
     row.status,
-    cover(row.wrapped_kek),
+    isPresent(row.wrapped_kek),
     row.created_at,
     row.entry_id,
   ])
