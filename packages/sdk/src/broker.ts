@@ -3,7 +3,15 @@
  * authenticate by their session; the broker holds the API key. It forwards only what the user may do, and
  * names the user to the service.
  */
-import { foldUuid, isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES, type Purpose, type WrapContext } from '@eaas/protocol'
+import {
+  foldUuid,
+  type Holding,
+  isUuid,
+  MAX_BATCH_BODY_BYTES,
+  MAX_BODY_BYTES,
+  type Purpose,
+  type WrapContext,
+} from '@eaas/protocol'
 import { answerResponse, BrokerRefusal, problemOf, refusalResponse } from './broker/problem.js'
 import {
   type Asked,
@@ -18,7 +26,7 @@ import {
   writeCall,
 } from './broker/request.js'
 import { askService, badGateway, findOwnFault, type Upstream, type UpstreamAnswer } from './broker/upstream.js'
-import { createLimit, encodeUserId } from './broker/users.js'
+import { createLimit, createUserHoldings, encodeUserId } from './broker/users.js'
 import { InvalidInputError } from './errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './http/base-url.js'
 import type { Fetch } from './http/fetch.js'
@@ -105,8 +113,9 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
    */
   allow: AllowedKeys | ((user: U, call: BrokerCall) => boolean | Promise<boolean>)
   /**
-   * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, and so do
-   * refused ones. 2,000 by default. Counted in the memory of this process, so a restart resets the count.
+   * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, each 256 pieces
+   * in which a body arrives, and so do refused ones. 2,000 by default. Counted in the memory of this process, so a
+   * restart resets the count.
    */
   limits?: { callsPerMinute?: number | undefined } | undefined
   /** The path that the broker is mounted at; `/api/eaas` by default. */
@@ -146,7 +155,8 @@ export type Broker = (request: Request) => Promise<Response>
  * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/v1/hash` and `…/v1/batch` of
  * these three, to mount at `basePath`. Does not use the network itself. A refused request is answered with a
  * problem document: 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for another site's page;
- * 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`; 503 when the service does not answer, and 502
+ * 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`, also when the user's calls under way hold too much memory; 503
+ * when those of all users do, or the service does not answer, and 502
  * `E_BAD_GATEWAY` when its answer does not fit the contract. In a batch, an operation that `allow` refuses
  * has a 403 as its result, and the broker forwards the others; it forwards nothing if none is allowed.
  *
@@ -189,8 +199,29 @@ async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, 
   const onBehalfOf = encodeUserId(user.id)
   settings.count(onBehalfOf, 1)
   assertJson(request)
-  const asked = readOperations(route, await readBody(request, settings.maxBodyBytes))
-  settings.count(onBehalfOf, asked.length - 1)
+  const holding = settings.hold(onBehalfOf)
+  try {
+    return await forward(settings, route, { request, user, onBehalfOf, holding })
+  } finally {
+    holding.end()
+  }
+}
+
+interface Held<U> {
+  request: Request
+  user: U
+  onBehalfOf: string
+  holding: Holding
+}
+
+async function forward<U extends BrokerUser>(
+  settings: Settings<U>,
+  route: Route,
+  { request, user, onBehalfOf, holding }: Held<U>,
+): Promise<Response> {
+  const count = (calls: number) => settings.count(onBehalfOf, calls)
+  const asked = readOperations(route, await readBody(request, { maxBytes: settings.maxBodyBytes, holding, count }))
+  count(asked.length - 1)
   const verdicts = await Promise.all(
     asked.map(async ({ op, key_id, use }) => (await settings.allow(user, { operation: op, key_id, ...use })) === true),
   )
@@ -278,6 +309,7 @@ interface Settings<U extends BrokerUser> {
   authenticate: BrokerOptions<U>['authenticate']
   allow: (user: U, call: BrokerCall) => boolean | Promise<boolean>
   count: ReturnType<typeof createLimit>
+  hold: ReturnType<typeof createUserHoldings>
   basePath: string
   origins: ReadonlySet<string>
   maxBodyBytes: number
@@ -315,6 +347,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
     authenticate,
     allow: readAllow(options.allow),
     count: createLimit(callsPerMinute, () => performance.now()),
+    hold: createUserHoldings(),
     basePath,
     origins: new Set(origins),
     maxBodyBytes,

@@ -25,7 +25,7 @@ import type { RootKeyProvider } from './root-key/provider.js'
 import { ASK, listShareFiles } from './root-key/shares.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
 import { createBudgetCounts } from './runner/budgets.js'
-import { createHeldBytes } from './runner/held-bytes.js'
+import { createCallHoldings } from './runner/held-bytes.js'
 import { followInstallation, InstallationKey } from './runner/installation-key.js'
 import { beginInstallationLog, recordMigration } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
@@ -258,7 +258,7 @@ export async function openInstallation({
       readGate: createReadGate(),
       inSearchPlace: createSearchPlaces(),
       shareVerification: createSharedVerifications(),
-      hold: createHeldBytes(),
+      hold: createCallHoldings(),
       verifyLog: (options) => (verifier?.verify ?? verifyHere)({ ...options, storeKeys }),
       now: clock.now,
       databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),

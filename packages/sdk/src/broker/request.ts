@@ -3,8 +3,10 @@
  * has.
  */
 import {
+  createBodyHold,
   fillPath,
   foldUuid,
+  type Holding,
   isUuid,
   isWrapContext,
   JSON_MEDIA_TYPE,
@@ -14,9 +16,10 @@ import {
   ROUTES,
   readDistinctJson,
   readUse,
+  TOO_MANY_PIECES,
   type WrapUse,
 } from '@eaas/protocol'
-import { readText } from '../http/read-text.js'
+import { type BodyFault, readText } from '../http/read-text.js'
 import type { AuditContext } from '../input.js'
 import { recordedAs } from '../uses.js'
 import { BrokerRefusal } from './problem.js'
@@ -93,20 +96,47 @@ export function assertJson(request: Request): void {
   throw new BrokerRefusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
 }
 
-/** Reads the body to its end, or to the limit. @throws BrokerRefusal E_BODY_TOO_LARGE, E_MALFORMED_REQUEST */
-export async function readBody(request: Request, maxBytes: number): Promise<unknown> {
+/** What bounds a body while it arrives. */
+interface Bounds {
+  maxBytes: number
+  holding: Holding
+  /** Counts further calls of the user. @throws BrokerRefusal E_TOO_MANY_CALLS */
+  count: (calls: number) => void
+}
+
+/** So many pieces of a body take as long as a call of its own. */
+const PIECES_OF_A_CALL = 256
+
+/**
+ * Reads the body to its end, or to a bound. @throws BrokerRefusal E_BODY_TOO_LARGE, E_MALFORMED_REQUEST,
+ * E_TOO_MANY_CALLS, and what `holding` throws
+ */
+export async function readBody(request: Request, { maxBytes, holding, count }: Bounds): Promise<unknown> {
   const tooLarge = new BrokerRefusal('E_BODY_TOO_LARGE', `the body must be at most ${maxBytes} bytes`)
-  if (Number(request.headers.get('content-length')) > maxBytes) throw tooLarge
+  const stated = Number(request.headers.get('content-length'))
+  if (stated > maxBytes) throw tooLarge
+  const hold = createBodyHold(holding)
+  hold(stated)
+  let pieces = 0
+  const onPiece = (length: number) => {
+    pieces += 1
+    if (pieces % PIECES_OF_A_CALL === 0) count(1)
+    hold(length)
+  }
+  // Not the parser's message, which quotes the text.
   const malformed = new BrokerRefusal(
     'E_MALFORMED_REQUEST',
     'the body is incomplete, is not valid JSON in UTF-8, or has a member twice',
   )
+  const refuse = (fault: BodyFault) => {
+    if (fault === 'not UTF-8') return malformed
+    return fault.startsWith('longer') ? tooLarge : new BrokerRefusal('E_MALFORMED_REQUEST', TOO_MANY_PIECES)
+  }
   let body: unknown
   try {
-    const text = await readText(request.body, maxBytes, (fault) => (fault === 'not UTF-8' ? malformed : tooLarge))
-    body = readDistinctJson(text)
+    body = readDistinctJson(await readText(request.body, maxBytes, refuse, onPiece))
   } catch (error) {
-    throw error === tooLarge ? error : malformed
+    throw error instanceof BrokerRefusal ? error : malformed
   }
   if (body === undefined) throw malformed
   return body

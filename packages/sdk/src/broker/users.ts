@@ -1,5 +1,8 @@
-/** End users: how their ids are written for the service, and how many calls each may make in a minute. */
-import { escapeUser, isWellFormed } from '@eaas/protocol'
+/**
+ * End users: how their ids are written for the service, how many calls each may make in a minute, and how much their
+ * calls may hold.
+ */
+import { createHeldBytes, escapeUser, type Holding, isWellFormed, MAX_BATCH_BODY_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
 import { BrokerRefusal } from './problem.js'
@@ -7,6 +10,12 @@ import { BrokerRefusal } from './problem.js'
 const MINUTE_MS = 60_000
 /** The most characters, all visible ASCII, of an id that the service accepts. */
 const MAX_NAME = 255
+/** What a call holds besides its body: so a user has at most 512 under way. */
+const CALL_BYTES = 16_384
+/** What the calls under way of a user may hold: one of them, with the largest body that a broker accepts. */
+const USER_BYTES = MAX_BATCH_BODY_BYTES + CALL_BYTES
+/** What all calls under way may hold in this process, which is also the application's. */
+const PROCESS_BYTES = 8 * USER_BYTES
 
 /**
  * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it
@@ -61,5 +70,24 @@ export function createLimit(callsPerMinute: number, now: () => number): Count {
       throw new BrokerRefusal('E_TOO_MANY_CALLS', detail, { 'retry-after': String(seconds) })
     }
     minute.calls += calls
+  }
+}
+
+/**
+ * Makes the bounds of what calls hold in the memory of this process, from before their bodies are read until they are
+ * answered. The function starts the holding of a user's call. @throws BrokerRefusal, as does `take`: E_TOO_MANY_CALLS
+ * if the user's calls hold too much, E_UNAVAILABLE if all of them do
+ */
+export function createUserHoldings(): (user: string) => Holding {
+  const hold = createHeldBytes<[user: string]>([PROCESS_BYTES, USER_BYTES], (bound) => {
+    const [code, whose] =
+      bound === 0 ? (['E_UNAVAILABLE', 'all users'] as const) : (['E_TOO_MANY_CALLS', 'this user'] as const)
+    const detail = `the calls of ${whose} that are under way hold all the memory that there is for them; try again in 1 s`
+    return new BrokerRefusal(code, detail, { 'retry-after': '1' })
+  })
+  return (user) => {
+    const holding = hold(user)
+    holding.take(CALL_BYTES)
+    return holding
   }
 }

@@ -5,8 +5,8 @@
 import type { Server, Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Server as TlsServer } from 'node:tls'
+import type { Holding } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Holding } from '../runner/held-bytes.js'
 import { linger } from './delayed-close.js'
 
 /**

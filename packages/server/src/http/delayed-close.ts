@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
-import { createPieceCount } from './bodies/body-bounds.js'
+import { createPieceCount } from '@eaas/protocol'
 
 /** Twice the largest body: no client sends more by mistake. */
 const MOST_BYTES = 16_777_216

@@ -24,11 +24,17 @@
  */
 import { BlockList, isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DETAILS, findMissingPermission, type HeldPermission, INSTALLATION_ID, isOnBehalfOf } from '@eaas/protocol'
+import {
+  DETAILS,
+  findMissingPermission,
+  type HeldPermission,
+  type Holding,
+  INSTALLATION_ID,
+  isOnBehalfOf,
+} from '@eaas/protocol'
 import { apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
-import type { Holding } from './held-bytes.js'
 import type { FoundApiKey } from './opened-keys.js'
 import type { Caller, Correlation, Operation, Services } from './operation.js'
 import type { Digest } from './peppers.js'

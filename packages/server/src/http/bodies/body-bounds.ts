@@ -1,54 +1,8 @@
 /**
- * Bounds a JSON body as its bytes arrive, before it is parsed: its number of pieces, its depth and its number of
- * values. Counts its members, of which the parser keeps the last of those with one name. A caller decides into how many pieces its body is cut: each piece costs the server time and, kept as an
- * object, a hundred times its memory.
+ * Bounds a JSON body as its bytes arrive, before it is parsed: its depth and its number of values. Counts its members,
+ * of which the parser keeps the last of those with one name.
  */
 import { Refusal } from '../../runner/refusal.js'
-
-/**
- * Most pieces of one body. Clients send kilobytes in a piece; those that send each token of their JSON by
- * itself need some 30 for an operation.
- */
-const MAX_PIECES = 16_384
-
-/** Creates the counter of a body's pieces: call it for each; it returns whether there are too many. */
-export function createPieceCount(): () => boolean {
-  let pieces = 0
-  return () => ++pieces > MAX_PIECES
-}
-
-/** The answer to a body of too many pieces. */
-export function tooManyPieces(): Refusal {
-  return new Refusal('E_MALFORMED_REQUEST', `the body arrived in more than ${MAX_PIECES} pieces: send larger chunks`)
-}
-
-export interface BodyBytes {
-  add(bytes: Uint8Array): void
-  /** All bytes so far. They are not copied: more must not be added while they are used. */
-  bytes(): Buffer
-}
-
-/** Collects bytes in one buffer that grows, however small the pieces are. The first piece is not copied. */
-export function collectBytes(): BodyBytes {
-  let buffer: Buffer = Buffer.alloc(0)
-  let length = 0
-  return {
-    add(bytes) {
-      const needed = length + bytes.length
-      if (length === 0) buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
-      else {
-        if (needed > buffer.length) {
-          const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * buffer.length))
-          larger.set(buffer.subarray(0, length))
-          buffer = larger
-        }
-        buffer.set(bytes, length)
-      }
-      length = needed
-    },
-    bytes: () => buffer.subarray(0, length),
-  }
-}
 
 /** No body of the API is deeper than 4. */
 const MAX_DEPTH = 32

@@ -4,18 +4,22 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countMembers, DETAILS, decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { ownTurn } from '../../event-loop.js'
-import type { Holding } from '../../runner/held-bytes.js'
-import { Refusal } from '../../runner/refusal.js'
 import {
   collectBytes,
+  countMembers,
+  createBodyHold,
   createPieceCount,
-  createStructureCount,
-  type StructureCount,
-  tooManyPieces,
-} from './body-bounds.js'
+  DETAILS,
+  decodeUtf8,
+  type Holding,
+  JSON_MEDIA_TYPE,
+  MAX_BODY_BYTES,
+  TOO_MANY_PIECES,
+} from '@eaas/protocol'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ownTurn } from '../../event-loop.js'
+import { Refusal } from '../../runner/refusal.js'
+import { createStructureCount, type StructureCount } from './body-bounds.js'
 import { createPartedJson, type PartedJson } from './streamed-json.js'
 
 /** A longer body takes turns with other calls. */
@@ -100,7 +104,7 @@ interface Bounds {
 
 interface Body {
   /** of a body that is read as a whole */
-  bytes(): Buffer
+  bytes(): Uint8Array
   /** @throws Refusal E_MALFORMED_REQUEST */
   parse(): unknown
 }
@@ -117,12 +121,10 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
     let structure: StructureCount = createStructureCount()
     let parted: PartedJson | undefined
     let length = 0
-    let held = 0
+    const holdBody = holding ? createBodyHold(holding) : () => undefined
     const hold = (bytes: number) => {
       assertSize(bytes, limit)
-      if (bytes <= held) return
-      holding?.take(bytes - held)
-      held = bytes
+      holdBody(bytes)
     }
     const fail = (error: unknown) => {
       payload.off('data', read)
@@ -133,7 +135,7 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
     const read = (chunk: Buffer) => {
       length += chunk.length
       try {
-        if (isOnePieceTooMany()) throw tooManyPieces()
+        if (isOnePieceTooMany()) throw new Refusal('E_MALFORMED_REQUEST', TOO_MANY_PIECES)
         hold(length)
         structure.add(chunk)
         if (!parted) collected.add(chunk)

@@ -3,8 +3,9 @@
  * objects in arrays that are members of the body, such as the operations of a batch. Each is taken out, and replaced by
  * an object with its number. Items and remainder are JSON if and only if the body is.
  */
+import { type CollectedBytes, collectBytes, encodeUtf8 } from '@eaas/protocol'
 import { Refusal } from '../../runner/refusal.js'
-import { type BodyBytes, collectBytes, createStructureCount, type StructureCount } from './body-bounds.js'
+import { createStructureCount, type StructureCount } from './body-bounds.js'
 
 const OPENING_BRACE = 0x7b
 const OPENING_BRACKET = 0x5b
@@ -19,7 +20,7 @@ export interface PartedJson extends StructureCount {
 export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partBytes: number): PartedJson {
   const items: unknown[] = []
   const rest = createPart(partBytes)
-  let item: BodyBytes | undefined
+  let item: ReturnType<typeof createPart> | undefined
   let isBodyObject = false
   let isInList = false
   let chunk: Uint8Array = new Uint8Array(0)
@@ -30,7 +31,7 @@ export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partByte
       if (depth !== ITEM_DEPTH) return
       item.add(chunk.subarray(from, at + 1))
       from = at + 1
-      rest.add(Buffer.from(JSON.stringify({ item: items.length })))
+      rest.add(encodeUtf8(JSON.stringify({ item: items.length })))
       items.push(parse(item.bytes()))
       item = undefined
     } else if (depth === 1) isBodyObject = byte === OPENING_BRACE
@@ -64,7 +65,7 @@ export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partByte
   }
 }
 
-function createPart(limit: number): BodyBytes {
+function createPart(limit: number): Pick<CollectedBytes, 'add' | 'bytes'> {
   const collected = collectBytes()
   let length = 0
   return {

@@ -1,0 +1,77 @@
+/**
+ * Bounds the memory that calls hold in a process: all of them, and those of each caller, so that none takes the room
+ * of the others.
+ */
+
+/** What one call holds. */
+export interface Holding {
+  /** Holds more. @throws what `refuse` makes, if there is no room for it */
+  take(bytes: number): void
+  /** Holds more, whether or not there is room: for the answer of a call that is carried out already. */
+  add(bytes: number): void
+  /** Releases all of it, and holds nothing more; to be called when the answer is sent, or can no longer be sent. */
+  end(): void
+}
+
+/**
+ * Creates the bounds of a process, from the widest: the first is for all calls, and each further one for those with the
+ * same id. Returns the function that starts the holding of a call, by its ids.
+ *
+ * @param refuse makes the error of a call that finds no room in the bound of this index
+ */
+export function createHeldBytes<Ids extends readonly string[]>(
+  [ofProcess, ...limits]: readonly [number, ...{ [At in keyof Ids]: number }],
+  refuse: (bound: number) => Error,
+): (...ids: Ids) => Holding {
+  const bounds = [ofProcess, ...limits].map(createBound)
+
+  return (...ids) => {
+    const places = bounds.map((bound, at) => ({ bound, id: ids[at - 1] ?? '' }))
+    let own = 0
+    let isOver = false
+    const add = (bytes: number) => {
+      if (isOver) return
+      own += bytes
+      for (const { bound, id } of places) bound.add(id, bytes)
+    }
+    return {
+      take(bytes) {
+        const full = places.findLastIndex(({ bound, id }) => !bound.hasRoom(id, bytes))
+        if (full >= 0) throw refuse(full)
+        add(bytes)
+      },
+      add,
+      end() {
+        add(-own)
+        isOver = true
+      },
+    }
+  }
+}
+
+/**
+ * Creates the function that holds a body: first the length that it states, so that an accepted one arrives whole, then,
+ * called with the length so far, what arrives beyond that.
+ */
+export function createBodyHold({ take }: Pick<Holding, 'take'>): (length: number) => void {
+  let held = 0
+  return (length) => {
+    if (!(length > held)) return // a stated length may be no number
+    take(length - held)
+    held = length
+  }
+}
+
+function createBound(most: number) {
+  /** only those that hold something */
+  const held = new Map<string, number>()
+  const of = (id: string) => held.get(id) ?? 0
+  return {
+    hasRoom: (id: string, bytes: number) => of(id) + bytes <= most,
+    add(id: string, bytes: number) {
+      const left = of(id) + bytes
+      if (left > 0) held.set(id, left)
+      else held.delete(id)
+    },
+  }
+}

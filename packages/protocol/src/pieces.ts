@@ -1,0 +1,52 @@
+/**
+ * Collects what arrives in pieces. The other end decides into how many pieces its bytes are cut: each costs the reader
+ * time and, kept as an object, a hundred times its memory.
+ */
+
+/**
+ * Most pieces of one body or answer. Both ends send kilobytes in a piece; clients that send each token of their JSON
+ * by itself need some 30 for an operation.
+ */
+export const MAX_PIECES = 16_384
+
+/** What the sender of a body in more pieces is told. */
+export const TOO_MANY_PIECES = `the body arrived in more than ${MAX_PIECES} pieces: send larger chunks`
+
+/** Creates the counter of a body's pieces: call it for each; it returns whether there are too many. */
+export function createPieceCount(): () => boolean {
+  let pieces = 0
+  return () => ++pieces > MAX_PIECES
+}
+
+export interface CollectedBytes {
+  /** Copies the bytes. */
+  add(bytes: Uint8Array): void
+  /** All bytes so far. They are not copied: more must not be added while they are used. */
+  bytes(): Uint8Array<ArrayBuffer>
+  /** Zeroes what was collected, which may hold a DEK, and begins again. */
+  clear(): void
+}
+
+/** Collects bytes in one array that grows, however small the pieces are. Zeroes each that it outgrows. */
+export function collectBytes(): CollectedBytes {
+  let collected = new Uint8Array(0)
+  let length = 0
+  return {
+    add(bytes) {
+      const needed = length + bytes.length
+      if (needed > collected.length) {
+        const larger = new Uint8Array(Math.max(needed, 2 * collected.length))
+        larger.set(collected.subarray(0, length))
+        collected.fill(0)
+        collected = larger
+      }
+      collected.set(bytes, length)
+      length = needed
+    },
+    bytes: () => collected.subarray(0, length),
+    clear() {
+      collected.fill(0)
+      length = 0
+    },
+  }
+}
