@@ -15,7 +15,10 @@ export const FAULT_SUITES = {
       'database-down silent-database terminated-back-ends batch-outage commit failover overload pooler',
     ),
     ...files('faults', 'pooled-ledger two-processes many-tenants fair-under-change migrations clock-ahead wrong-clock'),
-    ...files('faults', 'changed-login schema serving-role shared-appends start-connections text-formats'),
+    ...files(
+      'faults',
+      'changed-login login-as-libpq schema hidden-rows serving-role shared-appends start-connections text-formats',
+    ),
     ...files('slow', 'two-versions audit-scale rolled-back ha/ha'),
     ...files('cli', 'backup rehearsed-restore move-to-postgres doctor'),
     ...files('api', 'counted-wraps health'),

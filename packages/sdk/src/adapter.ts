@@ -63,7 +63,7 @@ export {
   spellUuid,
   spellWhole,
 } from './adapter/spelling.js'
-export { findTableInStatement } from './adapter/sql-statements.js'
+export { findTableInStatement, type NamedTable } from './adapter/sql-statements.js'
 export {
   isClosedSql,
   isOneSqlValue,
