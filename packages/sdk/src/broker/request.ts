@@ -11,6 +11,7 @@ import {
   isWrapContext,
   JSON_MEDIA_TYPE,
   MAX_BATCH_OPERATIONS,
+  MAX_PIECES,
   matchPath,
   PURPOSES,
   ROUTES,
@@ -120,6 +121,7 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
   let pieces = 0
   const onPiece = (length: number) => {
     pieces += 1
+    if (pieces > MAX_PIECES) throw new BrokerRefusal('E_MALFORMED_REQUEST', TOO_MANY_PIECES)
     if (pieces % PIECES_OF_A_CALL === 0) count(1)
     hold(length)
   }
@@ -128,10 +130,7 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
     'E_MALFORMED_REQUEST',
     'the body is incomplete, is not valid JSON in UTF-8, or has a member twice',
   )
-  const refuse = (fault: BodyFault) => {
-    if (fault === 'not UTF-8') return malformed
-    return fault.startsWith('longer') ? tooLarge : new BrokerRefusal('E_MALFORMED_REQUEST', TOO_MANY_PIECES)
-  }
+  const refuse = (fault: BodyFault) => (fault === 'not UTF-8' ? malformed : tooLarge)
   let body: unknown
   try {
     body = readDistinctJson(await readText(request.body, maxBytes, refuse, onPiece))

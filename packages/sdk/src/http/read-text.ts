@@ -1,16 +1,15 @@
 /** Reads the body of a request or an answer as text. */
-import { createPieceCount, MAX_PIECES } from '@eaas/protocol'
 import type { FetchBody } from './fetch.js'
 
 /** What is wrong with a body. */
-export type BodyFault = 'not UTF-8' | `longer than ${number} bytes` | `in more than ${number} pieces`
+export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
 
 /**
  * Reads a stream to its end as UTF-8, and zeroes its bytes, which may hold a DEK. A byte order mark is kept.
  *
  * @param onPiece called with the length so far for each piece, before it is decoded; may throw
- * @throws what `refuse` makes of text that is not UTF-8, of more than `maxBytes` and of too many pieces, without
- * waiting for the end; what `onPiece` throws; the stream's own error
+ * @throws what `refuse` makes of text that is not UTF-8 and of more than `maxBytes`, without waiting for the end; what
+ * `onPiece` throws; the stream's own error
  */
 export async function readText(
   stream: Pick<FetchBody, 'getReader'> | null,
@@ -27,7 +26,6 @@ export async function readText(
       throw refuse('not UTF-8')
     }
   }
-  const isOnePieceTooMany = createPieceCount()
   let text = ''
   let length = 0
   try {
@@ -36,7 +34,6 @@ export async function readText(
       if (done) break
       length += value.length
       if (length > maxBytes) throw refuse(`longer than ${maxBytes} bytes`)
-      if (isOnePieceTooMany()) throw refuse(`in more than ${MAX_PIECES} pieces`)
       onPiece?.(length)
       text += decode(value)
       value.fill(0)
