@@ -16,7 +16,7 @@ const namedIn = (text = '') =>
   )
 const deciding = [...(section ?? '').matchAll(/^\d+\. (.*(?:\n {3,}.*)*)/gm)].flatMap(([, text]) => namedIn(text))
 /** Those of the protocol. */
-const OTHERS = ['call-rules.ts', 'wire/requests.ts']
+const OTHERS = ['call-rules.ts', 'held-bytes.ts', 'wire/requests.ts']
 
 /** The files of the server, below its source, in which a named function ran meanwhile. */
 async function filesRun(work: () => Promise<unknown>): Promise<string[]> {

@@ -331,7 +331,7 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
       ['a statement', (db) => db.execute(sql`select 1 where exists ${adas()}`)],
     ]
     it.each(QUERIES)('is refused in %s', async (_, run) => {
-      await refused(() => run(scene.db), /users\.email/)
+      await refused(() => run(scene.db), /users\.email|the table users/)
     })
     it('is replaced by its index in subqueries of another builder', async () => {
       const { db } = scene
