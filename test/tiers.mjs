@@ -11,12 +11,18 @@ export const SLOW = ['test/slow/', 'test/audit/guards/guard-mutants.test.ts']
 
 /** The suites on a database that `npm test` runs, on PostgreSQL if it is found and otherwise on the embedded database. */
 export const FIRST_ON_DATABASE = [
-  ...within('test/api', 'access api-keys batch bounds cors correlation docs-page due-work key-states keys listed-keys'),
-  ...within('test/api', 'on-behalf-of problems refusals request-log server-mode unknown-parameters unrecorded-calls'),
+  ...within('test/api', 'access api-keys batch bounds conformance correlation cors counted-wraps docs-page due-work'),
+  ...within(
+    'test/api',
+    'key-states keys listed-keys many-keys many-rows metrics on-behalf-of openapi operators problems',
+  ),
+  ...within('test/api', 'refusals repeated-members request-log server-mode unknown-parameters unrecorded-calls'),
+  ...within('test/api', 'unwrap-path usage-by-api-key wrapped-uses'),
   ...within(
     'test/audit',
-    'entries/list retention/command tamper/chain tamper/checkpoints tamper/marks tamper/unnoticed',
+    'checkpoints/checkpoints entries/list installation/installation-log retention/command retention/purge tamper/chain',
   ),
+  ...within('test/audit', 'tamper/checkpoints tamper/marks tamper/unnoticed verify/rights verify/verify-export'),
   ...within('test/cli', 'cli config keeps-nothing key log-output'),
   ...within('test/custody', 'destroyed-versions'),
   ...within('test/faults', 'commit database-down'),

@@ -2,12 +2,15 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { ROUTES } from '../../packages/protocol/src/routes.js'
 import { ROOT } from '../support/sources/source-files.js'
 import { hasTest } from '../support/sources/test-titles.js'
 import { FIRST_ON_DATABASE, isNamed, isOnDatabase, LATER, listTests, SHARDS, SLOW, tierOf } from '../tiers.mjs'
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
-/** The titles of tests by their files, for each promise of SECURITY.md and each part of the API. */
+/** The suite that runs the cases of the conformance kit against our server. */
+const RUNS_CASES = 'test/api/conformance.test.ts'
+/** The titles of tests by their files, for each promise of SECURITY.md and for each call, status and rule of the API. */
 const promises: Record<'SECURITY.md' | 'API', Record<string, Record<string, string[]>>> = JSON.parse(
   read('test/repo/promises.json'),
 )
@@ -39,12 +42,25 @@ describe('a promise', () => {
     )
   })
 
+  it('of the API has each call and each status of a refusal', () => {
+    const statuses = [400, 401, 403, 404, 409, 413, 415, 422, 429, 500].map((status) => `status ${status}`)
+    const rows = [...Object.keys(ROUTES), 'GET /metrics', 'GET /openapi.json', 'GET /docs', ...statuses]
+    expect(rows.filter((row) => !Object.hasOwn(promises.API, row))).toEqual([])
+  })
+
   it('is held by tests that `npm test` runs', () => {
     const all = Object.values(promises).flatMap((part) => Object.entries(part))
     const titles = all.flatMap(([promise, files]) =>
       Object.entries(files).flatMap(([path, names]) => names.map((title) => ({ promise, path, title }))),
     )
-    expect(titles.filter(({ path, title }) => tierOf(path) !== 'test' || !hasTest(read(path), title))).toEqual([])
+    expect(
+      titles.filter(({ path, title }) => tierOf(runnerOf(path)) !== 'test' || !hasTest(read(path), title)),
+    ).toEqual([])
     expect(all.filter(([promise]) => !titles.some((one) => one.promise === promise))).toEqual([])
   })
 })
+
+/** Returns the suite that runs the tests of a file: its own, unless it has cases of the conformance kit. */
+function runnerOf(path: string): string {
+  return path.startsWith('packages/conformance/src/cases/') ? RUNS_CASES : path
+}
