@@ -66,12 +66,15 @@ describe('the first steps', () => {
     creating = IS_SLOW_RUN ? '' : copying
   })
 
-  it('of README.md: install the SDK, and run the program', { timeout: TIMEOUT_MS }, async () => {
+  it('of README.md: pack the SDK for an application, install it there, and run the program', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
     const { commands, program } = stepsOf('README.md')
-    expect(commands).toEqual(['npm install @eaas/sdk'])
-    const own = join(dir.path, 'sdk')
-    mkdirSync(own)
-    await shell('npm init -y && npm install @eaas/sdk', own)
+    const [, pack = '', install = ''] =
+      /^npm ci && (npm run pack -- )\.\.\/my-app\ncd \.\.\/my-app && (npm install .*)$/.exec(commands.join('\n')) ?? []
+    const own = join(dir.path, 'packed')
+    expect(await shell(`${pack} '${own}'`, ROOT)).toContain(`\n${install}\n`)
+    await shell(install, own)
     writeFileSync(join(own, 'first.mjs'), program)
     expect(await shell('node first.mjs', own)).toBe('true\ncalled twice\n')
   })

@@ -104,7 +104,7 @@ export interface DekOptions {
   maxMessages?: number | undefined
   /** The most bytes of plaintext that one DEK seals; 64 GiB by default. */
   maxBytes?: number | undefined
-  /** Milliseconds for which one DEK seals; one hour by default, 15 minutes in browsers. */
+  /** Milliseconds for which one DEK seals; one hour by default, 15 minutes outside Node. */
   maxAgeMs?: number | undefined
   /** `false` keeps no DEK for reading, so that each decryption is an unwrap and an entry in the audit log. */
   cache?: boolean | undefined

@@ -25,7 +25,7 @@ const openVerifier = (database: ThreadDatabase) =>
 export function addStart(program: Command): void {
   program
     .command('start')
-    .description('Serve the API; on the embedded database unless EAAS_DATABASE_URL is set.')
+    .description('Serve the API; on the embedded database unless a URL of PostgreSQL is set.')
     .addHelpText('after', ENVIRONMENT)
     .action(() => {
       outliveOutput()
