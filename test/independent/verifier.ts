@@ -53,14 +53,14 @@ const ROWS = {
     name: () => 'tenant',
     columns:
       'tenant_id name envelope_only monthly_encrypt_quota:int wrapped_audit_key:present created_at:time entry_id:int ' +
-      'plaintext_encoding:unless-utf8 status:unless-active',
+      'plaintext_encoding status',
   },
   keys: {
     name: (row: Row) => `key ${row.key_id}`,
     columns:
       'tenant_id key_id name algorithm status current_version rotation_interval_days next_rotation_at:time destroy_at:time ' +
-      'wrapped_hash_key:present created_at:time updated_at:time entry_id:int min_unwrap_version:unless-1 min_unwrap_since:time-unless-null ' +
-      'destroyed_through:text-unless-0',
+      'wrapped_hash_key:present created_at:time updated_at:time entry_id:int min_unwrap_version min_unwrap_since:time ' +
+      'destroyed_through',
   },
   key_versions: {
     name: (row: Row) => `version ${row.version} of key ${row.key_id}`,
@@ -70,7 +70,7 @@ const ROWS = {
     name: (row: Row) => `API key ${row.api_key_id}`,
     columns:
       'tenant_id api_key_id digest name prefix permissions allowed_ips expires_at:time revoked_at:time created_at:time ' +
-      'entry_id:int keys:unless-null budgets:unless-null',
+      'entry_id:int keys budgets',
   },
 } as const
 
@@ -295,7 +295,7 @@ async function readRows(
   const forms = columns.split(' ').map((column) => column.split(':') as [string, string?])
   const selected = forms.map(([column, form]) => {
     if (form === 'present') return `encode(${column}, 'hex') as ${column}`
-    if (form?.startsWith('time')) {
+    if (form === 'time') {
       return `coalesce(to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${column}::text) as ${column}`
     }
     return /_id$/.test(column) || form === 'int' ? `${column}::text` : column
@@ -307,15 +307,13 @@ async function readRows(
   return rows.map((row) => ({
     row: row as unknown as Row,
     mac: Buffer.from(row.mac, 'hex'),
-    values: forms
-      .filter(([column, form]) => !form?.endsWith(`unless-${row[column]}`))
-      .map(([column, form]) => {
-        const value = row[column]
-        if (value === null) return null
-        if (form === 'present') return true
-        if (form?.startsWith('time')) return milliseconds(value)
-        return form === 'int' ? Number(value) : form?.startsWith('text') ? `${value}` : value
-      }),
+    values: forms.map(([column, form]) => {
+      const value = row[column]
+      if (value === null) return null
+      if (form === 'present') return true
+      if (form === 'time') return milliseconds(value)
+      return form === 'int' ? Number(value) : value
+    }),
   }))
 }
 

@@ -25,8 +25,8 @@ const APPENDED = 'textHash(hash, before + id + after)'
 const APPENDED_WHOLE =
   'entryHash(hash, { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at })'
 
-/** `tenant_id`, `entry.tenant_id`, `encodeHex(row.tenant_id)`, `...unlessUtf8(row.encoding)`; a label, in capitals, is no part */
-const PART = /^\s*(?:\.{3})?(?:\w+\()?(?:\w+\.)?([a-z_]+)\)?\s*$/
+/** `tenant_id`, `entry.tenant_id`, `encodeHex(row.tenant_id)`; a label, in capitals, is no part */
+const PART = /^\s*(?:\w+\()?(?:\w+\.)?([a-z_]+)\)?\s*$/
 
 export type Sealed = (typeof SEALED)[number]['what']
 

@@ -1,4 +1,4 @@
-// Reads a table's columns, and what they hold in earlier rows, from the SQL of the migrations, without a database.
+// Reads a table's columns from the SQL of the migrations, without a database.
 import { cpSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,14 +39,6 @@ export function insertFrom(table: string, copy: string): string {
   return `insert into ${table} (${columns}) select ${columns} from ${copy}`
 }
 
-/** Finds the values that columns added by migrations have in earlier rows. @throws when this is unknown here */
-export function earlierValuesOf(table: string): Record<string, unknown> {
-  const update = statements().find((statement) => new RegExp(`^update ${table}\\b`).test(statement))
-  if (update) throw new Error(`this cannot be read yet: ${update}`)
-  const added = alterations(table).flatMap((statement) => [...statement.matchAll(ADDED)])
-  return Object.fromEntries(added.map(([, name = '', definition = '']) => [name, defaultOf(definition)]))
-}
-
 function statements(): string[] {
   return readdirSync(FOLDER)
     .filter((name) => name.endsWith('.sql'))
@@ -57,15 +49,6 @@ function statements(): string[] {
 
 function alterations(table: string): string[] {
   return statements().filter((statement) => new RegExp(`^alter table ${table}\\b`).test(statement))
-}
-
-function defaultOf(definition: string): unknown {
-  if (!/\bdefault\b/.test(definition)) return null
-  const [, text] = /^text\s(?:.*\s)?default '([^'\\]*)'(?=\s|$)/s.exec(definition) ?? []
-  if (text !== undefined) return text
-  const [, json] = /^(?:integer|bigint|boolean)\s(?:.*\s)?default (-?\d+|true|false)(?=\s|$)/s.exec(definition) ?? []
-  if (json !== undefined) return JSON.parse(json)
-  throw new Error(`this default cannot be read yet: ${definition}`)
 }
 
 function names(text: string, pattern: RegExp): string[] {

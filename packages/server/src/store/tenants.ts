@@ -9,8 +9,7 @@ import { onlyRow } from './only-row.js'
  * Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes
  * active again.
  */
-export const TENANT_STATUSES = ['active', 'suspended', 'deleted'] as const
-export type TenantStatus = (typeof TENANT_STATUSES)[number]
+export type TenantStatus = 'active' | 'suspended' | 'deleted'
 
 /** The current audit key and 255 before it. */
 export const MOST_AUDIT_KEY_BYTES = 18_680

@@ -1,11 +1,10 @@
 /** The MACs of the rows that grant rights (row-mac.md): tenants, keys, key versions, API keys. */
 import type { KeyObject } from 'node:crypto'
-import { wire } from '@eaas/protocol'
 import { hmac } from '../../crypto/hmac.js'
 import type { ApiKeyRow } from '../../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
-import { TENANT_STATUSES, type TenantRow } from '../../store/tenants.js'
+import type { TenantRow } from '../../store/tenants.js'
 import { equalBytes } from './chain.js'
 
 type WithoutMac<Row> = Omit<Row, 'mac'>
@@ -28,45 +27,9 @@ export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>): Uint8A
     isPresent(row.wrapped_audit_key),
     row.created_at,
     row.entry_id,
-    ...unlessUtf8(row.plaintext_encoding),
-    ...unlessActive(row.status),
+    row.plaintext_encoding,
+    row.status,
   ])
-}
-
-// row-mac.md 1: rows from before these columns existed have a MAC without them.
-function unlessUtf8(encoding: TenantRow['plaintext_encoding']): Column[] {
-  return encoding === 'utf8' ? [] : [oneOf(wire.PLAINTEXT_ENCODINGS, encoding)]
-}
-
-function unlessActive(status: TenantRow['status']): Column[] {
-  return status === 'active' ? [] : [oneOf(TENANT_STATUSES, status)]
-}
-
-/** Puts a value that no server writes into a list, which no value of a tenant is: it can't pass for another one. */
-function oneOf(values: readonly string[], value: string): Column {
-  return values.includes(value) ? value : [value]
-}
-
-function unlessAll(keys: ApiKeyRow['keys']): (readonly string[])[] {
-  return keys === null ? [] : [keys]
-}
-
-// As text, while `keys` are a list.
-function unlessAny(budgets: ApiKeyRow['budgets']): string[] {
-  return budgets === null ? [] : [budgets]
-}
-
-function unlessFirst(version: KeyRow['min_unwrap_version']): number[] {
-  return version === 1 ? [] : [version]
-}
-
-function unlessNever(since: KeyRow['min_unwrap_since']): string[] {
-  return since === null ? [] : [since]
-}
-
-// As text, so that it is not taken for min_unwrap_version.
-function unlessNone(destroyed: KeyRow['destroyed_through']): string[] {
-  return destroyed === 0 ? [] : [JSON.stringify(destroyed)]
 }
 
 /** The MAC of a key's row. */
@@ -85,9 +48,9 @@ export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
     row.created_at,
     row.updated_at,
     row.entry_id,
-    ...unlessFirst(row.min_unwrap_version),
-    ...unlessNever(row.min_unwrap_since),
-    ...unlessNone(row.destroyed_through),
+    row.min_unwrap_version,
+    row.min_unwrap_since,
+    row.destroyed_through,
   ])
 }
 
@@ -118,8 +81,8 @@ export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'l
     row.revoked_at,
     row.created_at,
     row.entry_id,
-    ...unlessAll(row.keys),
-    ...unlessAny(row.budgets),
+    row.keys,
+    row.budgets,
   ])
 }
 
