@@ -8,6 +8,8 @@ import { findSchemaVersion } from '../../packages/server/src/store/migrations.js
 import { openStore } from '../../packages/server/src/store/open-store.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { withMigration } from '../support/database/migrations.js'
+import { runCommand } from '../support/service/command-host.js'
+import { ROOT_KEY } from '../support/service/eaas-process.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 /** A column of a table whose rows have MACs, one of a table that is written meanwhile, and an index. */
@@ -185,6 +187,44 @@ describe('a database of an earlier schema', () => {
     const { body } = await service.caller(written.api_key).call('GET', '/v1/audit/verify')
     expect(body).toMatchObject({ valid: false, reason: 'row_forged' })
     await service.close()
+  })
+})
+
+/** Tables with fewer columns than the first release has, as schema 1 had them. */
+const UNRELEASED = `
+  create table schema_version (id integer primary key check (id = 1), version integer not null);
+  create table instance (id integer primary key, wrapped_pepper bytea not null, wrapped_signing_key bytea not null, created_at timestamptz(3) not null);
+  create table tenants (tenant_id uuid primary key, name text not null, created_at timestamptz(3) not null);
+  insert into schema_version values (1, 1);
+  insert into instance values (1, '\\x01', '\\x01', now())`
+
+describe('a database from before the first release', { timeout: 60_000 }, () => {
+  let database: TestDatabase
+  beforeAll(async () => {
+    database = await freshDatabase('unreleased')
+    await onStore(database, (sql) => sql.unsafe(UNRELEASED))
+  })
+
+  it.each([
+    'start',
+    'migrate',
+    'migrate --existing',
+    'doctor',
+    'backup kept --plain',
+    'tenant list',
+    'tenant create --name acme',
+    'audit verify --all',
+    'store-key rotate',
+    'schema accept --reason x',
+  ])('is refused with what to do by eaas %s, and left as it is', async (command) => {
+    const { code, stdout, stderr } = await runCommand(command.split(' '), { database, rootKey: ROOT_KEY })
+    expect([code, stdout + stderr]).toEqual([
+      command.startsWith('audit') ? 3 : 1,
+      expect.stringMatching(
+        /The database has schema 1, .* before the first release .* start anew in an empty database/s,
+      ),
+    ])
+    expect(await versionOf(database)).toBe(1)
   })
 })
 

@@ -1,9 +1,6 @@
 // Migrations have time limits of their own: those of calls would abort them, and a start that waits for another process's migration.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pathToFileURL } from 'node:url'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
@@ -26,20 +23,17 @@ const LONGER_S = 6
 describe.skipIf(backend() === 'embedded')('migrations', { timeout: 60_000 }, () => {
   let one: Sql
   let other: Sql
-  let folder: string
 
   beforeAll(async () => {
     const database = await freshDatabase('migrations')
     if (database.backend !== 'postgres') throw new Error('this needs PostgreSQL')
     one = connect({ url: database.directUrl, max: 1 })
     other = connect({ url: database.directUrl, max: 1 })
-    folder = await mkdtemp(join(tmpdir(), 'eaas-migrations-'))
     await migrate(one, MIGRATIONS_DIRECTORY)
   })
   afterAll(async () => {
     await one?.end()
     await other?.end()
-    await rm(folder, { recursive: true, force: true })
   })
 
   it('wait for another process that is at it', async () => {
@@ -56,8 +50,9 @@ describe.skipIf(backend() === 'embedded')('migrations', { timeout: 60_000 }, () 
   })
 
   it('take the time that they need, and leave the limits of calls as they are', async () => {
-    await writeFile(join(folder, '999-slow.sql'), `select pg_sleep(${LONGER_S})`)
-    expect(await migrate(one, pathToFileURL(`${folder}/`))).toEqual([999])
+    const migrations = withMigration(`select pg_sleep(${LONGER_S})`)
+    expect(await migrate(one, migrations)).toEqual([900])
+    await rm(migrations, { recursive: true })
     expect(
       await one`select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock`,
     ).toEqual([{ statement: '5s', lock: '4s' }])

@@ -40,7 +40,7 @@ import type { Queryable, Sql } from './store/db.js'
 import { withDeadline, withDeadlines } from './store/deadline.js'
 import { createErasure, type Erase } from './store/erasure.js'
 import { findInstallationKey, findInstance, type InstanceRow, insertInstance } from './store/instance.js'
-import { type Complete, findSchemaVersion, migrate } from './store/migrations.js'
+import { type Complete, compareSchemas, findSchemaVersion, migrate } from './store/migrations.js'
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
 import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
@@ -441,6 +441,7 @@ async function migrateUnlocked(
   provider: RootKeyProvider,
   { known, clock, actor, migrations, onLocked }: Opening & { known: InstanceRow },
 ): Promise<void> {
+  await compareSchemas(sql, migrations) // before secrets are read, which earlier schemas keep elsewhere
   await openSigningKey(sql, await openStoreKeys(sql, provider), known)
   const complete: Complete = async (transaction, { from, to }) => {
     const auditKey = await openInstallationKey(transaction, await openStoreKeys(transaction, provider))

@@ -1,6 +1,6 @@
-// Builds the server of an earlier commit, with the installed modules of this one: until there are releases, history has the older versions.
+// Builds the server of a commit, with the installed modules of this one: until there are releases, history has the older versions.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type GuardedDir, guardedDir } from '../run/guarded-dir.js'
 import { ROOT } from '../sources/source-files.js'
@@ -11,27 +11,24 @@ const SOURCES = ['docs', 'package.json', 'tsconfig.json', 'packages', 'test/inde
 const PACKAGES = ['protocol', 'audit', 'server']
 const MIGRATIONS = 'packages/server/migrations'
 
-/** Two earlier commits. */
-export interface EarlierCommits {
-  /** the last one that changed the newest migration, so its build has the schema of these sources */
-  sameSchema: string
-  /** the one before the newest migration, which may have had another name at first */
-  earlierSchema: string
+/** Commits whose builds have the schema of these sources. */
+export interface Commits {
+  /** the last one that changed the newest migration */
+  earliest: string
+  current: string
 }
 
 /** Finds the commits in the history; returns why it cannot if there is no history, as in a shallow clone or an archive. */
-export function findEarlierCommits(): EarlierCommits | { reason: string } {
+export function findCommits(): Commits | { reason: string } {
   try {
     if (git('rev-parse', '--is-shallow-repository') === 'true') return { reason: 'the clone is shallow' }
     const newest = readdirSync(join(ROOT, MIGRATIONS))
       .filter((name) => name.endsWith('.sql'))
       .sort()
       .at(-1)
-    const named = `${MIGRATIONS}/${newest?.slice(0, 3)}-*.sql`
-    const [sameSchema, ...before] = git('log', '--format=%H', '--', named).split('\n')
-    if (!sameSchema) return { reason: `no commit has ${newest} yet` }
-    const first = before.at(-1) ?? sameSchema
-    return { sameSchema, earlierSchema: git('rev-parse', '--verify', `${first}^`) }
+    const earliest = git('log', '-1', '--format=%H', '--', `${MIGRATIONS}/${newest}`)
+    if (!earliest) return { reason: `no commit has ${newest} yet` }
+    return { earliest, current: git('rev-parse', 'HEAD') }
   } catch {
     return { reason: 'the sources are no clone of the repository' }
   }
@@ -43,15 +40,16 @@ function git(...args: string[]): string {
 
 let folder: GuardedDir | undefined
 
-/** Builds the server of a commit, which takes seconds; returns the path of its `eaas`. */
-export function buildCommit(commit: string): string {
+/** Builds the server of a commit, with a later migration if one is given; returns the path of its `eaas`. Takes seconds. */
+export function buildCommit(commit: string, migration?: string): string {
   folder ??= guardedDir('eaas-older')
-  const root = join(folder.path, commit)
+  const root = join(folder.path, migration === undefined ? commit : `${commit}-later`)
   const program = join(root, 'packages/server/bin/eaas.mjs')
   if (existsSync(program)) return program
   mkdirSync(root)
   const archive = execFileSync('git', ['archive', commit, ...SOURCES], { cwd: ROOT, maxBuffer: 2 ** 28 })
   execFileSync('tar', ['x', '-C', root], { input: archive })
+  if (migration !== undefined) writeFileSync(join(root, MIGRATIONS, '900-later.sql'), migration)
   linkModules('.', root)
   for (const name of PACKAGES) {
     symlink(join(root, 'packages', name), join(root, 'node_modules/@eaas', name))

@@ -9,9 +9,6 @@ import { withDeadline } from './deadline.js'
 import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders.js'
 import { assertWhole } from './whole-tables.js'
 
-/** The schema of the first release. This one and every later one is migrated. */
-const FIRST_RELEASED = 28
-
 /**
  * An index that is built before the transaction, which then finds it. In a new database, and in the embedded one,
  * the transaction makes it. Its name must be new: an index that an earlier migration gave that name is taken for it.
@@ -203,7 +200,7 @@ async function applyMissing(
       select version, pg_catalog.pg_backend_pid() as pid from schema_version where id = 1 for update`
     const version = lock?.version ?? 0
     const newest = newestVersion(migrations)
-    assertMigrated(version, newest)
+    assertMigrated(version, migrations)
     const missing = migrations.filter((migration) => migration.version > version)
     if (missing.length > 0) {
       await transaction`select pg_catalog.set_config('lock_timeout', ${`${TABLE_TIMEOUT_MS}ms`}, true)`
@@ -225,14 +222,14 @@ export async function compareSchemas(sql: Sql, directory: URL): Promise<{ versio
   // In this order, because another process that migrates commits both together.
   const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('instance') is not null as found`
   const version = await findSchemaVersion(sql)
-  const newest = newestVersion(await readMigrations(directory))
+  const migrations = await readMigrations(directory)
   if (version === 0 && table?.found) {
     throw new SchemaVersionError(
       'The database has the tables of eaas, but schema_version does not say of which schema: somebody changed it. Set it to the version that it had, or restore a backup.',
     )
   }
-  assertMigrated(version, newest)
-  return { version, newest }
+  assertMigrated(version, migrations)
+  return { version, newest: newestVersion(migrations) }
 }
 
 /** The number of the last migration that was applied; 0 for a new database. */
@@ -247,16 +244,19 @@ function newestVersion(migrations: readonly Migration[]): number {
   return migrations.at(-1)?.version ?? 0
 }
 
-function assertMigrated(version: number, newest: number): void {
+/** The first file makes the tables of the first release: each later schema is migrated, none before it ever was released. */
+function assertMigrated(version: number, migrations: readonly Migration[]): void {
+  const newest = newestVersion(migrations)
   if (version > newest) {
     throw new SchemaVersionError(
       `The database has schema ${version}, this server knows ${newest} at most. Start the newer version of the server.`,
     )
   }
-  if (version === 0 || version >= FIRST_RELEASED) return
+  const oldest = migrations[0]?.version ?? 0
+  if (version === 0 || version >= oldest) return
   throw new SchemaVersionError(
     `The database has schema ${version}, which a version of eaas from before the first release made; this one serves and migrates those from ` +
-      `${FIRST_RELEASED} on. Nothing was changed. With that version, decrypt what is to be kept and export the audit logs (eaas audit export), and start ` +
+      `${oldest} on. Nothing was changed. With that version, decrypt what is to be kept and export the audit logs (eaas audit export), and start ` +
       'anew in an empty database. Unless such a version was the last to serve here, somebody changed schema_version: set it to the version that it had',
   )
 }
@@ -278,7 +278,6 @@ export async function makeTables(transaction: Transaction, directory: URL, versi
       `The rows are of schema ${version}, which no migration of this server ends with: its newest is ${newestVersion(migrations)}. Use the version of eaas that wrote them.`,
     )
   }
-  assertMigrated(version, newestVersion(migrations))
   await createVersionTable(transaction)
   for (const migration of migrations) if (migration.version <= version) await transaction.unsafe(migration.text)
   await transaction`update schema_version set version = ${version} where id = 1`
