@@ -240,7 +240,7 @@ inChromium('the SDK in a page', ({ open, marksByTask }) => {
         })
       const { all, most } = await open(1)
       expect(all).toBeGreaterThanOrEqual(3_000) // each row has three
-      // Of WebCrypto's, so many are under way at a time (pace.ts), and may all be ready at once.
+      // Of WebCrypto's, so many are under way at a time (waiting.ts), and may all be ready at once.
       expect(most).toBeLessThanOrEqual(engine === 'noble' ? 8 : 8 + 500)
       // Where no time passes, no turn is due.
       if (engine === 'noble') expect((await open(0)).most).toBeGreaterThanOrEqual(3_000)

@@ -29,7 +29,12 @@ export function encodeSealed(parts: SealedParts): Envelope {
   const iv = encodeBase64(parts.iv)
   const shared = { ciphertext: encodeBase64(parts.sealed), wrapped_key, iv, key_id, key_version }
   if (!commitment) return { ...shared, envelope_version: 1 }
-  return { ...shared, envelope_version: 2, commitment: encodeBase64(commitment), ...secretMember(parts) }
+  return {
+    ...shared,
+    envelope_version: 2,
+    commitment: encodeBase64(commitment),
+    ...(parts.needsSecret && secretMember(parts)),
+  }
 }
 
 /**

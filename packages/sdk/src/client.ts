@@ -2,9 +2,8 @@
 import { type Context, DEK_MAX_MESSAGES, type Envelope, type EnvelopeV1, type EnvelopeV2 } from '@eaas/protocol'
 import { ENGINES, type EngineName } from './engines/engine.js'
 import { InvalidInputError } from './errors.js'
-import { resolveBaseUrl } from './http/base-url.js'
+import { environmentApiKey, environmentUrl, resolveBaseUrl } from './http/base-url.js'
 import type { ApiKey } from './http/calls.js'
-import { environmentApiKey, environmentUrl } from './http/environment.js'
 import { type ClientEvent, createEmit } from './http/events.js'
 import type { Fetch } from './http/fetch.js'
 import type { OpenTelemetry } from './http/open-telemetry.js'
@@ -28,8 +27,10 @@ import {
   kindOf,
   MAX_TIMEOUT_MS,
   readDemand,
+  readSecrets,
   readSignal,
   readValue,
+  type SecretOptions,
   takeRows,
   toJson,
   toText,
@@ -43,7 +44,6 @@ import type { DecryptManyOptions } from './records/decrypt-many.js'
 import type { EncryptManyOptions } from './records/encrypt-many.js'
 import type { StoredEnvelope } from './records/read-envelope.js'
 import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
-import { readSecrets, type SecretOptions } from './records/secret-options.js'
 import type { ApiKeys } from './resources/api-keys.js'
 import type { Audit } from './resources/audit.js'
 import type { CallOptions, Keys } from './resources/keys.js'

@@ -55,7 +55,6 @@ export type { OpenTelemetry } from './http/open-telemetry.js'
 export type { AuditContext, Binary, Bytes, DekScope } from './input.js'
 export type { CompactField, EnvelopeHeader } from './models/compact-rows.js'
 export type { BoundOptions, ModelOptions, RowFormat, UnboundOptions } from './models/definition.js'
-export type { Normalizer } from './models/field-texts.js'
 export {
   boolean,
   bytes,
@@ -72,10 +71,12 @@ export {
   type TextOptions,
   text,
 } from './models/fields.js'
+export type { Normalizer } from './models/index-columns.js'
+export type { Bucketing } from './models/index-texts.js'
 export type { Model, PlainRow, StoredRow } from './models/model.js'
-export type { Accepted, RowsOptions } from './models/model-deps.js'
 // Includes what a model's methods return: an application that exports such a value must be able to name its type.
 export type {
+  Accepted,
   AnyField,
   CompoundIndex,
   Compounds,
@@ -92,20 +93,20 @@ export type {
   Query,
   QueryColumns,
   Range,
+  RowsOptions,
   SealedPartial,
   SealedRow,
   SealedShape,
   WholeShape,
 } from './models/model-types.js'
 export type { FailedRow, RowsResult } from './models/open-rows.js'
-export type { Bucketing } from './models/ranges.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
 export type { Progress } from './records/blocks.js'
 export type { DecryptManyOptions } from './records/decrypt-many.js'
 export type { EncryptManyOptions } from './records/encrypt-many.js'
-export { fromText, isEnvelope, toText } from './records/envelope-text.js'
 export type { ContextOf } from './records/named-fields.js'
 export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
+export { fromText, isEnvelope, toText } from './records/read-envelope.js'
 export type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 // Each call with the types of its answer; the default exports, which make the resources, are not among them.
 export type * from './resources/api-keys.js'

@@ -1,7 +1,15 @@
 /** Turns what callers pass into typed values, and refuses anything else before the network is used. */
-import { type Context, decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
+import {
+  APPLICATION_SECRET_BYTES,
+  type Context,
+  decodeUtf8,
+  encodeUtf8,
+  FormatError,
+  isUuid,
+  isWellFormed,
+  isZero,
+} from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
-import { didYouMean, nearestName } from './nearest-name.js'
 
 /**
  * The longest plaintext of one envelope: the base64 of a longer one would not fit the strings of every
@@ -365,4 +373,75 @@ export function kindOf(value: unknown): string {
 
 function readText(text: string, place: RecordPlace | undefined): Uint8Array {
   return readFormat(() => encodeUtf8(text), '', 'Pass a Uint8Array if the value is not text.', place)
+}
+
+/** The smallest share of common letter pairs at which one name is suggested for another. */
+const ENOUGH = 0.4
+
+/** Returns the known name whose spelling is nearest, or undefined where none is near. */
+export function nearestName(name: string, known: readonly string[]): string | undefined {
+  const given = pairsOf(name)
+  let nearest: string | undefined
+  let most = 0
+  for (const one of known) {
+    const pairs = pairsOf(one)
+    const likeness = (2 * pairs.filter((pair) => given.includes(pair)).length) / (pairs.length + given.length)
+    if (likeness >= ENOUGH && likeness > most) [nearest, most] = [one, likeness]
+  }
+  return nearest
+}
+
+/** The end of a message about a name: what was probably meant, if anything. */
+export function didYouMean(name: string | undefined): string {
+  return name === undefined ? '' : `: did you mean ${JSON.stringify(name)}?`
+}
+
+/** Removes case and word separators from a name: `birth_date` and `birthDate` become `birthdate`. */
+export function plainName(name: string): string {
+  return name.toLowerCase().replace(/[\s_.-]/g, '')
+}
+
+/** Pairs each letter with the next one. The beginning of a long name is enough, since nobody declares one. */
+function pairsOf(name: string): string[] {
+  const plain = plainName(name.slice(0, 128))
+  return Array.from(plain.slice(1), (letter, at) => plain.charAt(at) + letter)
+}
+
+/** The options by which secrets are passed. */
+export interface SecretOptions {
+  /**
+   * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: values sealed
+   * with it do not open without it, whatever the service, a proxy and the database know together. Pass a list while
+   * you change it: the first one seals, each of them opens. If it is lost, so is the data. An explicit `undefined` is
+   * refused, since it is usually a forgotten variable.
+   */
+  secret?: Uint8Array | readonly Uint8Array[]
+  /**
+   * `true` also opens values that were sealed without a secret, format v1 included: for a migration, since the
+   * service could have sealed them.
+   */
+  acceptWithoutSecret?: boolean | undefined
+}
+
+/** Copies of the secrets that were passed, the first of which seals. */
+export interface GivenSecrets {
+  list: readonly Uint8Array[]
+  /** Like `acceptWithout` of `Secrets`. */
+  acceptWithout: boolean
+}
+
+/** Copies the secrets, which the caller zeroes. @throws InvalidInputError when one is not 32 bytes, or zero */
+export function readSecrets(options: SecretOptions): GivenSecrets {
+  assertGiven(options, ['secret'])
+  const { secret, acceptWithoutSecret } = options
+  assertFlag('acceptWithoutSecret', acceptWithoutSecret)
+  if (secret === undefined) return { list: [], acceptWithout: false }
+  const list = [secret].flat().map((one) => {
+    const bytes = readBinary(one)
+    if (bytes?.length === APPLICATION_SECRET_BYTES && !isZero(bytes)) return bytes
+    const hint = 'Make it once with crypto.getRandomValues(new Uint8Array(32)), and store it beside no data.'
+    throw new InvalidInputError('secret must be 32 random bytes, or a list of such', hint)
+  })
+  if (list.length === 0) throw new InvalidInputError('secret must not be an empty list', 'Leave out the option.')
+  return { list: list.map((bytes) => new Uint8Array(bytes)), acceptWithout: acceptWithoutSecret ?? false }
 }

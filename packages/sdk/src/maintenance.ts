@@ -14,17 +14,16 @@ import type { IndexColumn } from './models/index-columns.js'
 import type { IndexKey } from './models/index-key.js'
 import type { AnyModel } from './models/model.js'
 import { findInternals, getInternals } from './models/model-access.js'
-import type { ModelDeps } from './models/model-deps.js'
+import type { ModelDeps } from './models/model-types.js'
 import type { CallOptions } from './resources/keys.js'
 
 export { DatabaseError, withoutPlace } from './errors.js'
 // With these, a tool's functions refuse wrong options as the SDK's do.
-export { assertFlag, assertNotAborted, assertOptions, assertWhole, kindOf, type Row } from './input.js'
-export { spelledAs } from './maintenance/foreign.js'
+export { assertFlag, assertNotAborted, assertOptions, assertWhole, kindOf, nearestName, type Row } from './input.js'
 export type { FieldCounts, IndexCounts, TableCounts } from './maintenance/forms.js'
+export { spelledAs } from './maintenance/forms.js'
 export type { Outcome, Reader } from './maintenance/works.js'
 export { isKept } from './models/plain-texts.js'
-export { nearestName } from './nearest-name.js'
 export type { AnyModel }
 
 /** The columns of a model's table, by the model's names. */

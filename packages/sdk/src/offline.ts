@@ -34,16 +34,19 @@ import {
   type Binary,
   type Bytes,
   type DemandOptions,
+  type GivenSecrets,
   kindOf,
   readBinary,
   readDemand,
+  readSecrets,
   readValue,
+  type SecretOptions,
   toJson,
   toText,
 } from './input.js'
-import { holdSecrets } from './records/application-secret.js'
 import {
   demandContext,
+  holdSecrets,
   type OpenableParts,
   openParts,
   readFormatAad,
@@ -51,7 +54,6 @@ import {
   sealBound,
 } from './records/bound-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
-import { type GivenSecrets, readSecrets, type SecretOptions } from './records/secret-options.js'
 import type { Soon } from './waiting.js'
 
 export type { Context, Envelope, Purpose, WrapContext, WrappedKey } from '@eaas/protocol'

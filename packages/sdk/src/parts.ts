@@ -10,14 +10,14 @@ import { type Fallback, selectEngine } from './engines/select.js'
 import { InvalidInputError } from './errors.js'
 import { type Batcher, createBatcher } from './http/batcher.js'
 import { createHttp, type Http, type HttpOptions, observe } from './http/calls.js'
-import type { AuditContext } from './input.js'
-import { holdSecrets } from './records/application-secret.js'
+import type { AuditContext, GivenSecrets } from './input.js'
 import type { RecordsDeps } from './records/blocks.js'
+import { holdSecrets } from './records/bound-envelopes.js'
 import { createEnvelopes } from './records/envelopes.js'
 import { rewrap } from './records/rewrapping.js'
-import type { GivenSecrets } from './records/secret-options.js'
 import { findKey } from './resources/ensure-key.js'
 import createKeys from './resources/keys.js'
+import { now } from './waiting.js'
 
 export { readJson } from './json.js'
 export { createIndexKey, rewrapIndexKey } from './models/local-index.js'
@@ -64,7 +64,6 @@ export function connect(options: ConnectOptions): Connection {
   const http = createHttp(options)
   const batcher = createBatcher(http, { emit, auditContext: options.auditContext })
   if (secrets.list.length > 0) batcher.hash = refuseHash
-  const now = () => performance.now()
   const hitOf = (operation: 'wrap' | 'unwrap') => emit && ((keyId: string) => emit({ type: 'hit', operation, keyId }))
   const decryptDeks = new DecryptDeks(options.decryptLimits, {
     unwrap: (wrapped) => batcher.unwrap(wrapped),

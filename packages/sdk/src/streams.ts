@@ -22,15 +22,13 @@ import { readingContext } from './records/bound-envelopes.js'
 import { clientParts } from './records/client-parts.js'
 import type { CallOptions } from './resources/keys.js'
 import { createReadable, createTransform } from './streams/byte-streams.js'
-import { openPart } from './streams/open-range.js'
+import { createReader, openPart, type RangeSource } from './streams/open-range.js'
 import { openStream, type StreamDemand } from './streams/open-stream.js'
-import { createReader, type RangeSource } from './streams/range-source.js'
-import { rewrapChunks, rewrapLine } from './streams/rewrap-stream.js'
-import { sealStream } from './streams/seal-stream.js'
+import { rewrapChunks, rewrapLine, sealStream } from './streams/seal-stream.js'
 
 export type { Context } from '@eaas/protocol'
 export type { Binary, Bytes, DekScope } from './input.js'
-export type { RangeSource } from './streams/range-source.js'
+export type { RangeSource } from './streams/open-range.js'
 
 /** The longest plaintext of a stream (stream.md 4). */
 const MAX_STREAM_BYTES = MAX_SEGMENTS * SEGMENT_BYTES

@@ -1,8 +1,10 @@
 /**
  * Waiting for what many callers share: a value that may be there already, a part that is loaded once, a turn of
- * the event loop. Each caller may give up alone, by a signal, and gets errors that lead to it.
+ * the event loop. Each caller may give up alone, by a signal, and gets errors that lead to it. Work on many
+ * records rests, so that a page or a server stays responsive, and awaits many promises at a time.
  */
 import { AbortedError, isEaasError, NetworkError } from './errors.js'
+import { assertNotAborted } from './input.js'
 
 /** A value that is there already, or a promise of it. */
 export type Soon<T> = T | Promise<T>
@@ -203,5 +205,63 @@ export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Prom
     return await run()
   } catch (error) {
     throw atCaller(error)
+  }
+}
+
+/** Below the 16 ms that a page has for one frame. */
+const TURN_MS = 8
+/** How many promises are collected before they are awaited. */
+const UNDER_WAY = 500
+
+/** Milliseconds of a monotonic clock. Looked up at each call: tests of applications replace it. */
+export const now = (): number => performance.now()
+
+export interface Pace {
+  /** Tells whether it is time to rest. Cheap enough to call for each record. */
+  due(): boolean
+  /** Gives the event loop a turn. @throws AbortedError when the signal is aborted, in that turn too */
+  rest(signal?: AbortSignal | undefined): Promise<void>
+}
+
+/** Starts counting the time since the last rest. */
+export function createPace(): Pace {
+  let since = now()
+  return {
+    due: () => now() - since >= TURN_MS,
+    async rest(signal) {
+      await turn()
+      assertNotAborted(signal)
+      since = now()
+    },
+  }
+}
+
+/** The promises of an asynchronous engine. */
+export interface Backlog {
+  /** Adds a promise. The caller must await what is returned, unless it is undefined. */
+  add(promise: Promise<unknown>): Promise<unknown> | undefined
+  /** Waits for all promises that were added. @throws what one of them rejected with */
+  flush(): Promise<unknown>
+}
+
+/**
+ * Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is
+ * added.
+ */
+export function createBacklog(promisesAreRare: boolean): Backlog {
+  let promises: Promise<unknown>[] = []
+  const flush = () => {
+    const all = promises
+    promises = []
+    return Promise.all(all)
+  }
+  return {
+    flush,
+    add(promise) {
+      if (promisesAreRare) return promise
+      promise.catch(() => undefined) // flush() rejects with it
+      promises.push(promise)
+      return promises.length >= UNDER_WAY ? flush() : undefined
+    },
   }
 }

@@ -3,8 +3,8 @@
  * truncated ones. The rows that they find are opened, then filtered.
  */
 import { isMissing, isObject, isValidDate, type Row } from '../input.js'
-import { findPartColumn, readPart } from '../models/field-texts.js'
 import type { FieldKind } from '../models/fields.js'
+import { findPartColumn, readPart } from '../models/index-columns.js'
 import type { ModelAccess } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'

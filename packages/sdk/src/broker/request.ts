@@ -20,7 +20,7 @@ import {
   TOO_MANY_PIECES,
   type WrapUse,
 } from '@eaas/protocol'
-import { type BodyFault, readText } from '../http/read-text.js'
+import { type BodyFault, readText } from '../http/fetch.js'
 import type { AuditContext } from '../input.js'
 import { recordedAs } from '../uses.js'
 import { BrokerRefusal } from './problem.js'

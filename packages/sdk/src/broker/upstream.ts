@@ -1,7 +1,6 @@
 /** Sends a broker's calls to the service, and returns only answers that fit the contract. */
 import { ON_BEHALF_OF_HEADER, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
-import type { Fetch, FetchResponse } from '../http/fetch.js'
-import { readText } from '../http/read-text.js'
+import { type Fetch, type FetchResponse, readText } from '../http/fetch.js'
 import { causeOf, hide, spellingsOf } from '../http/secrets.js'
 import { isObject } from '../input.js'
 import { BrokerRefusal } from './problem.js'

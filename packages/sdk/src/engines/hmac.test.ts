@@ -2,7 +2,7 @@ import { decodeHex, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { loadOn } from '../../../../test/support/platforms/platform.js'
 import { loadWycheproof } from '../../../../test/support/vectors/vectors.js'
-import { createHmac } from './hmac.js'
+import { createHmac } from './web.js'
 
 const wycheproof = loadWycheproof('hmac_sha256_test')
 
@@ -23,7 +23,7 @@ describe('an HMAC', () => {
     ['crypto', undefined],
     ['subtle', {}],
   ])('is refused where there is no %s', async (_, crypto) => {
-    const { createHmac } = await loadOn<typeof import('./hmac.js')>({ crypto }, new URL('hmac.ts', import.meta.url))
+    const { createHmac } = await loadOn<typeof import('./web.js')>({ crypto }, new URL('web.ts', import.meta.url))
     expect(() => createHmac(new Uint8Array(32).fill(1))).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
   })
 })

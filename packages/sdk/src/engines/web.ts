@@ -1,12 +1,11 @@
 /**
  * AES-256-GCM, HKDF and HMAC by WebCrypto: for browsers and workers, where it is several times as fast as
- * JavaScript.
+ * JavaScript. Its HMAC serves Node too.
  */
 import { assertLengths, assertNotZero, TAG_BYTES } from '@eaas/protocol'
-import { DecryptionError } from '../errors.js'
+import { DecryptionError, InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 import type { Engine } from './engine.js'
-import { createHmacBy } from './hmac.js'
 
 const CIPHER = 'AES-GCM'
 const TAG_LENGTH = TAG_BYTES * 8
@@ -83,4 +82,27 @@ export function createWebEngine(): Engine | undefined {
 function createParams(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams {
   const params = { name: CIPHER, iv: iv as BufferSource, tagLength: TAG_LENGTH }
   return aad ? { ...params, additionalData: aad as BufferSource } : params
+}
+
+/** Returns the 32 bytes of a MAC under one key. */
+export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
+
+/**
+ * Imports the key into WebCrypto and zeroes its bytes. @throws InvalidInputError where there is no WebCrypto, as on
+ * pages without TLS
+ */
+export function createHmac(key: Uint8Array): Hmac {
+  const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
+  if (subtle) return createHmacBy(subtle, key)
+  const message = 'blind indexes need WebCrypto, which is missing here'
+  throw new InvalidInputError(message, 'Run in Node, or on a page served over TLS.')
+}
+
+/** As `createHmac`, with the WebCrypto that the caller has found. */
+export function createHmacBy(subtle: SubtleCrypto, key: Uint8Array): Hmac {
+  assertNotZero(key)
+  // importKey copies the bytes before it returns.
+  const imported = subtle.importKey('raw', key as BufferSource, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
+  key.fill(0)
+  return async (bytes) => new Uint8Array(await subtle.sign('HMAC', await imported, bytes as BufferSource))
 }

@@ -1,4 +1,7 @@
-/** The part of `fetch` that the SDK uses, small enough for undici's fetch and an application's own function to fit. */
+/**
+ * The part of `fetch` that the SDK uses, small enough for undici's fetch and an application's own function to fit, and
+ * how the text of a body is read.
+ */
 
 /** The options of a request, all plain values. */
 export interface FetchInit {
@@ -33,3 +36,47 @@ export interface FetchResponse {
 
 /** The global `fetch`, that of undici, or the application's own function. Receives the URL as text. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
+
+/** What is wrong with a body. */
+export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
+
+/**
+ * Reads a stream to its end as UTF-8, and zeroes its bytes, which may hold a DEK. A byte order mark is kept.
+ *
+ * @param onPiece called with the length so far for each piece, before it is decoded; may throw
+ * @throws what `refuse` makes of text that is not UTF-8 and of more than `maxBytes`, without waiting for the end; what
+ * `onPiece` throws; the stream's own error
+ */
+export async function readText(
+  stream: Pick<FetchBody, 'getReader'> | null,
+  maxBytes: number,
+  refuse: (fault: BodyFault) => Error,
+  onPiece?: (length: number) => void,
+): Promise<string> {
+  const reader = stream?.getReader()
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+  const decode = (chunk?: Uint8Array) => {
+    try {
+      return decoder.decode(chunk, { stream: chunk !== undefined })
+    } catch {
+      throw refuse('not UTF-8')
+    }
+  }
+  let text = ''
+  let length = 0
+  try {
+    while (reader) {
+      const { done, value } = await reader.read()
+      if (done) break
+      length += value.length
+      if (length > maxBytes) throw refuse(`longer than ${maxBytes} bytes`)
+      onPiece?.(length)
+      text += decode(value)
+      value.fill(0)
+    }
+    return text + decode()
+  } catch (error) {
+    reader?.cancel().catch(() => undefined) // the body is refused in any case, so a failed cancel is ignored
+    throw error
+  }
+}

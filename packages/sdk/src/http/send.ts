@@ -10,9 +10,8 @@ import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js
 import { apiHint, hintFor, nameOf } from './call-errors.js'
 import type { Answer, Call, Outcome } from './calls.js'
 import type { RetryEvent } from './events.js'
-import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
+import { type Fetch, type FetchInit, type FetchResponse, readText } from './fetch.js'
 import type { TraceHeaders } from './open-telemetry.js'
-import { readText } from './read-text.js'
 import { causeOf, hide, spellingsOf, toPrintable } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */

@@ -2,14 +2,15 @@
 import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import { looksSealed } from '../models/accepted-unsealed.js'
 import { readEnvelopeAt } from '../models/compact-rows.js'
 import type { Definition, PlacedField } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
+import { looksSealed } from '../models/plain-texts.js'
 import { SEAL_FIELD } from '../models/row-seal.js'
-import { isIndexColumn } from '../records/blind-indexes.js'
+import { isIndexColumn } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
+import { spellingsOf } from '../records/spellings.js'
 
 /**
  * How many values of a field are stored in each form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`.
@@ -172,4 +173,41 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
 function indexFormOf(column: IndexColumn, row: Row, fields: RowForms['fields']): Exclude<keyof IndexCounts, 'wrong'> {
   if (!isMissing(row[column.column])) return isIndexColumn(row, column) ? 'present' : 'other'
   return column.fields.some(({ name }) => fields.get(name)?.form === 'empty') ? 'empty' : 'missing'
+}
+
+interface Library {
+  name: string
+  /** The reader of its values. */
+  reader: string
+  /** How a value begins as text, bytes in base64. */
+  beginning: RegExp
+}
+
+/**
+ * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014,
+ * 0046, 0078 and so on to 0378; 0478 or 0578), in full, so that a name such as AYADI is none. Blanks and quotes may
+ * precede each where text was pasted.
+ */
+const LIBRARIES = {
+  cloak: { name: '@47ng/cloak', reader: 'cloakReader', beginning: /^[\s\p{C}"']*v1\.aesgcm256\./u },
+  transit: { name: 'Transit of Vault', reader: 'transitReader', beginning: /^[\s\p{C}"']*vault:v\d+:/u },
+  aws: {
+    name: 'the AWS Encryption SDK',
+    reader: 'awsMessageReader',
+    beginning: /^[\s\p{C}"']*A(?:YA[A-D](?:F[A-P]|R[g-v]|e[A-P]|[FRe]?$)|gR4|gV4)/u,
+  },
+} as const satisfies Record<string, Library>
+
+/**
+ * Returns a value as its library writes it, without the encodings around it; undefined if it does not begin like a
+ * value of the library. A truncated one no longer has the library's form.
+ */
+export function spelledAs(library: keyof typeof LIBRARIES, stored: unknown): string | undefined {
+  return spellingsOf(stored).findLast((text) => LIBRARIES[library].beginning.test(text))
+}
+
+/** Returns the library whose values begin like this one. */
+export function findLibrary(stored: unknown): Library | undefined {
+  const texts = spellingsOf(stored)
+  return Object.values(LIBRARIES).find(({ beginning }) => texts.some((text) => beginning.test(text)))
 }

@@ -1,20 +1,25 @@
 /** What each kind of work makes of rows that were read: the columns to write, nothing to do, or an error. */
 import { ContentError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import { looksSealed } from '../models/accepted-unsealed.js'
 import { type Definition, ROW_SEAL } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
-import { hashColumnTexts } from '../models/index-values.js'
-import type { ModelDeps } from '../models/model-deps.js'
-import type { ModelRows } from '../models/model-rows.js'
+import { hashColumnTexts } from '../models/index-texts.js'
+import { type ModelRows, type RowRead, readEach } from '../models/model-rows.js'
+import type { ModelDeps } from '../models/model-types.js'
 import { copyStored, readJobs } from '../models/open-rows.js'
-import { readPlain } from '../models/plain-texts.js'
+import { looksSealed, readPlain } from '../models/plain-texts.js'
 import { rewrapRows } from '../models/rotation.js'
-import { type RowRead, readEach } from '../models/seal-rows.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { findLibrary } from './foreign.js'
-import { isOldVersion, isUnreadable, isUnsealed, lacksIndex, type RowForms, type TableCounts } from './forms.js'
+import {
+  findLibrary,
+  isOldVersion,
+  isUnreadable,
+  isUnsealed,
+  lacksIndex,
+  type RowForms,
+  type TableCounts,
+} from './forms.js'
 
 /**
  * Turns a column's content that is not an envelope into the plaintext of its field. `row` has the columns of the
@@ -246,7 +251,7 @@ interface OpenedRow {
 /** Reads opened rows as the model reads rows to seal, with an error in place of each row that it refuses. */
 function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
   const plain = opened.map(({ plain }) => plain)
-  const read = [...readEach(definition, plain, [...opened.keys()])]
+  const read = readEach(definition, plain, [...opened.keys()])
   return read.flatMap((row, at) => opened.slice(at, at + 1).map(({ one }) => ({ one, row })))
 }
 

@@ -14,8 +14,8 @@ import {
   isValidDate,
   kindOf,
 } from '../input.js'
-import type { Normalizer } from './field-texts.js'
-import type { Bucketing } from './ranges.js'
+import type { Normalizer } from './index-columns.js'
+import type { Bucketing } from './index-texts.js'
 
 /**
  * A field of a model. `T` is the type that the application sees; `M` stands for a missing value and is stored

@@ -1,8 +1,21 @@
-/** The columns that a model's indexes fill: which they are, and which fields each is made of. */
-import { InvalidInputError } from '../errors.js'
-import { assertArray, assertFlag, assertOptions, assertWhole, isName, isObject, type Row } from '../input.js'
-import type { PlacedField } from './definition.js'
-import { assertIndex } from './field-texts.js'
+/**
+ * The columns that a model's indexes fill: which they are, which fields each is made of, the normalised text of a field
+ * (index-texts.md 1), and what a query searches for.
+ */
+import { InvalidInputError, type RecordPlace } from '../errors.js'
+import {
+  assertArray,
+  assertFlag,
+  assertHashable,
+  assertOptions,
+  assertWhole,
+  HASH_BITS,
+  isName,
+  isObject,
+  isValidDate,
+  type Row,
+} from '../input.js'
+import type { Definition, PlacedField } from './definition.js'
 import type { IndexKey, IndexKind } from './index-key.js'
 import type { AnyIndex, CompoundIndex, NgramIndex, PrefixIndex } from './model-types.js'
 
@@ -145,4 +158,160 @@ export function assertColumns(
     }
     taken.add(column)
   }
+}
+
+/**
+ * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase`
+ * (Unicode, without a locale), `NFC` and `NFKC` (Unicode normalisation; they refuse a text with more than 100
+ * combining marks in a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the
+ * application, which must always return the same for the same text.
+ */
+export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
+
+const NORMALIZERS: Readonly<Record<Exclude<Normalizer, (text: string) => string>, (text: string) => string>> = {
+  trim: (text) => text.trim(),
+  lowercase: (text) => text.toLowerCase(),
+  NFC: (text) => text.normalize('NFC'),
+  NFKC: (text) => text.normalize('NFKC'),
+  digits: (text) => text.replace(/[^0-9]/g, ''),
+}
+
+/** Normalising takes time that grows with the square of the marks in a row: 50,000 would block for seconds. */
+const MANY_MARKS = /(?:^|\P{M})\p{M}{101}/u
+
+/** Refuses unknown normalisers, and bits outside 4 to 256. @throws InvalidInputError naming the column */
+export function assertIndex(column: string, normalize: readonly unknown[], bits: unknown): void {
+  if (
+    !Array.isArray(normalize) ||
+    !normalize.every((one) => typeof one === 'function' || Object.hasOwn(NORMALIZERS, one))
+  ) {
+    const names = Object.keys(NORMALIZERS).join(', ')
+    const hint = "Pass a list of them, such as ['trim', 'lowercase']."
+    throw new InvalidInputError(`${JSON.stringify(column)}: normalize must contain ${names}, or functions`, hint)
+  }
+  if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
+}
+
+/**
+ * Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be
+ * indexed
+ */
+export function makeFieldText({ name, spec }: PlacedField, value: unknown, index = 0): string {
+  const place = { index, field: name }
+  spec.assert?.(value, place)
+  if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} cannot have an index`, undefined, place)
+  return normalizeText(spec.toIndexText(value), spec.normalize, place)
+}
+
+/** A part of a text to search for, normalised. */
+export interface TextPart {
+  kind: 'prefix' | 'ngram'
+  text: string
+}
+
+/**
+ * Reads `{ startsWith }` or `{ contains }` of a query; undefined for a whole value. @throws InvalidInputError
+ * when it is not text
+ */
+export function readPart(field: PlacedField, value: unknown): TextPart | undefined {
+  if (field.spec.kind !== 'text' || !isObject(value)) return undefined
+  const { startsWith, contains, ...rest } = value as { startsWith?: unknown; contains?: unknown }
+  const given = [startsWith, contains].filter((one) => one !== undefined)
+  if (given.length !== 1 || Object.keys(rest).length > 0) {
+    throw new InvalidInputError(
+      `${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`,
+      'For several values, make the index of each; for parts, declare them in `indexes`.',
+    )
+  }
+  return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
+}
+
+/** A range to search for. */
+export interface FieldRange {
+  lower: Date | number
+  upper: Date | number
+  /** Whether the lower bound itself is left out. */
+  openBelow: boolean
+  openAbove: boolean
+}
+
+/**
+ * Reads `{ gte, lt }` of a query and the like; undefined for one value. @throws InvalidInputError when a bound is
+ * missing, or the field is not indexed for ranges
+ */
+export function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
+  const { kind, range } = field.spec
+  if ((kind !== 'number' && kind !== 'date') || !isObject(value) || isValidDate(value)) return undefined
+  const name = JSON.stringify(field.name)
+  if (!range) throw new InvalidInputError(`${name} is not indexed for ranges`, 'Declare `range` of the field.')
+  assertOptions(name, value, ['gte', 'gt', 'lte', 'lt'])
+  const { gte, gt, lte, lt } = value as Record<'gte' | 'gt' | 'lte' | 'lt', Date | number | undefined>
+  const [lower, tooLow] = gte === undefined ? [gt] : [gte, gt]
+  const [upper, tooHigh] = lte === undefined ? [lt] : [lte, lt]
+  if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined)
+    throw new InvalidInputError(
+      `${name}: a range has one lower and one upper bound`,
+      'Give both: as { gte, lt } or the like, of an ORM by two conditions, between or the like.',
+    )
+  for (const bound of [lower, upper]) makeFieldText(field, bound)
+  return { lower, upper, openBelow: gte === undefined, openAbove: lte === undefined }
+}
+
+/**
+ * Finds the column to search for a part of a text: of several prefix indexes, the longest that the part fills.
+ * @throws InvalidInputError
+ */
+export function findPartColumn(
+  { columns }: Pick<Definition, 'columns'>,
+  field: PlacedField,
+  { kind, text }: TextPart,
+): IndexColumn {
+  const made = columns.filter((column) => column.kind === kind && column.fields[0] === field)
+  made.sort((a, b) => b.length - a.length)
+  const { length } = [...text]
+  const fitting = made.find((column) => column.length <= length)
+  if (fitting) return fitting
+  const least = made.at(-1)?.length
+  const wrong = least ? `a part needs at least ${least} characters, got ${length}` : `no index of kind ${kind}`
+  const hint = least
+    ? `Search for at least ${least} characters, or declare an index of shorter parts.`
+    : 'Declare it in `indexes`.'
+  throw new InvalidInputError(`${JSON.stringify(field.name)}: ${wrong}`, hint)
+}
+
+/**
+ * Tells whether a value matches a query, compared after normalisation.
+ *
+ * @throws InvalidInputError when either cannot be indexed, or no index finds such a part
+ */
+export function matchesQuery(definition: Definition, field: PlacedField, value: unknown, asked: unknown): boolean {
+  const range = readRange(field, asked)
+  const text = makeFieldText(field, value)
+  if (range) return isWithin(range, Number(value))
+  const part = readPart(field, asked)
+  if (!part) return text === makeFieldText(field, asked)
+  findPartColumn(definition, field, part)
+  return part.kind === 'prefix' ? text.startsWith(part.text) : text.includes(part.text)
+}
+
+function isWithin({ lower, upper, openBelow, openAbove }: FieldRange, value: number): boolean {
+  const isAbove = openBelow ? value > Number(lower) : value >= Number(lower)
+  return isAbove && (openAbove ? value < Number(upper) : value <= Number(upper))
+}
+
+/** Normalises a text for its index. @throws InvalidInputError when the result cannot be hashed */
+function normalizeText(text: string, normalize: readonly Normalizer[], place: RecordPlace): string {
+  let normalized = text
+  for (const one of normalize) {
+    const before: unknown = normalized
+    if ((one === 'NFC' || one === 'NFKC') && MANY_MARKS.test(normalized))
+      throw new InvalidInputError('the text has more than 100 combining marks in a row', undefined, place)
+    normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized)
+    if (one === 'digits' && before !== '' && normalized === '') {
+      throw new InvalidInputError('the text has no digit 0 to 9: all such texts would have one index', undefined, place)
+    }
+    if (typeof normalized !== 'string') throw new InvalidInputError('a normalizer must return text', undefined, place)
+  }
+  assertHashable(normalized, place)
+  return normalized
 }

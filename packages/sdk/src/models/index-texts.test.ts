@@ -4,12 +4,10 @@ import { decodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { InvalidInputError } from '../errors.js'
-import { makeFieldText, type Normalizer } from './field-texts.js'
 import { text } from './fields.js'
-import type { IndexColumn } from './index-columns.js'
-import { makeColumnTexts } from './index-texts.js'
+import { type IndexColumn, makeFieldText, type Normalizer } from './index-columns.js'
+import { makeColumnTexts, makeColumnValue } from './index-texts.js'
 import vectors from './index-texts.vectors.json' with { type: 'json' }
-import { makeColumnValue } from './index-values.js'
 
 interface Vector {
   hash_key: string

@@ -1,15 +1,26 @@
 /**
- * Makes what is hashed for an index column from the texts of its fields (index-texts.md 2), of a row or of a query.
- * Not in `field-texts.ts`, so that it is loaded with the first call only.
+ * Makes what is hashed for an index column from the texts of its fields (index-texts.md 2) or the bucket of a range
+ * (local-index.md 3), of a row or of a query, and the column's value (index-texts.md 3). Not in `index-columns.ts`, so
+ * that it is loaded with the first call only.
  */
 import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { assertHashable, isMissing, type Row } from '../input.js'
-import { assertHashedAsItIs } from '../records/blind-indexes.js'
+import { assertHashable, HASH_BITS, isMissing, type Row } from '../input.js'
+import { assertHashedAsItIs, hashEach } from '../records/blocks.js'
+import { createPace } from '../waiting.js'
 import type { Definition, PlacedField } from './definition.js'
-import { findPartColumn, makeFieldText, readPart, readRange } from './field-texts.js'
-import { getQueryFields, type IndexColumn } from './index-columns.js'
-import { makeBucketText, makeBucketTexts } from './ranges.js'
+import {
+  type FieldRange,
+  findPartColumn,
+  getQueryFields,
+  type IndexColumn,
+  makeFieldText,
+  readPart,
+  readRange,
+} from './index-columns.js'
+import { hashText, openIndexKey } from './local-index.js'
+import type { RowTexts } from './model-rows.js'
+import type { ModelDeps, RowsOptions } from './model-types.js'
 
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
@@ -114,4 +125,136 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
 /** Joins texts, so that no two lists give the same text (index-texts.md 2). */
 function joinTexts(label: string, texts: readonly string[]): string {
   return [label, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
+}
+
+/** Returns what a column stores for its hashed texts: a value, or a sorted list of values. */
+export type GetValue = (column: IndexColumn, texts: ColumnTexts) => string | string[]
+
+/** How many MACs are made at once with an asynchronous engine. */
+const BLOCK_MACS = 1_000
+
+/**
+ * Hashes what many rows need, each distinct text of a column once. The engine must be ready where the model
+ * has an index key.
+ */
+export async function hashColumnTexts(
+  deps: ModelDeps,
+  definition: Definition,
+  rows: readonly RowTexts[],
+  options: RowsOptions,
+): Promise<GetValue> {
+  const byColumn = new Map<IndexColumn, Map<string, string>>()
+  for (const [number, column] of definition.columns.entries()) {
+    const texts = rows.flatMap((row) => row[number] ?? [])
+    byColumn.set(column, new Map(texts.map((text) => [text, ''])))
+  }
+  if (definition.indexKey) await hashLocally(deps, definition, byColumn, options)
+  else await hashByService(deps, definition, byColumn, options)
+  return (column, texts) => {
+    const toValue = (text: string) => makeColumnValue(column, byColumn.get(column)?.get(text) ?? '')
+    return typeof texts === 'string' ? toValue(texts) : [...new Set(texts.map(toValue))].sort()
+  }
+}
+
+type Hashes = Map<IndexColumn, Map<string, string>>
+
+async function hashByService(
+  { batcher, ensureKey }: ModelDeps,
+  { keyOf, named }: Definition,
+  byColumn: Hashes,
+  { signal }: RowsOptions,
+): Promise<void> {
+  const texts = new Set([...byColumn.values()].flatMap((hashes) => [...hashes.keys()]))
+  if (texts.size === 0) return
+  await named?.find(ensureKey, signal)
+  const keyId = keyOf({}, 0) // the model's: with a key for each row, it has an index key instead
+  const made = await hashEach(batcher, texts, { keyId, signal })
+  for (const column of byColumn.keys()) byColumn.set(column, made) // equal texts have one hash, whatever their column
+}
+
+async function hashLocally(
+  deps: ModelDeps,
+  { indexKey, name }: Definition,
+  byColumn: Hashes,
+  { signal }: RowsOptions,
+): Promise<void> {
+  if (!indexKey || [...byColumn.values()].every(({ size }) => size === 0)) return
+  const pace = createPace()
+  for (const [one, hashes] of byColumn) {
+    if (hashes.size === 0) continue
+    const macs = await openIndexKey(deps, one.indexKey ?? indexKey, signal)
+    const mac = await macs(name, one.column, kindName(one))
+    const texts = [...hashes.keys()]
+    for (let start = 0; start < texts.length; start += BLOCK_MACS) {
+      if (pace.due()) await pace.rest(signal)
+      const block = texts.slice(start, start + BLOCK_MACS)
+      const made = await Promise.all(block.map((text) => hashText(mac, text)))
+      for (const [at, text] of block.entries()) hashes.set(text, made[at] ?? '')
+    }
+  }
+}
+
+/** The kind of a column, as local-index.md 2 writes it. */
+function kindName({ kind, length, fields }: IndexColumn): string {
+  const range = fields[0]?.spec.range
+  if (kind === 'range' && range) return rangeKind(range)
+  return kind === 'exact' ? kind : `${kind}:${length}`
+}
+
+/**
+ * Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold
+ * them, the rest zero.
+ */
+export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
+  const digits = Math.ceil(bits / 4)
+  const surplus = digits * 4 - bits
+  const last = Number.parseInt(hash.charAt(digits - 1), 16)
+  return hash.slice(0, digits - 1) + ((last >> surplus) << surplus).toString(16)
+}
+
+/** The most buckets of a query: each is a value that the database compares with. */
+const MAX_BUCKETS = 400
+const DAY_MS = 86_400_000
+
+/** What buckets of a field are: a unit of dates, or the step of numbers. */
+export type Bucketing = 'day' | 'month' | 'year' | { readonly step: number }
+
+/** The kind of a column for the derivation of its key (local-index.md 2). */
+export function rangeKind(range: Bucketing): string {
+  return `range:${typeof range === 'string' ? range : range.step}`
+}
+
+/** Returns the text of a value's bucket. @throws InvalidInputError for a number that is too many steps from zero */
+export function makeBucketText(field: PlacedField, value: unknown, index = 0): string {
+  makeFieldText(field, value, index) // refuses a value of another kind
+  return String(bucketOf(field, value as Date | number, index))
+}
+
+/**
+ * Returns the text of each bucket that a query covers. For an empty range, that is the bucket of its lower bound, in
+ * which no row matches: not every database takes an empty list. @throws InvalidInputError when they are too many
+ */
+export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
+  // The last value below the bound is known only for dates, which are whole numbers.
+  const last = openAbove && typeof upper !== 'number' ? new Date(upper.getTime() - 1) : upper
+  const first = bucketOf(field, lower, 0)
+  const length = Math.max(1, bucketOf(field, last, 0) - first + 1)
+  if (length <= MAX_BUCKETS) return Array.from({ length }, (_, at) => String(first + at))
+  const hint = 'Search for less at a time, or declare larger buckets.'
+  const message = `the range covers ${length} buckets, and may cover ${MAX_BUCKETS}`
+  throw new InvalidInputError(message, hint, { index: 0, field: field.name })
+}
+
+function bucketOf({ name, spec: { range } }: PlacedField, value: Date | number, index: number): number {
+  const bucket = typeof value === 'number' ? Math.floor(value / Object(range).step) : dateBucket(value, range)
+  if (Number.isSafeInteger(bucket)) return bucket + 0 // no negative zero
+  throw new InvalidInputError('the number is too many steps from zero', 'Declare a larger step.', {
+    index,
+    field: name,
+  })
+}
+
+function dateBucket(date: Date, range: unknown): number {
+  if (range === 'day') return Math.floor(date.getTime() / DAY_MS)
+  return range === 'month' ? date.getUTCFullYear() * 12 + date.getUTCMonth() : date.getUTCFullYear()
 }

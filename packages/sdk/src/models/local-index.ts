@@ -3,13 +3,12 @@
  * at the first call.
  */
 import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/protocol'
-import { withOwnDek } from '../deks/own-dek.js'
-import { createSecret, type Secret } from '../deks/secret.js'
+import { createSecret, type Secret, withOwnDek } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
 import { AbortedError, ApiError, DecryptionError, isEaasError } from '../errors.js'
 import { assertKeyId, assertOptions, isObject } from '../input.js'
-import { flagOf, secretsFor, withMixed } from '../records/application-secret.js'
 import type { RecordsDeps } from '../records/blocks.js'
+import { flagOf, secretsFor, withMixed } from '../records/bound-envelopes.js'
 import type { Commit } from '../records/rewrapping.js'
 import { useOfIndex } from '../uses.js'
 import { loadOnce, type Soon, untilAborted, use } from '../waiting.js'

@@ -4,8 +4,8 @@ import type { Row } from '../input.js'
 import type { Path } from '../records/paths.js'
 import type { Definition, PlacedField, RowFormat } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
-import type { ModelDeps } from './model-deps.js'
 import type { ModelRows } from './model-rows.js'
+import type { ModelDeps } from './model-types.js'
 
 /** A column of `bind`, and where it is in a row. */
 export interface NamedPath {

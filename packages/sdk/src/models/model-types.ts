@@ -1,8 +1,10 @@
 /** The types of models: from the fields of a definition to the types of plain, sealed and opened rows. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
+import type { Progress, RecordsDeps } from '../records/blocks.js'
 import type { StoredEnvelope } from '../records/read-envelope.js'
 import type { Show } from '../records/record-types.js'
+import type { CallOptions } from '../resources/keys.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Field } from './fields.js'
 
@@ -315,4 +317,28 @@ export type Query<F extends Fields, C> = {
     | (P extends IndexedField<F, C> ? Value<F[P]> | RangeOf<Value<F[P]>> : never)
     | (P extends PrefixField<C> ? { readonly startsWith: string } : never)
     | (P extends NgramField<C> ? { readonly contains: string } : never)
+}
+
+/**
+ * How many values a model opened so far although they are less protected than it demands: see
+ * `acceptPlaintext` and `acceptUnbound`.
+ */
+export interface Accepted {
+  /** Values that were not sealed. */
+  plaintext: number
+  /** Values of format v1, bound to nothing. */
+  unbound: number
+}
+
+/** What a model needs of its client. */
+export interface ModelDeps extends RecordsDeps {
+  /** Counts what it accepts. */
+  accepted: Accepted
+  /** How many messages a DEK may seal. */
+  maxMessages: number
+}
+
+export interface RowsOptions extends CallOptions {
+  /** Called regularly, and at the end. */
+  onProgress?: ((progress: Progress) => void) | undefined
 }

@@ -8,16 +8,16 @@ import type { CallOptions } from '../resources/keys.js'
 import { type Soon, traced } from '../waiting.js'
 import { packRow, unpackRow } from './compact-rows.js'
 import { type Definition, type ModelOptions, ROW_SEAL, type RowFormat, readDefinition } from './definition.js'
-import { matchesQuery } from './field-texts.js'
-import { getQueryFields } from './index-columns.js'
+import { getQueryFields, matchesQuery } from './index-columns.js'
 import { keepInternals, withAccess } from './model-access.js'
-import type { Accepted, ModelDeps, RowsOptions } from './model-deps.js'
 import type { createModelRows, warnOfFewValues } from './model-rows.js'
 import type {
+  Accepted,
   Compounds,
   Extras,
   Fields,
   HolderOf,
+  ModelDeps,
   NoExtras,
   OpenedRow,
   OtherColumns,
@@ -27,6 +27,7 @@ import type {
   PlainShape,
   Query,
   QueryColumns,
+  RowsOptions,
   SealedPartial,
   SealedRow,
   SealedShape,

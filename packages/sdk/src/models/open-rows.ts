@@ -3,22 +3,26 @@
 import type { SealedParts } from '@eaas/protocol'
 import { type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { hasRows, isMissing, type Row } from '../input.js'
-import { createPace } from '../pace.js'
-import { isIndexColumn } from '../records/blind-indexes.js'
-import { attempt, BLOCK_RECORDS, eachBlock, type Opening, type OpenJob, openBlock } from '../records/blocks.js'
+import {
+  attempt,
+  BLOCK_RECORDS,
+  eachBlock,
+  isIndexColumn,
+  type Opening,
+  type OpenJob,
+  openBlock,
+} from '../records/blocks.js'
 import { demandAad, foreignKey, type OpenableParts } from '../records/bound-envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { assertPath, copyRow } from '../records/plain-rows.js'
-import { assertNoLookalike, assertNoNullObject } from '../records/presence.js'
+import { assertNoLookalike, assertNoNullObject, assertPath, copyRow } from '../records/plain-rows.js'
 import { type Uses, wrappedFor } from '../uses.js'
-import { acceptPlain, countAccepted } from './accepted-unsealed.js'
-import { bindField, bindRow, findUses } from './bindings.js'
+import { createPace } from '../waiting.js'
+import { bindField, bindRow, findUses, named, naming } from './bindings.js'
 import { decodeField, isNothing } from './codecs.js'
 import { isHeaderUsed, readEnvelopeAt } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
-import type { ModelDeps, RowsOptions } from './model-deps.js'
-import { named, naming } from './named-errors.js'
-import { readPlain } from './plain-texts.js'
+import type { ModelDeps, RowsOptions } from './model-types.js'
+import { acceptPlain, countAccepted, readPlain } from './plain-texts.js'
 import { hasSeal, SEAL_FIELD, sealAad } from './row-seal.js'
 
 // The format is no secret: the envelope shows it.

@@ -11,11 +11,11 @@ import { getAt, type Path, withValues } from '../records/paths.js'
 import { withWrappedKey } from '../records/read-envelope.js'
 import type { CommittedKey } from '../records/rewrapping.js'
 import type { CallOptions } from '../resources/keys.js'
+import { named, naming } from './bindings.js'
 import { isCompact } from './compact-rows.js'
 import type { Definition } from './definition.js'
-import type { ModelDeps } from './model-deps.js'
 import type { ModelRows } from './model-rows.js'
-import { named, naming } from './named-errors.js'
+import type { ModelDeps } from './model-types.js'
 import { copyStored, readJobs } from './open-rows.js'
 
 const BATCH_ROWS = 500

@@ -7,10 +7,10 @@ import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.
 import { isMissing, type Row, valueIn } from '../input.js'
 import type { Plaintext } from '../records/envelopes.js'
 import { getAt } from '../records/paths.js'
-import { looksSealed } from './accepted-unsealed.js'
 import { bindField } from './bindings.js'
 import type { Definition, PlacedField } from './definition.js'
 import { ROW_SEAL } from './definition.js'
+import { looksSealed } from './plain-texts.js'
 
 const LABEL = encodeUtf8('eaas/row/v1')
 const NONE = new Uint8Array(0)

@@ -10,7 +10,7 @@ import {
   readDemand,
   toText,
 } from '../input.js'
-import { createPace } from '../pace.js'
+import { createPace } from '../waiting.js'
 import {
   BLOCK_RECORDS,
   eachBlock,
@@ -23,7 +23,7 @@ import {
 import { demandContext } from './bound-envelopes.js'
 import { assertContextOf, assertFields, type ContextOf, checkPresence, contextAt, copyNamed } from './named-fields.js'
 import { getAt, type Path, putAt } from './paths.js'
-import { placeFields, type RecordField } from './presence.js'
+import { placeFields, type RecordField } from './plain-rows.js'
 import { readEnvelope } from './read-envelope.js'
 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row>

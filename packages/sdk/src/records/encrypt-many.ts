@@ -16,14 +16,20 @@ import {
   type Row,
   readValue,
 } from '../input.js'
-import { createBacklog, createPace, type Pace } from '../pace.js'
-import { isPromise } from '../waiting.js'
-import { assertHashedAsItIs, assertIndexColumn, hashEach } from './blind-indexes.js'
-import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
+import { createBacklog, createPace, isPromise, type Pace } from '../waiting.js'
+import {
+  assertHashedAsItIs,
+  assertIndexColumn,
+  hashEach,
+  type Progress,
+  type RecordsDeps,
+  restAndReport,
+  withDeks,
+} from './blocks.js'
 import { readFormatAad } from './bound-envelopes.js'
 import { assertContextOf, assertFields, type ContextOf, checkPresence, contextAt, copyNamed } from './named-fields.js'
 import { getAt, putAt } from './paths.js'
-import { placeFields, type RecordField } from './presence.js'
+import { placeFields, type RecordField } from './plain-rows.js'
 
 export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row> {
   /** The key under which all fields are sealed. */

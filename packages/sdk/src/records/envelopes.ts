@@ -5,14 +5,12 @@
 import { type Context, type Envelope, encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
-import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
-import type { Secret } from '../deks/secret.js'
+import { type OwnDek, type Secret, withOwnDek } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import { assertFormat, type DekScope, type DemandOptions } from '../input.js'
 import { inEitherUse, type NamedUse, usesIn, wrappedFor } from '../uses.js'
 import { isPromise, loadOnce, type Soon, use } from '../waiting.js'
-import type { Secrets } from './application-secret.js'
 import type { RecordsDeps } from './blocks.js'
 import {
   demandContext,
@@ -21,6 +19,7 @@ import {
   openParts,
   readContext,
   readFormatAad,
+  type Secrets,
   sealBound,
 } from './bound-envelopes.js'
 import { readEnvelope, withWrappedKey } from './read-envelope.js'

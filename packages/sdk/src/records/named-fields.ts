@@ -6,10 +6,9 @@ import type { Context } from '@eaas/protocol'
 
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { assertArray, isName, isObject, kindOf, type Row } from '../input.js'
-import type { Pace } from '../pace.js'
+import type { Pace } from '../waiting.js'
 import type { Path } from './paths.js'
-import { copyRows } from './plain-rows.js'
-import { createPresence, type PresenceOptions, type RecordField } from './presence.js'
+import { copyRows, createPresence, type PresenceOptions, type RecordField } from './plain-rows.js'
 
 export interface CheckOptions {
   fields: readonly RecordField[]

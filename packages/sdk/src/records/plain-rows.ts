@@ -1,7 +1,20 @@
-/** Copies rows to plain objects, reading each member once, and refuses anything that is not a record. */
+/**
+ * Copies rows to plain objects, reading each member once, refuses anything that is not a record, and checks that records
+ * have the named fields: a misspelt name would silently leave a value unencrypted.
+ */
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import { assertArray, isMissing, isObject, kindOf, type Row, valueIn } from '../input.js'
-import type { Path } from './paths.js'
+import {
+  assertArray,
+  didYouMean,
+  isMissing,
+  isObject,
+  kindOf,
+  nearestName,
+  plainName,
+  type Row,
+  valueIn,
+} from '../input.js'
+import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
 
 export interface CopyOptions {
   index: number
@@ -120,4 +133,240 @@ export function assertPath(row: Row, path: Path, index: number): void {
     const place: RecordPlace = { index, field: path.join('.') }
     throw new InvalidInputError(`${name} must be an object, got ${kind}`, undefined, place)
   }
+}
+
+/** Shorter names with two letters swapped are often two names. */
+const MIN_SWAPPED = 5
+const MAX_SPELLINGS = 10_000
+/** Longer names are not misspellings of a name that a person wrote. */
+const MAX_NAME = 128
+/** How deep the objects of a record are searched for a field. */
+const MAX_DEPTH = 5
+const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
+
+/** A field of records: its name as the caller wrote it, and its path in the records. */
+export interface RecordField {
+  name: string
+  path: Path
+}
+
+/**
+ * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly
+ * that name; otherwise it leads into objects, as in models.
+ *
+ * @throws InvalidInputError when it could be both
+ */
+export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {
+  const fields = names.map((name): RecordField => {
+    const path = name.split('.')
+    const isColumn = rows.some((row) => Object.hasOwn(row, name))
+    if (!isColumn) assertFieldPath(name, path)
+    if (!isColumn || path.length === 1) return { name, path }
+    const both = rows.findIndex((row) => getAt(row, path) !== undefined)
+    if (both === -1) return { name, path: [name] }
+    throw namesBoth(name, both)
+  })
+  assertNoneInside(fields)
+  return fields
+}
+
+export interface PresenceOptions {
+  fields: readonly RecordField[]
+  /** The names of the fields that may be missing. */
+  optional: readonly string[]
+  /** The columns that are added for indexes. */
+  columns: readonly string[]
+  /**
+   * Whether the records are to be sealed: null in a field then does not rule out a value under another
+   * spelling of its name.
+   */
+  toSeal: boolean
+}
+
+export interface Presence {
+  /**
+   * Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name
+   * instead
+   */
+  read(row: Row, field: RecordField, index: number): unknown
+  /**
+   * Call after the last record. @throws InvalidInputError when no record has a field, or some lack one that
+   * is not optional
+   */
+  end(): void
+}
+
+/** Makes a check over all records. Undefined counts as missing, null does not. */
+export function createPresence({ fields, optional, columns, toSeal }: PresenceOptions): Presence {
+  const names = new Set([...fields.map(({ name }) => name), ...columns])
+  const seen = new Set<RecordField>()
+  const missing = new Map<RecordField, { index: number; row: Row }>()
+  return {
+    read(row, field, index) {
+      assertPath(row, field.path, index)
+      const value = getAt(row, field.path)
+      if (value !== undefined) seen.add(field)
+      else if (!optional.includes(field.name) && !missing.has(field)) missing.set(field, { index, row })
+      const mayBeElsewhere = value === null ? toSeal : value === undefined && optional.includes(field.name)
+      if (mayBeElsewhere) assertNoLookalike(row, field, names, index)
+      return value
+    },
+    end() {
+      for (const [field, { index, row }] of missing) {
+        assertNoNullObject(row, field, index)
+        if (seen.has(field)) {
+          const hint = 'Name the field in `optional` too.'
+          throw new InvalidInputError('the field is missing in this record', hint, { index, field: field.name })
+        }
+        const near = findNear(row, field.path)
+        if (near === field.name) {
+          const message = `fields names ${JSON.stringify(near)}, which is undefined in every record`
+          throw new InvalidInputError(message, 'Use null for no value, or name the field in `optional` too.')
+        }
+        throw new InvalidInputError(
+          `fields names ${JSON.stringify(field.name)}, which no record has${didYouMean(near)}`,
+          AS_RECORDS_DO,
+        )
+      }
+    },
+  }
+}
+
+/** Refuses a record that has null instead of the object that contains a field. @throws InvalidInputError */
+export function assertNoNullObject(row: Row, { name, path }: RecordField, index: number): void {
+  const { parent, at, name: last } = findEnd(row, path)
+  if (at === path.length - 1 || valueIn(parent, last) !== null) return
+  const object = JSON.stringify(path.slice(0, at + 1).join('.'))
+  const message = `${object} is null, so the record has no ${JSON.stringify(name)}`
+  throw new InvalidInputError(message, 'Use an object there, or make the field optional.', { index, field: name })
+}
+
+/**
+ * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name.
+ * A record that lacks the field is also refused if that other spelling has no value.
+ *
+ * @param taken the names of other fields and of index columns, which are no misspellings
+ * @throws InvalidInputError
+ */
+export function assertNoLookalike(
+  row: Row,
+  { name, path }: RecordField,
+  taken: ReadonlySet<string>,
+  index: number,
+): void {
+  const found = findLookalike(row, path, taken)
+  if (found === undefined) return
+  const place: RecordPlace = { index, field: name }
+  throw new InvalidInputError(
+    `the record has no value in the field, but has ${JSON.stringify(found)}`,
+    AS_RECORDS_DO,
+    place,
+  )
+}
+
+function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string | undefined {
+  const { parent, at, name } = findEnd(row, path)
+  const isNull = valueIn(parent, name) === null
+  const near = Object.keys(parent).find(
+    (key) =>
+      !isTaken([...path.slice(0, at), key], path, taken) &&
+      !(isNull && isMissing(parent[key])) &&
+      isSameName(name, key),
+  )
+  return near ?? findElsewhere(row, [], { path, taken, isNull })
+}
+
+/**
+ * Finds a member whose name, joined to those of the objects around it, is another spelling of the whole path.
+ */
+function findElsewhere(
+  object: Row,
+  around: Path,
+  wanted: { path: Path; taken: ReadonlySet<string>; isNull: boolean },
+): string | undefined {
+  const { path, taken, isNull } = wanted
+  for (const key of Object.keys(object)) {
+    const here = [...around, key]
+    if (isTaken(here, path, taken)) continue
+    const value = object[key]
+    if (isSameName(here.join(''), path.join(''))) {
+      if (!isNull || !isMissing(value)) return here.join('.')
+    } else if (here.length < MAX_DEPTH && leadsTo(here, path) && isRecord(value)) {
+      const found = findElsewhere(value, here, wanted)
+      if (found !== undefined) return found
+    }
+  }
+  return undefined
+}
+
+/**
+ * Tells whether this is the path itself, or a known name. A column whose name is the path with its dots is
+ * not the field.
+ */
+function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
+  const full = here.join('.')
+  return full === path.join('.') ? here.length === path.length : taken.has(full)
+}
+
+/** Tells whether the names are another spelling of the beginning of the path. */
+function leadsTo(here: Path, path: Path): boolean {
+  return (
+    spellingOf(path.join('')).startsWith(spellingOf(here.join(''))) ||
+    isSameName(here.join(''), path.slice(0, here.length).join(''))
+  )
+}
+
+/**
+ * Refuses a record that has a value both in the field and in a column of exactly the field's name. @throws
+ * InvalidInputError
+ */
+export function assertNoColumn(row: Row, { name, path }: RecordField, index: number): void {
+  if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
+}
+
+function namesBoth(field: string, index: number): InvalidInputError {
+  const message = 'it names a column and a field inside an object'
+  return new InvalidInputError(message, 'Rename one of them.', { index, field })
+}
+
+/**
+ * Tells whether two names differ only in case, word separators, a doubled letter, or two swapped neighbouring
+ * letters in a name of five or more. Swapped digits make two names: `line12` and `line21`.
+ */
+function isSameName(one: string, other: string): boolean {
+  const [a, b] = [spellingOf(one), spellingOf(other)]
+  if (a === b || a.length !== b.length || a.length < MIN_SWAPPED) return a === b
+  let at = 0
+  while (a[at] === b[at]) at++
+  const swapped = a.slice(0, at) + a.charAt(at + 1) + a.charAt(at) + a.slice(at + 2)
+  return swapped === b && !/\d/.test(a.slice(at, at + 2))
+}
+
+/** Cached, since the same few names are compared for each record. */
+const spellings = new Map<string, string>()
+
+function spellingOf(name: string): string {
+  if (name.length > MAX_NAME) return name
+  const spelling = spellings.get(name) ?? plainName(name.normalize()).replace(/(\p{L})\1+/gu, '$1')
+  if (spellings.size > MAX_SPELLINGS) spellings.clear()
+  spellings.set(name, spelling)
+  return spelling
+}
+
+/** Suggests the path in the row whose spelling is nearest to one that it lacks. */
+function findNear(row: Row, path: Path): string | undefined {
+  const { parent, at, name } = findEnd(row, path)
+  const near = nearestName(name, Object.keys(parent))
+  return near && [...path.slice(0, at), near, ...path.slice(at + 1)].join('.')
+}
+
+/** Finds where a path ends in a row: the object, the position in the path, and the name there. */
+function findEnd(row: Row, path: Path): { parent: Row; at: number; name: string } {
+  let parent = row
+  for (const [at, name] of path.entries()) {
+    const value = valueIn(parent, name)
+    if (at === path.length - 1 || !isObject(value)) return { parent, at, name }
+    parent = value as Row
+  }
+  return { parent, at: 0, name: '' }
 }

@@ -1,4 +1,7 @@
-/** Reads envelopes that applications stored, and refuses anything else (envelope.md 6, envelope-v2.md 6). */
+/**
+ * Reads envelopes that applications stored, and refuses anything else (envelope.md 6, envelope-v2.md 6). Their text form
+ * (envelope-text.md) uses neither the network nor a key.
+ */
 import {
   decodeEnvelope,
   decodeEnvelopeText,
@@ -10,7 +13,7 @@ import {
   type SealedParts,
   type WrappedKey,
 } from '@eaas/protocol'
-import type { RecordPlace } from '../errors.js'
+import { isEaasError, type RecordPlace } from '../errors.js'
 import { type Row, readFormat } from '../input.js'
 
 /**
@@ -70,4 +73,43 @@ function parseEnvelope(envelope: unknown): unknown {
 function reading<T>(place: RecordPlace | undefined, read: () => T): T {
   const hint = 'Await encrypt(), and pass exactly what it returned: a plain object, or the whole text.'
   return readFormat(read, 'not an envelope: ', hint, place)
+}
+
+/**
+ * Returns the text of an envelope (envelope-text.md): letters, digits, `.`, `-` and `_`, in about two thirds
+ * of the length of its JSON. Each envelope has one text, so a unique index works on it. All functions that
+ * take an envelope also take its text.
+ *
+ * @throws InvalidInputError when it is not an envelope, or its wrapped key is too long for the text form
+ * @example
+ * ```ts
+ * const phone = toText(await eaas.encrypt('+33 6 12 34 56 78', { keyId })) // eaas.2.…
+ * ```
+ */
+export function toText(envelope: StoredEnvelope): string {
+  return textOf(readEnvelope(envelope))
+}
+
+/**
+ * Returns the envelope of its text, or of its JSON as text. @throws InvalidInputError when it is not the text
+ * of an envelope
+ */
+export function fromText(text: string): Envelope {
+  readEnvelope(text)
+  return envelopeObject(text) as unknown as Envelope
+}
+
+/**
+ * Tells whether a value is an envelope or a bundle, as an object, as its text, or as JSON text. Tells
+ * encrypted values from plaintexts in a column that holds both. Whether it decrypts is not known without its
+ * key.
+ */
+export function isEnvelope(value: unknown): value is StoredEnvelope {
+  try {
+    readEnvelope(value)
+    return true
+  } catch (error) {
+    if (!isEaasError(error)) throw error
+    return false
+  }
 }

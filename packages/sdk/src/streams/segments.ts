@@ -7,7 +7,7 @@ import {
   type StreamHeader,
 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import type { Chunks } from './handover.js'
+import type { Chunks } from './byte-streams.js'
 
 export interface Segment {
   /** Belongs to the reader until it asks for the next segment. */

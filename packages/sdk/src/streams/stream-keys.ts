@@ -10,14 +10,13 @@ import {
   splitBoundKeys,
   streamKeysInfo,
 } from '@eaas/protocol'
-import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
 import { fillRandom } from '../deks/random.js'
-import { createSecret, type Secret } from '../deks/secret.js'
+import { createSecret, type OwnDek, type Secret, withOwnDek } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
 import type { DekScope } from '../input.js'
-import { flagOf, secretsFor, withMixed } from '../records/application-secret.js'
 import type { RecordsDeps } from '../records/blocks.js'
+import { flagOf, secretsFor, withMixed } from '../records/bound-envelopes.js'
 import type { Commit } from '../records/rewrapping.js'
 import { useOfStream, wrappedFor } from '../uses.js'
 import { use } from '../waiting.js'

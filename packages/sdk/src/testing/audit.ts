@@ -1,6 +1,6 @@
 /** /v1/audit and /v1/usage in memory. */
 import { encodeHex, encodeUtf8, formsOfUser, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
-import { createHmac } from '../engines/hmac.js'
+import { createHmac } from '../engines/web.js'
 import { Refusal } from './refusal.js'
 import { digestOf } from './secrets.js'
 import { type Call, daysAfter, type State, timeNow } from './state.js'

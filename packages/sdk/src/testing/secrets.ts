@@ -23,8 +23,8 @@ import {
   writeWrappedKey,
 } from '@eaas/protocol'
 import { createIvPool } from '../deks/random.js'
-import { createHmac } from '../engines/hmac.js'
 import { hmac, sha256 } from '../engines/noble-primitives.js'
+import { createHmac } from '../engines/web.js'
 import { takeBudget } from './budgets.js'
 import { currentVersion, getKey } from './keys.js'
 import { Refusal } from './refusal.js'

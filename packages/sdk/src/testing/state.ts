@@ -12,7 +12,7 @@ import {
   type wire,
 } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
-import type { Hmac } from '../engines/hmac.js'
+import type { Hmac } from '../engines/web.js'
 
 const MS_PER_DAY = 86_400_000
 /** The address that audit entries record for every call. */
