@@ -74,6 +74,13 @@ describe('a server that breaks rules', () => {
     expect(await failing(change, `--only=${EXPORT.source}`)).toHaveLength(1)
   })
 
+  it('fails the case of a budget that does not say when it begins anew', async () => {
+    const change = answering((answer) => {
+      answer.headers = new Headers([...answer.headers].filter(([name]) => name !== 'retry-after'))
+    })
+    expect(await failing(change, '--only=keep an API key to its budgets')).toHaveLength(1)
+  })
+
   it('fails the case of an API key that does not expire', async () => {
     const change = answering((answer) => {
       if (answer.status === 401) Object.assign(answer, { status: 200, body: { keys: [], count: 0 } })

@@ -1,8 +1,9 @@
 // Server mode and the SDK write one format, and values come back through a real server and database as they went in.
 import { randomBytes } from 'node:crypto'
+import type { Budgets } from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Client, createClient, type Envelope } from '../../packages/sdk/src/index.js'
+import { type ApiError, type Client, createClient, type Envelope } from '../../packages/sdk/src/index.js'
 import { findWays, lostOn, SERVER_MODE_BYTES } from '../../packages/sdk/src/test-support/envelope-ways.js'
 import { isSame } from '../../packages/sdk/src/test-support/stream-bytes.js'
 import { rounds } from '../support/run/rounds.js'
@@ -52,6 +53,29 @@ describe('a key that many ensure at once', () => {
     for (const client of clients) client.close()
     expect(new Set(ensured.map(({ id }) => id)).size).toBe(1)
     expect((await writer.keys.list({ name: 'wanted by many' })).count).toBe(1)
+  })
+})
+
+describe('a budget that is used up', () => {
+  it('is an error that says when it is renewed, or that the API key has expired', async () => {
+    const hashWith = async (budgets: Budgets) => {
+      const { secret } = await writer.apiKeys.create({ name: 'spender', permissions: ['hash'], budgets })
+      const eaas = createClient({ baseUrl: service.url, apiKey: secret })
+      await eaas.hash('x', { keyId })
+      const over = (await eaas.hash('x', { keyId }).catch((error: unknown) => error)) as ApiError
+      const next = (await eaas.hash('x', { keyId }).catch((error: unknown) => error)) as ApiError
+      eaas.close()
+      return { over, next }
+    }
+    const renewed = await hashWith({ hash: { per_day: 1 } })
+    const { problem, retryAfterSeconds = 0, hint } = renewed.over
+    expect([problem, retryAfterSeconds >= 1 && retryAfterSeconds <= 86_400]).toEqual(['E_BUDGET', true])
+    expect(hint).toContain(`${retryAfterSeconds} seconds`)
+    expect(renewed.next.problem).toBe('E_BUDGET')
+    const expired = await hashWith({ hash: { per_day: 1 }, when_over: 'expire' })
+    expect([expired.over.problem, expired.over.retryAfterSeconds]).toEqual(['E_BUDGET', undefined])
+    expect(expired.over.hint).toContain('expired')
+    expect(expired.next.problem).toBe('E_UNAUTHORIZED')
   })
 })
 

@@ -16,9 +16,9 @@ import { nameOf } from './cases/case.js'
 import { CASES } from './cases.js'
 import { only, runKit } from './test-support/command.js'
 
-/** The cases that the service in memory can pass: it has no exports and no addresses, and here no time passes. */
+/** The cases that the service in memory can pass: it has no exports, no addresses and no budgets, and here no time passes. */
 const IN_MEMORY = CASES.filter(
-  (one) => !/exportAudit|readAuditCheckpoint|E_IP_NOT_ALLOWED|has expired/.test(nameOf(one)),
+  (one) => !/exportAudit|readAuditCheckpoint|E_IP_NOT_ALLOWED|E_BUDGET|has expired/.test(nameOf(one)),
 )
 
 const TENANTS = [
@@ -426,11 +426,6 @@ const FAULTS: [fault: string, name: RegExp, create: () => Break, mode?: 'with se
         return status === 404 && limited.has(secretIn(call))
       })
     },
-  ],
-  [
-    'does not say when a budget begins anew',
-    /: keep an API key to its budgets/,
-    () => sends((headers) => headers.delete('retry-after')),
   ],
   [
     'leaves the version out of an entry',

@@ -70,8 +70,8 @@ export interface TestService {
 }
 
 /**
- * Creates a service in memory. Does not use the network. Lists of allowed addresses are stored but not
- * enforced; the log is not chained and always verifies as valid.
+ * Creates a service in memory. Does not use the network. Lists of allowed addresses and budgets are
+ * stored but not enforced; the log is not chained and always verifies as valid.
  *
  * @throws InvalidInputError when an option is wrong
  * @example

@@ -7,10 +7,10 @@ import { createSession } from '../../../packages/conformance/src/session.js'
 import { NOT_OF_THE_SDK } from '../../../packages/sdk/src/test-support/api-calls.js'
 import type { ContractCase } from './contract-case.js'
 
-/** The service of `/testing` stores lists of addresses, and does not enforce them (testing.md of the SDK). */
+/** The service of `/testing` stores lists of addresses and budgets, and does not enforce them (testing.md of the SDK). */
 const isInMemory = ({ of, rule }: Case) =>
   !of.some((operation) => operation !== 'every call' && NOT_OF_THE_SDK.includes(operation)) &&
-  !rule.includes('E_IP_NOT_ALLOWED')
+  !/E_IP_NOT_ALLOWED|E_BUDGET/.test(rule)
 
 export const KIT_CASES: ContractCase[] = CASES.filter(isInMemory).map((one): ContractCase => {
   const isOpen = !CLOSED_CASES.includes(one)

@@ -1,6 +1,6 @@
 /**
- * /v1/api-keys in memory. Permissions, expiry and revocation are enforced; address lists are stored but not
- * enforced.
+ * /v1/api-keys in memory. Permissions, expiry and revocation are enforced; address lists and budgets are
+ * stored but not enforced.
  */
 import {
   DETAILS,
@@ -26,17 +26,7 @@ import {
 } from '@eaas/protocol'
 import { sha256 } from '../engines/noble-primitives.js'
 import { Refusal } from './refusal.js'
-import {
-  type Call,
-  maySee,
-  note,
-  noteAsSystem,
-  randomId,
-  randomKey,
-  type State,
-  type TestApiKey,
-  timeNow,
-} from './state.js'
+import { type Call, maySee, note, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
 
 /** The calls that this file answers. */
 export const apiKeyFakes = { listApiKeys, createApiKey, updateApiKey, revokeApiKey }
@@ -58,7 +48,6 @@ export function makeApiKey(state: State, name: string, permissions: readonly Per
     allowed_ips: [],
     keys: null,
     budgets: null,
-    used: new Map(),
     revoked: false,
   }
 }
@@ -138,12 +127,6 @@ function noteOfChange(apiKey: TestApiKey, wanted: Partial<TestApiKey>) {
   const after = { ...apiKey, ...wanted }
   const granted = { ...recordGrant(after, hashText), ...recordGrantBefore(apiKey, after, hashText) }
   return { action: 'api_key.update' as const, metadata: { api_key_id: apiKey.id, changed, ...granted } }
-}
-
-/** Expires an API key that is over its budget. */
-export function expireApiKey(state: State, apiKey: TestApiKey, expires_at: string): void {
-  noteAsSystem(state, noteOfChange(apiKey, { expires_at }))
-  apiKey.expires_at = expires_at
 }
 
 function revokeApiKey(call: Call): void {

@@ -7,12 +7,10 @@ import en from 'zod/v4/locales/en.js'
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: ProblemCode
-  readonly retryAfter: number | undefined
 
-  constructor(code: ProblemCode, detail: string, retryAfter?: number) {
+  constructor(code: ProblemCode, detail: string) {
     super(detail)
     this.code = code
-    this.retryAfter = retryAfter
   }
 }
 
@@ -23,8 +21,8 @@ export interface Result {
 }
 
 /** Returns the answer to a refused call. */
-export function refused({ code, message, retryAfter }: Refusal): Result {
-  return { status: PROBLEMS[code].status, body: problemDocument(code, message, retryAfter) }
+export function refused({ code, message }: Refusal): Result {
+  return { status: PROBLEMS[code].status, body: problemDocument(code, message) }
 }
 
 // Passed with each parse instead of set by zod's `config`, which the application shares.

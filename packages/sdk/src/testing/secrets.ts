@@ -25,7 +25,6 @@ import {
 import { createIvPool } from '../deks/random.js'
 import { hmac, sha256 } from '../engines/noble-primitives.js'
 import { createHmac } from '../engines/web.js'
-import { takeBudget } from './budgets.js'
 import { currentVersion, getKey } from './keys.js'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomKey, type TestKey } from './state.js'
@@ -45,7 +44,6 @@ function wrap(call: Call, { dek, ...stated }: wire.Wrap): wire.Wrapped {
 
 function unwrap(call: Call, { wrapped_key, ...stated }: wire.Unwrap): wire.Unwrapped {
   const key = getKey(call, call.id, 'unwrap')
-  takeBudget(call, 'unwrap')
   const { dek, version: key_version } = unwrapDek(call, key, wrapped_key, readUse(stated))
   note(call, { action: 'key.unwrap', key_id: key.key_id, key_version, metadata: recordUse(stated) })
   return { dek: encodeBase64(dek), key_id: key.key_id, key_version }
@@ -80,7 +78,6 @@ export function digestOf(name: string, value: string): string {
 
 async function hash(call: Call, { value, key_id }: { value: string; key_id: string }): Promise<wire.Hashed> {
   const key = getKey(call, key_id, 'hash')
-  takeBudget(call, 'hash')
   key.hmac ??= createHmac(key.hashKey.slice()) // `createHmac` zeroes its argument
   return { hash: encodeHex(await key.hmac(encodeUtf8(value))), key_id }
 }
@@ -103,7 +100,6 @@ function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wir
 
 function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wire.Decrypted {
   const key = getKey(call, key_id, 'decrypt')
-  takeBudget(call, 'unwrap')
   const opened = tryWrappedKey(call, key, bundle.wrapped_key)
   const bytes =
     opened?.version === bundle.key_version

@@ -57,8 +57,6 @@ export interface TestApiKey {
   keys: KeyList
   /** as text */
   budgets: string | null
-  /** how often each budget was asked for, by kind and window */
-  used: Map<string, number>
   revoked: boolean
 }
 
