@@ -241,6 +241,31 @@ export const AUDIT_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'has no entry of a key or an actor whose id is all zeros: entries without one are not counted as theirs',
+    async run({ connect, now }) {
+      const { audit, keys, hash } = connect()
+      const { id } = await keys.create({ name: 'a' })
+      await hash('x', { keyId: id })
+      const nil = '00000000-0000-0000-0000-000000000000'
+      const [before, later] = [-2 * DAY_MS, 2 * DAY_MS].map((ms) => new Date(now() + ms))
+      for (const filter of [
+        {},
+        { action: 'api_key.create' },
+        { date_from: before, date_to: later },
+        { action: 'api_key.create', date_from: before },
+        { after_id: 0, date_to: later },
+        { actor: 'system' },
+        { purpose: 'data' },
+        { on_behalf_of: 'ada' },
+        { context: { model: 'a' } },
+      ] as const) {
+        expect([filter, await audit.list({ ...filter, key_id: nil })]).toMatchObject([filter, { logs: [], total: 0 }])
+      }
+      for (const filter of [{ actor: nil }, { actor: nil, key_id: nil }, { actor: '' }, { actor: nil, key_id: id }])
+        expect([filter, await audit.list(filter)]).toMatchObject([filter, { logs: [], total: 0 }])
+    },
+  },
+  {
     rule: 'is gone through entry by entry, either way',
     async run({ connect }) {
       const { audit, keys } = connect()

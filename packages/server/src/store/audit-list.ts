@@ -6,6 +6,7 @@
  */
 import type { AuditEntry } from '@eaas/audit'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
+import { NIL_UUID } from './audit.js'
 import type { Queryable } from './db.js'
 import { lastIdWithin, ofKeyAndAction, pageOfBlocks, type Range, sampledWithin, withinBlocks } from './entry-indexes.js'
 
@@ -308,6 +309,7 @@ async function hasAcceptedClock(sql: Queryable, tenant_id: string): Promise<bool
   return row?.found ?? false
 }
 
+/** Sums the counts of days. Those under the nil UUID are of entries without a key, and so of no key that a filter names. */
 async function sumDays(
   sql: Queryable,
   tenant_id: string,
@@ -318,7 +320,7 @@ async function sumDays(
     select coalesce(pg_catalog.sum(entries - purged), 0)::bigint as entries from audit_counts
     where tenant_id = ${tenant_id}
       and ${'first' in days ? sql`day between ${days.first} and ${days.last}` : sql`day > ${days.after} and day < ${days.before}`}
-      ${key_id === undefined ? sql`` : sql`and key_id = ${key_id}`}
+      ${key_id === undefined ? sql`` : sql`and key_id = nullif(${key_id}::uuid, ${NIL_UUID})`}
       ${action === undefined ? sql`` : sql`and action = ${action}`}`
   return row?.entries ?? 0
 }
