@@ -47,6 +47,7 @@ const ON_BOTH = [
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/run/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = [
+  'packages/protocol/src/address-range.test.ts',
   'packages/sdk/src/deks/never-zero.test.ts',
   'packages/audit/src/command/report.test.ts',
   'packages/conformance/src/faults.test.ts',
@@ -60,6 +61,7 @@ const SIZED_UNITS = [
 /** Slow suites that look at what the package ships, or start a cluster of their own, on no back end of the run. */
 const SHIPPED = ['test/slow/ship/{chart,compose,image,release,systemd}.test.ts', 'test/slow/ha/*.test.ts']
 const SIZED = [
+  ...files('api', 'schema-valid'),
   ...files('custody', 'killed-process'),
   ...files('audit', 'tamper/swapped-in-purge'),
   ...files('faults', 'floods fuzz two-processes'),

@@ -35,7 +35,14 @@ interface Operation {
   description?: string
   tags: string[]
   security: Record<string, string[]>[]
-  parameters?: { name: string; in: string; example?: string; description: string; schema: AnySchemaObject }[]
+  parameters?: {
+    name: string
+    in: string
+    example?: string
+    description: string
+    schema?: AnySchemaObject
+    content?: Record<string, Media>
+  }[]
   requestBody?: { required: boolean; content: Record<string, Media> }
   responses: Record<string, Response>
 }
@@ -64,7 +71,6 @@ beforeAll(async () => {
   document = await (await fetch(`${service.url}/openapi.json`)).json()
   ajv = new Ajv2020({ strict: false, allErrors: true })
   formats.default(ajv)
-  ajv.addFormat('cidr', true)
   ajv.addSchema(document, 'openapi')
 })
 afterAll(() => service.close())
@@ -203,7 +209,19 @@ describe('the document', () => {
   it('says of which type every query parameter is: a generated client writes one without a type wrongly', () => {
     const parameters = operations().flatMap(({ operation }) => operation.parameters ?? [])
     expect(parameters.length).toBeGreaterThan(10)
-    expect(parameters.filter(({ schema }) => schema.type === undefined).map(({ name }) => name)).toEqual([])
+    const typeOf = ({ schema, content }: (typeof parameters)[number]) => (schema ?? content?.[JSON_TYPE]?.schema)?.type
+    expect(parameters.filter((each) => typeOf(each) === undefined).map(({ name }) => name)).toEqual([])
+  })
+
+  it('says of each number of a query how large it may be, where more is refused', () => {
+    const numbers = operations().flatMap(({ operation: { operationId, parameters = [] } }) =>
+      parameters.flatMap(({ in: where, name, schema }) =>
+        where === 'query' && schema?.type === 'integer' ? [[`${operationId} ${name}`, schema.maximum] as const] : [],
+      ),
+    )
+    expect(numbers.length).toBeGreaterThan(8)
+    for (const [name, maximum] of numbers)
+      expect([name, maximum]).toEqual([name, name.endsWith(' limit') ? undefined : Number.MAX_SAFE_INTEGER])
   })
 
   it('gives every operation a unique id, a summary of its own, and a tag that is described', () => {
@@ -552,12 +570,14 @@ describe('the running service', () => {
 })
 
 describe('the patterns of the document', () => {
+  const ID = '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60'
   const fits = (component: string, value: unknown) =>
     misfits({ $ref: `#/components/schemas/${component}` }, value).length === 0
 
   it('take exactly what the wire schemas take, where a function checks those', () => {
     const bytes = (length: number) => Buffer.alloc(length, 0xa7).toString('base64')
-    const cases: [string, string, string[]][] = [
+    const pairs = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`a${at}`, 'x']))
+    const cases: [string, string, unknown[]][] = [
       ['Wrap', 'dek', [bytes(32), bytes(31), bytes(33), `${bytes(32).slice(0, -2)}B=`, bytes(32).replace('=', ''), '']],
       ['Unwrap', 'wrapped_key', ['', 'QQ==', 'QR==', 'QUE=', 'QUF=', 'QUFB', 'QUF', 'Q-_B', ' QUFB', 'QUFB\n', 'QQ=']],
       [
@@ -565,6 +585,19 @@ describe('the patterns of the document', () => {
         'name',
         ['', 'a', 'a'.repeat(255), 'a'.repeat(256), '😀'.repeat(255), '😀'.repeat(256), 'a\0b', 'é\n'],
       ],
+      ['Wrap', 'context', [{}, { a: '' }, { 'A.b_c-9': '😀'.repeat(128) }, pairs(8)]],
+      ['Wrap', 'context', [null, [], 'a', { '': '' }, { 'a b': '' }, { '1': '' }, { a: 1 }, { a: 'x\0' }, pairs(9)]],
+      [
+        'Wrap',
+        'context',
+        [{ ['a'.repeat(65)]: '' }, { a: 'x'.repeat(129) }, { a: '😀'.repeat(129) }, { __proto__x: '' }],
+      ],
+      ['UpdateApiKey', 'keys', [[], null, [ID], [ID.toUpperCase()], ['a/*'], ['/*'], [`${'😀'.repeat(253)}/*`]]],
+      ['UpdateApiKey', 'keys', [['*'], [''], ['a'], ['a/*\n'], [`${ID} `], ['\0/*'], [`${'a'.repeat(254)}/*`], [1]]],
+      ['UpdateApiKey', 'keys', [Array(64).fill('a/*'), Array(65).fill('a/*')]],
+      ['UpdateApiKey', 'budgets', [null, { hash: { per_day: 1 } }, { unwrap: {}, hash: { per_minute: 1 } }]],
+      ['UpdateApiKey', 'budgets', [{}, { unwrap: {} }, { unwrap: {}, hash: {} }, { when_over: 'expire' }]],
+      ['UpdateApiKey', 'budgets', [{ unwrap: { per_minut: 1 } }, { hash: { per_day: 0 } }, { hash: null }, []]],
     ]
     const schemas = new Map(
       ROUTES.map((row) => [operationOf(row).requestBody?.content[JSON_TYPE]?.schema.$ref, row.body]),
@@ -572,9 +605,42 @@ describe('the patterns of the document', () => {
     for (const [component, field, values] of cases) {
       const schema = schemas.get(`#/components/schemas/${component}`)
       for (const value of values) {
-        const body = { [field]: value }
+        const body = { [field]: value, ...(component === 'Wrap' && field !== 'dek' ? { dek: bytes(32) } : {}) }
         expect(fits(component, body), `${component} ${JSON.stringify(value)}`).toBe(schema?.safeParse(body).success)
       }
+    }
+  })
+
+  it('take exactly what the queries take', () => {
+    const cases: [string, string, string[]][] = [
+      ['listAudit', 'key_id', [ID, ID.toUpperCase(), ID.replaceAll('-', ''), `${ID}\n`, '']],
+      ['listAudit', 'actor', ['system', '', 'a\0', 'é\n']],
+      [
+        'listAudit',
+        'on_behalf_of',
+        ['ada', '~!', 'x'.repeat(255), 'x'.repeat(256), '', 'a b', 'a,b', 'é', 'a\n', '\x7f'],
+      ],
+      ['listKeys', 'name', ['', 'a\0b', '😀\n']],
+      ['getUsage', 'month', ['2026-01', '0001-12', '0000-01', '2026-13', '2026-1', '2026-01\n', '\u0662026-01']],
+    ]
+    for (const [operationId, name, values] of cases) {
+      const row = rowOf(operationId)
+      const schema = operationOf(row).parameters?.find((parameter) => parameter.name === name)?.schema ?? {}
+      for (const value of values) {
+        const isTaken = row.query?.safeParse({ [name]: value }).success
+        expect(misfits(schema, value).length === 0, `${name} ${JSON.stringify(value)}`).toBe(isTaken)
+      }
+    }
+  })
+
+  it('take a checkpoint, and no text that is none', async () => {
+    const { checkpoint } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+    const parameters = operationOf(rowOf('verifyAudit')).parameters ?? []
+    const schema = parameters.find(({ name }) => name === 'checkpoint')?.schema ?? {}
+    const first = checkpoint.replace(/\n\d+\n/, '\n0\n')
+    for (const text of [checkpoint, '', checkpoint.trim(), `${checkpoint}\n`, first, checkpoint.replace('v1', 'v2')]) {
+      const { status } = await owner.call('GET', `/v1/audit/verify?${new URLSearchParams({ checkpoint: text })}`)
+      expect([text, misfits(schema, text).length === 0]).toEqual([text, status === 200])
     }
   })
 })

@@ -5,7 +5,8 @@ import fc from 'fast-check'
 export type Schema = Record<string, any>
 
 export interface Operation {
-  parameters?: { name: string; in: string; schema: Schema }[]
+  /** one with `content` is sent as JSON */
+  parameters?: { name: string; in: string; schema?: Schema; content?: Record<string, { schema: Schema }> }[]
   requestBody?: { content: Record<string, { schema: Schema }> }
   responses: Record<string, Response & { $ref?: string }>
 }
@@ -133,7 +134,7 @@ function fits(document: Document, schema: Schema, name: string): fc.Arbitrary<un
   if (members) return fc.constantFrom(...members)
   const kind = NAMED[name]
   if (kind) return fc.oneof({ weight: 20, arbitrary: known(kind) }, { weight: 1, arbitrary: fc.uuid() })
-  if (anyOf && schema.type !== 'string') return fc.oneof(...anyOf.map((each: Schema) => fits(document, each, name)))
+  if (anyOf) return fc.oneof(...anyOf.map((each: Schema) => fits(document, each, name)))
   if (Array.isArray(schema.type))
     return fc.oneof(...schema.type.map((type) => fits(document, { ...schema, type }, name)))
   switch (schema.type) {
@@ -192,6 +193,8 @@ const part = (value: unknown) =>
     return /^@\w+:\d+$/.test(whole) || (raw && /^[!-"$-~]*$/.test(whole)) ? whole : encodeURIComponent(whole)
   })
 
+const schemaOf = ({ schema, content }: NonNullable<Operation['parameters']>[number]): Schema =>
+  schema ?? content?.['application/json']?.schema ?? {}
 const partOf = (document: Document, schema: Schema, name: string) => valuesOf(document, schema, name).chain(part)
 
 function bodyOf(document: Document, schema: Schema | undefined): fc.Arbitrary<string | undefined> {
@@ -266,12 +269,14 @@ export function fuzzedRequests(document: Document, owner: string): fc.Arbitrary<
         const name = /^\{(\w+)\}$/.exec(piece)?.[1]
         const found = parameters.find((each) => each.in === 'path' && each.name === name)
         if (!found) return fc.constant(piece)
-        const kind = path.startsWith('/v1/api-keys/') ? known('api_key_id') : partOf(document, found.schema, found.name)
+        const kind = path.startsWith('/v1/api-keys/')
+          ? known('api_key_id')
+          : partOf(document, schemaOf(found), found.name)
         return fc.oneof({ weight: 16, arbitrary: kind }, { weight: 1, arbitrary: odd.chain(part) })
       })
       const queries = parameters
         .filter((each) => each.in === 'query')
-        .map((each) => partOf(document, each.schema, each.name).map((value) => `${each.name}=${value}`))
+        .map((each) => partOf(document, schemaOf(each), each.name).map((value) => `${each.name}=${value}`))
       const query = fc.oneof(
         {
           weight: 12,

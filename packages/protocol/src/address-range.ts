@@ -1,11 +1,37 @@
 /** Entries of an allow-list: addresses and CIDR ranges, IPv4 and IPv6. */
 
-const BYTE = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
-const V4 = new RegExp(`^${BYTE}(?:\\.${BYTE}){3}$`)
-const PREFIX = /^(?:0|[1-9]\d{0,2})$/
+const BYTE = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
+const V4 = `${BYTE}(?:\\.${BYTE}){3}`
+const GROUP = '[0-9A-Fa-f]{1,4}'
+/** The last 32 bits of an IPv6 address. */
+const LAST = `(?:${GROUP}:${GROUP}|${V4})`
+/** RFC 4291 section 2.2, without zones: what stands for at least one group is `::`. */
+const V6 = [
+  `(?:${GROUP}:){6}${LAST}`,
+  ...[5, 4, 3, 2, 1, 0].map((after) => `${upTo(5 - after)}::(?:${GROUP}:){${after}}${LAST}`),
+  `${upTo(6)}::${GROUP}`,
+  `${upTo(7)}::`,
+].join('|')
+
+/** What may be on a list. The OpenAPI document has the same pattern. */
+export const ADDRESS_RANGE = new RegExp(
+  `^(?:${V4}(?:/(?:3[0-2]|[12]?[0-9]))?|(?:${V6})(?:/(?:12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`,
+)
+/**
+ * Of those, what may not be: a range around an IPv4 address that is mapped into IPv6 (`::ffff:`). A user who writes
+ * ::ffff:10.0.0.1/8 means 10.0.0.0/8, but would allow ::/8, a 256th of all IPv6 addresses.
+ */
+export const AROUND_MAPPED = new RegExp(
+  `^(?:(?:(?:0{1,4}:){5}|(?:0{1,4}(?::0{1,4})*)?::(?:0{1,4}:)*)[Ff]{4}:${LAST}|(?:0{1,4}:){5}[Ff]{4}:(?::(?:${GROUP})?|${GROUP}::))/(?:[1-8]?[0-9]|9[0-5])$`,
+)
 const GROUP_BITS = 16
-/** The bits that an IPv4 address mapped into IPv6 begins with: `::ffff:`. */
+/** The bits that an IPv4 address mapped into IPv6 begins with. */
 const MAPPED = `${'0'.repeat(80)}${'1'.repeat(16)}`
+
+/** At most so many groups in front of `::`. */
+function upTo(groups: number): string {
+  return groups === 0 ? '' : `(?:(?:${GROUP}:){0,${groups - 1}}${GROUP})?`
+}
 
 /**
  * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed:
@@ -14,33 +40,27 @@ const MAPPED = `${'0'.repeat(80)}${'1'.repeat(16)}`
  * neither.
  */
 export function readAddressRange(text: string): string | undefined {
-  const [address = '', prefix, ...rest] = text.split('/')
+  if (!ADDRESS_RANGE.test(text) || AROUND_MAPPED.test(text)) return undefined
+  const [address = '', prefix] = text.split('/')
   const bits = bitsOf(address)
-  if (bits === undefined || rest.length > 0) return undefined
-  if (prefix !== undefined && (!PREFIX.test(prefix) || Number(prefix) > bits.length)) return undefined
   if (bits.startsWith(MAPPED)) {
     const mapped = addressOf(bits.slice(MAPPED.length))
-    if (prefix === undefined) return mapped
-    // A user who writes ::ffff:10.0.0.1/8 means 10.0.0.0/8, but would allow ::/8, a 256th of all IPv6
-    // addresses.
-    if (Number(prefix) < MAPPED.length) return undefined
-    return readAddressRange(`${mapped}/${Number(prefix) - MAPPED.length}`)
+    return prefix === undefined ? mapped : readAddressRange(`${mapped}/${Number(prefix) - MAPPED.length}`)
   }
   if (prefix === undefined) return text
   const network = bits.slice(0, Number(prefix)).padEnd(bits.length, '0')
   return network === bits ? text : `${addressOf(network)}/${prefix}`
 }
 
-function bitsOf(address: string): string | undefined {
-  if (V4.test(address))
+function bitsOf(address: string): string {
+  if (!address.includes(':'))
     return address
       .split('.')
       .map((byte) => binary(Number(byte), 8))
       .join('')
-  if (!/^[0-9a-f:.]+$/i.test(address) || !address.includes(':')) return undefined
-  const hostname = canonicalV6(address)
-  if (hostname === undefined) return undefined
-  const [front = [], back = []] = hostname.split('::').map((part) => (part === '' ? [] : part.split(':')))
+  const [front = [], back = []] = canonicalV6(address)
+    .split('::')
+    .map((part) => (part === '' ? [] : part.split(':')))
   const zeros = Array.from({ length: 8 - front.length - back.length }, () => '0')
   return [...front, ...zeros, ...back].map((group) => binary(Number.parseInt(group, 16), GROUP_BITS)).join('')
 }
@@ -48,18 +68,14 @@ function bitsOf(address: string): string | undefined {
 function addressOf(bits: string): string {
   if (bits.length === 32) return (bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)).join('.')
   const groups = (bits.match(/.{16}/g) ?? []).map((group) => Number.parseInt(group, 2).toString(16))
-  return canonicalV6(groups.join(':')) ?? ''
+  return canonicalV6(groups.join(':'))
 }
 
 /**
  * Writes an IPv6 address as the URL Standard does: groups in hexadecimal, the longest run of zeros as `::`.
  */
-function canonicalV6(address: string): string | undefined {
-  try {
-    return new URL(`http://[${address}]`).hostname.slice(1, -1)
-  } catch {
-    return undefined
-  }
+function canonicalV6(address: string): string {
+  return new URL(`http://[${address}]`).hostname.slice(1, -1)
 }
 
 function binary(value: number, length: number): string {

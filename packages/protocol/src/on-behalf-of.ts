@@ -6,11 +6,13 @@ import { encodeUtf8 } from './bytes.js'
 export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 /**
- * Whether the header may hold this text. A comma is not allowed, because servers join repeated headers with
- * commas.
+ * What the header may hold. A comma is not allowed, because servers join repeated headers with commas.
  */
+export const ON_BEHALF_OF = /^[\x21-\x2b\x2d-\x7e]{1,255}$/
+
+/** Whether the header may hold this text. */
 export function isOnBehalfOf(text: string): boolean {
-  return /^[\x21-\x2b\x2d-\x7e]{1,255}$/.test(text)
+  return ON_BEHALF_OF.test(text)
 }
 
 /** A character that is not escaped. The percent sign is escaped, so that two ids never have the same form. */

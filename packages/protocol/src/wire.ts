@@ -14,6 +14,7 @@ export * from './wire/requests.js'
 export {
   ALGORITHM,
   base64,
+  count,
   dek,
   KEY_STATUSES,
   time,

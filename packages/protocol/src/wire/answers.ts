@@ -55,7 +55,7 @@ const keyFields = {
   key_version: version,
   min_unwrap_version: version,
   created_at: time,
-  rotation: z.nullable(z.object({ interval_days: z.int(), next_rotation_at: time })),
+  rotation: z.nullable(z.object({ interval_days: count, next_rotation_at: time })),
   destroy_at: z.optional(time),
 }
 export const key = answer(z.object(keyFields))
@@ -115,7 +115,7 @@ export const BASE64_ANSWERS = { decrypt: answer(z.object({ plaintext: base64 }))
 
 /* Batch */
 
-export const batchResults = answer(z.object({ results: z.array(z.object({ status: z.int(), body: z.unknown() })) }))
+export const batchResults = answer(z.object({ results: z.array(z.object({ status: count, body: z.unknown() })) }))
 
 /* Audit */
 
@@ -141,7 +141,7 @@ export const verification = answer(
     valid: z.boolean(),
     total_entries: count,
     verified_entries: count,
-    broken_at: z.optional(z.int()),
+    broken_at: z.optional(count),
     reason: z.optional(z.string()),
     head: z.nullable(z.object({ id: count, hash: z.string(), created_at: z.nullable(time) })),
     purged_through: count,
@@ -228,7 +228,7 @@ export const problem = answer(
   z.object({
     type: z.string(),
     title: z.string(),
-    status: z.int(),
+    status: count,
     detail: z.string(),
     code: z.string(),
     /** after how many seconds the call may succeed */

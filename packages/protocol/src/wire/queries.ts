@@ -7,27 +7,27 @@ import { ACTIONS } from '../actions.js'
 import { foldUuid } from '../bytes.js'
 import { readDistinctJson } from '../json.js'
 import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
-import { isOnBehalfOf } from '../on-behalf-of.js'
+import { ON_BEHALF_OF } from '../on-behalf-of.js'
 import { parseRfc3339 } from '../rfc3339.js'
 import type { OperationId } from '../routes.js'
 import { isWrapContext, PURPOSES } from '../wrapped-key-v2.js'
-import { KEY_STATUSES, sentUuid } from './values.js'
+import { KEY_STATUSES, sentUuid, whole, withoutNul } from './values.js'
 
 const DEFAULT_LISTED_ENTRIES = 50
 
 /** Digits become a number: OpenAPI shows a number, so generated clients take one. */
-const wholeNumber = (least: 0 | 1, digits: RegExp, most = Number.POSITIVE_INFINITY) =>
+const wholeNumber = (least: 0 | 1, number: z.ZodMiniType<number, number>, most = Number.POSITIVE_INFINITY) =>
   z.pipe(
-    z.string().check(z.regex(digits, `must be a whole number from ${least}`)),
+    z.string().check(z.regex(least === 0 ? /^(?:0|[1-9]\d*)$/ : /^[1-9]\d*$/, `must be a whole number from ${least}`)),
     z.pipe(
       z.transform((text: string) => Math.min(Number(text), most)),
-      z.number().check(z.gte(least)), // not `int`, which refuses digits above 2^53
+      number,
     ),
   )
-export const from0 = wholeNumber(0, /^(?:0|[1-9]\d{0,15})$/)
-const from1 = wholeNumber(1, /^[1-9]\d{0,15}$/)
+export const from0 = wholeNumber(0, whole(0))
+const from1 = wholeNumber(1, whole(1))
 /** A number above the maximum, of however many digits, is read as the maximum. */
-export const limitUpTo = (max: number) => wholeNumber(1, /^[1-9]\d*$/, max)
+export const limitUpTo = (max: number) => wholeNumber(1, z.number().check(z.gte(1)), max)
 
 // Entries' times have milliseconds, so finer bounds are rounded inwards: both stay inclusive.
 const timeFrom = z.pipe(z.string(), z.transform(instant('up')))
@@ -42,8 +42,6 @@ function instant(round: 'up' | 'down') {
   }
 }
 
-const withoutNul = z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))
-
 const OPERATOR = 'operator:'
 
 /** The id of an API key, or of an operator's, in its canonical form; the name of any other actor unchanged. */
@@ -52,7 +50,7 @@ function foldActor(actor: string): string {
 }
 
 /** The pairs that a context must have, as JSON: `{"model":"customers"}`. */
-const contextText = z.pipe(
+export const contextText = z.pipe(
   z.string(),
   z.transform((text: string, issues) => {
     const pairs = readDistinctJson(text)
@@ -61,6 +59,9 @@ const contextText = z.pipe(
     return z.NEVER
   }),
 )
+
+/** From year 1 on. */
+const MONTH = /^(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-(?:0[1-9]|1[0-2])$/
 
 /** The most characters of a name that a caller could have meant. A longer one can be a secret in the wrong place. */
 const NAME_CHARACTERS = 20
@@ -94,7 +95,7 @@ export const QUERIES = {
     action: z.optional(z.enum(ACTIONS)),
     actor: z.optional(withoutNul.check(z.overwrite(foldActor))),
     on_behalf_of: z.optional(
-      z.string().check(z.refine(isOnBehalfOf, 'must be 1 to 255 visible ASCII characters, without spaces or commas')),
+      z.string().check(z.regex(ON_BEHALF_OF, 'must be 1 to 255 visible ASCII characters, without spaces or commas')),
     ),
     purpose: z.optional(z.enum(PURPOSES)),
     context: z.optional(contextText),
@@ -113,7 +114,7 @@ export const QUERIES = {
   exportAudit: query({ after_id: z.optional(from0), through_id: z.optional(from1) }),
   listApiKeys: query({ limit: z.optional(limitUpTo(MAX_LISTED_API_KEYS)), offset: z.optional(from0) }),
   getUsage: query({
-    month: z.optional(z.string().check(z.regex(/^(?!0000)\d{4}-(?:0[1-9]|1[0-2])$/, 'must be a month, YYYY-MM'))),
+    month: z.optional(z.string().check(z.regex(MONTH, 'must be a month, YYYY-MM'))),
   }),
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 

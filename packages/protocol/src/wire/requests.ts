@@ -22,7 +22,7 @@ import {
 import { PERMISSIONS } from '../names.js'
 import type { OperationId } from '../routes.js'
 import { isWrapContext, PURPOSES, type WrapContext } from '../wrapped-key-v2.js'
-import { ALGORITHM, base64, dek, sentId, version } from './values.js'
+import { ALGORITHM, base64, dek, sentId, version, withoutNul } from './values.js'
 
 /** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
@@ -39,7 +39,7 @@ const name = unicode.check(
 const iv = z
   .string()
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
-const ZEROS = encodeBase64(new Uint8Array(KEY_BYTES))
+export const ZEROS = encodeBase64(new Uint8Array(KEY_BYTES))
 /**
  * Not zeros: a client that sends them has zeroed its DEK too early, and would encrypt under a key that
  * anybody knows.
@@ -47,8 +47,6 @@ const ZEROS = encodeBase64(new Uint8Array(KEY_BYTES))
 const usableDek = dek.check(
   z.refine((value) => value !== ZEROS, `must not be ${KEY_BYTES} zero bytes: make each DEK of secure random bytes`),
 )
-/** What functions check beyond the type, for the OpenAPI document to describe. */
-export const FIELDS = { name, iv, dek: usableDek }
 
 /** The most items that each array of a body may have. */
 const MAX_ITEMS = Object.entries({
@@ -147,7 +145,8 @@ export const batch = z.object({
 /* API keys */
 
 const permissions = z.array(z.enum(PERMISSIONS)).check(z.maxLength(MAX_LISTED_PERMISSIONS))
-const allowedIps = z.array(z.string()).check(z.maxLength(MAX_ALLOWED_IPS))
+const addressRange = z.string()
+const allowedIps = z.array(addressRange).check(z.maxLength(MAX_ALLOWED_IPS))
 /** A key's id, or a folder of names: `customers/*` has the keys whose names begin with `customers/`. */
 const listedKey = name.check(
   z.overwrite(foldUuid),
@@ -192,6 +191,9 @@ export const updateApiKey = z.object({
   keys: z.optional(z.nullable(keys)),
   budgets: z.optional(z.nullable(budgets)),
 })
+
+/** What functions check beyond the type, for the OpenAPI document to describe. */
+export const FIELDS = { name, iv, dek: usableDek, withoutNul, addressRange, listedKey, budgets }
 
 /** The body of each call that has one. */
 export const BODIES = {

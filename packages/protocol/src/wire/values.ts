@@ -35,7 +35,7 @@ export const uuid = z.stringFormat(
 export const sentId = z.string().check(z.overwrite(foldUuid))
 /** A UUID in a request, in any case. */
 export const sentUuid = z
-  .stringFormat('uuid', /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i, 'must be a UUID, with dashes')
+  .stringFormat('uuid', /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/, 'must be a UUID, with dashes')
   .check(z.overwrite(foldUuid))
 export const time = z.stringFormat(
   'date-time',
@@ -44,14 +44,18 @@ export const time = z.stringFormat(
 )
 export const hex32 = z.string().check(z.regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits'))
 
-const whole = (least: 0 | 1, most?: number) => {
-  const message = `must be a whole number from ${least}`
+/** At most what a number holds exactly, unless `most` is given. */
+export const whole = (least: 0 | 1, most?: number) => {
+  const message = `must be a whole number from ${least} to ${most ?? Number.MAX_SAFE_INTEGER}`
   const number = z.int(message).check(z.gte(least, message))
   return most === undefined ? number : number.check(z.lte(most, message))
 }
 export const version = whole(1, 2 ** 31 - 1)
 export const position = whole(1)
 export const count = whole(0)
+
+/** Text without what PostgreSQL cannot store. */
+export const withoutNul = z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))
 
 export const ALGORITHM = 'AES-256-GCM'
 export { KEY_STATUSES } from '../names.js'

@@ -27,7 +27,7 @@ export const tenantName = wire.FIELDS.name.check(
 export const createTenant = strict({ name: tenantName, envelope_only: z.optional(z.boolean()) })
 export const updateTenant = strict({
   envelope_only: z.optional(z.boolean()),
-  monthly_encrypt_quota: z.optional(z.nullable(z.int().check(z.gte(0)))),
+  monthly_encrypt_quota: z.optional(z.nullable(wire.count)),
   plaintext_encoding: z.optional(z.enum(wire.PLAINTEXT_ENCODINGS)),
 })
 export const changeStatus = strict({ reason: wire.FIELDS.name })
@@ -39,13 +39,13 @@ export const operatorTenant = z.object({
   name: z.string(),
   envelope_only: z.boolean(),
   created_at: wire.time,
-  monthly_encrypt_quota: z.nullable(z.int()),
+  monthly_encrypt_quota: z.nullable(wire.count),
   plaintext_encoding: z.optional(z.enum(['base64'])),
   status: z.enum(['active', 'suspended', 'deleted']),
 })
 export const operatorTenantList = z.object({
   tenants: z.array(operatorTenant),
-  count: z.int(),
+  count: wire.count,
   tampered: z.array(wire.uuid),
 })
 export const newTenant = z.object({
@@ -73,14 +73,14 @@ export const alarmList = z.object({
       page: z.string(),
     }),
   ),
-  count: z.int(),
+  count: wire.count,
 })
 const age = z.nullable(z.number())
 export const serverStatus = z.object({
   version: z.string(),
   health: wire.asZod(wire.health),
-  alarms: z.int(),
-  invalid_logs: z.nullable(z.int()),
+  alarms: wire.count,
+  invalid_logs: z.nullable(wire.count),
   ages_in_seconds: z.object({
     anchor: age,
     checkpoint: age,

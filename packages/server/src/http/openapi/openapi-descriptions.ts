@@ -3,10 +3,13 @@
  * functions check.
  */
 import {
+  ADDRESS_RANGE,
+  AROUND_MAPPED,
   IV_BYTES,
   KEY_BYTES,
-  MAX_ALLOWED_IPS,
   MAX_LISTED_COUNTS,
+  MAX_LISTED_KEYS_BYTES,
+  MAX_NAME_CHARACTERS,
   MAX_SERVER_MODE_BYTES,
   MAX_USE_PAIRS,
   MAX_USE_VALUE_CHARACTERS,
@@ -15,6 +18,8 @@ import {
   USUAL_DAYS,
   wire,
 } from '@eaas/protocol'
+import { AROUND_BUDGETS } from '../../operations/shared/api-key.js'
+import { tenantName } from '../operator-schemas.js'
 
 /** A JSON schema of the 2020-12 draft, which OpenAPI 3.1 uses as it is. */
 export interface JsonSchema {
@@ -41,9 +46,53 @@ const DEK: JsonSchema = {
   contentEncoding: 'base64',
 }
 
-/** The texts that functions check: JSON schema cannot say what a function does. */
+const WITHOUT_NUL = '^[^\\u0000]*$'
+const ANY_CASE_UUID = '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
+const CONTROLS = '\\u0000-\\u001f\\u007f-\\u009f'
+const SECONDS = '[0-9]{2}:[0-9]{2}:[0-9]{2}'
+
+const CONTEXT: JsonSchema = {
+  type: 'object',
+  maxProperties: MAX_USE_PAIRS,
+  propertyNames: { pattern: '^[A-Za-z][A-Za-z0-9_.-]{0,63}$' },
+  additionalProperties: { type: 'string', maxLength: MAX_USE_VALUE_CHARACTERS, pattern: WITHOUT_NUL },
+}
+
+const LIMITS_NOTHING = { not: { anyOf: [{ required: ['per_minute'] }, { required: ['per_day'] }] } }
+const EVADES_BUDGETS: JsonSchema = {
+  not: {
+    required: ['budgets', 'permissions'],
+    properties: {
+      budgets: { type: 'object' },
+      permissions: { type: 'array', contains: { enum: AROUND_BUDGETS } },
+    },
+  },
+}
+
+/** What functions check: JSON schema cannot say what a function does. A schema made from one of these has its keywords too. */
 export const CHECKED: ReadonlyMap<unknown, JsonSchema> = new Map<unknown, JsonSchema>([
-  [wire.FIELDS.name, { pattern: '^[^\\u0000]*$', minLength: 1, maxLength: 255 }],
+  [wire.FIELDS.name, { pattern: WITHOUT_NUL, minLength: 1, maxLength: MAX_NAME_CHARACTERS }],
+  [wire.FIELDS.withoutNul, { pattern: WITHOUT_NUL }],
+  [wire.FIELDS.listedKey, { pattern: `^(?:${ANY_CASE_UUID}|[^\\u0000]*/\\*)$` }],
+  [wire.FIELDS.addressRange, { pattern: ADDRESS_RANGE.source, not: { pattern: AROUND_MAPPED.source } }],
+  [wire.FIELDS.budgets, { not: { properties: { unwrap: LIMITS_NOTHING, hash: LIMITS_NOTHING } } }],
+  [wire.createApiKey, EVADES_BUDGETS],
+  [wire.updateApiKey, EVADES_BUDGETS],
+  [
+    tenantName,
+    {
+      pattern: `^[^${CONTROLS}]*[^\\s${CONTROLS}][^${CONTROLS}]*$`,
+      not: { pattern: `^${ANY_CASE_UUID}$` },
+    },
+  ],
+  [
+    wire.encrypt,
+    {
+      if: { required: ['encoding'], properties: { encoding: { const: 'base64' } } },
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON schema
+      then: { properties: { plaintext: BASE64 } },
+    },
+  ],
   [wire.base64, { description: 'Standard base64 with padding, canonical.', ...BASE64 }],
   [
     wire.wrappedKey,
@@ -54,17 +103,9 @@ export const CHECKED: ReadonlyMap<unknown, JsonSchema> = new Map<unknown, JsonSc
       ...BASE64,
     },
   ],
-  [
-    wire.wrapContext,
-    {
-      type: 'object',
-      maxProperties: MAX_USE_PAIRS,
-      propertyNames: { pattern: '^[A-Za-z][A-Za-z0-9_.-]{0,63}$' },
-      additionalProperties: { type: 'string', maxLength: MAX_USE_VALUE_CHARACTERS, pattern: '^[^\\u0000]*$' },
-    },
-  ],
+  [wire.wrapContext, CONTEXT],
   [wire.dek, DEK],
-  [wire.FIELDS.dek, DEK],
+  [wire.FIELDS.dek, { not: { const: wire.ZEROS } }],
   [
     wire.FIELDS.iv,
     {
@@ -80,13 +121,10 @@ const EXPIRES_AT: JsonSchema = {
   description: 'When it stops working: an RFC 3339 time with an offset, in the future. `null` means never.',
   format: 'date-time',
 }
-const ADDRESS_RANGE = {
-  format: 'cidr',
-  pattern: '^(?:(?:[0-9]{1,3}\\.){3}[0-9]{1,3}|[0-9A-Fa-f.]*:[0-9A-Fa-f.:]*)/[0-9]{1,3}$',
-}
 const KEYS: JsonSchema = {
   description:
-    "The keys that it may use, list and manage: ids, and folders such as `customers/*`, for each key whose name begins with `customers/`. Other keys get 404, as another tenant's do. `null` means all, an empty list none. A caller whose own API key is limited can grant only keys of its own list.",
+    'The keys that it may use, list and manage: ids, and folders such as `customers/*`, for each key whose name begins with `customers/`. Other keys get 404, as those of another tenant do. `null` means all, an empty list none. A caller whose own API key is limited can grant only keys of its own list. ' +
+    `At most ${MAX_LISTED_KEYS_BYTES} bytes as a text in JSON.`,
 }
 const BUDGETS: JsonSchema = {
   description:
@@ -95,14 +133,6 @@ const BUDGETS: JsonSchema = {
 const ALLOWED_IPS: JsonSchema = {
   description:
     'Addresses or CIDR ranges, IPv4 and IPv6; bits beyond a prefix are cleared. `null` or empty means any address.',
-  anyOf: [
-    {
-      type: 'array',
-      maxItems: MAX_ALLOWED_IPS,
-      items: { type: 'string', anyOf: [{ format: 'ipv4' }, { format: 'ipv6' }, ADDRESS_RANGE] },
-    },
-    { type: 'null' },
-  ],
 }
 
 const USE: Record<string, JsonSchema> = {
@@ -288,19 +318,28 @@ export const OPERATOR_PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   Problem: PROPERTIES.Problem ?? {},
 }
 
-/** Query parameters, with the types of times, which the wire schemas read as text. */
-export const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema }>> = {
+/**
+ * Query parameters, with the types of times, which the wire schemas read as text, and with the form of texts that operations
+ * read. One with `json` is sent as the JSON of such a value.
+ */
+export const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema; json?: JsonSchema }>> = {
   action: { description: 'Only entries of this action.' },
   after_id: { description: 'Only entries with a larger id.' },
   context: {
     description:
       'Only wraps and unwraps whose context has these pairs, as a JSON object. No index finds them: limit the range to at most 500,000 entries.',
-    schema: { type: 'string' }, // JSON
+    json: CONTEXT,
   },
   actor: {
     description: 'Only entries of this actor, such as the id of an API key. The range is limited as for `context`.',
   },
-  checkpoint: { description: 'A checkpoint that you kept, with which the log must still agree.' },
+  checkpoint: {
+    description: "A checkpoint of this tenant's log that you kept, with which the log must still agree.",
+    schema: {
+      type: 'string',
+      pattern: `^eaas/audit/checkpoint/v1\\n[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\\n[1-9][0-9]{0,15}\\n(?:${GROUPS}{4}){10}${TWO_BYTES_LEFT}\\n[0-9]{4}-[0-9]{2}-[0-9]{2}T${SECONDS}\\.[0-9]{3}Z\\n\\n\\u2014 eaas-audit (?:${GROUPS}{4}){22}${TWO_BYTES_LEFT}\\n$`,
+    },
+  },
   date_from: {
     description: 'Only entries written at this time or later.',
     schema: { type: 'string', format: 'date-time' },

@@ -214,15 +214,18 @@ const VERSION_PARAMETER: Json = {
 
 function queryParameters({ query }: ServedRoute): Json[] {
   if (!query) return []
-  const { properties = {} } = z.toJSONSchema(query, {
-    unrepresentable: 'any',
-    override: withoutSafeBounds,
-  }) as JsonSchema
+  const { properties = {} } = z.toJSONSchema(query, { unrepresentable: 'any', override: describeChecks }) as JsonSchema
   return Object.entries(properties).map(([name, generated]) => {
     const described = PARAMETERS[name]
     if (!described) throw new Error(`the query parameter ${name} is not described in openapi-descriptions.ts`)
     if (generated.type === 'number') generated.type = 'integer' // queries.ts takes digits only
-    return { name, in: 'query', description: described.description, schema: described.schema ?? generated }
+    const { description, json, schema = generated } = described
+    return {
+      name,
+      in: 'query',
+      description,
+      ...(json ? { content: { [JSON_CONTENT_TYPE]: { schema: json } } } : { schema }),
+    }
   })
 }
 
@@ -364,10 +367,7 @@ function componentSchemas(
   const generated = z.toJSONSchema(registry, {
     io: 'input', // objects stay open, since a later version may add members
     uri: refTo,
-    override: (context) => {
-      Object.assign(context.jsonSchema, CHECKED.get(context.zodSchema))
-      withoutSafeBounds(context)
-    },
+    override: describeChecks,
   })
   const components = generated.schemas as Schemas
   for (const schema of Object.values(components)) {
@@ -399,8 +399,9 @@ function refTo(name: string): string {
   return `#/components/schemas/${name}`
 }
 
-/** Removes bounds that only express the range of a JavaScript number. */
-function withoutSafeBounds({ jsonSchema }: { jsonSchema: { minimum?: number; maximum?: number } }): void {
-  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
-  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+/** Adds what functions check in a schema, and in those that it was made from. */
+function describeChecks({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: object }): void {
+  const from: (JsonSchema | undefined)[] = []
+  for (let made: z.core.$ZodType | undefined = zodSchema; made; made = made._zod.parent) from.unshift(CHECKED.get(made))
+  Object.assign(jsonSchema, ...from)
 }

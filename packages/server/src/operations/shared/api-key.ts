@@ -81,7 +81,7 @@ export async function readKeyList(
 }
 
 /** The permissions by which an API key could evade its budgets: managing API keys, and exporting keys. */
-const AROUND_BUDGETS: readonly HeldPermission[] = ['api_keys:manage', 'keys:export']
+export const AROUND_BUDGETS: readonly HeldPermission[] = ['api_keys:manage', 'keys:export']
 
 /** Writes budgets as a row has them; null is none. */
 export function rowBudgets(budgets: Budgets | null): string | null {
