@@ -14,7 +14,10 @@ export const FAULT_SUITES = {
       'faults',
       'database-down silent-database terminated-back-ends batch-outage commit failover overload pooler',
     ),
-    ...files('faults', 'pooled-ledger two-processes many-tenants fair-under-change migrations clock-ahead wrong-clock'),
+    ...files(
+      'faults',
+      'pooled-ledger failed-jobs two-processes many-tenants fair-under-change migrations clock-ahead wrong-clock',
+    ),
     ...files(
       'faults',
       'changed-login login-as-libpq schema hidden-rows serving-role shared-appends start-connections text-formats',

@@ -98,7 +98,7 @@ describe('metrics', () => {
       expect(await shown()).toEqual(['eaas_durability_synchronous 0'])
       metrics.checkpointsWritten()
       metrics.purgeRan(2)
-      metrics.verificationRan(3)
+      metrics.verificationRan(3, { isComplete: true })
       expect(await shown()).toEqual([
         expect.stringMatching(/^eaas_audit_checkpoint_age_seconds \d/),
         expect.stringMatching(/^eaas_audit_purge_age_seconds \d/),

@@ -143,7 +143,7 @@ export function buildApp({
     probeCommit,
     isStopping,
     countUnpurged: metrics.unpurged,
-    findPurgeFailure: metrics.purgeFailure,
+    listFailedJobs: metrics.failedJobs,
     describeRootKey,
   })
   serveProbes(app, checkHealth)

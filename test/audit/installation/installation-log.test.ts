@@ -125,7 +125,7 @@ describe('the verification by schedule', () => {
     const { tenant } = await running.createTenant()
     expect(await verify?.(signal)).toBeUndefined()
     now += HOURS * 3_600_000 + 60_000
-    expect(await verify?.(signal)).toEqual({ logs: 2, invalid: [], unverified: 0 })
+    expect(await verify?.(signal)).toEqual({ logs: 2, invalid: [], unverified: [] })
     expect((await entries(running)).at(-1)).toMatchObject({
       action: 'installation.verify',
       actor: 'system',
@@ -191,7 +191,7 @@ describe('the verification by schedule', () => {
     await call('DELETE', `/v1/api-keys/${id}`)
     const verify = createScheduledVerification(running.services, { hours: 0 })
     const { signal } = new AbortController()
-    expect(await verify(signal)).toMatchObject({ invalid: [], unverified: 0 })
+    expect(await verify(signal)).toMatchObject({ invalid: [], unverified: [] })
     const edit = sql`update audit_log set actor = 'x' where tenant_id = ${tenant.tenant_id} and id = 2`
     await sql`delete from api_keys where api_key_id = ${id}`
     await sql`insert into api_keys ${sql(rows)}`

@@ -12,7 +12,7 @@ export const UNMEASURED: ScheduleOptions['measures'] = {
   tablesCompared: ignore,
   custodyCounted: ignore,
   purgeRan: ignore,
-  purgeFailed: ignore,
+  jobRan: ignore,
   purgeLeft: ignore,
   verificationRan: ignore,
   witnessesAsked: ignore,

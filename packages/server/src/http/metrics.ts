@@ -89,20 +89,20 @@ export interface Metrics {
   purgeLeft: (tenants: number) => void
   /** the last of these numbers; 0 before */
   unpurged: () => number
-  /** why the last purge could not find out what to purge; undefined after one that did */
-  purgeFailure: () => unknown
-  /** called after a run of the purge that could not find out what to purge */
-  purgeFailed: (error: unknown) => void
+  /** called after each run of a job with why it failed; undefined if it did not */
+  jobRan: (job: string, failure: unknown) => void
+  /** the jobs whose last run failed, and why */
+  failedJobs: () => ReadonlyMap<string, unknown>
   /**
-   * called after each verification of every log with the number of logs that are not valid or were not
-   * verified
+   * called after each verification with the number of logs that are not valid; it was not complete if a log
+   * could not be verified
    */
-  verificationRan: (failed: number) => void
+  verificationRan: (invalid: number, run: { isComplete: boolean }) => void
   /** called with the outcome of asking each witness */
   witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
   /** the present ages of what guards the log, as far as this process knows */
   ages: () => Ages
-  /** how many logs the last verification found invalid or could not verify; null until there was one */
+  /** how many logs the last verification found invalid; null until there was one */
   invalidLogs: () => number | null
 }
 
@@ -165,7 +165,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   let checkpoints = begin(expected.checkpoints)
   let verification = begin(expected.verifications)
   let purge = begin(expected.purges)
-  let purgeFailure: unknown
+  const failedJobs = new Map<string, unknown>()
   let differences: number | undefined
   let former: Former | undefined
   addGauges(registry, {
@@ -194,7 +194,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       () => verification && secondsSince(verification.at),
     ],
     eaas_audit_verification_failed_logs: [
-      'Logs that were not valid, or could not be verified, when this process last verified every log; absent until then.',
+      'Logs that were not valid when this process last verified; absent until then.',
       () => verification?.left,
     ],
     eaas_schema_differences: [
@@ -228,8 +228,10 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     observeRefusal({ code, reason = '' }, calls) {
       refusals.inc({ code, reason }, calls)
     },
-    verificationRan(failed) {
-      verification = { at: performance.now(), left: failed }
+    verificationRan(invalid, { isComplete }) {
+      if (isComplete) verification = { at: performance.now(), left: invalid }
+      // The logs that were invalid before may be those that could not be verified now.
+      else if (verification && invalid > (verification.left ?? 0)) verification.left = invalid
     },
     checkpointsWritten() {
       checkpoints = { at: performance.now() }
@@ -244,7 +246,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       differences = found
     },
     purgeRan(failed) {
-      purgeFailure = undefined
       purge = { at: performance.now(), left: failed }
     },
     purgeLeft(left) {
@@ -252,9 +253,10 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     },
     invalidLogs: () => verification?.left ?? null,
     unpurged: () => purge?.left ?? 0,
-    purgeFailure: () => purgeFailure,
-    purgeFailed(error) {
-      purgeFailure = error
+    failedJobs: () => failedJobs,
+    jobRan(job, failure) {
+      if (failure === undefined) failedJobs.delete(job)
+      else failedJobs.set(job, failure)
     },
     observeCommit({ actions, seconds }) {
       for (const action of actions) entries.inc({ action })

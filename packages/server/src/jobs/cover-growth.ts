@@ -7,6 +7,7 @@
 import type { HeadWatch } from '../audit/watch/head-watch.js'
 import type { Services } from '../runner/operation.js'
 import type { WrittenHeads } from './emit-checkpoints.js'
+import type { Failed } from './periodic.js'
 
 /** How many entries a start may have to follow, apart from those of some seconds: a slow machine follows 40,000 a second. */
 const MOST_UNCOVERED = 50_000
@@ -14,8 +15,9 @@ const MOST_UNCOVERED = 50_000
 const LEAST_PER_TENANT = 100
 
 export interface GrowthCover {
-  anchor: () => Promise<void>
-  keep: (grown: readonly HeadWatch[]) => Promise<void>
+  /** returns whether the logs are covered now */
+  anchor: (failed: Failed) => Promise<boolean>
+  keep: (grown: readonly HeadWatch[], failed: Failed) => Promise<void>
   written: WrittenHeads
 }
 
@@ -23,18 +25,17 @@ export interface GrowthCover {
 export function createGrowthCover(
   { committer: { recent, watches } }: Pick<Services, 'committer'>,
   { anchor, keep, written }: GrowthCover,
-): () => Promise<void> {
+): (failed: Failed) => Promise<void> {
   let anchoredAt = 0
-  return async () => {
+  return async (failed) => {
     const { entries } = recent
     const all = [...watches.all()]
     if (entries - anchoredAt >= Math.max(MOST_UNCOVERED, LEAST_PER_TENANT * all.length)) {
-      anchoredAt = entries
-      await anchor()
+      if (await anchor(failed)) anchoredAt = entries
     }
     const isGrown = ({ tenant_id, known }: HeadWatch) =>
       known !== undefined && known.last_id - (written.get(tenant_id)?.[0]?.last_id ?? 0) >= MOST_UNCOVERED
     const grown = all.filter(isGrown)
-    if (grown.length > 0) await keep(grown)
+    if (grown.length > 0) await keep(grown, failed)
   }
 }

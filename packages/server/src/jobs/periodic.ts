@@ -1,4 +1,10 @@
-/** Runs work periodically, one run at a time, until the server stops. */
+/** Runs work periodically, one run at a time, until the server stops. After a run that failed, the next one comes within minutes. */
+
+const MINUTE_MS = 60_000
+/** The longest wait after a failed run, in milliseconds, unless the run itself took long. */
+const LONGEST_RETRY_MS = 8 * MINUTE_MS
+/** Failed runs that take long take at most a tenth of the time. */
+const PAUSE_FACTOR = 9
 
 export interface Periodic {
   /** Resolves when the first run has ended, whether it failed or not. */
@@ -7,30 +13,51 @@ export interface Periodic {
   stop(): Promise<void>
 }
 
+/** Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed. */
+export type Failed = (error: unknown) => void
+
 export interface PeriodicOptions {
+  /** from one run to the next, after one that succeeded */
   intervalMs: number
   /** what to do; the signal tells long work that the server is stopping */
-  work: (signal: AbortSignal) => Promise<void>
+  work: (signal: AbortSignal, failed: Failed) => Promise<void>
   /** called with the error of a run; the next run takes place nevertheless */
   onError: (error: unknown) => void
+  /** called after each run with why it failed; undefined if it did not */
+  onRun?: (failure: unknown) => void
   /** what the first run waits for, but no longer than one interval; it begins at once by default */
   after?: Promise<void>
 }
 
 /** Starts the work. */
-export function startPeriodic({ intervalMs, work, onError, after }: PeriodicOptions): Periodic {
+export function startPeriodic({ intervalMs, work, onError, onRun, after }: PeriodicOptions): Periodic {
   const stopping = new AbortController()
   let running: Promise<void> | undefined
+  let failedRuns = 0
+  const attempt = async () => {
+    const from = performance.now()
+    const failures: unknown[] = []
+    const failed: Failed = (error) => failures.push(error)
+    await work(stopping.signal, failed).catch((error: unknown) => {
+      onError(error)
+      failed(error)
+    })
+    if (stopping.signal.aborted) return
+    onRun?.(failures[0])
+    const didFail = failures.length > 0
+    if (!didFail && failedRuns === 0) return
+    failedRuns = didFail ? failedRuns + 1 : 0
+    clearInterval(timer)
+    timer = setInterval(run, didFail ? retryAfter(intervalMs, failedRuns, performance.now() - from) : intervalMs)
+  }
   const run = () => {
-    running ??= work(stopping.signal)
-      .catch(onError)
-      .finally(() => {
-        running = undefined
-      })
+    running ??= attempt().finally(() => {
+      running = undefined
+    })
     return running
   }
+  let timer = setInterval(run, intervalMs)
   const firstRun = after ? after.then(() => (stopping.signal.aborted ? undefined : run())) : run()
-  const timer = setInterval(run, intervalMs)
   return {
     firstRun,
     async stop() {
@@ -39,4 +66,10 @@ export function startPeriodic({ intervalMs, work, onError, after }: PeriodicOpti
       await running
     },
   }
+}
+
+// After 1, 2, 4 and then every 8 minutes; what runs more often than each minute is repeated as ever.
+function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): number {
+  if (intervalMs <= MINUTE_MS) return intervalMs
+  return Math.max(Math.min(MINUTE_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
 }

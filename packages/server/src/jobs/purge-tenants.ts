@@ -17,9 +17,9 @@ import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { deleteOldest, hasEntryThrough } from '../store/audit-purge.js'
-import { TamperedRowError } from '../store/tampered-row.js'
 import { archiveEntries, setAside } from './archive-entries.js'
 import { createTableComparison } from './compare-tables.js'
+import { isFinding } from './findings.js'
 import { listTenantsByVerifiedRecord } from './tenants-on-record.js'
 
 /** Entries deleted in one statement, and the pause after it, in milliseconds. */
@@ -155,8 +155,7 @@ export async function purgeTenants(
       const plan = await purgeTenant(services, tenant_id, options)
       if (plan.entries > 0) onPurged(tenant_id, plan)
     } catch (error) {
-      const isRefused = error instanceof Refusal || error instanceof TamperedRowError
-      ;(isRefused ? onRefused : onFailed)(tenant_id, error)
+      ;(isFinding(error) ? onRefused : onFailed)(tenant_id, error)
     }
   }
 }

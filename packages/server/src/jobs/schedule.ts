@@ -16,8 +16,9 @@ import { createTableComparison } from './compare-tables.js'
 import { createGrowthCover } from './cover-growth.js'
 import { doDueWork } from './due-work.js'
 import { createCheckpointEmitter, createWitnessEmitter, type WrittenHeads } from './emit-checkpoints.js'
+import { isFinding } from './findings.js'
 import { createDoubledUsageJob } from './note-doubled-usage.js'
-import { type Periodic, startPeriodic } from './periodic.js'
+import { type Failed, type Periodic, type PeriodicOptions, startPeriodic } from './periodic.js'
 import { createUnpurged, purgeTenants } from './purge-tenants.js'
 import { rotateAfterWraps } from './rotate-after-wraps.js'
 import { createScheduledVerification } from './scheduled-verification.js'
@@ -48,8 +49,7 @@ const TABLES_MS = 10 * MINUTE_MS
 const GROWTH_MS = 5_000
 /** How long a round follows logs that other processes wrote before it anchors them; the next one continues. */
 const FOLLOW_MS = 5_000
-/** A purge that went through every log is repeated after as many minutes: a day. */
-const PURGE_MINUTES = 24 * 60
+const PURGE_MS = 24 * 60 * MINUTE_MS
 /** How long a few tenants may still be reported after a command has purged their entries. */
 const UNPURGED_MS = 2_000
 
@@ -74,11 +74,11 @@ export interface ScheduleOptions {
     tablesCompared: (differences: number) => void
     custodyCounted: (former: Former) => void
     purgeRan: (refusedTenants: number) => void
-    /** why the purge could not find out what to purge; it is tried again */
-    purgeFailed: (error: unknown) => void
+    /** what each run of a job failed with; undefined if it did not */
+    jobRan: (job: string, failure: unknown) => void
     /** how many of these tenants still have entries that were to be purged */
     purgeLeft: (tenants: number) => void
-    verificationRan: (failedLogs: number) => void
+    verificationRan: (invalidLogs: number, run: { isComplete: boolean }) => void
     witnessesAsked: (outcomes: readonly Pick<WitnessOutcome, 'witness' | 'kind'>[]) => void
   }
   log: Log
@@ -105,6 +105,7 @@ export interface Schedule {
 interface Round {
   /** the server has stopped serving */
   isLast?: boolean
+  failed?: Failed
 }
 
 /** Starts every job. Their first runs begin now, most of them one after another. */
@@ -115,16 +116,16 @@ export function startSchedule(options: ScheduleOptions): Schedule {
   const askWitnesses = createAsking(options)
   const { compareChains, keepWitnessed } = createComparison(options, written)
   const stopping = new AbortController()
-  const emitCheckpoints = async ({ isLast = false }: Round = {}) => {
+  const emitCheckpoints = async ({ isLast = false, failed = ignoreFailure }: Round = {}) => {
     // First, because not all that a round reads is authenticated: an attacker may make it end this process.
-    await keepWitnessed()
-    await anchor({ evenIfRecent: isLast })
-    const isWhole = await emit()
-    await askWitnesses({ isLast, signal: isLast ? undefined : stopping.signal })
+    await keepWitnessed(undefined, failed)
+    await anchor({ evenIfRecent: isLast, failed })
+    const isWhole = await emit(failed)
+    await askWitnesses({ isLast, signal: isLast ? undefined : stopping.signal, failed })
     return isWhole
   }
   const coverGrowth = createGrowthCover(options.services, {
-    anchor: () => anchor({ evenIfRecent: true }),
+    anchor: (failed) => anchor({ evenIfRecent: true, failed }),
     keep: keepWitnessed,
     written,
   })
@@ -152,6 +153,9 @@ export function startSchedule(options: ScheduleOptions): Schedule {
   }
 }
 
+/** What the log says of a failure is all that is said of it, as while the server stops. */
+const ignoreFailure: Failed = () => undefined
+
 // The anchor is written first, so that the checkpoint of the installation's log covers what the others state.
 function createAnchoring({
   config: { checkpointMinutes },
@@ -159,12 +163,13 @@ function createAnchoring({
   compareAnchored,
   measures,
   log,
-}: ScheduleOptions): (run: { evenIfRecent: boolean }) => Promise<void> {
+}: ScheduleOptions): (run: { evenIfRecent: boolean; failed: Failed }) => Promise<boolean> {
   // What this start followed must not have to be followed again by the next one.
   let isFirst = true
-  return async ({ evenIfRecent }) => {
+  return async ({ evenIfRecent, failed }) => {
     try {
       for (const error of await compareAnchored()) {
+        failed(error)
         log.error({ err: error }, 'comparing an audit log with its anchor failed')
       }
       // If several servers share an installation, the anchor of one of them is enough. An anchor that a wrong
@@ -172,8 +177,10 @@ function createAnchoring({
       const newest = await readAnchorTime(services.sql, services.installationKey)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
       const isRecent = Math.abs(age) < (checkpointMinutes * MINUTE_MS) / 2
-      if (isRecent && !evenIfRecent && !isFirst) return measures.anchored(undefined)
-      isFirst = false
+      if (isRecent && !evenIfRecent && !isFirst) {
+        measures.anchored(undefined)
+        return true
+      }
       let left = 0
       // One tenant must not keep the others from being covered.
       await anchorNow(services, {
@@ -184,9 +191,13 @@ function createAnchoring({
           log.error({ tenant_id }, `the new anchor does not cover the end of a log: ${what}`)
         },
       })
+      isFirst = false
       measures.anchored(left)
+      return true
     } catch (error) {
+      failed(error)
       log.error({ err: error }, 'anchoring the heads of the audit logs failed; it is tried again')
+      return false
     }
   }
 }
@@ -198,20 +209,27 @@ function createAnchoring({
 function createEmitter(
   { config: { checkpointFile }, services, measures, log }: ScheduleOptions,
   written: WrittenHeads,
-): () => Promise<boolean> {
+): (failed: Failed) => Promise<boolean> {
   if (checkpointFile === undefined) return async () => true
-  let failures = 0
+  let failures: unknown[] = []
   const onError = (error: unknown, tenant_id: string) => {
-    failures += 1
+    failures.push(error)
     log.error({ err: error, tenant_id }, 'signing a checkpoint failed; it will be retried')
   }
   const emit = createCheckpointEmitter(services, checkpointFile, onError, written)
-  return async () => {
-    failures = 0
+  return async (failed) => {
+    failures = []
     await emit()
-    if (failures === 0) measures.checkpointsWritten()
-    return failures === 0
+    for (const failure of failures) failed(failure)
+    if (failures.length === 0) measures.checkpointsWritten()
+    return failures.length === 0
   }
+}
+
+interface Asking {
+  isLast: boolean
+  signal: AbortSignal | undefined
+  failed: Failed
 }
 
 // No failure keeps the server from serving: see "A server asks its witnesses, and never waits for them" in
@@ -222,9 +240,9 @@ function createAsking({
   services,
   measures,
   log,
-}: ScheduleOptions): (run: { isLast: boolean; signal: AbortSignal | undefined }) => Promise<void> {
+}: ScheduleOptions): (run: Asking) => Promise<void> {
   const round = createWitnessRound(services, { witnesses, file: checkpointFile })
-  const ask = async ({ isLast, signal }: { isLast: boolean; signal: AbortSignal | undefined }) => {
+  const ask = async ({ isLast, signal, failed }: Asking) => {
     try {
       const outcomes = await round({ isLast, signal })
       if (!outcomes || signal?.aborted) return
@@ -235,6 +253,7 @@ function createAsking({
       }
     } catch (error) {
       if (signal?.aborted) return
+      failed(error)
       log.error({ err: error }, 'asking the witnesses failed; it will be retried')
     }
   }
@@ -272,8 +291,8 @@ const CHANGED_SESSION =
 
 interface Comparison {
   /** returns whether every chain that was due could be compared */
-  compareChains: () => Promise<boolean>
-  keepWitnessed: (which?: Iterable<HeadWatch>) => Promise<void>
+  compareChains: (failed?: Failed) => Promise<boolean>
+  keepWitnessed: (which?: Iterable<HeadWatch>, failed?: Failed) => Promise<void>
 }
 
 // Alarms are written to the file even if the database cannot be read. Once that lasts too long, so is everything
@@ -285,24 +304,28 @@ function createComparison(
   const { watches } = services.committer
   const emit =
     checkpointFile === undefined ? async () => undefined : createWitnessEmitter(services, checkpointFile, written)
-  const emitOrLog = (which: Iterable<HeadWatch>) =>
-    emit(which).catch((error: unknown) =>
-      log.error({ err: error }, 'writing the checkpoint of what was witnessed failed; it will be retried'),
-    )
+  const emitOrLog = (which: Iterable<HeadWatch>, failed: Failed) =>
+    emit(which).catch((error: unknown) => {
+      failed(error)
+      log.error({ err: error }, 'writing the checkpoint of what was witnessed failed; it will be retried')
+    })
   // Comparisons do not wait for a file that takes nothing.
   let emitting: Promise<void> | undefined
   const emitMeanwhile = (which: Iterable<HeadWatch>) => {
-    emitting ??= emitOrLog(which).finally(() => {
+    emitting ??= emitOrLog(which, ignoreFailure).finally(() => {
       emitting = undefined
     })
   }
   let wasOverdue = false
   let wereAhead = 0
   return {
-    async compareChains() {
+    async compareChains(failed = ignoreFailure) {
       try {
         const errors = await sharedAlarms.compare({ findsUnseen: true })
-        for (const error of errors) log.error({ err: error }, 'comparing an audit log failed')
+        for (const error of errors) {
+          failed(error)
+          log.error({ err: error }, 'comparing an audit log failed')
+        }
         return errors.length === 0
       } catch (error) {
         if (!(error instanceof ChangedSessionError)) throw error
@@ -318,9 +341,9 @@ function createComparison(
         emitMeanwhile(isOverdue ? watches.all() : watches.alarmed())
       }
     },
-    async keepWitnessed(which = watches.all()) {
+    async keepWitnessed(which = watches.all(), failed = ignoreFailure) {
       await emitting
-      await emitOrLog(which)
+      await emitOrLog(which, failed)
     },
   }
 }
@@ -344,43 +367,39 @@ function startJobs(
     compareChains,
     coverGrowth,
   }: {
-    emitCheckpoints: () => Promise<unknown>
-    compareChains: () => Promise<unknown>
-    coverGrowth: () => Promise<void>
+    emitCheckpoints: (round: Round) => Promise<unknown>
+    compareChains: (failed: Failed) => Promise<unknown>
+    coverGrowth: (failed: Failed) => Promise<void>
   },
 ): Periodic[] {
-  const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it will be retried`)
-  const chainWatch = startPeriodic({
+  // What a run found is no failure of the run: repeating it would find the same.
+  const start = (job: string, { work, ...options }: Pick<PeriodicOptions, 'intervalMs' | 'work' | 'after'>) =>
+    startPeriodic({
+      ...options,
+      work: (signal, failed) => work(signal, (error) => void (isFinding(error) || failed(error))),
+      onError: (error) => log.error({ err: error }, `${job} failed; it will be retried`),
+      onRun: (failure) => measures.jobRan(job, failure),
+    })
+  const chainWatch = start('reading the alarms', {
     intervalMs: CHAIN_WATCH_MS,
-    work: async () => void (await compareChains()),
-    onError: failed('reading the alarms'),
+    work: async (_, failed) => void (await compareChains(failed)),
   })
   const jobs = [
     chainWatch,
-    startPeriodic({
-      intervalMs: STORE_KEYS_MS,
-      work: refreshStoreKeys,
-      onError: failed('reading the store keys'),
-    }),
-    startPeriodic({
+    start('reading the store keys', { intervalMs: STORE_KEYS_MS, work: refreshStoreKeys }),
+    start('writing digests of API keys under the new pepper', {
       intervalMs: DIGESTS_MS,
       work: () => services.peppers.flush(),
-      onError: failed('writing digests of API keys under the new pepper'),
     }),
-    startPeriodic({
-      intervalMs: API_KEY_USES_MS,
-      work: services.apiKeyUses.flush,
-      onError: failed('writing when API keys were last used'),
-    }),
-    startPeriodic({
+    start('writing when API keys were last used', { intervalMs: API_KEY_USES_MS, work: services.apiKeyUses.flush }),
+    start('writing the counts of calls without an entry', {
       intervalMs: UNRECORDED_CALLS_MS,
       work: services.unrecordedCalls.flush,
-      onError: failed('writing the counts of calls without an entry'),
     }),
   ]
   // One after another: in parallel, each would open a connection, which costs more CPU than most of these runs.
   const compareTables = createTableComparison(services)
-  const tables = startPeriodic({
+  const tables = start('comparing the tables with what the migrations make', {
     intervalMs: TABLES_MS,
     work: async () => {
       const rights = await findMissingRights(services.sql)
@@ -396,104 +415,95 @@ function startJobs(
       else if (missing.length + changed.added.length > 0) log.fatal(changed, CHANGED_TABLES)
       else log.error(changed, REFUSING_TABLES)
     },
-    onError: failed('comparing the tables with what the migrations make'),
     after: chainWatch.firstRun,
   })
-  const checkpoints = startPeriodic({
+  const checkpoints = start('writing checkpoints', {
     intervalMs: config.checkpointMinutes * MINUTE_MS,
-    work: async () => void (await emitCheckpoints()),
-    onError: failed('writing checkpoints'),
+    work: async (_, failed) => void (await emitCheckpoints({ failed })),
     after: tables.firstRun,
   })
   // Due work, verifications and purges may take long, so none of these waits for another.
   const after = checkpoints.firstRun
-  const growth = startPeriodic({
+  const growth = start('covering logs that grew', {
     intervalMs: GROWTH_MS,
-    work: coverGrowth,
-    onError: failed('covering logs that grew'),
+    work: (_, failed) => coverGrowth(failed),
     after,
   })
-  const dueWork = startPeriodic({
+  const dueWork = start('listing the keys that are due', {
     intervalMs: DUE_WORK_MS,
-    work: async (signal) => {
-      const onError = (error: unknown, key_id: string) =>
+    work: async (signal, failed) => {
+      const onError = (error: unknown, key_id: string) => {
+        failed(error)
         log.error({ err: error, key_id }, 'rotating or destroying a key failed; it will be retried')
+      }
       const changed = await doDueWork(services, { onError, signal })
       if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
     },
-    onError: failed('listing the keys that are due'),
     after,
   })
-  const wraps = startPeriodic({
+  const wraps = start('counting what keys wrapped', {
     intervalMs: WRAPS_MS,
-    work: async (signal) => {
-      const onError = (error: unknown, key_id: string) =>
+    work: async (signal, failed) => {
+      const onError = (error: unknown, key_id: string) => {
+        failed(error)
         log.error({ err: error, key_id }, 'rotating a key that wrapped as often as it may failed; it will be retried')
+      }
       const rotated = await rotateAfterWraps(services, { onError, signal })
       if (rotated > 0) log.info({ keys: rotated }, 'rotated keys that had wrapped as often as they may')
     },
-    onError: failed('counting what keys wrapped'),
     after: dueWork.firstRun,
   })
   const noteDoubledUsage = createDoubledUsageJob(services)
-  const usage = startPeriodic({
+  const usage = start('comparing what API keys open with what is usual', {
     intervalMs: USAGE_MS,
-    work: (signal) =>
+    work: (signal, failed) =>
       noteDoubledUsage({
         onDoubled: (found) => log.warn(found, DOUBLED),
-        onError: (error, of) =>
-          log.error({ err: error, ...of }, 'comparing or recording what API keys open failed; it will be retried'),
+        onError: (error, of) => {
+          failed(error)
+          log.error({ err: error, ...of }, 'comparing or recording what API keys open failed; it will be retried')
+        },
         signal,
       }),
-    onError: failed('comparing what API keys open with what is usual'),
     after: wraps.firstRun,
   })
-  const former = startPeriodic({
+  const former = start('counting what needs the former pepper or an earlier store key', {
     intervalMs: MINUTE_MS,
     work: async () => {
       await services.peppers.deleteFormer(services.now())
       measures.custodyCounted(await countFormer(services.sql, services.now()))
     },
-    onError: failed('counting what needs the former pepper or an earlier store key'),
     after: wraps.firstRun,
   })
-  const erasure = startPeriodic({
+  const erasure = start('erasing what destroyed keys left in the files of the database', {
     intervalMs: ERASURE_MS,
     work: createLoggedErasure(eraseDestroyed, log),
-    onError: failed('erasing what destroyed keys left in the files of the database'),
     after: dueWork.firstRun,
   })
   jobs.push(tables, checkpoints, growth, dueWork, wraps, usage, former, erasure)
   if (config.auditVerifyHours > 0) {
     const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
-    const work = async (signal: AbortSignal) => {
+    const work = async (signal: AbortSignal, failed: Failed) => {
       const run = await verify(signal)
       if (!run) return
       for (const { tenant_id, reason, broken_at } of run.invalid) {
         log.fatal({ tenant_id, reason, broken_at }, 'the audit log is not as the server wrote it')
       }
-      if (run.unverified > 0) log.error({ logs: run.unverified }, 'verifying audit logs did not complete')
+      for (const { tenant_id, error } of run.unverified) {
+        failed(error)
+        log.error({ err: error, tenant_id }, 'an audit log could not be verified to its end; it will be retried')
+      }
       if (run.notRecorded) log.error({ err: run.notRecorded }, "writing into the installation's log failed")
-      measures.verificationRan(run.invalid.length + run.unverified)
+      measures.verificationRan(run.invalid.length, { isComplete: run.unverified.length === 0 })
     }
-    const onError = failed('verifying the audit logs')
-    jobs.push(startPeriodic({ intervalMs: VERIFICATION_DUE_MS, work, onError, after }))
+    jobs.push(start('verifying the audit logs', { intervalMs: VERIFICATION_DUE_MS, work, after }))
   }
   if (config.auditRetentionMonths > 0) {
     const retentionMonths = config.auditRetentionMonths
     const unpurged = createUnpurged(services, { retentionMonths })
-    let waiting = 0
-    let failedRuns = 0
-    // Each minute, because a run that could not find out what to purge is repeated after 1, 2, 4 minutes and so on.
-    const work = async (signal: AbortSignal) => {
-      if (waiting > 0) {
-        waiting -= 1
-        return
-      }
-      waiting = Math.min(2 ** failedRuns, PURGE_MINUTES) - 1
-      failedRuns += 1
+    const work = async (signal: AbortSignal, failed: Failed) => {
       const refused: string[] = []
-      const failures: unknown[] = []
+      let isComplete = true
       await purgeTenants(services, {
         retentionMonths,
         archiveDir: config.auditArchiveDir,
@@ -504,32 +514,24 @@ function startJobs(
           log.error({ err: error, tenant_id }, 'purging the audit log failed')
         },
         onFailed: (tenant_id, error) => {
-          failures.push(error)
+          isComplete = false
+          failed(error)
           log.error({ err: error, tenant_id }, 'it could not be found out what to purge; it will be retried')
         },
       })
       if (signal.aborted) return
       unpurged.note(refused)
-      if (failures.length > 0) {
-        measures.purgeLeft(refused.length)
-        return measures.purgeFailed(failures[0])
-      }
-      waiting = PURGE_MINUTES - 1
-      failedRuns = 0
-      measures.purgeRan(refused.length)
+      if (isComplete) measures.purgeRan(refused.length)
+      else measures.purgeLeft(refused.length)
     }
     const look = async () => {
       if (unpurged.count() === 0) return
       await unpurged.look()
       measures.purgeLeft(unpurged.count())
     }
-    const onFailed = (error: unknown) => {
-      failed('retention')(error)
-      measures.purgeFailed(error)
-    }
-    const purge = startPeriodic({ intervalMs: MINUTE_MS, work, onError: onFailed, after })
-    const onError = failed('looking for what the purge left')
-    jobs.push(purge, startPeriodic({ intervalMs: UNPURGED_MS, work: look, onError, after: purge.firstRun }))
+    const purge = start('purging old entries', { intervalMs: PURGE_MS, work, after })
+    jobs.push(purge)
+    jobs.push(start('looking for what the purge left', { intervalMs: UNPURGED_MS, work: look, after: purge.firstRun }))
   }
   return jobs
 }

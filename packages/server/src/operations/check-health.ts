@@ -31,8 +31,8 @@ export interface HealthSources {
   describeRootKey?: (() => string) | undefined
   /** the number of tenants whose purge was refused in this process's last run; 0 by default */
   countUnpurged?: (() => number) | undefined
-  /** why this process's last purge could not find out what to purge; undefined by default */
-  findPurgeFailure?: (() => unknown) | undefined
+  /** the jobs of this process whose last run failed, and why; none by default */
+  listFailedJobs?: (() => ReadonlyMap<string, unknown>) | undefined
 }
 
 /** What `GET /health` answers. */
@@ -58,7 +58,7 @@ export function createHealthCheck(
     probeCommit,
     isStopping,
     countUnpurged = () => 0,
-    findPurgeFailure = () => undefined,
+    listFailedJobs = () => new Map(),
     describeRootKey = () => 'none',
   }: HealthSources,
 ): HealthCheck {
@@ -149,17 +149,19 @@ export function createHealthCheck(
 
   function findUnpurged(): Failure | undefined {
     const tenants = countUnpurged()
-    const failure = findPurgeFailure()
-    if (tenants === 0 && failure !== undefined) {
-      return {
-        database: 'purge',
-        detail: `${withCode('the last purge could not find out what is too old in every log', failure)}; it is tried again within minutes, and the server's log says why`,
-      }
-    }
     if (tenants === 0) return undefined
     return {
       database: 'purge',
       detail: `entries of ${tenants === 1 ? 'a tenant' : `${tenants} tenants`} are older than EAAS_AUDIT_RETENTION_MONTHS, and kept until you act: eaas purge --dry-run says why`,
+    }
+  }
+
+  function findFailedJobs(): Failure | undefined {
+    const failed = [...listFailedJobs()].map(([job, error]) => withCode(job, error))
+    if (failed.length === 0) return undefined
+    return {
+      database: 'job',
+      detail: `the last time, this failed: ${failed.join('; ')}. It is tried again within minutes, and the server's log says why`,
     }
   }
 
@@ -172,7 +174,8 @@ export function createHealthCheck(
     const { database, detail } = failure ??
       findAlarm() ??
       findAhead() ??
-      findUnpurged() ?? { database: 'up', detail: undefined }
+      findUnpurged() ??
+      findFailedJobs() ?? { database: 'up', detail: undefined }
     const rest = { database, cache: 'up', hsm: describeRootKey(), durability }
     if (detail === undefined) return { health: { status: 'healthy', ...rest }, isReady: true }
     const title = failure ? { title: 'Service Unavailable' } : {}

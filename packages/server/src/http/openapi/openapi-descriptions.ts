@@ -305,8 +305,7 @@ export const OPERATOR_PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     health: { description: 'The answer of `GET /health`.' },
     alarms: { description: 'The number of alarms.' },
     invalid_logs: {
-      description:
-        'Logs that were not valid, or could not be verified, when this process last verified every log; `null` until it has.',
+      description: 'Logs that were not valid when this process last verified; `null` until it has.',
     },
     ages_in_seconds: {
       description:
