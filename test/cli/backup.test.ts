@@ -181,7 +181,7 @@ describe('a backup', () => {
     expect((await stat(sealed)).mode & 0o777).toBe(0o600)
     const before = await readFile(plain)
     const { code, stderr } = await eaas(['backup', plain, '--plain'])
-    expect([code, stderr]).toEqual([1, expect.stringContaining('exists already and was left as it is')])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('it exists already, and is not overwritten')])
     expect(await readFile(plain)).toEqual(before)
     expect(readdirSync(folder).filter((name) => name.endsWith('.new'))).toEqual([])
   })

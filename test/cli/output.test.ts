@@ -149,21 +149,6 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     expect(await readFile(out, 'utf8')).toBe('x')
   })
 
-  it('that exports to - writes to standard output, and what makes other files refuses it', async () => {
-    const { tenant_id } = (await service.createTenant()).tenant
-    const { code, stdout, stderr } = await run('audit', 'export', '--tenant', tenant_id, '--out', '-')
-    expect([code, stdout, stderr]).toEqual([0, expect.stringMatching(/^\{"format":"eaas\/audit\/export/), ''])
-    for (const args of [
-      ['root-key', 'generate', '--out', '-'],
-      ['recovery-kit', '--tenant', tenant_id, '--recipient', 'age1x', '--out', '-'],
-      ['key', 'export', 'k', '--tenant', tenant_id, '--recipient', 'age1x', '--out', '-'],
-      ['backup', '-', '--plain'],
-    ]) {
-      const { code, stderr } = await run(...args)
-      expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining('It must be a file or folder to create')])
-    }
-  })
-
   it.skipIf(!canMount())('that exports to a disk that is full names the file, and leaves no part of it', async () => {
     const tenant = await service.createTenant()
     for (let count = 0; count < 40; count++) await tenant.call('POST', '/v1/keys', { name: `${count}` })

@@ -132,7 +132,7 @@ describe('a new database', () => {
       const asJson = await runCommand(['root-key', 'generate', '--out', other, '--json'], { database, rootKey: null })
       expect(asJson).toMatchObject({ code: 0, stderr: '', stdout: `${JSON.stringify({ file: other })}\n` })
       const again = await runCommand(['root-key', 'generate', '--out', path], { database, rootKey: null })
-      expectRefusal(again, /key exists already and was left as it is/)
+      expectRefusal(again, /key: it exists already, and is not overwritten/)
       expect((await readFile(path, 'utf8')).trim()).toBe(key)
 
       const environment = { EAAS_ROOT_KEY_FILE: path }

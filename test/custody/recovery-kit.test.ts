@@ -134,7 +134,7 @@ describe('a recovery kit', { timeout: 240_000 }, () => {
       for (const [ended, message] of [
         [await make('age1nonsense', file('new')), /age1nonsense is not a recipient of age/],
         [await make(identity, file('new')), /which is secret/],
-        [await make(recipient, file('there')), /there exists already and was left as it is/],
+        [await make(recipient, file('there')), /there: it exists already, and is not overwritten/],
         [await make(recipient, file('nowhere/kit')), /nowhere\/kit cannot be written \(ENOENT\)/],
       ] as const) {
         expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(message) })

@@ -22,7 +22,7 @@ export type { Evidence, EvidenceSource } from './report/evidence.js'
 export type { Figure } from './report/figure.js'
 export { writeJson } from './report/json.js'
 export { type PageOptions, writePage } from './report/page.js'
-export { createReportReader, listTables, type Report, type ReportReader } from './report/report.js'
+export { createReportReader, listTables, type Report, type ReportPeriod, type ReportReader } from './report/report.js'
 export { createRightsSectionReader, type RightsSectionReader } from './report/rights.js'
 export { STYLE as REPORT_STYLE } from './report/style.js'
 export {

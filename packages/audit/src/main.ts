@@ -1,15 +1,8 @@
 /** The command `eaas-audit`. */
 import { readFileSync } from 'node:fs'
-import { addEntries } from './command/entries.js'
+import { COMMANDS } from './command/commands.js'
 import { fail } from './command/fail.js'
-import { addFollow } from './command/follow.js'
 import { createProgram, runProgram } from './command/program.js'
-import { addProve, addVerifyProof } from './command/prove.js'
-import { addReport } from './command/report.js'
-import { addRights } from './command/rights.js'
-import { addVerify } from './command/verify.js'
-import { addVerifyArchive } from './command/verify-archive.js'
-import { addWitness } from './command/witness.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 const program = createProgram('eaas-audit', { version })
@@ -18,8 +11,5 @@ const program = createProgram('eaas-audit', { version })
   .addHelpText('after', 'Exit codes: 0 done or valid, 1 refused, failed or not valid, 2 usage error;')
   .addHelpText('after', 'those of each command: see its --help, and eaas-audit verify --help.')
 
-addVerify(program)
-addVerifyArchive(program)
-addReport(program, version)
-for (const add of [addEntries, addFollow, addProve, addVerifyProof, addRights, addWitness]) add(program)
+for (const add of COMMANDS) add(program)
 await runProgram(program, { serving: ['witness'], fail })

@@ -32,13 +32,17 @@ Environment:
 export function addServiceOptions(command: Command): Command {
   return command
     .addOption(
-      new Option('--api-key-file <file>', 'a file with the API key, and nothing else').helpGroup('The service:'),
+      new Option('--api-key-file <file>', 'a file with the API key, and nothing else')
+        .argParser(readKeptPath)
+        .helpGroup('The service:'),
     )
     .addOption(
       new Option(
         '--secret-file <file>',
         "a file with the base64 of the application's secret, 32 bytes, which is mixed into all keys",
-      ).helpGroup('The service:'),
+      )
+        .argParser(readKeptPath)
+        .helpGroup('The service:'),
     )
     .addOption(
       new Option('--allow-insecure', 'allow http to another machine, which shows the API key to the network').helpGroup(
@@ -64,6 +68,12 @@ export function addOutputOptions(command: Command): Command {
     .option('-o, --out <file>', 'where to write; - for standard output')
     .option('-f, --force', 'replace an existing file; write binary data to a terminal')
     .option('--json', 'print the result as JSON')
+}
+
+/** Reads the path of a file that is no stream: standard input is the data, or is read once only. @throws ArgumentsError */
+export function readKeptPath(text: string): string {
+  if (text === '' || text === '-') throw new ArgumentsError('the file must have a name: a stream cannot be used for it')
+  return text
 }
 
 /** Collects the values of an option that may be repeated. */

@@ -1,7 +1,7 @@
 /** `backfill`: encrypts a table that is in use, adds its indexes, rewraps or reseals it, or restores its plaintext. */
 import { AbortedError } from '@eaas/sdk'
 import { type Command, Option } from 'commander'
-import { addDecryptingOptions } from './arguments.js'
+import { addDecryptingOptions, readKeptPath } from './arguments.js'
 import { type BackfillReport, type BackfillWork, backfillWith, WORKS } from './backfill/backfill.js'
 import type { ConstrainReport } from './backfill/constrain.js'
 import type { Table, TableSource } from './backfill/table.js'
@@ -47,7 +47,11 @@ export function addBackfill(program: Command, io: Io): void {
         .default('seal'),
     )
     .option('--dry-run', 'read and check everything, and write nothing')
-    .option('--state <file>', 'keep the position in this file, and continue there; it is removed at the end')
+    .option(
+      '--state <file>',
+      'keep the position in this file, and continue there; it is removed at the end',
+      readKeptPath,
+    )
     .option('--read <name>', 'an export that reads what another library encrypted: { email: cloakReader({ ... }) }')
     .option(
       '--constrain',

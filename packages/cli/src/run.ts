@@ -59,7 +59,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 }
 
 /** Creates the program; what commander prints, which is help and the version, goes into `printed`. */
-function createProgram(io: Io, printed: string[]): Command {
+export function createProgram(io: Io, printed: string[]): Command {
   const program = new Command('eaas-cli')
     .description('Encrypts on this machine; the service only wraps the data keys.')
     .version(readVersion(), '--version', 'print the version')

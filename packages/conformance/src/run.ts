@@ -1,5 +1,5 @@
 /** Runs one command line to its exit code. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
@@ -57,7 +57,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     .usage('<url> --api-key-file <file> [options]')
     .option('--api-key-file <file>', 'a file with the API key, and nothing else')
     .option('--server-mode', 'end with exit code 3 unless server mode is open to the tenant', false)
-    .option('--json <file>', 'also write the report as JSON')
+    .option('--json <file>', 'also write the report as JSON: a new file, since standard output has the results')
     .option('--only <pattern>', 'run the cases whose name matches this regular expression')
     .option('--allow-insecure', 'allow http to another machine, which shows the API key to the network', false)
     .version(readVersion(), '--version', 'print the version')
@@ -97,7 +97,8 @@ async function test(text: string, options: Options, io: Io): Promise<number> {
   const only = readPattern(options.only)
   const cases = CASES.filter((one) => only.test(nameOf(one)))
   if (cases.length === 0) throw new UsageError('--only: no case has such a name')
-  const apiKey = await readApiKey(resolve(io.folder, options.apiKeyFile))
+  const json = readNewFile(io.folder, options.json)
+  const apiKey = await readApiKey(resolve(io.folder, readFileName('--api-key-file', options.apiKeyFile)))
   const started_at = new Date().toISOString()
   const { fetch, signal } = io
   const session = await openSession({ baseUrl: url, apiKey, fetch, signal })
@@ -112,8 +113,8 @@ async function test(text: string, options: Options, io: Io): Promise<number> {
   const results = await runCases(session, { cases, signal, onResult })
   const left = await session.cleanUp()
   for (const one of left) io.tell(`eaas-conformance: could not be removed: ${one}`)
-  if (options.json !== undefined)
-    await writeFile(resolve(io.folder, options.json), writeJson({ url, version: readVersion(), started_at, results }))
+  if (json !== undefined)
+    await writeFile(json, writeJson({ url, version: readVersion(), started_at, results }), { flag: 'wx', mode: 0o600 })
   if (signal.aborted) {
     io.print('Bail out! ended by a signal\n')
     return 128 + constants.signals[signal.reason as NodeJS.Signals]
@@ -122,6 +123,19 @@ async function test(text: string, options: Options, io: Io): Promise<number> {
   const { passed, failed, skipped } = countOutcomes(results)
   io.print(`# ${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   return failed > 0 || left.length > 0 ? FAILED : PASSED
+}
+
+/** Reads the path of the report before the cases run. @throws UsageError if it exists, or is standard output */
+function readNewFile(folder: string, given: string | undefined): string | undefined {
+  if (given === undefined) return undefined
+  const path = resolve(folder, readFileName('--json', given))
+  if (existsSync(path)) throw new UsageError(`${path}: it exists already, and is not overwritten`)
+  return path
+}
+
+function readFileName(option: string, given: string): string {
+  if (given === '' || given === '-') throw new UsageError(`${option}: name a file: a stream cannot be used for it`)
+  return given
 }
 
 /** Reads the URL; a path is a prefix of all calls. @throws UsageError, which repeats no password */

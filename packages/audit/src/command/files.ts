@@ -1,10 +1,11 @@
 /**
- * Reads the files that a command is given, or creates them, with errors that say what is wrong with the path.
+ * Reads the files that a command is given, or creates them, with errors that say what is wrong with the path. The path
+ * `-` is standard input where a file is read, and standard output where one is written.
  */
 import { createReadStream } from 'node:fs'
-import { access, constants, type FileHandle, readFile, stat } from 'node:fs/promises'
+import { access, constants, readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { createFile, createFileBy, createFolder, explainUnwritten } from '../node/new-file.js'
+import { createFileBy, createFolder, explainUnwritten } from '../node/new-file.js'
 
 /** Thrown when a command cannot do its work; the message says why. */
 export class CommandError extends Error {
@@ -26,26 +27,56 @@ const REASONS: Readonly<Record<string, string>> = {
 /** The most that is read into memory. Only a file of checkpoints grows so long, after years. */
 const MOST_BYTES = 256 * 1_048_576
 
-/** Reads a file as text. @throws CommandError if it cannot be read, or is too long */
+export const STANDARD_STREAM = '-'
+
+/** What was read of a standard input: a command that names it twice gets the same text. */
+const texts = new WeakMap<object, Promise<string>>()
+const opened = new WeakSet<object>()
+
+/** Reads a file as text; `-` is standard input. @throws CommandError if it cannot be read, or is too long */
 export async function readGiven(path: string): Promise<string> {
+  if (path === STANDARD_STREAM) {
+    const text = texts.get(process.stdin) ?? readShort(openStandardInput())
+    texts.set(process.stdin, text)
+    return text
+  }
   const { size } = await stat(path).catch((error: unknown) => refuse(path, error))
-  if (size > MOST_BYTES)
-    throw new CommandError(
-      `${path} is longer than 256 MiB. Of a file of checkpoints, give its newest lines: tail -n 200000 ${path} > newest`,
-    )
+  if (size > MOST_BYTES) refuseLong(path)
   return readFile(path, 'utf8').catch((error: unknown) => refuse(path, error))
 }
 
-/** As the path of a file that is read once: standard input. As the path of a file that is written: standard output. */
-export const STANDARD_STREAM = '-'
-
 /** Opens a file that is read once as a stream; `-` is standard input. @throws CommandError */
 export async function openGiven(path: string): Promise<OpenedFile> {
-  if (path === STANDARD_STREAM) return { chunks: process.stdin, progress: () => undefined }
+  if (path === STANDARD_STREAM) return { chunks: openStandardInput(), progress: () => undefined }
   await assertFile(path)
   const { size } = await stat(path)
   const stream = createReadStream(path)
   return { chunks: stream, progress: () => stream.bytesRead / size }
+}
+
+function openStandardInput(): NodeJS.ReadStream {
+  const { stdin } = process
+  if (stdin.isTTY) throw new CommandError('standard input is a terminal: name a file, or pipe something in')
+  if (opened.has(stdin)) throw new CommandError('standard input is read once: give one - only, and name other files')
+  opened.add(stdin)
+  return stdin
+}
+
+async function readShort(chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  const all: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of chunks) {
+    all.push(chunk)
+    size += chunk.length
+    if (size > MOST_BYTES) refuseLong(STANDARD_STREAM)
+  }
+  return Buffer.concat(all).toString()
+}
+
+function refuseLong(path: string): never {
+  throw new CommandError(
+    `${path} is longer than 256 MiB. Of a file of checkpoints, give its newest lines: tail -n 200000 ${path} > newest`,
+  )
 }
 
 export interface OpenedFile {
@@ -64,20 +95,45 @@ export async function assertFile(path: string): Promise<void> {
   }
 }
 
-/**
- * Creates a file that only its user may read, whole or not at all; never overwrites one. @throws CommandError
- * if it cannot be written
- */
-export async function createNew(path: string, text: string): Promise<void> {
-  await assertCreated(
-    path,
-    createFile(resolve(path), () => text),
-  )
+/** Where a command's result goes. */
+export interface Sink {
+  write(chunk: string | Uint8Array): Promise<unknown>
 }
 
-/** Like `createNew`, but `write` writes into the file, for content that is larger than memory. */
-export async function createNewBy(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  await assertCreated(path, createFileBy(resolve(path), write))
+/**
+ * Creates a file that only its user may read, whole or not at all; never overwrites one. `-` is standard output.
+ * @throws CommandError if it cannot be written
+ */
+export async function createNew(path: string, text: string): Promise<void> {
+  await createNewBy(path, (sink) => sink.write(text))
+}
+
+/**
+ * Like `createNew`, but `write` writes the content: it may be larger than memory, or take effect only once the path is
+ * known to be good. A terminal gets text only. Returns what `write` returned.
+ */
+export async function createNewBy<Made>(
+  path: string,
+  write: (sink: Sink) => Promise<Made>,
+  { isText = true } = {},
+): Promise<Made> {
+  if (path === STANDARD_STREAM) {
+    if (process.stdout.isTTY && !isText)
+      throw new CommandError('standard output is a terminal, and the result is no text: name a file, or pipe it on')
+    return write({ write: toStandardOutput })
+  }
+  let made: { value: Made } | undefined
+  const creating = createFileBy(resolve(path), async (file) => {
+    made = { value: await write({ write: (chunk) => file.writeFile(chunk) }) }
+  })
+  await assertCreated(path, creating)
+  return made ? made.value : refuse(path, { code: 'EEXIST' })
+}
+
+function toStandardOutput(chunk: string | Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()))
+  })
 }
 
 /** Like `createNew`, for a folder with files by their names. */

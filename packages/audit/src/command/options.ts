@@ -128,11 +128,40 @@ export function readName(text: string): string {
   return text
 }
 
-/** Reads the path of a file or folder that a command creates. */
-export function readNewPath(text: string): string {
-  if (text === STANDARD_STREAM)
-    throw new InvalidArgumentError('It must be a file or folder to create. Standard output does not get it.')
+/** Other names of standard output, which are not files to create. */
+const STANDARD_OUTPUT = [STANDARD_STREAM, '/dev/stdout', '/dev/fd/1', '/proc/self/fd/1']
+
+/** Reads the path of a file that a command creates; `-` for all names of standard output. */
+export function readNewFile(text: string): string {
+  if (text === '') throw new InvalidArgumentError('Name a file to create, or - for standard output.')
+  return STANDARD_OUTPUT.includes(text) ? STANDARD_STREAM : text
+}
+
+/** Reads the path of a file that a command reads; `-` is standard input. */
+export function readInputFile(text: string): string {
+  if (text === '') throw new InvalidArgumentError('Name a file, or - for standard input.')
   return text
+}
+
+/** Reads the path of a folder, or of a file that a command keeps or reads again: a stream is neither. */
+export function readKeptPath(text: string): string {
+  if (text === '' || text === STANDARD_STREAM)
+    throw new InvalidArgumentError('Name a file or folder: a standard stream cannot be used here.')
+  return text
+}
+
+/** Describes the option or argument of a file that a command creates. */
+export const NEW_FILE = 'a new file, mode 0600, - for standard output; a file that exists is left as it is'
+
+/** Makes it a usage error to write to standard output more than once. */
+export function assertOneOutput(command: Command, paths: readonly (string | undefined)[], { json = false } = {}): void {
+  const streams = paths.filter((path) => path === STANDARD_STREAM).length
+  if (streams > 1)
+    command.error('error: standard output gets one result: name a file for the others', { exitCode: USAGE_ERROR })
+  if (streams > 0 && json)
+    command.error("error: option '--json' needs a file to create: standard output has the data", {
+      exitCode: USAGE_ERROR,
+    })
 }
 
 export function readWhole(text: string): number {

@@ -1,9 +1,16 @@
 /** Output of the commands: JSON for programs, tables for people. */
 import { visible, visibleLine } from '@eaas/protocol'
+import { STANDARD_STREAM } from './files.js'
 
 /** Prints a value as one line of JSON. */
 export function printJson(value: unknown): void {
   print(JSON.stringify(value))
+}
+
+/** Prints lines of text on standard error, if standard output has the data, and otherwise on standard output. */
+export function printBeside(out: string | undefined, ...lines: readonly string[]): void {
+  const stream = out === STANDARD_STREAM ? process.stderr : process.stdout
+  stream.write(`${lines.map(visibleLine).join('\n')}\n`)
 }
 
 /** Prints lines of text. An array may have any number of them; arguments, no more than some ten thousand. */

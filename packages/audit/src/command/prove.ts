@@ -9,21 +9,23 @@ import { readHeader } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 import { type ProofVerdict, verifyProof } from '../verify/verify-proof.js'
-import { CommandError, createNew, openGiven, readGiven } from './files.js'
+import { CommandError, createNew, openGiven, readGiven, STANDARD_STREAM } from './files.js'
 import { readAs } from './kept-file.js'
 import {
   assertComparable,
   JSON_OPTION,
   judge,
+  NEW_FILE,
   NOT_VALID,
-  readNewPath,
+  readInputFile,
+  readNewFile,
   UNTRUSTED_KEY,
   UNUSED,
   USAGE_ERROR,
   VALID,
   withKey,
 } from './options.js'
-import { print, printJson, showProgress } from './output.js'
+import { print, printBeside, printJson, showProgress } from './output.js'
 import { verifyFiles } from './verify-files.js'
 
 interface ProveCommand {
@@ -57,8 +59,12 @@ export function addProve(program: Command): void {
       '<export...>',
       'what eaas audit export wrote, - for standard input; several of one log in the order of their entries; then the ids of the entries',
     )
-    .requiredOption('--out <file>', 'where to write the proof; the file must not exist', readNewPath)
-    .option('--checkpoint <file>', 'a file of checkpoints: the proof can be compared with the last 16 of the tenant')
+    .option('--out <file>', NEW_FILE, readNewFile, STANDARD_STREAM)
+    .option(
+      '--checkpoint <file>',
+      'a file of checkpoints: the proof can be compared with the last 16 of the tenant',
+      readInputFile,
+    )
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .action(async (given: string[], options: ProveCommand, command: Command) => {
       const files = given.filter((one) => !IS_ID.test(one))
@@ -78,7 +84,9 @@ async function prove(
   { out, publicKey, checkpoint }: ProveCommand,
 ): Promise<number> {
   const found =
-    files.length > 1 ? await findExport(files, ids, publicKey) : { file: files[0] ?? '', signers: publicKey }
+    files.length > 1
+      ? await findExport(files, ids, { out, trusted: publicKey })
+      : { file: files[0] ?? '', signers: publicKey }
   if (found === undefined) return NOT_VALID
   const { file, signers } = found
   const { chunks } = await openGiven(file)
@@ -93,18 +101,22 @@ async function prove(
   })
   progress.done()
   if (!verdict.valid) {
-    print(notValid(verdict))
+    printBeside(out, notValid(verdict))
     return NOT_VALID
   }
   if (missing.length > 0) throw new CommandError(`${file} has no entry ${missing.join(', ')}`)
   if (!proof)
     throw new CommandError(`${file} has no signed tree of its entries: export the log again with a newer server`)
   await createNew(out, writeProof(proof))
-  print(
-    `Wrote ${out}: ${proof.entries.length} of the entries ${(verdict.after_id ?? 0) + 1} to ${verdict.last_id}, signed at ${verdict.signed_at}.`,
-  )
+  if (out !== STANDARD_STREAM)
+    print(
+      `Wrote ${out}: ${proof.entries.length} of the entries ${(verdict.after_id ?? 0) + 1} to ${verdict.last_id}, signed at ${verdict.signed_at}.`,
+    )
   if (signers !== publicKey && verdict.public_key !== publicKey)
-    print(`A key that was replaced since signed it: whoever verifies the proof gives that one, ${verdict.public_key}.`)
+    printBeside(
+      out,
+      `A key that was replaced since signed it: whoever verifies the proof gives that one, ${verdict.public_key}.`,
+    )
   return verdict.trusted_key ? VALID : UNTRUSTED_KEY
 }
 
@@ -112,11 +124,11 @@ async function prove(
 async function findExport(
   files: readonly string[],
   ids: readonly number[],
-  publicKey: string | undefined,
+  { out, trusted: publicKey }: { out: string; trusted: string | undefined },
 ): Promise<{ file: string; signers: PublicKeys | undefined } | undefined> {
   const { verdict } = await verifyFiles(files, publicKey === undefined ? {} : { publicKey })
   if (!verdict.valid) {
-    print(notValid(verdict))
+    printBeside(out, notValid(verdict))
     return undefined
   }
   const headers = await Promise.all(files.map(readFirst))
@@ -158,9 +170,13 @@ export function addVerifyProof(program: Command): void {
     .description(
       'Verify a file that eaas-audit prove wrote, and print its entries. Exit code 1 if it is not valid, 5 if it has the entry of none of the checkpoints, 6 if the key that signed was not given.',
     )
-    .argument('<file>', 'the proof')
+    .argument('<file>', 'the proof, - for standard input', readInputFile)
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the file)')
-    .option('--checkpoint <file>', 'a file of checkpoints that you kept of the tenant; needs --public-key')
+    .option(
+      '--checkpoint <file>',
+      'a file of checkpoints that you kept of the tenant; needs --public-key',
+      readInputFile,
+    )
     .addOption(JSON_OPTION)
     .action(async (file: string, options: VerifyProofCommand, command: Command) => {
       assertComparable(command)

@@ -17,11 +17,13 @@ import {
   HOSTILE,
   ORDERS,
   OWNER,
+  PURGED_THROUGH,
+  purgedLog,
   reportedLog,
   SHOP,
   SIGNED_AT,
 } from '../../../../test/support/audit/reported-log.js'
-import { publicKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
+import { cutExport, publicKey, TENANT, writeExport } from '../../../../test/support/audit/written-export.js'
 import { rounds } from '../../../../test/support/run/rounds.js'
 import { runAuditCommand } from '../../../../test/support/service/command-host.js'
 
@@ -72,6 +74,34 @@ describe('eaas-audit report', () => {
     const second = fresh('report.html')
     await runAuditCommand([...args, second])
     expect(await readFile(second, 'utf8')).toBe(page)
+  })
+
+  it('takes the whole period of the export for what was not given', async () => {
+    const json = fresh('report.json')
+    expect(await runAuditCommand(['report', file, ...KEY, '--json', json])).toMatchObject({ code: 0, stderr: '' })
+    const { covers_period, evidence } = JSON.parse(await readFile(json, 'utf8'))
+    const [first] = reportedLog()
+    const end = new Date(Date.parse(SIGNED_AT) + 1).toISOString()
+    expect([covers_period, evidence.facts]).toEqual([
+      true,
+      expect.arrayContaining([{ name: 'Period', text: `from ${first?.created_at} until before ${end}` }]),
+    ])
+    const half = fresh('half.json')
+    const args = ['report', file, ...KEY, '--from', '2026-03-01T00:00:00Z', '--json', half]
+    expect(await runAuditCommand(args)).toMatchObject({ code: 0 })
+    expect(await readFile(half, 'utf8')).toContain(`from 2026-03-01T00:00:00.000Z until before ${end}`)
+  })
+
+  it('covers the whole period of an export whose beginning was purged, but not of one that was cut', async () => {
+    const [cut, purged] = [fresh('cut.ndjson'), fresh('purged.ndjson')]
+    const [begin = '', rest = ''] = cutExport([...writeExport(purgedLog(), SIGNED_AT)], [PURGED_THROUGH], SIGNED_AT)
+    await writeFile(cut, begin)
+    await writeFile(purged, rest)
+    const report = (log: string) => runAuditCommand(['report', log, ...KEY, '--json', fresh('x.json')])
+    expect([(await report(cut)).code, (await report(purged)).code]).toEqual([4, 0])
+    const altered = fresh('altered.ndjson')
+    await writeFile(altered, (await readFile(file, 'utf8')).split('\n').toSpliced(2, 1).join('\n'))
+    expect(await report(altered)).toMatchObject({ code: 1, stderr: '' })
   })
 
   it('ends with 4 if the export ends before the period does, and says so in the page', async () => {
@@ -174,8 +204,6 @@ describe('eaas-audit report', () => {
       "'--to' must be after",
     ],
     ['with a date without a time', ['--from', '2026-02-01', '--to', '2026-02-02', '--html', 'x'], 'RFC 3339'],
-    ['with standard output for the page', [...PERIOD, '--html', '-'], 'It must be a file or folder to create'],
-    ['with standard output for the tables', [...PERIOD, '--csv', '-'], 'It must be a file or folder to create'],
     ['with a checkpoint, but no key', [...PERIOD, '--html', 'x', '--checkpoint', 'x'], "needs '--public-key'"],
   ])('is a usage error %s', async (_, args, message) => {
     expect(await runAuditCommand(['report', file, ...args])).toMatchObject({

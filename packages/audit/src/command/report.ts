@@ -6,29 +6,33 @@ import { writeCsv } from '../report/csv.js'
 import { quote } from '../report/entry-filter.js'
 import { writeJson } from '../report/json.js'
 import { writePage } from '../report/page.js'
-import { createReportReader, listTables } from '../report/report.js'
-import { CommandError, createNew, createNewFolder, readGiven } from './files.js'
+import { createReportReader, listTables, type ReportPeriod } from '../report/report.js'
+import { CommandError, createNew, createNewFolder, readGiven, STANDARD_STREAM } from './files.js'
 import { viewWitnessed } from './kept-file.js'
 import {
   assertComparable,
+  assertOneOutput,
   CHECKPOINT_OPTION,
   EXIT_CODES,
   exportsArgument,
   judge,
+  NEW_FILE,
   PART,
-  readNewPath,
+  readInputFile,
+  readKeptPath,
+  readNewFile,
   readTime,
   USAGE_ERROR,
   WITNESS_OPTION,
   withKey,
 } from './options.js'
-import { print } from './output.js'
+import { printBeside } from './output.js'
 import { exitCode } from './verify.js'
 import { type Trusted, verifyFiles } from './verify-files.js'
 
 interface ReportCommand extends Trusted {
-  from: string
-  to: string
+  from?: string
+  to?: string
   tenantNames?: string
   html?: string
   csv?: string
@@ -36,21 +40,31 @@ interface ReportCommand extends Trusted {
 }
 
 /** Adds `eaas-audit report`. */
-export function addReport(program: Command, version: string): void {
+export function addReport(program: Command): void {
+  const version = program.version() ?? ''
   program
     .command('report')
     .description(
       'Report what an export proves of a period: the evidence, who opened what, the register of keys, rights, refusals. Each figure names its entries. Times are of UTC.',
     )
     .addArgument(exportsArgument())
-    .requiredOption('--from <time>', 'where the period begins: RFC 3339 with an offset', readTime)
-    .requiredOption('--to <time>', 'where it ends, RFC 3339 with an offset; this time is excluded', readTime)
-    .option('--html <file>', 'write one page that opens from disk and prints; the file must not exist', readNewPath)
-    .option('--csv <dir>', 'write each table as CSV into a new directory', readNewPath)
-    .option('--json <file>', 'write JSON; the file must not exist', readNewPath)
+    .option(
+      '--from <time>',
+      'where the period begins: RFC 3339 with an offset (default: where the export begins)',
+      readTime,
+    )
+    .option(
+      '--to <time>',
+      'where it ends, RFC 3339 with an offset; this time is excluded (default: where the export ends)',
+      readTime,
+    )
+    .option('--html <file>', `write one page that opens from disk and prints: ${NEW_FILE}`, readNewFile)
+    .option('--csv <dir>', 'write each table as CSV into a new directory', readKeptPath)
+    .option('--json <file>', `write JSON: ${NEW_FILE}`, readNewFile)
     .option(
       '--tenant-names <file>',
       'JSON with the name of the tenant, and of keys and API keys that the log does not name: {"<id>":"<name>"}',
+      readInputFile,
     )
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .addOption(CHECKPOINT_OPTION)
@@ -61,7 +75,11 @@ export function addReport(program: Command, version: string): void {
       const fail = (message: string) => command.error(`error: ${message}`, { exitCode: USAGE_ERROR })
       if (options.html === undefined && options.csv === undefined && options.json === undefined)
         fail("give at least one of '--html', '--csv' and '--json'")
-      if (options.from >= options.to) fail("'--to' must be after '--from'")
+      assertOneOutput(command, [options.html, options.json])
+      if (options.from !== undefined && options.to !== undefined && options.from >= options.to)
+        fail("'--to' must be after '--from'")
+      if ((options.from === undefined || options.to === undefined) && files.includes(STANDARD_STREAM))
+        fail("of standard input, which is read once, give '--from' and '--to'")
       const given = command.opts<ReportCommand>()
       await judge(async () =>
         reportFiles(files, await withKey(options, command), { command: repeat(files, given, version), version }),
@@ -75,9 +93,10 @@ async function reportFiles(
   options: ReportCommand,
   made: { command: string; version: string },
 ): Promise<number> {
-  const { from, to, html, csv, json } = options
+  const { html, csv, json } = options
   const names = options.tenantNames === undefined ? new Map<string, string>() : await readNames(options.tenantNames)
-  const reader = createReportReader({ from, to })
+  const period = await findPeriod(files, options)
+  const reader = createReportReader(period)
   const verified = await verifyFiles(files, options, { onEntry: reader.read })
   const { verdict, witnessed } = verified
   if (verdict.tenant_id === INSTALLATION_ID)
@@ -97,9 +116,30 @@ async function reportFiles(
     const tables = listTables(report).map((table) => [`${table.name}.csv`, writeCsv(table)] as const)
     await createNewFolder(csv, new Map(tables))
   }
-  print(report.evidence.verdict)
+  printBeside(html === STANDARD_STREAM ? html : json, report.evidence.verdict)
   const code = exitCode(verdict)
   return verdict.valid && !report.isCovered ? Math.max(code, PART) : code
+}
+
+/** The period that was asked for; what was not given is where the export begins or ends, which is read for that first. */
+async function findPeriod(files: readonly string[], { from, to }: ReportCommand): Promise<ReportPeriod> {
+  if (from !== undefined && to !== undefined) return { from, to }
+  let first: string | undefined
+  let last = ''
+  const { verdict } = await verifyFiles(
+    files,
+    {},
+    {
+      onEntry({ created_at }) {
+        first ??= created_at
+        if (created_at > last) last = created_at
+      },
+    },
+  )
+  const { signed_at = '' } = verdict
+  const end = signed_at > last ? signed_at : last
+  const next = end === '' ? end : new Date(Date.parse(end) + 1).toISOString()
+  return { from: from ?? first ?? end, to: to ?? next, fromExport: { from: from === undefined, to: to === undefined } }
 }
 
 /** Reads names by ids. @throws CommandError */

@@ -8,7 +8,7 @@ import { ExportFault, readHeader, readTrailer } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import { type ExportVerdict, readSigned } from '../verify/verify-export.js'
 import { assertFile, CommandError, openGiven } from './files.js'
-import { JSON_OPTION, judge, NOT_VALID, PART, UNTRUSTED_KEY, VALID, withKey } from './options.js'
+import { JSON_OPTION, judge, NOT_VALID, PART, readKeptPath, UNTRUSTED_KEY, VALID, withKey } from './options.js'
 import { print, printJson, table } from './output.js'
 import { verifyFiles } from './verify-files.js'
 
@@ -35,7 +35,7 @@ export function addVerifyArchive(program: Command): void {
     .description(
       'Verify the archives of purges in a directory: those of each log must be as the server wrote them, with none missing in between. Exit code 1 if one is not valid or missing, 4 if a log does not begin with entry 1, 6 if the key that signed was not given. A log may continue after its last archive.',
     )
-    .argument('<dir>', 'the directory, as EAAS_AUDIT_ARCHIVE_DIR names it')
+    .argument('<dir>', 'the directory, as EAAS_AUDIT_ARCHIVE_DIR names it', readKeptPath)
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in each archive)')
     .addOption(JSON_OPTION)
     .action((folder: string, options: VerifyArchiveCommand, command: Command) =>

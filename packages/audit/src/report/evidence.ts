@@ -12,6 +12,7 @@ export interface EvidenceSource extends EntryTimes {
   verdict: ExportVerdict
   from: string
   to: string
+  fromExport?: { from: boolean; to: boolean }
   /** the files that were read, with their SHA-256 in hexadecimal */
   files: readonly { name: string; sha256: string }[]
   /** what witnesses cosigned */
@@ -42,22 +43,23 @@ export function listUncovered(source: EvidenceSource): string[] {
   ].filter((why) => why !== undefined)
 }
 
-function findUncoveredEnd({ verdict, to, last_at = '', ahead }: EvidenceSource): string | undefined {
+function findUncoveredEnd({ verdict, to, fromExport, last_at = '', ahead }: EvidenceSource): string | undefined {
   const { last_id, missing = [], signed_at = '' } = verdict
   const isCut = missing.includes('end')
   // The next entry may have the same millisecond, and the rights at the end of the period include it.
   if (isCut && last_at <= to)
     return `the export ends with entry ${last_id} of ${last_at}, which is not after the end of the period`
-  if (!isCut && signed_at < to)
+  if (!isCut && !fromExport?.to && signed_at < to)
     return `the export ends where it was signed, at ${signed_at}, which is before the end of the period`
   if (!ahead) return undefined
   return `${describeAhead(ahead)}, so what is dated from then on may be of the period and is not counted; list it with the command entries and --from=${ahead.entry.created_at}`
 }
 
-function findUncoveredBeginning({ verdict, from, to, first_at }: EvidenceSource): string | undefined {
+function findUncoveredBeginning({ verdict, from, to, fromExport, first_at }: EvidenceSource): string | undefined {
   const { after_id = 0, purged_through } = verdict
   // The entry before may have the same millisecond: an interrupted purge of many entries ends anywhere.
   if (after_id === 0 || (first_at ?? to) < from) return undefined
+  if (fromExport?.from && purged_through === after_id) return undefined
   const why = purged_through === after_id ? 'were purged' : 'are missing'
   return `entries through ${after_id} ${why}, and the first that is left is of ${first_at ?? 'no time'}, not before the beginning of the period`
 }

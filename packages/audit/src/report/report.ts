@@ -32,11 +32,18 @@ export interface ReportReader {
   /** Reads the next entry; give it to `verifyExport` as `onEntry`. */
   read(entry: ExportedEntry): void
   /** Makes the report once the log was read; only the verdict if the export is not valid. */
-  report(source: Omit<EvidenceSource, 'from' | 'to' | keyof EntryTimes>): Report
+  report(source: Omit<EvidenceSource, keyof ReportPeriod | keyof EntryTimes>): Report
+}
+
+export interface ReportPeriod {
+  from: string
+  to: string
+  /** which of both the auditor left to the export: then the export covers it */
+  fromExport?: { from: boolean; to: boolean }
 }
 
 /** Creates a reader of a period, from a time until before another one, RFC 3339 in UTC with milliseconds. */
-export function createReportReader(period: { from: string; to: string }): ReportReader {
+export function createReportReader(period: ReportPeriod): ReportReader {
   const access = createAccessReader(period)
   const keys = createKeysReader(period)
   const rights = createRightsSectionReader(period)

@@ -3,9 +3,8 @@
  * different, and ends the alarm about every log that it shows as the same. The file only says which logs, and how much
  * of a loss was shown: nothing else in it is trusted.
  */
-import { readFile, stat } from 'node:fs/promises'
 import { encodePublicKey } from '@eaas/audit'
-import { assertFile, CommandError } from '@eaas/audit/command'
+import { CommandError, readGiven } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { findNewestAcceptance } from '../audit/watch/acceptances.js'
@@ -16,9 +15,6 @@ import { listAlarms } from '../store/alarms.js'
 import { printAlarms } from './audit-diff-all.js'
 import { counted, print, printJson, showProgress } from './output.js'
 import { messageOf, withServices } from './with-services.js'
-
-/** Some 100,000 logs. */
-const MAX_DIFF_BYTES = 64 * 1_048_576
 
 const entryId = z.int().check(z.gte(0))
 const logSchema = z.object({
@@ -89,9 +85,7 @@ const isOwn = ({ tenant_id }: Shown) => tenant_id === INSTALLATION_ID
 const listAlarmed = async ({ sql }: Services) => (await listAlarms(sql)).map(({ tenant_id }) => tenant_id)
 
 async function readDiff(file: string): Promise<Diff> {
-  await assertFile(file)
-  if ((await stat(file)).size > MAX_DIFF_BYTES) throw new CommandError(`${file} is too large for a diff.`)
-  const text = await readFile(file, 'utf8')
+  const text = await readGiven(file)
   try {
     return diffSchema.parse(JSON.parse(text))
   } catch {

@@ -1,12 +1,9 @@
 /** `eaas audit`: reads, exports and verifies the log for the operator. */
 
-import { writeFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { describeStatement, encodeNoteKey, encodePublicKey, type KeptStatement, readTreeKeys } from '@eaas/audit'
 import {
   assertWitnessable,
-  createNewBy,
   describeWitnessed,
   EXIT_CODES,
   KEY_ID_OPTION,
@@ -15,7 +12,6 @@ import {
   viewWitnessed,
   WITNESS_OPTION,
 } from '@eaas/audit/command'
-import { beforeEnd } from '@eaas/audit/node'
 import {
   ACTIONS,
   type Action,
@@ -50,10 +46,14 @@ import {
   JSON_OPTION,
   judge,
   type LogChoice,
+  NEW_FILE,
   NOT_VALID,
   NOT_VERIFIED,
   readId,
+  readInputFile,
+  readKeptPath,
   readName,
+  readNewFile,
   readPositive,
   readRepeated,
   readWhole,
@@ -65,6 +65,7 @@ import {
 } from './command.js'
 import { readGivenIds, readKept, readOwnIds, viewKept } from './kept-file.js'
 import { print, printJson, showProgress, table } from './output.js'
+import { createOut } from './sealed-file.js'
 import {
   describeTenant,
   type FoundTenant,
@@ -106,6 +107,7 @@ export function addAudit(program: Command): void {
     .option(
       '--checkpoint <file>',
       'a file with a checkpoint that you kept, with which the log must agree; of several, the newest counts',
+      readInputFile,
     )
     .addOption(WITNESS_OPTION)
     .addOption(
@@ -133,13 +135,15 @@ export function addAudit(program: Command): void {
 
   addLogOptions(audit.command('export'))
     .description('Write the log as NDJSON, to be verified offline.')
-    .option('--out <file>', 'a new file, - for standard output (default: standard output)')
+    .option('--out <file>', NEW_FILE, readNewFile, STANDARD_STREAM)
     .option('--after-id <id>', 'only the entries after this one', readWhole)
     .addOption(
       new Option(
         '--since <file>',
         "link the tenant to the checkpoints of the installation's log in this file, so that eaas-audit verify can compare them; also done with those of EAAS_CHECKPOINT_FILE",
-      ).conflicts('installation'),
+      )
+        .argParser(readInputFile)
+        .conflicts('installation'),
     )
     .action((options) => auditExport(commandConfig(), options))
 
@@ -175,8 +179,12 @@ export function addAudit(program: Command): void {
     .description(
       'Show what a log lost in a restore or a failover, and what must be repeated. Exit code 1 if something differs, 3 if the comparison could not complete.',
     )
-    .option('--checkpoint <file>', 'checkpoints that you kept (default: EAAS_CHECKPOINT_FILE)')
-    .option('--export <file>', 'an earlier export, or one of the abandoned database, which names each lost entry')
+    .option('--checkpoint <file>', 'checkpoints that you kept (default: EAAS_CHECKPOINT_FILE)', readInputFile)
+    .option(
+      '--export <file>',
+      'an earlier export, or one of the abandoned database, which names each lost entry',
+      readKeptPath,
+    )
     .addOption(
       new Option('--all', "the installation's log and every tenant's, by the checkpoints")
         .conflicts(['tenant', 'installation', 'export'])
@@ -200,7 +208,9 @@ export function addAudit(program: Command): void {
       new Option(
         '--from-diff <file>',
         'the output of eaas audit diff --all --json; a log that differs more by now is refused',
-      ).conflicts(['tenant', 'installation']),
+      )
+        .argParser(readInputFile)
+        .conflicts(['tenant', 'installation']),
     )
     .requiredOption('--reason <text>', 'reason to record in the log, 1 to 255 characters', readName)
     .addOption(JSON_OPTION)
@@ -395,11 +405,10 @@ function describeKept(checkpoint: ComparedCheckpoint, public_key: string): strin
 /** Writes a tenant's log as NDJSON, to a file or to standard output. */
 async function auditExport(
   config: Config,
-  { out: given, afterId, since, ...log }: LogChoice & { out?: string; afterId?: number; since?: string },
+  { out, afterId, since, ...log }: LogChoice & { out: string; afterId?: number; since?: string },
 ): Promise<void> {
-  const out = given === STANDARD_STREAM ? undefined : given
   const progress = showProgress('exported')
-  const isShown = out === undefined && process.stdout.isTTY // the terminal shows the lines themselves
+  const isShown = out === STANDARD_STREAM && process.stdout.isTTY // the terminal shows the lines themselves
   const owner = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
@@ -412,12 +421,13 @@ async function auditExport(
     const scope = { after_id: afterId, withAnchor: true, toLink }
     const lines = await performAsSystem(services, tenant_id, exportAudit(scope))
     const counted = countBytes(lines, (bytes) => isShown || progress(`${Math.round(bytes / 1_048_576)} MiB`))
-    if (out === undefined) await pipeline(counted, process.stdout, { end: false })
-    else await writeNew(out, counted)
+    await createOut(out, async (sink) => {
+      for await (const chunk of counted) await sink.write(chunk)
+    })
     await recordOperation(services, { action: 'installation.export', metadata: { tenant_id } })
     return owner
   }).finally(progress.done)
-  if (out !== undefined) process.stderr.write(`exported the log of ${describeTenant(owner)} to ${out}\n`)
+  if (out !== STANDARD_STREAM) process.stderr.write(`exported the log of ${describeTenant(owner)} to ${out}\n`)
 }
 
 async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown): AsyncGenerator<Buffer> {
@@ -427,12 +437,6 @@ async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown)
     onBytes(bytes)
     yield chunk
   }
-}
-
-// Never overwrites a file.
-async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<void> {
-  const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${path} was not written\n`))
-  await createNewBy(path, (file) => writeFile(file, content)).finally(release)
 }
 
 /** Prints a signed statement of where a tenant's log ends. */

@@ -1,29 +1,25 @@
 /** The file of a backup: the lines of `store/all-rows.ts`, compressed, and encrypted to recipients of age. */
-import { createReadStream } from 'node:fs'
-import type { FileHandle } from 'node:fs/promises'
 import { pipeline as pipe, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import { constants, createGunzip, createGzip } from 'node:zlib'
-import { assertFile, CommandError } from '@eaas/audit/command'
+import { CommandError, openGiven, readGiven, type Sink } from '@eaas/audit/command'
 import { AGE_MAGIC, decryptStreamBy, encryptStreamTo } from '../age.js'
 import { RowsError } from '../store/all-rows.js'
 
 const GZIP_MAGIC = '\u001f\u008b'
-/** An identity is a line of some 2,000 characters at most. */
-const MAX_IDENTITY_BYTES = 65_536
 
 /** Creates the writer of a backup; recipients are read before anything else is done. @throws RecipientError */
 export async function createWriter(
   recipients: readonly string[],
-): Promise<(file: FileHandle, lines: AsyncIterable<string>) => Promise<void>> {
+): Promise<(sink: Sink, lines: AsyncIterable<string>) => Promise<void>> {
   const encrypt = recipients.length === 0 ? undefined : await encryptStreamTo(recipients)
-  return async (file, lines) => {
+  return async (sink, lines) => {
     // The bytes are in hexadecimal, which the fastest level compresses as well as any.
     const packed = Readable.from(lines).compose(createGzip({ level: constants.Z_BEST_SPEED })) as unknown as Readable
     const sealed = encrypt ? fromWeb(await encrypt(toWeb(packed))) : packed
     await pipeline(sealed, async (chunks: AsyncIterable<Uint8Array>) => {
-      for await (const chunk of chunks) await file.writeFile(chunk)
+      for await (const chunk of chunks) await sink.write(chunk)
     })
   }
 }
@@ -35,9 +31,7 @@ export async function createWriter(
  * @throws CommandError, DecryptError; RowsError while it is read, if it was changed or cut short
  */
 export async function openBackup(path: string, identity: string | undefined): Promise<AsyncIterable<Uint8Array>> {
-  if (path !== '-') await assertFile(path)
-  const source = path === '-' ? process.stdin : createReadStream(path)
-  const { begin, whole } = await peek(source)
+  const { begin, whole } = await peek((await openGiven(path)).chunks)
   if (begin.startsWith(GZIP_MAGIC)) return unpack(whole)
   if (!begin.startsWith(AGE_MAGIC)) throw new RowsError(`${path} is no backup of eaas, or was changed.`)
   if (identity === undefined) {
@@ -45,19 +39,12 @@ export async function openBackup(path: string, identity: string | undefined): Pr
       `${path} is encrypted: give the file of an identity that it is encrypted to (--identity), or decrypt it: age -d -i identity ${path} | eaas restore -`,
     )
   }
-  return unpack(fromWeb(await decryptStreamBy(await readIdentity(identity), toWeb(whole))))
-}
-
-async function readIdentity(path: string): Promise<string> {
-  await assertFile(path)
-  const chunks: Buffer[] = []
-  for await (const chunk of createReadStream(path, { end: MAX_IDENTITY_BYTES })) chunks.push(chunk as Buffer)
-  return Buffer.concat(chunks).toString()
+  return unpack(fromWeb(await decryptStreamBy(await readGiven(identity), toWeb(whole))))
 }
 
 /** Reads the first bytes as text; returns them, and the whole stream again. */
-async function peek(source: Readable): Promise<{ begin: string; whole: Readable }> {
-  const chunks = source[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+async function peek(source: AsyncIterable<Uint8Array>): Promise<{ begin: string; whole: Readable }> {
+  const chunks = source[Symbol.asyncIterator]()
   let first = Buffer.alloc(0)
   while (first.length < AGE_MAGIC.length) {
     const { done, value } = await chunks.next()

@@ -1,7 +1,6 @@
 /** `eaas backup`: all rows of the installation in one file, from one snapshot. */
 import { resolve } from 'node:path'
-import { CommandError } from '@eaas/audit/command'
-import { beforeEnd, createFileBy, explainUnwritten } from '@eaas/audit/node'
+import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
 import { type Command, Option } from 'commander'
 import type { Config } from '../config.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
@@ -12,9 +11,18 @@ import { compareSchemas } from '../store/migrations.js'
 import { openStore } from '../store/open-store.js'
 import { VERSION } from '../version.js'
 import { createWriter } from './backup-file.js'
-import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, readNewPath, SAME_ENVIRONMENT } from './command.js'
+import {
+  assertOneOutput,
+  commandConfig,
+  JSON_OPTION,
+  NEW_FILE,
+  RECIPIENT_OPTION,
+  readNewFile,
+  SAME_ENVIRONMENT,
+} from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { counted, print, printJson, showProgress } from './output.js'
+import { counted, print, printBeside, printJson, showProgress } from './output.js'
+import { createOut } from './sealed-file.js'
 import { messageOf } from './with-services.js'
 
 /** Adds `eaas backup`. */
@@ -24,7 +32,7 @@ export function addBackup(program: Command): void {
     .description(
       'Write all rows of the database into a new file, in one consistent snapshot, while servers run; needs no root key. Secrets in the file are sealed under the root key, which it does not contain; names, audit entries and addresses are in plaintext. On the embedded database, calls wait until it is done.',
     )
-    .argument('<file>', 'the file to create, mode 0600; a file that exists is left as it is', readNewPath)
+    .argument('<file>', NEW_FILE, readNewFile)
     .addOption(RECIPIENT_OPTION)
     .addOption(new Option('--plain', 'do not encrypt the file').conflicts('recipient').default(false))
     .addOption(JSON_OPTION)
@@ -35,6 +43,7 @@ export function addBackup(program: Command): void {
           exitCode: 2,
         })
       }
+      assertOneOutput(command, [file], options)
       return backup(commandConfig(), file, options)
     })
 }
@@ -47,7 +56,6 @@ interface BackupOptions {
 
 /** @throws RecipientError, CommandError, RowsError, SchemaVersionError, or the errors of openStore */
 async function backup(config: Config, file: string, { recipient = [], json }: BackupOptions): Promise<void> {
-  const path = resolve(file)
   const write = await createWriter(recipient)
   const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
   const progress = showProgress('backup:')
@@ -58,13 +66,8 @@ async function backup(config: Config, file: string, { recipient = [], json }: Ba
     async function* lines() {
       read = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
     }
-    const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${path} was not written\n`))
-    const isCreated = await createFileBy(path, (handle) => write(handle, lines()))
-      .catch((error) => {
-        throw new CommandError(explainUnwritten(path, error))
-      })
-      .finally(release)
-    if (isCreated && read) {
+    await createOut(file, (sink) => write(sink, lines()), { isText: false })
+    if (read) {
       const noting = withDeadline(noteBackup(store.sql, read.header.created_at))
       const unnoted = await noting.then(() => undefined, messageOf)
       done = { ...read, unnoted }
@@ -73,17 +76,25 @@ async function backup(config: Config, file: string, { recipient = [], json }: Ba
     progress.done()
     await store.close()
   }
-  if (!done) throw new CommandError(`${path} exists already and was left as it is. Name another path.`)
+  if (!done) throw new CommandError('the database was not read') // the sink was given all of its lines
   const { header, counts, unnoted } = done
   const rows = countAll(counts)
   if (json)
-    return printJson({ file: path, ...header, rows, recipients: recipient.length, is_noted: unnoted === undefined })
+    return printJson({
+      file: resolve(file),
+      ...header,
+      rows,
+      recipients: recipient.length,
+      is_noted: unnoted === undefined,
+    })
+  if (unnoted !== undefined)
+    printBeside(file, `Its time could not be noted in the database, for operators to see: ${unnoted}`)
+  if (file === STANDARD_STREAM) return
   print(
-    `${counted(rows, 'row')} of schema ${header.schema} in ${path}, as they were at ${header.created_at}.`,
+    `${counted(rows, 'row')} of schema ${header.schema} in ${resolve(file)}, as they were at ${header.created_at}.`,
     recipient.length === 0
       ? 'It is not encrypted. Its secrets are sealed under the root key; names, audit entries and addresses can be read.'
       : `It is encrypted to ${counted(recipient.length, 'recipient')}.`,
     'It opens nothing without the root key: keep that elsewhere. Try it: eaas restore --check',
-    ...(unnoted === undefined ? [] : [`Its time could not be noted in the database, for operators to see: ${unnoted}`]),
   )
 }

@@ -16,12 +16,16 @@ import { type Config, readConfig, VARIABLES } from '../config.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 
 export {
+  assertOneOutput,
   JSON_OPTION,
+  NEW_FILE,
   NOT_VALID,
   NOT_VERIFIED,
   readId,
+  readInputFile,
+  readKeptPath,
   readName,
-  readNewPath,
+  readNewFile,
   readRepeated,
   readWhole,
   UNUSED,

@@ -11,7 +11,7 @@ import { createApiKey } from '../operations/create-api-key.js'
 import { createTenant } from '../operations/create-tenant.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
-import { commandConfig } from './command.js'
+import { commandConfig, readKeptPath } from './command.js'
 import { readEnvFile, setEnvFile } from './env-file.js'
 import { baseUrl, FIRST_TENANT, isLocal } from './greeting.js'
 import { print } from './output.js'
@@ -27,7 +27,9 @@ export function addDev(program: Command): void {
     .description(
       'Serve the API to the application in this folder, on the embedded database: make a tenant and an API key, and write EAAS_URL and EAAS_API_KEY where createClient() finds them. For development only.',
     )
-    .addOption(new Option('--file <file>', 'file to write both variables to').default('.env.local'))
+    .addOption(
+      new Option('--file <file>', 'file to write both variables to').argParser(readKeptPath).default('.env.local'),
+    )
     .addHelpText('after', '\nEAAS_DATA_DIR, EAAS_PORT and EAAS_LOG_LEVEL apply: see eaas start --help.')
     .action(({ file }) => {
       outliveOutput()

@@ -3,6 +3,7 @@
  * `system`.
  */
 import { resolve } from 'node:path'
+import { STANDARD_STREAM } from '@eaas/audit/command'
 import { foldUuid, isUuid, visible, type wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
@@ -19,11 +20,13 @@ import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import {
+  assertOneOutput,
   commandConfig,
   JSON_OPTION,
   NEEDED_RECIPIENT_OPTION,
+  NEW_FILE,
   readName,
-  readNewPath,
+  readNewFile,
   SAME_ENVIRONMENT,
   TENANT_OPTION,
 } from './command.js'
@@ -107,9 +110,12 @@ export function addKey(program: Command): void {
     .argument('<key>', 'name or id')
     .addOption(TENANT_OPTION)
     .addOption(NEEDED_RECIPIENT_OPTION)
-    .requiredOption('--out <file>', 'the file to create, mode 0600; a file that exists is left as it is', readNewPath)
+    .requiredOption('--out <file>', NEW_FILE, readNewFile)
     .addOption(JSON_OPTION)
-    .action((name, options) => keyExport(commandConfig(), name, options))
+    .action((name, options, command: Command) => {
+      assertOneOutput(command, [options.out], options)
+      return keyExport(commandConfig(), name, options)
+    })
 
   key
     .command('destroy')
@@ -214,16 +220,15 @@ async function keyExport(
   key: string,
   { tenant, recipient, out, json }: OfTenant & { recipient: string[]; out: string },
 ): Promise<void> {
-  const path = resolve(out)
-  const { owner, answer } = await createSealedFile(path, recipient, async () => {
+  const { owner, answer } = await createSealedFile(out, recipient, async () => {
     const exported = await onKey(config, { tenant, key }, (key_id) => exportKey({ key_id }))
     return { ...exported, text: `${JSON.stringify(exported.answer)}\n` }
   })
   const versions = answer.versions.length
-  if (json) printJson({ file: path, key_id: answer.key_id, versions, tenant_id: owner.tenant_id })
-  else {
+  if (json) printJson({ file: resolve(out), key_id: answer.key_id, versions, tenant_id: owner.tenant_id })
+  else if (out !== STANDARD_STREAM) {
     print(
-      `The key ${visible(answer.name)} (${answer.key_id}) of ${describeTenant(owner)} is in ${path}, in ${counted(versions, 'version')}. Whoever opens it opens all that the key ever protected.`,
+      `The key ${visible(answer.name)} (${answer.key_id}) of ${describeTenant(owner)} is in ${resolve(out)}, in ${counted(versions, 'version')}. Whoever opens it opens all that the key ever protected.`,
     )
   }
 }

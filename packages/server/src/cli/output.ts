@@ -2,7 +2,7 @@
 import { fstatSync } from 'node:fs'
 import { visible, visibleLine, type wire } from '@eaas/protocol'
 
-export { print, printJson, showProgress, table } from '@eaas/audit/command'
+export { print, printBeside, printJson, showProgress, table } from '@eaas/audit/command'
 
 /**
  * Prints lines that hold a secret which is shown only once. If they can't be written, reports what was lost,

@@ -2,7 +2,7 @@
  * `eaas recovery-kit`: the exports of all keys of a tenant in one encrypted file, for a day when this server is gone.
  */
 import { resolve } from 'node:path'
-import { CommandError } from '@eaas/audit/command'
+import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
 import { visible, visibleLine, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../config.js'
@@ -13,15 +13,17 @@ import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import {
+  assertOneOutput,
   commandConfig,
   JSON_OPTION,
   NEEDED_RECIPIENT_OPTION,
-  readNewPath,
+  NEW_FILE,
+  readNewFile,
   SAME_ENVIRONMENT,
   succeed,
   TENANT_OPTION,
 } from './command.js'
-import { counted, print, printJson, showProgress } from './output.js'
+import { counted, print, printBeside, printJson, showProgress } from './output.js'
 import { createSealedFile } from './sealed-file.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
@@ -37,10 +39,13 @@ export function addRecoveryKit(program: Command): void {
     )
     .addOption(TENANT_OPTION)
     .addOption(NEEDED_RECIPIENT_OPTION)
-    .requiredOption('--out <file>', 'the file to create, mode 0600; a file that exists is left as it is', readNewPath)
+    .requiredOption('--out <file>', NEW_FILE, readNewFile)
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
-    .action((options) => succeed(recoveryKit(commandConfig(), options)))
+    .action((options, command: Command) => {
+      assertOneOutput(command, [options.out], options)
+      return succeed(recoveryKit(commandConfig(), options))
+    })
 }
 
 interface KitOptions {
@@ -67,16 +72,17 @@ interface Kit {
  * @throws RecipientError, Refusal, CommandError
  */
 async function recoveryKit(config: Config, { tenant, recipient, out, json }: KitOptions): Promise<boolean> {
-  const path = resolve(out)
-  const { owner, exported, left_out, failed } = await createSealedFile(path, recipient, () =>
+  const { owner, exported, left_out, failed } = await createSealedFile(out, recipient, () =>
     withServices(config, async (services) => makeKit(services, await getTenant(services, tenant))),
   )
-  if (json) printJson({ file: path, tenant_id: owner.tenant_id, exported, left_out, failed })
+  if (json) printJson({ file: resolve(out), tenant_id: owner.tenant_id, exported, left_out, failed })
   else {
-    print(
-      `${counted(exported, 'key')} of ${describeTenant(owner)} in ${path}. Whoever opens it opens all that they ever protected.`,
-      ...(left_out > 0 ? [`Left out: ${counted(left_out, 'key')} that destruction has taken, or waits for.`] : []),
-    )
+    if (out !== STANDARD_STREAM)
+      print(
+        `${counted(exported, 'key')} of ${describeTenant(owner)} in ${resolve(out)}. Whoever opens it opens all that they ever protected.`,
+      )
+    if (left_out > 0)
+      printBeside(out, `Left out: ${counted(left_out, 'key')} that destruction has taken, or waits for.`)
     for (const { key_id, name, error } of failed) {
       process.stderr.write(`eaas: the kit lacks key ${visibleLine(`${visible(name)} (${key_id}): ${error}`)}\n`)
     }

@@ -17,7 +17,7 @@ import { UnusableDataDirectoryError } from '../store/embedded/database.js'
 import { openStore } from '../store/open-store.js'
 import { asOwner } from './advice.js'
 import { openBackup } from './backup-file.js'
-import { commandConfig, JSON_OPTION, NOT_VALID, SAME_ENVIRONMENT } from './command.js'
+import { commandConfig, JSON_OPTION, NOT_VALID, readInputFile, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { counted, print, printJson, reportLeftOut, showProgress } from './output.js'
 import { withServices } from './with-services.js'
@@ -25,11 +25,16 @@ import { withServices } from './with-services.js'
 /** Adds `eaas restore`. */
 export function addRestore(program: Command): void {
   program
-    .command('restore <file>')
+    .command('restore')
+    .argument('<file>', 'the backup, - for standard input', readInputFile)
     .description(
-      'Restore a backup into the database, in one transaction. The database must be empty, and the root key must open what is in the backup. File - is standard input. On PostgreSQL, run it as the role that will own the tables.',
+      'Restore a backup into the database, in one transaction. The database must be empty, and the root key must open what is in the backup. On PostgreSQL, run it as the role that will own the tables.',
     )
-    .option('--identity <file>', 'the identity of age that the backup is encrypted to, as age-keygen writes it')
+    .option(
+      '--identity <file>',
+      'the identity of age that the backup is encrypted to, as age-keygen writes it',
+      readInputFile,
+    )
     .option(
       '--check',
       'restore into a temporary embedded database instead, verify every log and print the verdict; exit code 1 if a log is not valid',

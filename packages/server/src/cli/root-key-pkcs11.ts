@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers'
 import { Argument, type Command, InvalidArgumentError } from 'commander'
 import { isReadableByAll } from '../crypto/root-key.js'
 import { generateInHsm, type HsmKey, unwrapByHsm, wrapByHsm } from '../root-key/pkcs11.js'
+import { readKeptPath } from './command.js'
 import { print } from './output.js'
 
 type What = 'generate' | 'wrap' | 'unwrap'
@@ -13,7 +14,7 @@ export function addPkcs11(rootKey: Command): void {
   rootKey
     .command('pkcs11')
     .description('Use a root key that an HSM holds, by pkcs11-tool of OpenSC. Reads no other settings.')
-    .requiredOption('--module <path>', "the HSM's PKCS#11 library")
+    .requiredOption('--module <path>', "the HSM's PKCS#11 library", readKeptPath)
     .requiredOption('--token <label>', 'its token')
     .requiredOption('--id <hex>', 'the id of the key, such as 01', readKeyId)
     .requiredOption('--pin-file <file>', "a file with the user's PIN, its whole path", readWholePath)

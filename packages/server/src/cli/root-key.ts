@@ -1,6 +1,7 @@
 /** `eaas root-key`: the key outside the database, which wraps the store keys. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { STANDARD_STREAM } from '@eaas/audit/command'
 import { beforeEnd } from '@eaas/audit/node'
 import { type Command, Option } from 'commander'
 import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting, VARIABLES } from '../config.js'
@@ -14,7 +15,18 @@ import { isRolledBack } from '../store/db.js'
 import { countWaiting, getPeppers } from '../store/peppers.js'
 import { countSealed } from '../store/store-keys.js'
 import { asOwner } from './advice.js'
-import { commandConfig, JSON_OPTION, RECIPIENT_OPTION, readNewPath, readPositive, SAME_ENVIRONMENT } from './command.js'
+import {
+  assertOneOutput,
+  commandConfig,
+  JSON_OPTION,
+  NEW_FILE,
+  RECIPIENT_OPTION,
+  readInputFile,
+  readKeptPath,
+  readNewFile,
+  readPositive,
+  SAME_ENVIRONMENT,
+} from './command.js'
 import { counted, print, printJson } from './output.js'
 import { addPkcs11 } from './root-key-pkcs11.js'
 import { withServices } from './with-services.js'
@@ -53,15 +65,11 @@ export function addRootKey(program: Command): void {
     .description(
       'Generate a root key for a new installation: in a file, encrypted to recipients, or in shares. Opens no database, and never prints the key.',
     )
-    .requiredOption(
-      '--out <path>',
-      'the file to create, mode 0600, or with --shares the folder; what exists is left as it is',
-      readNewPath,
-    )
+    .requiredOption('--out <path>', `${NEW_FILE}; with --shares a new folder`, readNewFile)
     .addOption(RECIPIENT_OPTION)
     .option('--shares <number>', 'split it into this many shares, one for each recipient', readPositive)
     .option('--threshold <number>', 'how many of the shares open it', readPositive)
-    .option('--from <file>', 'take the root key of this file instead of a new one')
+    .option('--from <file>', 'take the root key of this file instead of a new one', readInputFile)
     .addOption(JSON_OPTION)
     .addHelpText('after', GENERATE_HELP)
     .action((options: GenerateOptions, command: Command) => {
@@ -70,7 +78,12 @@ export function addRootKey(program: Command): void {
         return command.error('error: --shares and --threshold go together')
       }
       const split = shares === undefined || threshold === undefined ? undefined : { shares, threshold }
-      return rootKeyGenerate({ ...options, split, path: resolve(options.out) }, options)
+      assertOneOutput(command, [options.out], options)
+      if (options.out === STANDARD_STREAM && (split || options.recipient === undefined))
+        command.error("error: option '--out': standard output gets a root key only whole and encrypted (--recipient)", {
+          exitCode: 2,
+        })
+      return rootKeyGenerate({ ...options, split, path: options.out }, options)
     })
 
   rootKey
@@ -101,7 +114,8 @@ ${SAME_ENVIRONMENT}`,
     kind,
     option: new Option(`--to-${kind} <${value}>`, VARIABLES[ROOT_KEY_VARIABLES[kind]]),
   }))
-  for (const { option } of targets) {
+  for (const { kind, option } of targets) {
+    if (kind === 'file') option.argParser(readKeptPath)
     const others = targets.filter((target) => target.option !== option)
     rotate.addOption(option.conflicts(others.map((other) => other.option.attributeName())))
   }
@@ -131,10 +145,12 @@ interface GenerateOptions {
 
 /** Writes a root key in the chosen form. @throws RootKeyError, RecipientError */
 async function rootKeyGenerate(
-  { path, split, from, recipient: recipients = [] }: Omit<RootKeyForm, 'recipients'> & { recipient?: string[] },
+  { path: out, split, from, recipient: recipients = [] }: Omit<RootKeyForm, 'recipients'> & { recipient?: string[] },
   { json }: { json: boolean },
 ): Promise<void> {
-  const { files, set } = await makeRootKey({ path, recipients, split, from })
+  const { files, set } = await makeRootKey({ path: out, recipients, split, from })
+  if (out === STANDARD_STREAM) return
+  const path = resolve(out)
   if (json) return printJson(set === undefined ? { file: path } : { files, set, threshold: split?.threshold })
   const what = from === undefined ? 'A new root key' : `The root key of ${from}`
   if (split) {

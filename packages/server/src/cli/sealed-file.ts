@@ -1,7 +1,19 @@
-/** Encrypts a command's file to recipients of age before it leaves the process. */
-import { CommandError } from '@eaas/audit/command'
-import { beforeEnd, createFile, explainUnwritten } from '@eaas/audit/node'
+/** Writes what a command makes: into a new file, or to standard output; secrets encrypted to recipients of age first. */
+import { resolve } from 'node:path'
+import { createNewBy, type Sink, STANDARD_STREAM } from '@eaas/audit/command'
+import { beforeEnd } from '@eaas/audit/node'
 import { encryptTo } from '../age.js'
+
+/** Like `createNewBy`; a signal that ends the command meanwhile says that nothing was written. */
+export async function createOut<Made>(
+  path: string,
+  write: (sink: Sink) => Promise<Made>,
+  content?: { isText: boolean },
+): Promise<Made> {
+  const what = path === STANDARD_STREAM ? 'the result' : resolve(path)
+  const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${what} was not written\n`))
+  return createNewBy(path, write, content).finally(release)
+}
 
 /**
  * Creates a file (mode 0600) with an encrypted text. `make` is called only once recipients and path are known to
@@ -15,21 +27,14 @@ export async function createSealedFile<Made extends { text: string }>(
   make: () => Promise<Made>,
 ): Promise<Made> {
   const encrypt = await encryptTo(recipients)
-  const release = beforeEnd(() => process.stderr.write(`eaas: interrupted: ${path} was not written\n`))
-  let made: Made | undefined
-  const isCreated = await createFile(path, async () => {
-    made = await make()
+  return createOut(path, async (sink) => {
+    const made = await make()
     const text = Buffer.from(made.text)
     try {
-      return await encrypt(text)
+      await sink.write(await encrypt(text))
     } finally {
       text.fill(0)
     }
+    return made
   })
-    .catch((error: NodeJS.ErrnoException) => {
-      throw new CommandError(explainUnwritten(path, error))
-    })
-    .finally(release)
-  if (isCreated && made) return made
-  throw new CommandError(`${path} exists already and was left as it is. Name another path.`)
 }

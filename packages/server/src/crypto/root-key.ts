@@ -59,7 +59,7 @@ export async function isReadableByAll(path: string): Promise<boolean> {
 }
 
 /** Creates a file with a root key, as `parseRootKey` reads it; false if something exists at the path. */
-export function createKeyFile(path: string, rootKey: Uint8Array): Promise<boolean> {
+function createKeyFile(path: string, rootKey: Uint8Array): Promise<boolean> {
   return createFile(path, () => `${encodeBase64(rootKey)}\n`)
 }
 

@@ -81,7 +81,7 @@ describe('a root key that is generated', () => {
     for (const form of forms) {
       for (const text of ['a key', '']) {
         await writeFile(file, text)
-        expect((await refusal(make(file, form))).message).toContain(`${file} exists already and was left as it is`)
+        expect((await refusal(make(file, form))).message).toContain(`${file}: it exists already`)
         expect(await readFile(file, 'utf8')).toBe(text)
         expect(await readdir(folder)).toEqual(['root.key'])
       }

@@ -1,14 +1,15 @@
 /** Makes a root key: as a file, encrypted to recipients, or in shares. */
-import { createFile, createFolder, explainUnwritten } from '@eaas/audit/node'
+import { join, resolve } from 'node:path'
+import { createNewBy, createNewFolder, readGiven } from '@eaas/audit/command'
 import { encodeBase64 } from '@eaas/protocol'
 import { encryptTo } from '../age.js'
 import { randomKey } from '../crypto/aead.js'
-import { createKeyFile, parseRootKey, RootKeyError, readKeyFile } from '../crypto/root-key.js'
+import { parseRootKey, RootKeyError } from '../crypto/root-key.js'
 import { SHARE_LIMITS, splitRootKey } from './root-key-share.js'
 
 /** What is made of a root key. */
 export interface RootKeyForm {
-  /** the file to create, or with `split` the folder */
+  /** the file to create, `-` for standard output, or with `split` the folder */
   path: string
   /** recipients of age; without any, nothing is encrypted */
   recipients: readonly string[]
@@ -30,19 +31,19 @@ export interface MadeRootKey {
  * Makes a root key in the chosen form. Either all files are created and on disk, or none.
  *
  * @throws RecipientError
- * @throws RootKeyError if something exists at the path, which is left unchanged, or it cannot be written
+ * @throws CommandError if something exists at the path, which is left unchanged, or it cannot be written
  */
 export async function makeRootKey({ path, recipients, split, from }: RootKeyForm): Promise<MadeRootKey> {
   if (split) assertSplit(split, recipients.length)
   const encrypt = recipients.length > 0 && !split ? await encryptTo(recipients) : undefined
-  const rootKey = from === undefined ? randomKey() : parseRootKey(await readKeyFile(from), from).export()
+  const rootKey = from === undefined ? randomKey() : parseRootKey((await readGiven(from)).trim(), from).export()
   try {
     if (split) return await writeShares(rootKey, { path, recipients, split })
-    const create = encrypt
-      ? () => createFile(path, () => withText(`${encodeBase64(rootKey)}\n`, encrypt))
-      : () => createKeyFile(path, rootKey)
-    await assertCreated(path, create)
-    return { files: [path] }
+    await createNewBy(path, async (sink) => {
+      const text = `${encodeBase64(rootKey)}\n`
+      await sink.write(encrypt ? await withText(text, encrypt) : text)
+    })
+    return { files: [resolve(path)] }
   } finally {
     rootKey.fill(0)
   }
@@ -75,8 +76,8 @@ async function writeShares(rootKey: Uint8Array, { path, recipients, split }: Sha
     if (recipient === undefined) texts.set(`share-${at + 1}`, text)
     else texts.set(`share-${at + 1}.age`, await withText(text, await encryptTo([recipient])))
   }
-  await assertCreated(path, () => createFolder(path, texts))
-  return { files: [...texts.keys()].map((name) => `${path}/${name}`), set }
+  await createNewFolder(path, texts)
+  return { files: [...texts.keys()].map((name) => join(resolve(path), name)), set }
 }
 
 async function withText(text: string, encrypt: (bytes: Uint8Array) => Promise<string>): Promise<string> {
@@ -86,14 +87,4 @@ async function withText(text: string, encrypt: (bytes: Uint8Array) => Promise<st
   } finally {
     bytes.fill(0)
   }
-}
-
-async function assertCreated(path: string, create: () => Promise<boolean>): Promise<void> {
-  const isCreated = await create().catch((error: NodeJS.ErrnoException) => {
-    throw new RootKeyError(explainUnwritten(path, error))
-  })
-  if (isCreated) return
-  throw new RootKeyError(
-    `${path} exists already and was left as it is: it may be the only copy of a root key. Name another path.`,
-  )
 }

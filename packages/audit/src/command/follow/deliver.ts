@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { visibleLine } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import type { ExportedEntry } from '../../verify/read-export.js'
-import { readWhole, USAGE_ERROR } from '../options.js'
+import { readKeptPath, readWhole, USAGE_ERROR } from '../options.js'
 import { type Cursor, readCursor, writeCursor } from './cursor.js'
 import { FORMATS, type Format, toMessage } from './message.js'
 import { openSink, ReaderGoneError, type Receiver } from './sink.js'
@@ -25,7 +25,11 @@ export interface DeliveryOptions extends Receiver {
 /** Adds the options of a follower. */
 export function addDeliveryOptions(command: Command): Command {
   return command
-    .option('--cursor <file>', 'file in which the command keeps its position, where the next run continues')
+    .option(
+      '--cursor <file>',
+      'file in which the command keeps its position, where the next run continues',
+      readKeptPath,
+    )
     .addOption(
       new Option(
         '--after-id <id>',
@@ -34,7 +38,7 @@ export function addDeliveryOptions(command: Command): Command {
     )
     .addOption(new Option('--format <format>', 'form of a line').choices(FORMATS).default('export'))
     .option('--http <url>', 'post NDJSON there, and repeat until it answers 2xx')
-    .option('--token-file <file>', 'file with the bearer token for --http')
+    .option('--token-file <file>', 'file with the bearer token for --http; it is read for each request', readKeptPath)
     .addOption(new Option('--syslog <host:port>', 'send syslog messages (RFC 5424) there over TCP').conflicts('http'))
     .option('--tls', 'with --syslog: by TLS', false)
     .hook('preAction', (_, action) => {
