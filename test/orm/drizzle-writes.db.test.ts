@@ -23,7 +23,7 @@ import { describe, expect, it } from 'vitest'
 import { encrypted } from '../../packages/drizzle/src/index.js'
 import { text as sealedText } from '../../packages/sdk/src/index.js'
 import { backend } from '../support/database/database.js'
-import { ADA, BEN, notes, prices, refusedBefore, SECRET, type Sent, users, useScene } from './drizzle-scene.js'
+import { ADA, BEN, blocked, notes, prices, refusedBefore, SECRET, type Sent, users, useScene } from './drizzle-scene.js'
 
 describe.runIf(backend() === 'postgres')('Drizzle', () => {
   const sent: Sent[] = []
@@ -220,6 +220,31 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
     }
     expect(await emails()).toEqual(['ada@example.org', 'ben@example.org'])
     await client`drop index of_email`
+  })
+  it('divides an insert of more rows than one statement takes with what is encrypted', async () => {
+    const { db, client } = scene
+    const rows = (last: string | SQL = 'Rome') =>
+      Array.from({ length: 17_000 }, (_, at) => {
+        return {
+          noteId: at + 10,
+          userId: ADA,
+          title: at === 16_999 ? last : 'x',
+          ...(at % 4_000 === 0 && { body: `${at}` }),
+        }
+      })
+    const count = async () => Number((await client`select count(*) from notes`)[0]?.count) - 2
+    await db.transaction(async (tx) => {
+      const failing = async () => tx.insert(notes).values(rows(sql`(1 / 0)::text`))
+      await expect(failing()).rejects.toBeInstanceOf(DrizzleQueryError)
+      await tx.delete(blocked)
+    })
+    expect(await count()).toBe(0)
+    const returned = await db.insert(notes).values(rows()).returning({ noteId: notes.noteId, body: notes.body })
+    expect(returned).toEqual(rows().map(({ noteId, body = null }) => ({ noteId, body })))
+    const upsert = db.insert(notes).values(rows())
+    const target = { target: notes.noteId, set: { body: sql`excluded.body` } }
+    expect((await upsert.onConflictDoUpdate(target)).count).toBe(17_000)
+    expect(await count()).toBe(17_000)
   })
   it('changes no other row where what values are bound to does not identify one', async () => {
     const { raw, client, eaas, keyId } = scene

@@ -13,7 +13,7 @@ import { searchFor } from './searches.js'
 import { assertStatement } from './statements.js'
 import { assertSameColumns, type KnownTables, nameOf } from './tables.js'
 import { wrapWrite } from './write-builders.js'
-import { type Database, isSync, type WriteMethod } from './writes.js'
+import { type Database, isSync, type WriteMethod } from './written.js'
 
 type Anything = (...args: unknown[]) => unknown
 

@@ -17,23 +17,13 @@ import {
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
 import { rewrite, run } from './conditions.js'
 import { boundToMany, takesMany } from './many-rows.js'
+import { changedRows, findCount, mergeResults } from './merged-results.js'
 import { readPins } from './pins.js'
 import { createRewriting } from './rewriting.js'
 import { isFoundBySpelling, withSpellings } from './spellings.js'
 import type { KnownTable } from './tables.js'
-import {
-  type Builder,
-  type Call,
-  type ConflictUpdate,
-  conditionsIn,
-  isExcluded,
-  isSync,
-  rowsIn,
-  runWrite,
-  type Written,
-  withDefaults,
-  withUpdates,
-} from './writes.js'
+import { type ConflictUpdate, conditionsIn, isExcluded, rowsIn, runWrite, withDefaults, withUpdates } from './writes.js'
+import { type Builder, type Call, isSync, type Written } from './written.js'
 
 /** Returns the function that changes the rows that a write finds; undefined if the write itself determines its row. */
 export function planFound(written: Written, calls: readonly Call[]): (() => Promise<unknown>) | undefined {
@@ -90,7 +80,7 @@ async function updateFound(written: Written, calls: readonly Call[]): Promise<un
     const where = some[1] ? boundToMany(known) : boundTo(known, some[0] as Row)
     results.push(await changeFound(written, [...rest, ['where', [where]]], some))
   }
-  return results.length > 0 ? merge(results) : runNone(written, rest)
+  return results.length > 0 ? mergeResults(results) : runNone(written, rest)
 }
 
 /** Changes rows that were read, and no others. */
@@ -163,7 +153,7 @@ async function upsertEach(written: Written, calls: readonly Call[], conflict: Co
   const rows = await inLockOrder(all, (upsert) => findExisting(written, upsert))
   const results: unknown[] = []
   for (const [at, upsert] of all.entries()) results.push(await upsertOne(written, calls, upsert, rows[at]))
-  return merge(results)
+  return mergeResults(results)
 }
 
 interface Upsert {
@@ -226,33 +216,4 @@ function ofRow(known: KnownTable, row: Row, [key, value]: [string, unknown]): un
   if (!known.columns[key]?.columnType.startsWith('SQLite')) return sql`default`
   const call = `excluded.${key} in an upsert whose row must be read before, of a row without ${key},`
   return refuseCall(call, 'Give its value in the row, or leave the column out of what the upsert sets.')
-}
-
-const COUNTS = ['count', 'rowCount', 'affectedRows', 'rowsAffected'] as const
-
-/** Returns how many rows a write has changed. Drivers report it in different ways. */
-function changedRows(result: unknown): number {
-  return findCount(result) ?? refuseCall('an upsert by a driver that counts no rows', 'Add `returning`.')
-}
-
-/** The same; undefined if the driver reports none. */
-function findCount(result: unknown): number | undefined {
-  const own = Array.isArray(result) && typeof result[0] === 'object' && 'affectedRows' in result[0] ? result[0] : result
-  const name = COUNTS.find((one) => typeof (own as Row)[one] === 'number' || typeof (own as Row)[one] === 'bigint')
-  if (name !== undefined) return Number((own as Row)[name])
-  return Array.isArray(own) ? own.length : undefined
-}
-
-/** Merges results into one: their rows, or how many rows they changed together. */
-function merge(results: readonly unknown[]): unknown {
-  const [first, ...others] = results
-  if (others.length === 0) return first
-  const count = results.reduce<number>((sum, one) => sum + changedRows(one), 0)
-  const rows = results.every(Array.isArray) ? (results.flat() as unknown[]) : first
-  for (const name of COUNTS) {
-    if (typeof (first as Row)[name] !== 'number') continue
-    if (rows === first) (rows as Row)[name] = count
-    else Object.defineProperty(rows, name, { value: count, configurable: true })
-  }
-  return rows
 }

@@ -3,7 +3,7 @@
 import { createIdMaker, type IdMaker, type Row, refuseCall } from '@eaas/sdk/adapter'
 import { type Column, sql } from 'drizzle-orm'
 import { type KnownTables, sqlName } from './tables.js'
-import type { Database, Written } from './writes.js'
+import type { Database, Written } from './written.js'
 
 /** One maker per database, which knows how that fills its columns. */
 const makers = new WeakMap<KnownTables, IdMaker>()

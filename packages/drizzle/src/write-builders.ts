@@ -6,7 +6,8 @@
 import { refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { QueryPromise } from 'drizzle-orm'
 import { planFound } from './found-rows.js'
-import { type Call, runWrite, type Written } from './writes.js'
+import { runWrite } from './writes.js'
+import type { Call, Written } from './written.js'
 
 const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
 

@@ -1,53 +1,18 @@
 /** Inserts, updates and deletes of Drizzle, from the calls that `write-builders.ts` records. */
 
 import { type Row, readConflict, refuseCall, refuseComputed, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
-import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql, type Table } from 'drizzle-orm'
+import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql } from 'drizzle-orm'
 import { assertPlain, type Rewriting, rewrite, run } from './conditions.js'
 import { withMadeIds } from './ids.js'
 import { setMany } from './many-rows.js'
+import { runCalls } from './parts.js'
 import { readPins } from './pins.js'
 import { readSelection, withBound } from './results.js'
 import { createRewriting, visitSource } from './rewriting.js'
 import { leavesOf } from './selections.js'
 import { assertSpelled, isFoundBySpelling, withSpellings } from './spellings.js'
-import { isColumn, type KnownTable, type KnownTables } from './tables.js'
-
-export type Call = [name: string, args: unknown[]]
-
-export interface Builder {
-  [name: string]: (...args: unknown[]) => Builder & PromiseLike<unknown>
-}
-
-/** A write of a table with a model. */
-export interface Written {
-  tables: KnownTables
-  known: KnownTable
-  /** The table as the write names it. */
-  table: Table
-  /** The database, or the transaction. */
-  on: Database
-  method: WriteMethod
-}
-
-export type WriteMethod = 'insert' | 'update' | 'delete'
-
-/** A database of Drizzle, or a transaction, without encryption. */
-export interface Database extends Record<WriteMethod, (table: Table) => Builder> {
-  select(columns: Row): { from(table: Table): { where(condition: unknown): Found } }
-  execute(statement: SQL): Promise<unknown>
-  transaction<T>(run: (inner: Database) => Promise<T>): Promise<T>
-}
-
-/**
- * Tells whether a driver runs queries at once, as `better-sqlite3` does: its transactions end when their function
- * returns.
- */
-export function isSync(database: object): boolean {
-  return (database as { resultKind?: unknown }).resultKind === 'sync'
-}
-
-/** The rows that a select finds, in an order, and locked where the database can. */
-type Found = Promise<Row[]> & { orderBy(...columns: Column[]): Found; for?: (strength: 'update') => Promise<Row[]> }
+import { isColumn, type KnownTable } from './tables.js'
+import { type Call, isExpression, type Written } from './written.js'
 
 /**
  * Runs a write with encrypted values, and opens what it returns.
@@ -55,16 +20,14 @@ type Found = Promise<Row[]> & { orderBy(...columns: Column[]): Found; for?: (str
  * @param rows the rows that it changes, if they were read before: one, or many if `takesMany`
  */
 export async function runWrite(written: Written, calls: readonly Call[], rows?: readonly Row[]): Promise<unknown> {
-  const { tables, known, on, method, table } = written
+  const { tables, known } = written
   const returning = calls.find(([name]) => name === 'returning')
   const fields = returning && withBound(tables, (returning[1][0] as Row) ?? known.columns)
   const open = fields && readSelection(tables, fields)
-  let builder = on[method](table)
-  for (const [name, args] of await translate(written, calls, rows)) {
-    const given = name === 'returning' && returning?.[1][0] !== undefined ? [fields] : args
-    builder = builder[name]?.(...given) as Builder
-  }
-  const result: unknown = await builder
+  const translated = (await translate(written, calls, rows)).map(([name, args]): Call => {
+    return [name, name === 'returning' && returning?.[1][0] !== undefined ? [fields] : args]
+  })
+  const result = await runCalls(written, translated)
   return open ? open(result as Row[]) : result
 }
 
@@ -221,10 +184,6 @@ function assertNotComputed({ sealed }: KnownTable, row: Row): void {
     const value = row[key]
     if (isExpression(value)) refuseComputed(sealed.name, key)
   }
-}
-
-function isExpression(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'getSQL' in value
 }
 
 /** Adds the values that Drizzle would make at the insert: encrypted values may be bound to them. */
