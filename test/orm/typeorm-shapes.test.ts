@@ -749,4 +749,20 @@ describe('TypeORM', () => {
     })
     expect(sent.filter((one) => !/^\["(START TRANSACTION|COMMIT|ROLLBACK)/.test(one))).toEqual([])
   })
+  it('refuses an insert of too many rows beside another write, with the number of those that fit', async () => {
+    const other = db.createQueryBuilder().delete().from(posts).where('likes = 99')
+    const rows = Array.from({ length: 9_000 }, (_, at) => ({ id: randomUUID(), email: `${at}@x.org`, city: 'Rome' }))
+    const insert = db
+      .createQueryBuilder()
+      .insert()
+      .into(users)
+      .values(rows as never)
+    await expect(insert.addCommonTableExpression(other, 'x').execute()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message:
+        'an insert: with what is encrypted, the statement has 72000 parameters, and the database takes at most 65533',
+      hint: 'Insert at most 8191 rows by such a statement, not 9000.',
+    })
+    expect(sent).toEqual([])
+  })
 })

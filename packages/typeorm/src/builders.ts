@@ -2,11 +2,13 @@
 
 import {
   type IdMaker,
+  MOST_PARAMETERS,
   namesInSql,
   type Row,
   refuseCall,
   refuseExpression,
   refuseOrder,
+  refuseParameters,
   rememberCaller,
   runFor,
   searchHint,
@@ -117,6 +119,7 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
         assertReadable(run.outputs)
         run.filters = filtersIn(parameters)
         assertFiltered(run, sql)
+        assertCount(this, parameters)
         const sealed = run.outputs.find(({ known, name }) => known.sealed.isSealed(name))
         if (this.expressionMap.selectDistinct && sealed) refuseExpression(sealed.known.sealed.name, sealed.name)
         context.runs.set(parameters, run)
@@ -195,6 +198,12 @@ function assertCommonTables({ tables }: Context, { expressionMap }: Builder): vo
   for (const { queryBuilder } of expressionMap.commonTableExpressions) {
     if (typeof queryBuilder === 'string') assertRaw(tables, queryBuilder)
   }
+}
+
+/** Refuses an insert that has too many parameters with what is encrypted, and cannot be divided. */
+function assertCount({ expressionMap: { valuesSet = [] } }: Builder, { length: count }: readonly unknown[]): void {
+  const [rows, most] = [[valuesSet].flat().length, MOST_PARAMETERS.postgres]
+  if (count > most && rows > 0) refuseParameters('an insert', { rows, count, most })
 }
 
 /** @throws InvalidInputError if the rows of a search cannot be filtered */

@@ -15,7 +15,7 @@ import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
 import { columnNamed, findLacking, isMissing, withIds } from './ids.js'
-import { type ColumnMetadata, type InsertBuilder, kindOf, type UpdateBuilder } from './internals.js'
+import { type Builder, type ColumnMetadata, type InsertBuilder, kindOf, type UpdateBuilder } from './internals.js'
 import { filtersIn } from './pending.js'
 import type { KnownTable } from './tables.js'
 import { madeColumns, readRow, type Target } from './writes.js'
@@ -40,17 +40,22 @@ interface Failing {
   isRetried?: boolean
 }
 
+/** Tells whether a common table expression may write: it would run with each statement. */
+export function hasOtherWrites({ expressionMap }: Builder): boolean {
+  return expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')
+}
+
 /**
  * Runs with the query runner of a builder, in its transaction or in a new one.
  *
- * @throws InvalidInputError for a common table expression that may write, which would run with each statement
+ * @throws InvalidInputError for a common table expression that may write
  */
 async function within<T>(
   builder: InsertBuilder | UpdateBuilder,
   change: (runner: QueryRunner) => Promise<T>,
   { undo, isRetried = false }: Failing = {},
 ): Promise<T> {
-  if (builder.expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')) {
+  if (hasOtherWrites(builder)) {
     refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
   }
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
