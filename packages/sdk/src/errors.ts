@@ -168,6 +168,8 @@ export interface DecryptionFailure {
 const CONTEXT_HINT =
   'Pass the context that it was encrypted with, decrypt it by its model, or restore the envelope from a backup.'
 
+const ROW_HINT = 'Use the old name of a renamed model, field or column, or restore the envelope from a backup.'
+
 /**
  * A value does not open: it was altered, truncated, moved, or sealed under another key or with another context.
  * Either this process or the service noticed. The error never says which part is wrong, and no byte of plaintext is
@@ -287,8 +289,7 @@ export function nameRecord<E extends EaasError>(
   const message = placed(withoutPlace(error), place)
   const stack = String(error.stack).replace(error.message, () => message)
   Object.defineProperty(error, 'stack', { value: stack, configurable: true, writable: true })
-  const hint =
-    error.hint === CONTEXT_HINT ? 'Restore the row from a backup, or the columns of `bind` that it had.' : error.hint
+  const hint = error.hint === CONTEXT_HINT ? ROW_HINT : error.hint
   return Object.assign(error, { message, place, hint })
 }
 

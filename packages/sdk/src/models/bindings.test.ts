@@ -146,7 +146,9 @@ describe.each(ENGINES)('a row of a model, with engine %s', (engine) => {
       }
       // The hint tells no more than the format of v1, which anybody can read.
       const hints = failed.map(({ error }) => error.hint)
-      expect(new Set(hints.slice(0, -1))).toEqual(new Set([expect.stringMatching(/^Restore the row/)]))
+      expect(new Set(hints.slice(0, -1))).toEqual(
+        new Set([expect.stringMatching(/^Use the old name of a renamed model, field or column, or restore/)]),
+      )
       expect(hints.at(-1)).toMatch(/^It is of format v1 .*acceptUnbound/)
       expect(await failure(model.decrypt(foreign))).toMatchObject({ code: 'E_DECRYPTION' })
       expect(await itemsOf(model.reseal(wrong))).toMatchObject(wrong.map(() => ({ status: 'failed' })))
