@@ -115,12 +115,14 @@ export function contextRow(columns: Readonly<Record<string, string | number | bi
 }
 
 /** Returns the text of a column that a row is bound to (bindings.md 2). @throws InvalidInputError */
-export function readBound(value: unknown, place: RecordPlace): string {
+export function readBound(given: unknown, place: RecordPlace): string {
+  const id = given as { toHexString?: unknown } | null | undefined // an ObjectId of MongoDB has it
+  const value: unknown = typeof id?.toHexString === 'function' ? id.toHexString() : given
   if (Number.isSafeInteger(value) || typeof value === 'bigint') return `${value}`
   if (value !== '' && isWellFormed(value) && encodeUtf8(value).length <= MAX_CONTEXT_VALUE_BYTES) return value
   throw new InvalidInputError(
     `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`,
-    'Give the row its id before it is encrypted or changed, and select its column when it is read.',
+    'Give the row its id before it is encrypted, and select its column when it is read.',
     place,
   )
 }
@@ -130,7 +132,7 @@ function kindOfUnbound(value: unknown): string {
   if (value === '') return 'no text'
   if (typeof value === 'string') return isWellFormed(value) ? 'text of more than 4,096 bytes' : 'a lone surrogate'
   if (typeof value !== 'number' || !Number.isFinite(value)) return kindOf(value)
-  return Number.isInteger(value) ? 'a whole number that is too large to be exact' : 'a number with a fraction'
+  return Number.isInteger(value) ? 'a whole number beyond 2^53' : 'a number with a fraction'
 }
 
 /** bindings.md 5: each row has its own text. Empty if there is no column, undefined if it would be too long. */

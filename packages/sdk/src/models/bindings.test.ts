@@ -213,6 +213,27 @@ describe('the columns of `bind`', () => {
     })
   })
 
+  it('may be an ObjectId of MongoDB, which is its text', async () => {
+    class ObjectId {
+      toHexString = () => '65f1c0ffee65f1c0ffee65f1'
+    }
+    const keyId = service.createKey()
+    const users = connect().model({ name: 'users', keyId, bind: ['_id'], fields: { email: text() } })
+    const _id = new ObjectId()
+    const row = await users.encrypt({ _id, email: 'a' })
+    expect(row._id).toBe(_id)
+    expect(await users.decrypt(row)).toEqual({ _id, email: 'a' })
+    expect(await users.decrypt({ ...row, _id: _id.toHexString() })).toEqual({ _id: _id.toHexString(), email: 'a' })
+    const altered = await failure(users.decrypt({ ...row, _id: { toHexString: () => '65f1c0ffee65f1c0ffee65f2' } }))
+    expect(altered).toMatchObject({ code: 'E_DECRYPTION' })
+    for (const other of [{}, { toHexString: '65f1c0ffee65f1c0ffee65f1' }, { toHexString: () => 7.5 }]) {
+      const error = await failure(users.decrypt({ ...row, _id: other as never }))
+      expect(error).toMatchObject({
+        message: expect.stringMatching(/must hold text or a whole number, got /),
+      })
+    }
+  })
+
   it.each([
     ['has half of a surrogate pair', 'SECRET\ud800', 'got a lone surrogate'],
     ['is longer than a context takes', `SECRET${'é'.repeat(2_046)}`, 'got text of more than 4,096 bytes'],

@@ -144,7 +144,7 @@ describe('some fields of a row', () => {
         { id: 1.5, email: 'x' },
         /a column of bind must hold text or a whole number, got a number with a fraction/,
       )
-      await refused({ id: 2 ** 60, email: 'x' }, /got a whole number that is too large to be exact/)
+      await refused({ id: 2 ** 60, email: 'x' }, /got a whole number beyond 2\^53/)
       await refused({ id: Number.NaN, email: 'x' }, /got NaN/)
     })
 
