@@ -2,8 +2,9 @@
  * Adds the columns that encrypted ones are bound to, if a query leaves them out. They get names of their own, and
  * are removed from the rows once these are opened.
  */
+import { namesInSql } from '@eaas/sdk/adapter'
 import { AliasNode, ColumnNode, IdentifierNode, ReferenceNode, SelectionNode, TableNode } from 'kysely'
-import type { Node } from './nodes.js'
+import { isNode, type Node, rawText } from './nodes.js'
 import { columnsByInstance, instanceOf } from './results.js'
 import type { Instance, Output, Scope } from './scope.js'
 import type { Selections } from './selections.js'
@@ -12,11 +13,18 @@ import type { Selections } from './selections.js'
  * Tells whether columns can be added: not to a query that compares its rows with each other or with another query's.
  */
 export function takesColumns(query: Node): boolean {
-  const isDistinct = ((query.frontModifiers as readonly Node[]) ?? []).some(({ modifier }) => modifier === 'Distinct')
-  return !isDistinct && !query.groupBy && !query.setOperations && !query.distinctOn
+  return !isDistinct(query) && !query.groupBy && !query.setOperations && !query.distinctOn
 }
 
-export function addBound(scope: Scope, { nodes, outputs }: Selections): Selections {
+/** Tells whether whole rows of a query are compared with each other. */
+export function isDistinct(query: Node): boolean {
+  return ((query.frontModifiers as readonly Node[]) ?? []).some(({ modifier, rawModifier }) => {
+    const words = isNode(rawModifier) ? namesInSql(rawText(rawModifier)).map(({ name }) => name) : []
+    return modifier === 'Distinct' || words.some((word, at) => word === 'distinct' && words[at + 1] !== 'on')
+  })
+}
+
+export function addBound(scope: Scope, { nodes, outputs, places }: Selections): Selections {
   const added: { node: Node; output: Output }[] = []
   for (const [instance, columns] of columnsByInstance(outputs)) {
     for (const column of instance.table.readsToo(columns)) {
@@ -31,6 +39,7 @@ export function addBound(scope: Scope, { nodes, outputs }: Selections): Selectio
   return {
     nodes: [...nodes, ...added.map(({ node }) => node)],
     outputs: [...outputs, ...added.map(({ output }) => output)],
+    places,
   }
 }
 

@@ -1,9 +1,9 @@
 /** Conditions of Kysely: replaces an encrypted column by its index, and refuses what no index can answer. */
 
-import { refuseExpression, refuseField, refuseOperator, refuseOrder, searchHint } from '@eaas/sdk/adapter'
+import { refuseExpression, refuseField, refuseOperator, searchHint } from '@eaas/sdk/adapter'
 import { BinaryOperationNode, ColumnNode, OperatorNode, PrimitiveValueListNode, ReferenceNode, ValueNode } from 'kysely'
-import { columnName, isNode, type Node, qualifierOf } from './nodes.js'
-import { findSource, isSealed, type Output, type Scope, type Source } from './scope.js'
+import { type Node, qualifierOf } from './nodes.js'
+import type { Scope, Source } from './scope.js'
 
 /** `searches.ts` has already removed the comparisons that it can answer. */
 const SEARCH_HINT = searchHint(
@@ -55,27 +55,4 @@ export function nameInScope(scope: Scope, beside: Node, { instance, column }: So
     }
   }
   return undefined
-}
-
-/** Calls `refuse` for an encrypted column anywhere in a part of a query. */
-export function assertNoSealed(scope: Scope, part: unknown, refuse: (source: Source) => never): void {
-  if (Array.isArray(part)) for (const one of part) assertNoSealed(scope, one, refuse)
-  else if (isNode(part)) {
-    const source = findSource(scope, part)
-    if (source && isSealed(source)) refuse(source)
-    if (part.kind !== 'ReferenceNode') assertNoSealed(scope, Object.values(part), refuse)
-  }
-}
-
-/** Refuses to sort by a selected column, which may have another name there. */
-export function assertNoSealedName(outputs: readonly Output[], part: unknown): void {
-  if (Array.isArray(part)) for (const one of part) assertNoSealedName(outputs, one)
-  else if (isNode(part)) {
-    const name = qualifierOf(part) === undefined ? columnName(part) : undefined
-    for (const output of outputs) {
-      if (!('source' in output) || output.name !== name || !isSealed(output.source)) continue
-      refuseOrder(output.source.instance.table.name, output.source.column)
-    }
-    if (part.kind !== 'ReferenceNode') assertNoSealedName(outputs, Object.values(part))
-  }
 }

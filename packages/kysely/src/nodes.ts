@@ -40,7 +40,8 @@ export interface TableNames {
 
 export function tableNames(node: Node): TableNames | undefined {
   if (node.kind === 'TableNode') {
-    const { name } = (node.table as { identifier: { name: string } }).identifier
+    const named = node.table as { identifier?: { name: string }; name?: string } // a name alone by WithSchemaPlugin
+    const name = (named.identifier ?? named).name ?? ''
     return { table: name, alias: name }
   }
   if (node.kind !== 'AliasNode') return undefined
@@ -54,7 +55,14 @@ export function aliasName(node: Node): string {
   return (node.alias as { name?: string }).name ?? ''
 }
 
-/** The text of raw SQL, with `?` for its values and for the queries inside. */
+/** The text of a value: a driver may put a number into the SQL, and there it may be a position. */
+function valueText(node: Node): string {
+  const { value, immediate } = node
+  if (typeof value === 'number') return String(value)
+  return immediate ? `'${String(value).replaceAll("'", "''")}'` : ' ? '
+}
+
+/** The text of raw SQL, with `?` for most of its values and for the queries inside. */
 export function rawText(node: Node): string {
   if (node.kind === 'RawNode') {
     const parameters = node.parameters as readonly Node[]
@@ -62,6 +70,7 @@ export function rawText(node: Node): string {
       .map((fragment, at) => (parameters[at] ? fragment + rawText(parameters[at]) : fragment))
       .join('')
   }
+  if (node.kind === 'ValueNode') return valueText(node)
   if (node.kind === 'ReferenceNode' && node.table)
     return `${rawText(node.table as Node)}.${rawText(node.column as Node)}`
   const name = columnName(node) ?? tableNames(node)?.table ?? (node.kind === 'IdentifierNode' ? node.name : undefined)

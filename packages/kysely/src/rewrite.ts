@@ -2,23 +2,24 @@
  * Rewrites a query of Kysely: conditions on encrypted columns search their index, and what the database
  * cannot do is refused.
  */
-import { namesInSql, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
-import { addBound, takesColumns } from './bound-columns.js'
-import { assertNoSealed, assertNoSealedName, compare } from './conditions.js'
-import { isNode, isQuery, type Node, tableNames } from './nodes.js'
+import { namesInSql, type Row, refuseCall, refuseExpression } from '@eaas/sdk/adapter'
+import { addBound, isDistinct, takesColumns } from './bound-columns.js'
+import { compare } from './conditions.js'
+import { isNode, isQuery, type Node, rawText, tableNames } from './nodes.js'
+import { assertOrder } from './order.js'
 import { assertRawPart, assertRawStatement } from './raw-sql.js'
 import { addRelations, RELATIONS } from './relations.js'
 import type { Rewriter, Rewritten } from './rewriter.js'
 import {
   assertNoWholeRow,
+  findInner,
   findSource,
   type Instance,
   isSealed,
   type Output,
   openScope,
   type Scope,
-  type Source,
-  sealedColumns,
+  sealedIn,
 } from './scope.js'
 import { takeSearches, withFiltering, withSearches } from './searches.js'
 import { rewriteSelections } from './selections.js'
@@ -73,6 +74,7 @@ async function rewriteQuery(
   if (filtering) assertRows(unlimited)
   node = unlimited
   const { nodes, outputs } = takesMore ? addBound(scope, selections) : selections
+  assertOrder(scope, node, own)
   assertSelected(node, scope, outputs)
   const out: Record<string, unknown> = {}
   for (const [member, value] of Object.entries(node)) {
@@ -102,17 +104,13 @@ function isOfRows(part: unknown): boolean {
   return Object.values(part).some(isOfRows)
 }
 
-function hasWindow({ sqlFragments }: Node): boolean {
-  return (sqlFragments as readonly string[]).some((text) => namesInSql(text).some(({ name }) => name === 'over'))
+function hasWindow(raw: Node): boolean {
+  return namesInSql(rawText(raw)).some(({ name }) => name === 'over')
 }
 
 function assertSelected(node: Node, scope: Scope, outputs: readonly Output[]): void {
-  const order = [node.orderBy, node.groupBy, node.distinctOn]
-  assertNoSealed(scope, order, ({ instance, column }) => refuseOrder(instance.table.name, column))
-  assertNoSealedName(outputs, order)
   const [sealed] = sealedIn(outputs)
-  const isDistinct = ((node.frontModifiers as readonly Node[]) ?? []).some(({ modifier }) => modifier === 'Distinct')
-  if (sealed && isDistinct) refuseExpression(sealed.instance.table.name, sealed.column)
+  if (sealed && isDistinct(node)) refuseExpression(sealed.instance.table.name, sealed.column)
   const isWritten = [...scope.own.values()].some(Boolean)
   if (node.output && isWritten) refuseCall('output', 'Select the rows afterwards.')
 }
@@ -138,13 +136,6 @@ async function rewriteSets(
       }
       return { ...set, expression: inner.node } as Node
     }),
-  )
-}
-
-/** Lists the encrypted columns of a result, those in JSON too. */
-function sealedIn(outputs: readonly Output[]): Source[] {
-  return outputs.flatMap((output) =>
-    'inner' in output ? sealedIn(output.inner) : sealedColumns([output]).map(({ source }) => source),
   )
 }
 
@@ -179,6 +170,8 @@ async function rewriteExpression(rewriter: Rewriter, node: Node, scope: Scope): 
   if (isQuery(node)) return rewriteValueQuery(rewriter, node, scope)
   const source = findSource(scope, node)
   if (source && isSealed(source)) return refuseExpression(source.instance.table.name, source.column)
+  const [inside] = sealedIn(findInner(scope, node) ?? [])
+  if (inside) return refuseExpression(inside.instance.table.name, inside.column)
   if (node.kind === 'SelectModifierNode' && !node.rawModifier) return node // `for update of` names tables
   assertNoWholeRow(scope, node)
   if (LEAVES.includes(node.kind)) return node

@@ -1,5 +1,5 @@
 /** Which tables a query of Kysely can name, and which encrypted column a name in it means. */
-import { refuseCall, type SealedTable } from '@eaas/sdk/adapter'
+import { type NamedRelation, refuseCall, type SealedColumn, type SealedTable } from '@eaas/sdk/adapter'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { assertSpelling } from './tables.js'
 
@@ -102,9 +102,8 @@ export function findRelation(scope: Scope, name: string): Relation | undefined {
  * that is unclear
  */
 export function findSource(scope: Scope, node: Node): Source | undefined {
-  const column = columnName(node)
+  const { column, table } = namedBy(node)
   if (column === undefined) return undefined
-  const table = qualifierOf(node)
   if (table !== undefined) return findRelation(scope, table)?.find(column)
   let isUnclear = false
   for (let at: Scope | undefined = scope; at; at = at.outer) {
@@ -123,11 +122,17 @@ export function findSource(scope: Scope, node: Node): Source | undefined {
   return undefined
 }
 
+/** The column that a value names. As an argument, `jsonAgg('email')` has it in a node of a table. */
+function namedBy(node: Node): { column: string | undefined; table: string | undefined } {
+  if (node.kind !== 'TableNode') return { column: columnName(node), table: qualifierOf(node) }
+  const { schema } = node.table as { schema?: { name: string } }
+  return { column: tableNames(node)?.table, table: schema?.name }
+}
+
 /** Finds the JSON of an inner query that a column of a relation holds. */
 export function findInner(scope: Scope, node: Node): readonly Output[] | undefined {
-  const column = columnName(node)
+  const { column, table } = namedBy(node)
   if (column === undefined) return undefined
-  const table = qualifierOf(node)
   const relations: (Relation | undefined)[] = []
   if (table !== undefined) relations.push(findRelation(scope, table))
   else for (let at: Scope | undefined = scope; at; at = at.outer) relations.push(...at.own.values())
@@ -146,7 +151,7 @@ export function assertNoWholeRow(scope: Scope, node: Node): void {
   const name = isTable ? tableNames(node)?.alias : qualifierOf(node) === undefined ? columnName(node) : undefined
   const relation = name === undefined ? undefined : findRelation(scope, name)
   const isColumn = relation?.outputs.some((one) => !('all' in one) && one.name === name)
-  if (!relation || isColumn || sealedColumns(relation.outputs).length === 0) return
+  if (!relation || isColumn || sealedIn(relation.outputs).length === 0) return
   const source = isTable ? undefined : findSource(scope, node)
   if (source?.instance.table.columns.includes(source.column)) return
   refuseCall(`${JSON.stringify(name)} as a value, which is a whole row,`, 'Name the columns, with the table in front.')
@@ -154,6 +159,13 @@ export function assertNoWholeRow(scope: Scope, node: Node): void {
 
 export function isSealed({ instance, column }: Source): boolean {
   return instance.table.isSealed(column)
+}
+
+/** Lists the encrypted columns of a result, those in JSON too. */
+export function sealedIn(outputs: readonly Output[]): Source[] {
+  return outputs.flatMap((output) =>
+    'inner' in output ? sealedIn(output.inner) : sealedColumns([output]).map(({ source }) => source),
+  )
 }
 
 /** Lists the encrypted columns of a result, by their names in it. */
@@ -165,4 +177,24 @@ export function sealedColumns(outputs: readonly Output[]): { name: string; sourc
     const names = all.table.columns.filter((column) => all.table.isSealed(column))
     return names.map((column) => ({ name: column, source: { instance: all, column } }))
   })
+}
+
+/** Lists the encrypted columns of a result as text can name them. JSON that has some is like one. */
+export function sealedNames(outputs: readonly Output[]): SealedColumn[] {
+  return outputs.flatMap((output) => {
+    const named =
+      'inner' in output
+        ? sealedIn([output])
+            .slice(0, 1)
+            .map((source) => ({ ...output, source }))
+        : sealedColumns([output])
+    return named.map(({ name, source }) => ({ name, model: source.instance.table.name, field: source.column }))
+  })
+}
+
+/** Lists what the text of a query can name: its own relations, then those around it. */
+export function relationsIn(scope: Scope | undefined): NamedRelation[] {
+  if (!scope) return []
+  const own = [...scope.own].map(([alias, relation]) => ({ alias, sealed: sealedNames(relation?.outputs ?? []) }))
+  return [...own, ...relationsIn(scope.outer)]
 }

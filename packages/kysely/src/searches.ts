@@ -111,10 +111,10 @@ function conditionOn(reference: Node, { by, values }: { by: string; values: stri
 /** Selects the columns by which rows are filtered, and removes what would count rows before that. */
 export function withFiltering(
   select: Node,
-  { nodes, outputs }: Selections,
+  { nodes, outputs, places }: Selections,
   asked: readonly Asked[],
 ): { node: Node; selections: Selections; filtering: Filtering | undefined } {
-  if (asked.length === 0) return { node: select, selections: { nodes, outputs }, filtering: undefined }
+  if (asked.length === 0) return { node: select, selections: { nodes, outputs, places }, filtering: undefined }
   const cut = ['fetch', 'top'].find((name) => select[name])
   if (cut) refuseCall(`${cut} of a search that finds more rows than match`, 'Use limit and offset.')
   const added: { node: Node; output: Output }[] = []
@@ -130,6 +130,7 @@ export function withFiltering(
     selections: {
       nodes: [...nodes, ...added.map(({ node }) => node)],
       outputs: [...outputs, ...added.map(({ output }) => output)],
+      places,
     },
     filtering: {
       isRight: (row) =>

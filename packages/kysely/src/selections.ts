@@ -17,6 +17,8 @@ import {
 export interface Selections {
   nodes: Node[]
   outputs: Output[]
+  /** The outputs of each node. */
+  places: (readonly Output[])[]
 }
 
 export async function rewriteSelections(
@@ -25,7 +27,8 @@ export async function rewriteSelections(
   selections: readonly Node[],
 ): Promise<Selections> {
   const all = await Promise.all(selections.map((one) => rewriteSelection(rewriter, scope, one)))
-  return { nodes: all.map(({ node }) => node), outputs: all.flatMap(({ outputs }) => outputs) }
+  const places = all.map(({ outputs }) => outputs)
+  return { nodes: all.map(({ node }) => node), outputs: places.flat(), places }
 }
 
 async function rewriteSelection(
@@ -64,10 +67,15 @@ function findOnly({ own }: Scope, value: Node): Source | undefined {
     : relation?.find(column)
 }
 
+/** Tells whether a selection is of all columns, of all tables or of one. */
+export function isWhole(node: Node): boolean {
+  return node.kind === 'SelectAllNode' || (node.kind === 'ReferenceNode' && isWhole(node.column as Node))
+}
+
 /** Returns the relations whose columns are all selected; undefined if the selection is something else. */
 function wholeRelations(scope: Scope, node: Node): (Relation | undefined)[] | undefined {
   if (node.kind === 'SelectAllNode') return [...scope.own.values()]
-  if (node.kind !== 'ReferenceNode' || (node.column as Node).kind !== 'SelectAllNode') return undefined
+  if (!isWhole(node)) return undefined
   return [findRelation(scope, qualifierOf(node) ?? '')]
 }
 

@@ -490,6 +490,157 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     /SQL as text that names the table users/,
     (db) => sql`select * from users where ${sql.ref('email')} = ${SECRET}`.execute(db),
   ],
+  ...[
+    '*',
+    'users.*',
+    '"users".*',
+    'users . *',
+    'public.users.*',
+    'to_jsonb(users.*)',
+    'row(users.*)::text',
+    'jsonb_agg(users)',
+    '(users).*',
+    'id, *',
+  ].flatMap((text): typeof REFUSED => [
+    [
+      `${text} in a selection`,
+      /SQL as text that names (all columns of users|the table users)/,
+      (db) => db.selectFrom('users').select(raw(text).as('x')).where('email', '=', SECRET).execute(),
+    ],
+    [
+      `${text} in returning`,
+      /SQL as text that names (all columns of users|the table users)/,
+      (db) => db.updateTable('users').set({ email: SECRET }).where('id', '=', 7).returning(raw(text).as('x')).execute(),
+    ],
+  ]),
+  ...['*', 'u.*', 'u', 'to_jsonb(u)', 'q.*'].map((text): (typeof REFUSED)[number] => [
+    `${text} of an alias and a subquery`,
+    /SQL as text that names all columns of (u|q)/,
+    (db) =>
+      db
+        .selectFrom('users as u')
+        .innerJoin((eb) => eb.selectFrom('users').select(['id', 'email']).as('q'), 'q.id', 'u.id')
+        .select(raw(text).as('x'))
+        .where('u.email', '=', SECRET)
+        .execute(),
+  ]),
+  ...['q', 'q.*', 'to_jsonb(q)', 'notes', 'q.notes'].map((text): (typeof REFUSED)[number] => [
+    `${text} of a query with JSON`,
+    /names all columns of q|users\.email is encrypted/,
+    (db) =>
+      db
+        .with('q', (inner) =>
+          inner
+            .selectFrom('contacts')
+            .select((eb) => ['id', jsonArrayFrom(eb.selectFrom('users').selectAll()).as('notes')]),
+        )
+        .selectFrom('q')
+        .select(raw(text).as('x'))
+        .where('q.id', '=', SECRET as never)
+        .execute(),
+  ]),
+  ...(['jsonAgg', 'toJson'] as const).flatMap((call) =>
+    ['email', 'users.email', 'users'].map((name): (typeof REFUSED)[number] => [
+      `${call} of ${name}`,
+      /users\.email is encrypted|as a value, which is a whole row/,
+      (db) =>
+        db
+          .selectFrom('users')
+          .select((eb) => (eb.fn[call] as typeof eb.fn.toJson)(name as never).as('x'))
+          .where('email', '=', SECRET)
+          .execute(),
+    ]),
+  ),
+  ...['2', '1, 2', '(2) desc', 'mail', 'lower(mail)', 'email', 'users.email desc'].flatMap((text): typeof REFUSED => {
+    const select = (db: Db) => db.selectFrom('users').select(['id', 'email as mail']).where('email', '=', SECRET)
+    const message = /users\.email is encrypted/
+    return [
+      [`to sort by ${text}`, message, (db) => select(db).orderBy(raw(text)).execute()],
+      [
+        `to group by ${text}`,
+        message,
+        (db) =>
+          select(db)
+            .groupBy(raw(text) as never)
+            .execute(),
+      ],
+      [
+        `distinct on ${text}`,
+        message,
+        (db) =>
+          select(db)
+            .distinctOn(raw(text) as never)
+            .execute(),
+      ],
+    ]
+  }),
+  [
+    'to sort by a literal position',
+    /cannot sort or group/,
+    (db) =>
+      db
+        .selectFrom('users')
+        .selectAll()
+        .where('email', '=', SECRET)
+        .orderBy((eb) => eb.lit(1))
+        .execute(),
+  ],
+  [
+    'to sort by a number, which a driver may put into the SQL',
+    /cannot sort or group/,
+    (db) => db.selectFrom('users').select(['id', 'email']).where('email', '=', SECRET).orderBy(sql`${2}`).execute(),
+  ],
+  [
+    'to sort by the position in all columns',
+    /cannot sort or group/,
+    (db) => db.selectFrom('users').selectAll().where('email', '=', SECRET).orderBy(sql`1`).execute(),
+  ],
+  ...['distinct', 'distinct on (1)'].map((text): (typeof REFUSED)[number] => [
+    `${text} as a modifier`,
+    /users\.email is encrypted/,
+    (db) => db.selectFrom('users').select('email').modifyFront(raw(text)).where('email', '=', SECRET).execute(),
+  ]),
+  [
+    'to sort by a position in a modifier',
+    /cannot sort or group/,
+    (db) =>
+      db.selectFrom('users').select(['id', 'email']).modifyEnd(raw('order by 2')).where('email', '=', SECRET).execute(),
+  ],
+  [
+    'to sort a window',
+    /users\.email is encrypted/,
+    (db) =>
+      db
+        .selectFrom('users')
+        .select((eb) =>
+          eb.fn
+            .countAll()
+            .over((ob) => ob.orderBy('email'))
+            .as('n'),
+        )
+        .where('email', '=', SECRET)
+        .execute(),
+  ],
+  [
+    'to sort a window by text',
+    /users\.email is encrypted/,
+    (db) =>
+      db
+        .selectFrom('users')
+        .select(raw('row_number() over (order by email)').as('n'))
+        .where('email', '=', SECRET)
+        .execute(),
+  ],
+  [
+    'to count different values',
+    /users\.email is encrypted/,
+    (db) =>
+      db
+        .selectFrom('users')
+        .select((eb) => eb.fn.count('email').distinct().as('n'))
+        .where('email', '=', SECRET)
+        .execute(),
+  ],
   [
     'a statement of SQL that writes after a name with an apostrophe',
     /SQL as text that names the table users/,
@@ -593,6 +744,31 @@ describe.each<[string, KyselyPlugin[]]>([
 })
 
 describe('Kysely', () => {
+  it.each<[string, (db: Db) => Promise<unknown>]>([
+    [
+      'a sort by the position of another column',
+      (db) => db.selectFrom('users').select(['id', 'email']).orderBy(sql`1 desc`).execute(),
+    ],
+    ['factors', (db) => db.selectFrom('users').select(raw('id * 2').as('n')).orderBy(sql`${2} * id`).execute()],
+    [
+      'a sort by an inner query that compares with a number',
+      (db) =>
+        db
+          .selectFrom('users')
+          .select(['email', 'id'])
+          .orderBy((eb) => eb.selectFrom('contacts').select('city').where('id', '=', 1))
+          .orderBy((eb) => eb('id', '=', 1))
+          .execute(),
+    ],
+    [
+      'all columns of another table',
+      (db) =>
+        db.selectFrom('users').innerJoin('contacts as c', 'c.id', 'users.id').select(raw('c.*').as('c')).execute(),
+    ],
+  ])('sends %s', async (_, run) => {
+    await run(db)
+    expect(sent).toHaveLength(1)
+  })
   it('streams opened rows', async () => {
     rows.push(await users.encrypt({ id: 7, email: SECRET }))
     const read: unknown[] = []

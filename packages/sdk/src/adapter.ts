@@ -63,6 +63,14 @@ export {
   spellUuid,
   spellWhole,
 } from './adapter/spelling.js'
+export {
+  assertSqlOrder,
+  assertSqlPart,
+  type NamedRelation,
+  type NamedRelations,
+  type SealedColumn,
+  type SealedPlaces,
+} from './adapter/sql-parts.js'
 export { findTableInStatement, type NamedTable } from './adapter/sql-statements.js'
 export {
   isClosedSql,
@@ -71,7 +79,6 @@ export {
   type Mention,
   namesInSql,
   positionsInSql,
-  selectsAll,
 } from './adapter/sql-text.js'
 export type { Row } from './input.js'
 export type { AnyModel } from './models/model.js'

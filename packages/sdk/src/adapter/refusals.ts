@@ -13,7 +13,8 @@ export function refuseField(model: string, field: string, message: string, hint:
 
 /** Refuses to sort or group rows by an encrypted field. @throws InvalidInputError */
 export function refuseOrder(model: string, field: string): never {
-  refuseField(model, field, 'the database cannot sort or group by it', 'Sort the rows after they are decrypted.')
+  const hint = 'Sort the rows after they are decrypted. To group equal values, group by the column of its index.'
+  refuseField(model, field, 'the database cannot sort or group by it', hint)
 }
 
 /** Refuses a comparison that no index can make. @throws InvalidInputError */

@@ -112,15 +112,12 @@ function outsideOfParentheses(tokens: readonly Token[]): Token[] | undefined {
   return depth === 0 ? outer : undefined
 }
 
-/** Tells whether a text of SQL selects all columns of a table. */
-export function selectsAll(text: string): boolean {
-  return namesInSql(text).some(({ name }) => name === '*' || name === 'table')
-}
-
-const GROUPS = new Set(['rollup', 'cube', 'sets'])
+/** Words before the parentheses of a list. */
+const LISTS = new Set(['rollup', 'cube', 'sets', 'on', 'by'])
 
 /**
- * Lists the columns of a result that the text of an `order by` or `group by` names by their position, counted from 1.
+ * Lists the columns of a result that the text of an `order by`, `group by` or `distinct on` names by their position,
+ * counted from 1.
  */
 export function positionsInSql(text: string): number[] {
   return clearReadings(text).flatMap((given) => {
@@ -128,10 +125,10 @@ export function positionsInSql(text: string): number[] {
     const calls: boolean[] = []
     return tokens.flatMap((token, at) => {
       const [before, after] = [tokens[at - 1], tokens[at + 1]]
-      if (isSign(token, '(')) calls.push(isName(before) && !GROUPS.has(before?.text ?? ''))
+      if (isSign(token, '(')) calls.push(isName(before) && !LISTS.has(before?.text ?? ''))
       if (isSign(token, ')')) calls.pop()
       const isWhole = token.kind === 'word' && /^\d+$/.test(token.text) && !calls.includes(true)
-      const begins = !before || isSign(before, ',') || isSign(before, '(')
+      const begins = !before || before.text === 'by' || isSign(before, ',') || isSign(before, '(')
       const ends = !after || after.kind === 'word' || isSign(after, ',') || isSign(after, ')')
       return isWhole && begins && ends ? [Number(token.text)] : []
     })

@@ -1,0 +1,84 @@
+/**
+ * SQL text as a part of a query, such as a selection or an `order by`. It is sent unchanged, so it is refused where it
+ * names an encrypted column, or all columns of a row.
+ */
+import { refuseCall, refuseExpression, refuseOrder } from './refusals.js'
+import { type Mention, namesInSql, positionsInSql } from './sql-text.js'
+
+/** A column of a query, by its name there, and the encrypted field whose values it has. */
+export interface SealedColumn {
+  name: string
+  model: string
+  field: string
+}
+
+/** A table or an inner query, by its name in the query, and its encrypted columns. */
+export interface NamedRelation {
+  alias: string
+  sealed: readonly SealedColumn[]
+}
+
+/** What the text can name: the relations of the query, then those around it. */
+export type NamedRelations = readonly NamedRelation[]
+
+/** What works in place of a whole row. */
+const HINT = "Select its columns by the ORM's own methods."
+
+/**
+ * Checks the text of a part of a query. @throws InvalidInputError if it names something encrypted, or if quotes in it
+ * are unclear
+ */
+export function assertSqlPart(
+  text: string,
+  relations: NamedRelations,
+  { hint = HINT, refuse = refuseExpression }: { hint?: string; refuse?: (model: string, field: string) => never } = {},
+): void {
+  for (const mention of namesInSql(text)) {
+    const whole = findWhole(relations, mention)
+    if (whole !== undefined) refuseCall(`SQL as text that names all columns of ${whole}`, hint)
+    const found = findNamed(relations, mention)
+    if (found) refuse(found.model, found.field)
+  }
+}
+
+/** Finds a relation of which all columns are meant: by `*`, or by its name alone, which stands for a row. */
+function findWhole(relations: NamedRelations, mention: Mention): string | undefined {
+  const { name, qualifier, isQualifier, isCall } = mention
+  if (name !== '*' && (qualifier !== undefined || isQualifier || isCall)) return undefined
+  const meant = relationsOf(relations, name === '*' ? qualifier : name, name === '*')
+  return meant.find(({ sealed }) => sealed.length > 0)?.alias
+}
+
+function findNamed(relations: NamedRelations, { name, qualifier, isCall }: Mention): SealedColumn | undefined {
+  if (isCall) return undefined
+  const columns = relationsOf(relations, qualifier, true).flatMap(({ sealed }) => sealed)
+  return columns.find((column) => column.name.toLowerCase() === name)
+}
+
+/** Returns the relation of a name, the innermost of several; or all where the name is of none, if it may be. */
+function relationsOf(relations: NamedRelations, name: string | undefined, mayBeNone: boolean): NamedRelations {
+  const found = relations.find(({ alias }) => alias.toLowerCase() === name)
+  if (found) return [found]
+  return mayBeNone ? relations : []
+}
+
+/** The encrypted columns of a result, by which rows cannot be sorted. */
+export interface SealedPlaces {
+  /** Those of each selected value, in order. */
+  places: readonly (readonly SealedColumn[])[]
+  /** Those that may be at any place after these, as where all columns of a table are selected. */
+  later?: readonly SealedColumn[]
+}
+
+/**
+ * Checks the text of an `order by`, a `group by` or a `distinct on`, which may also name a column of the result, or
+ * its position. @throws InvalidInputError if rows would be sorted by something encrypted
+ */
+export function assertSqlOrder(text: string, relations: NamedRelations, { places, later = [] }: SealedPlaces): void {
+  const outputs = { alias: '', sealed: [...places.flat(), ...later] }
+  assertSqlPart(text, [...relations, outputs], { refuse: refuseOrder })
+  for (const position of positionsInSql(text)) {
+    const [sealed] = places[position - 1] ?? later
+    if (sealed) refuseOrder(sealed.model, sealed.field)
+  }
+}
