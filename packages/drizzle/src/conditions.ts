@@ -1,16 +1,23 @@
 /** Conditions of Drizzle: replaces an encrypted column by its index, and refuses what no index can answer. */
 
-import { refuseCall, refuseExpression, refuseOperator, searchHint } from '@eaas/sdk/adapter'
+import {
+  refuseCall,
+  refuseExpression,
+  refuseOperator,
+  refuseOrder,
+  type SealedPlaces,
+  searchHint,
+} from '@eaas/sdk/adapter'
 import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
+import { assertOrderText, assertText, type TextScope } from './text.js'
 
 /**
  * The rewriting of one query. An index takes time to compute, and a query of Drizzle is thenable: a promise
  * that resolves to it runs it. So no part of a query goes through a promise. Conditions are rewritten at
  * once, with gaps that `run` fills.
  */
-export interface Rewriting {
-  readonly tables: KnownTables
+export interface Rewriting extends TextScope {
   /** The searches by encrypted columns; each fills a gap with a condition on its index. */
   readonly searches: Search[]
   /** Functions that change the state of a query, once all gaps are filled. */
@@ -34,8 +41,14 @@ export async function run({ searches, changes }: Rewriting): Promise<void> {
   for (const change of changes) change()
 }
 
-/** Rewrites a condition, which has gaps until `run`. */
+/** Rewrites a condition, which has gaps until `run`. @throws InvalidInputError if its text names something encrypted */
 export function rewrite(rewriting: Rewriting, condition: unknown): unknown {
+  assertText(rewriting, condition)
+  return rewriteBuilt(rewriting, condition)
+}
+
+/** The same for SQL whose text Drizzle has made. */
+export function rewriteBuilt(rewriting: Rewriting, condition: unknown): unknown {
   const { tables } = rewriting
   if (Array.isArray(condition)) return same(condition, rewriteAll(rewriting, condition))
   if (isColumn(condition)) {
@@ -44,7 +57,8 @@ export function rewrite(rewriting: Rewriting, condition: unknown): unknown {
     return condition
   }
   if (is(condition, SQL.Aliased)) {
-    assertPlain(rewriting, condition.sql, refuseExpression)
+    assertNoSealed(tables, condition.sql, refuseExpression)
+    rewriteBuilt(rewriting, condition.sql)
     return condition
   }
   if (!is(condition, SQL)) {
@@ -66,7 +80,7 @@ function rewriteAll(rewriting: Rewriting, chunks: readonly unknown[]): unknown[]
     const before = chunks[at - 1]
     // `exists` reads no value, so its query may select sealed columns.
     if (!is(before, StringChunk) || !/\bexists$/.test(textOf(before)) || is(chunk, SQL))
-      return rewrite(rewriting, chunk)
+      return rewriteBuilt(rewriting, chunk)
     rewriting.visit(chunk, true)
     return chunk
   })
@@ -138,7 +152,15 @@ export function assertPlain(
   refuse: (model: string, field: string) => never,
 ): void {
   assertNoSealed(rewriting.tables, part, refuse)
-  rewrite(rewriting, part)
+  assertText(rewriting, part, refuse)
+  rewriteBuilt(rewriting, part)
+}
+
+/** Refuses to sort or group rows by an encrypted column, also by its place in the result. */
+export function assertOrder(rewriting: Rewriting, part: unknown, places: SealedPlaces = { places: [] }): void {
+  assertNoSealed(rewriting.tables, part, refuseOrder)
+  assertOrderText(rewriting, part, places)
+  rewriteBuilt(rewriting, part)
 }
 
 /** Refuses an encrypted column anywhere in a part of a query. */

@@ -7,7 +7,7 @@ import { and, is, QueryPromise, SQL, type Table } from 'drizzle-orm'
 import { wrapBuilder } from './builders.js'
 import { rewrite, run } from './conditions.js'
 import { takeSearched } from './relational-searches.js'
-import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './relations.js'
+import { openLevels, type QueryConfig, rewriteQuery, type TableConfig, tableOf } from './relations.js'
 import { createRewriting, visitSource } from './rewriting.js'
 import { searchFor } from './searches.js'
 import { assertStatement } from './statements.js'
@@ -142,7 +142,7 @@ class LaterQuery extends Later {
 /** Wraps a count, which is also a part of SQL until it is awaited. */
 function count(tables: KnownTables, call: Anything, source: unknown, filter: unknown): unknown {
   const later = new Later(async () => {
-    const rewriting = createRewriting(tables)
+    const rewriting = createRewriting(tables, [source])
     visitSource(rewriting, source)
     const rewritten = rewrite(rewriting, filter)
     await run(rewriting)
@@ -190,8 +190,4 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
       return [table, { findMany: awaited('findMany'), findFirst: awaited('findFirst') }]
     }),
   )
-}
-
-function tableOf({ columns }: TableConfig): Table {
-  return Object.values(columns)[0]?.table as Table
 }

@@ -107,7 +107,7 @@ async function runNone({ known, on, table }: Written, calls: readonly Call[]): P
  */
 async function findRows({ tables, known, table, on }: Written, condition: SQL | undefined): Promise<Row[]> {
   const { sealed, columns } = known
-  const rewriting = createRewriting(tables)
+  const rewriting = createRewriting(tables, [table])
   const where = rewrite(rewriting, condition)
   await run(rewriting)
   const names = sealed.keyByRow

@@ -3,9 +3,11 @@
  * level.
  */
 
-import { type Row, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { type Row, refuseExpression } from '@eaas/sdk/adapter'
 import { type Column, getOperators, getOrderByOperators, type Table } from 'drizzle-orm'
-import { assertPlain, type Rewriting, rewrite } from './conditions.js'
+import { assertOrder, assertPlain, type Rewriting, rewrite } from './conditions.js'
+import { namesOf } from './relation-names.js'
+import { within } from './rewriting.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
 /** What Drizzle knows of a table and its relations. */
@@ -28,13 +30,10 @@ export interface QueryConfig {
 export type FindConfig = (table: Table) => TableConfig | undefined
 
 /** Rewrites a query, whose conditions have gaps until `run`. */
-export function rewriteQuery(
-  rewriting: Rewriting,
-  of: TableConfig,
-  config: QueryConfig,
-  find: FindConfig,
-): QueryConfig {
+export function rewriteQuery(outer: Rewriting, of: TableConfig, config: QueryConfig, find: FindConfig): QueryConfig {
   const { where, orderBy, extras } = config
+  const rewriting = within(outer, [tableOf(of)])
+  const selected = selectedColumns(of, config).flatMap((key) => namesOf(outer.tables, of.columns[key] as Column))
   const call = (given: unknown, operators: unknown) =>
     typeof given === 'function' ? given(of.columns, operators) : given
   const out = withColumns(config, lackingColumns(rewriting.tables, of, config))
@@ -45,7 +44,7 @@ export function rewriteQuery(
     const isSame = typeof where === 'function' && rewriting.searches.length === searches
     out.where = isSame ? where : rewritten
   }
-  assertPlain(rewriting, [call(orderBy, getOrderByOperators())].flat(), refuseOrder)
+  assertOrder(rewriting, [call(orderBy, getOrderByOperators())].flat(), { places: [], later: selected })
   assertPlain(rewriting, Object.values(call(extras, getOperators()) ?? {}), refuseExpression)
   if (config.with) {
     const inner = Object.entries(config.with).map(([name, one]) => {
@@ -125,4 +124,8 @@ export function selectedColumns(of: TableConfig, { columns = {} }: QueryConfig):
 function findNext(of: TableConfig, relation: string, find: FindConfig): TableConfig | undefined {
   const table = of.relations[relation]?.referencedTable
   return table && find(table)
+}
+
+export function tableOf({ columns }: TableConfig): Table {
+  return Object.values(columns)[0]?.table as Table
 }

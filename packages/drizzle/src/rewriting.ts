@@ -1,11 +1,12 @@
 /** The parts of a query of Drizzle: rewrites each, or checks that it has no encrypted column. */
 
-import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { type Row, refuseCall, refuseExpression } from '@eaas/sdk/adapter'
 import { is, SQL, Subquery } from 'drizzle-orm'
-import { assertNoSealed, assertPlain, type Rewriting, rewrite } from './conditions.js'
+import { assertNoSealed, assertOrder, assertPlain, type Rewriting, rewrite, rewriteBuilt } from './conditions.js'
+import { placesOf, relationsOf } from './relation-names.js'
 import { columnsIn, knownPlaces, leavesOf, selectedBy } from './selections.js'
 import { isColumn, type KnownTables } from './tables.js'
-import { assertNoWrite } from './text.js'
+import { assertNoWrite, checked, partText } from './text.js'
 
 /** Drizzle's state of a select, which it reads when the query is executed. */
 export interface SelectConfig {
@@ -44,21 +45,24 @@ interface SetOperator {
   orderBy?: readonly unknown[]
 }
 
-export function createRewriting(tables: KnownTables): Rewriting {
-  const rewriting: Rewriting = {
-    tables,
-    searches: [],
-    changes: [],
-    visit: (query, mayBeSealed) => visit(rewriting, query, mayBeSealed),
-  }
-  return rewriting
+/** @param sources what its SQL can name */
+export function createRewriting(tables: KnownTables, sources: readonly unknown[] = []): Rewriting {
+  const none = { tables, relations: [], from: '', searches: [], changes: [], visit: () => undefined }
+  return within(none, sources)
 }
 
-/**
- * The SQL of subqueries that were checked before it was made: it contains the columns that they select, like any
- * expression.
- */
-const checked = new WeakSet<object>()
+/** Returns the rewriting of a query inside, which reads these sources and can name those around it. */
+export function within(rewriting: Rewriting, sources: readonly unknown[]): Rewriting {
+  const relations = [...relationsOf(rewriting.tables, sources), ...rewriting.relations]
+  const from = [rewriting.from, ...sources.filter((one) => is(one, SQL)).map(partText)].filter(Boolean).join(', ')
+  const inner: Rewriting = {
+    ...rewriting,
+    relations,
+    from,
+    visit: (query, mayBeSealed) => visit(inner, query, mayBeSealed),
+  }
+  return inner
+}
 
 /** Makes the SQL of a query in which nothing is left to rewrite. @throws InvalidInputError */
 export function buildChecked(tables: KnownTables, config: SelectConfig | WriteConfig, build: () => unknown): unknown {
@@ -75,18 +79,19 @@ export function rewriteBuilder(rewriting: Rewriting, config: SelectConfig | Writ
 }
 
 /** Rewrites a write of a table without a model. It stores plaintext, so it must take no encrypted column. */
-function rewriteWrite(rewriting: Rewriting, config: WriteConfig): void {
+function rewriteWrite(outer: Rewriting, config: WriteConfig): void {
+  const rewriting = within(outer, [config.table, config.from, ...joinedTo(config)])
   const { values, set, where, onConflict, joins = [], withList = [] } = config
   for (const source of [config.from, ...withList]) visitSource(rewriting, source)
   for (const { leaf } of leavesOf(config.returningFields ?? {})) {
     if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
   }
-  assertPlain(rewriting, config.orderBy, refuseOrder)
+  assertOrder(rewriting, config.orderBy)
   // In place of rows, there may be a query whose rows are inserted.
   if (!Array.isArray(values) || is(values, SQL)) rewrite(rewriting, values)
   else for (const row of values) assertPlain(rewriting, Object.values(row as Row), refuseExpression)
   assertPlain(rewriting, Object.values(set ?? {}), refuseExpression)
-  const changed = { where: rewrite(rewriting, where), onConflict: rewrite(rewriting, onConflict) }
+  const changed = { where: rewrite(rewriting, where), onConflict: rewriteBuilt(rewriting, onConflict) }
   const ons = joins.map((join) => rewriteJoin(rewriting, join))
   rewriting.changes.push(() => Object.assign(config, changed), ...ons)
 }
@@ -99,14 +104,20 @@ function rewriteJoin(rewriting: Rewriting, join: { on?: unknown; table: unknown 
   }
 }
 
-function rewriteSelect(rewriting: Rewriting, config: SelectConfig): void {
+function joinedTo({ joins = [] }: SelectConfig | WriteConfig): unknown[] {
+  return joins.map((join) => join.table)
+}
+
+function rewriteSelect(outer: Rewriting, config: SelectConfig): void {
+  const rewriting = within(outer, [config.table, ...joinedTo(config)])
   const { tables } = rewriting
+  const places = placesOf(tables, config.fields)
   for (const { leaf } of leavesOf(config.fields)) {
     if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
   }
-  for (const part of [config.orderBy, config.groupBy]) assertPlain(rewriting, part, refuseOrder)
+  for (const part of [config.orderBy, config.groupBy]) assertOrder(rewriting, part, places)
   for (const part of [config.limit, config.offset]) assertPlain(rewriting, part, refuseExpression)
-  if (typeof config.distinct === 'object') assertPlain(rewriting, config.distinct.on, refuseOrder)
+  if (typeof config.distinct === 'object') assertOrder(rewriting, config.distinct.on, places)
   else if (config.distinct) assertNoSealed(tables, columnsIn(config.fields), refuseExpression)
   for (const source of [config.table, ...(config.withList ?? [])]) visitSource(rewriting, source)
   const where = rewrite(rewriting, config.where)
@@ -129,7 +140,7 @@ function visitOperator(
   { isAll, rightSelect, orderBy }: SetOperator,
 ): void {
   const { tables } = rewriting
-  assertPlain(rewriting, orderBy, refuseOrder)
+  assertOrder(rewriting, orderBy, placesOf(tables, fields))
   rewriting.visit(rightSelect, true)
   const right = isSelect(rightSelect as object) ? (rightSelect as { config: SelectConfig }).config.fields : {}
   const places = [fields, right].map((one) => JSON.stringify(knownPlaces(tables, one)))
@@ -175,7 +186,7 @@ function assertSubquery(tables: KnownTables, subquery: Subquery): void {
 /** Refuses a query that is sent unchanged but searches by an encrypted column. */
 export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | WriteConfig): void {
   const dry = createRewriting(tables)
-  if (is(query, SQL)) rewrite(dry, query)
+  if (is(query, SQL)) rewriteBuilt(dry, query)
   else rewriteBuilder(dry, query)
   const [search] = dry.searches
   if (search) refuseSearch(search.model, search.field)

@@ -1,5 +1,15 @@
 /** What the text of SQL names, beside the objects of Drizzle in it. */
-import { findTableInStatement, quoteName, refuseCall } from '@eaas/sdk/adapter'
+import {
+  assertSqlOrder,
+  assertSqlPart,
+  findTableInStatement,
+  type NamedRelations,
+  namesInSql,
+  quoteName,
+  refuseCall,
+  refuseExpression,
+  type SealedPlaces,
+} from '@eaas/sdk/adapter'
 import { Column, getTableName, is, Name, SQL, StringChunk, Table } from 'drizzle-orm'
 import type { KnownTables } from './tables.js'
 
@@ -20,16 +30,71 @@ export function assertNoWrite(tables: KnownTables, statement: SQL): void {
   )
 }
 
-/** The text of a statement, or of one that Drizzle has built, with `?` for its values and for the queries inside. */
+/**
+ * Checks the text of a part of a query; encrypted columns as objects are checked elsewhere. @throws InvalidInputError
+ * if it names something encrypted
+ */
+export function assertText(within: TextScope, part: unknown, refuse = refuseExpression): void {
+  for (const text of textsOf(within, part)) assertSqlPart(text, within.relations, { hint: HINT, refuse })
+}
+
+/** The same for what rows are sorted or grouped by, where it may name `places` of the result. */
+export function assertOrderText(within: TextScope, part: unknown, places: SealedPlaces): void {
+  for (const text of textsOf(within, part)) assertSqlOrder(text, within.relations, places)
+}
+
+/** What the text of a query can name. */
+export interface TextScope {
+  tables: KnownTables
+  relations: NamedRelations
+  /** The SQL that a query reads from in place of a table. */
+  from: string
+}
+
+/** Lists the texts of the SQL in a part. @throws InvalidInputError if one has a query of such a table inside */
+function textsOf(within: TextScope, part: unknown): string[] {
+  if (Array.isArray(part)) return part.flatMap((one) => textsOf(within, one))
+  const { tables, from } = within
+  const sql = is(part, SQL.Aliased) && !isOfSubquery(part) ? part.sql : part
+  if (!is(sql, SQL)) return []
+  const text = partText(sql)
+  const isNamed = namesInSql(text).some(
+    ({ name, isQualifier }) => !isQualifier && tables.names.some(([table]) => table.toLowerCase() === name),
+  )
+  if (isNamed) assertNotNamed(text, tables.names)
+  if (from !== '') assertNotNamed(`select ${text} from ${from}`, tables.names)
+  return [text]
+}
+
+/** Tells whether a named expression is selected from a subquery, in which its text was checked. */
+function isOfSubquery(named: object): boolean {
+  return (named as { isSelectionField?: boolean }).isSelectionField === true
+}
+
+/** The SQL of subqueries that were checked before it was made: it contains the columns that they select. */
+export const checked = new WeakSet<object>()
+
+/** The text of a part, with `?` for its columns, for most of its values and for the queries inside. */
+export function partText(part: unknown): string {
+  if (is(part, Column) || checked.has(part as object)) return ' ? '
+  return chunkText(part, partText)
+}
+
+/** The text of a statement, or of one that Drizzle has built. */
 export function sqlText(part: unknown): string {
   if (typeof part === 'string') return part
-  if (Array.isArray(part)) return part.map(sqlText).join('')
-  if (is(part, SQL))
-    return part.queryChunks.map((chunk) => (typeof chunk === 'string' ? ' ? ' : sqlText(chunk))).join('')
-  if (is(part, StringChunk)) return part.value.join('')
-  if (is(part, Name)) return quoteName(part.value)
-  if (is(part, Table)) return quoteName(getTableName(part))
   if (is(part, Column)) return `${sqlText(part.table)}.${quoteName(part.name)}`
   const { sql } = (part ?? {}) as { sql?: unknown }
-  return typeof sql === 'string' ? sql : ' ? '
+  return typeof sql === 'string'
+    ? sql
+    : chunkText(part, (chunk) => (typeof chunk === 'string' ? ' ? ' : sqlText(chunk)))
+}
+
+function chunkText(part: unknown, textOf: (chunk: unknown) => string): string {
+  if (typeof part === 'number') return String(part) // a driver may put it into the SQL, where it may be a position
+  if (Array.isArray(part)) return part.map(textOf).join('')
+  if (is(part, SQL)) return part.queryChunks.map(textOf).join('')
+  if (is(part, StringChunk)) return part.value.join('')
+  if (is(part, Name)) return quoteName(part.value)
+  return is(part, Table) ? quoteName(getTableName(part)) : ' ? '
 }

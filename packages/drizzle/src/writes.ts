@@ -1,8 +1,8 @@
 /** Inserts, updates and deletes of Drizzle, from the calls that `write-builders.ts` records. */
 
-import { type Row, readConflict, refuseCall, refuseComputed, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
+import { type Row, readConflict, refuseCall, refuseComputed, refuseExpression } from '@eaas/sdk/adapter'
 import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql } from 'drizzle-orm'
-import { assertPlain, type Rewriting, rewrite, run } from './conditions.js'
+import { assertOrder, assertPlain, type Rewriting, rewrite, run } from './conditions.js'
 import { withMadeIds } from './ids.js'
 import { setMany } from './many-rows.js'
 import { runCalls } from './parts.js'
@@ -34,7 +34,8 @@ export async function runWrite(written: Written, calls: readonly Call[], rows?: 
 async function translate(written: Written, calls: readonly Call[], rows: readonly Row[] = []): Promise<Call[]> {
   const { tables, known } = written
   const { sealed } = known
-  const rewriting = createRewriting(tables)
+  const read = calls.filter(([name]) => name === 'from' || name.endsWith('Join'))
+  const rewriting = createRewriting(tables, [written.table, ...read.map(([, [source]]) => source)])
   let given: Row[] = []
   const out: Call[] = []
   for (const [name, args] of calls) {
@@ -78,7 +79,7 @@ function rewriteArgument(rewriting: Rewriting, name: string, arg: unknown): unkn
     for (const { leaf } of leavesOf((arg as Row | undefined) ?? {})) {
       if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
     }
-  } else if (name === 'orderBy') assertPlain(rewriting, arg, refuseOrder)
+  } else if (name === 'orderBy') assertOrder(rewriting, arg)
   else if (typeof arg === 'function') refuseCall(`a function in ${name} of a write`, 'Pass the condition itself.')
   else if (name.endsWith('Join') && is(arg, SQL)) return rewrite(rewriting, arg)
   else if (typeof arg === 'object') visitSource(rewriting, arg)

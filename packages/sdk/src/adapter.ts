@@ -66,6 +66,7 @@ export {
 export {
   assertSqlOrder,
   assertSqlPart,
+  isNullTest,
   type NamedRelation,
   type NamedRelations,
   type SealedColumn,

@@ -2,7 +2,14 @@
  * Builders make SQL as text. It may name an encrypted column only where the adapter has put it. There its name has a
  * mark, which is removed before the query is sent. Any other mention was written by hand, and is refused.
  */
-import { findTableInStatement, type Mention, namesInSql, refuseCall, refuseExpression } from '@eaas/sdk/adapter'
+import {
+  findTableInStatement,
+  isNullTest,
+  type Mention,
+  namesInSql,
+  refuseCall,
+  refuseExpression,
+} from '@eaas/sdk/adapter'
 import type { Alias } from './internals.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
@@ -46,12 +53,6 @@ export function assertBuilt(tables: KnownTables, sql: string, aliases: readonly 
 
 function hintFor({ name }: Mention): string {
   return `Search by an object, such as .where({ ${name.replace(MARK, '')}: 'value' }), or select it by itself and compute with it after it is decrypted. To join by it, compare the columns of its indexes.`
-}
-
-/** Tells whether a column is compared with null, which is stored as null. */
-function isNullTest(mentions: readonly Mention[], at: number): boolean {
-  const [is, not, end] = mentions.slice(at + 1, at + 4).map(({ name }) => name)
-  return is === 'is' && (not === 'null' || (not === 'not' && end === 'null'))
 }
 
 const BEFORE_A_TABLE = ['from', 'join', 'update', 'into', 'of', 'as', 'only']

@@ -30,10 +30,29 @@ describe('the text of a part of a query', () => {
     const refused = expect.objectContaining({ code: 'E_INVALID_INPUT', message: expect.stringMatching(message) })
     expect(() => assertSqlPart(text, relations)).toThrow(refused)
   })
-  it.each(['contacts.email', 'posts.*', 'to_jsonb(posts)', 'count(*)', 'email(1)', 'u.id', 'id * 2', "'email'"])(
-    'is sent where it names other columns: %s',
-    (text) => expect(assertSqlPart(text, relations)).toBeUndefined(),
-  )
+  it.each([
+    'contacts.email',
+    'posts.*',
+    'to_jsonb(posts)',
+    'count(*)',
+    'email(1)',
+    'u.id',
+    'id * 2',
+    "'email'",
+    'email is not null or u.email is null',
+  ])('is sent where it names other columns: %s', (text) => expect(assertSqlPart(text, relations)).toBeUndefined())
+})
+
+describe('a name in an inner query', () => {
+  const inner = [{ alias: 'posts', sealed: [], plain: ['Email'] }, ...relations]
+  it('means the innermost column that is known', () => {
+    expect(assertSqlPart('email', inner)).toBeUndefined()
+    expect(() => assertSqlPart('u.email', inner)).toThrow(/users\.email is encrypted/)
+    expect(() => assertSqlPart('email', [...relations, ...inner])).toThrow(/users\.email is encrypted/)
+  })
+  it('means a column of the result where rows are sorted', () => {
+    expect(() => assertSqlOrder('email', inner, { places: [[email]] })).toThrow(/cannot sort or group/)
+  })
 })
 
 describe('the text of an order by', () => {

@@ -16,6 +16,8 @@ export interface SealedColumn {
 export interface NamedRelation {
   alias: string
   sealed: readonly SealedColumn[]
+  /** The names of its other columns, if they are known: the innermost relation that has a column is meant. */
+  plain?: readonly string[]
 }
 
 /** What the text can name: the relations of the query, then those around it. */
@@ -33,12 +35,20 @@ export function assertSqlPart(
   relations: NamedRelations,
   { hint = HINT, refuse = refuseExpression }: { hint?: string; refuse?: (model: string, field: string) => never } = {},
 ): void {
-  for (const mention of namesInSql(text)) {
+  const mentions = namesInSql(text)
+  for (const [at, mention] of mentions.entries()) {
+    if (isNullTest(mentions, at)) continue
     const whole = findWhole(relations, mention)
     if (whole !== undefined) refuseCall(`SQL as text that names all columns of ${whole}`, hint)
     const found = findNamed(relations, mention)
     if (found) refuse(found.model, found.field)
   }
+}
+
+/** Tells whether a name is compared with null, which is stored as null. */
+export function isNullTest(mentions: readonly Mention[], at: number): boolean {
+  const [is, not, end] = mentions.slice(at + 1, at + 4).map(({ name }) => name)
+  return is === 'is' && (not === 'null' || (not === 'not' && end === 'null'))
 }
 
 /** Finds a relation of which all columns are meant: by `*`, or by its name alone, which stands for a row. */
@@ -51,8 +61,11 @@ function findWhole(relations: NamedRelations, mention: Mention): string | undefi
 
 function findNamed(relations: NamedRelations, { name, qualifier, isCall }: Mention): SealedColumn | undefined {
   if (isCall) return undefined
-  const columns = relationsOf(relations, qualifier, true).flatMap(({ sealed }) => sealed)
-  return columns.find((column) => column.name.toLowerCase() === name)
+  const isIt = (one: string) => one.toLowerCase() === name
+  const found = relationsOf(relations, qualifier, true).find(
+    ({ sealed, plain = [] }) => plain.some(isIt) || sealed.some((column) => isIt(column.name)),
+  )
+  return found?.sealed.find((column) => isIt(column.name))
 }
 
 /** Returns the relation of a name, the innermost of several; or all where the name is of none, if it may be. */
@@ -76,7 +89,7 @@ export interface SealedPlaces {
  */
 export function assertSqlOrder(text: string, relations: NamedRelations, { places, later = [] }: SealedPlaces): void {
   const outputs = { alias: '', sealed: [...places.flat(), ...later] }
-  assertSqlPart(text, [...relations, outputs], { refuse: refuseOrder })
+  assertSqlPart(text, [outputs, ...relations], { refuse: refuseOrder })
   for (const position of positionsInSql(text)) {
     const [sealed] = places[position - 1] ?? later
     if (sealed) refuseOrder(sealed.model, sealed.field)
