@@ -428,6 +428,32 @@ const REFUSED: Refused[] = [
     () =>
       build().select('user.email', 'mail').addSelect('user.id').where({ email: SECRET }).orderBy('mail').getRawMany(),
   ],
+  ...['2', '1, 2', '(2)', '3'].flatMap((position): Refused[] => {
+    const message = /users\.email is encrypted: the database cannot sort or group by it/
+    const pair = () => build().select(['user.id', 'user.email']).where({ email: SECRET })
+    return [
+      [`to sort by the position ${position}`, message, () => pair().orderBy(position).getMany()],
+      [
+        `to sort then by the position ${position}`,
+        message,
+        () => pair().orderBy('user.id').addOrderBy(position).getMany(),
+      ],
+      [`to group by the position ${position}`, message, () => pair().groupBy(position).getRawMany()],
+      [`distinct on the position ${position}`, message, () => pair().distinctOn([position]).getRawMany()],
+    ]
+  }),
+  [
+    'to sort by a position at which a column was added',
+    /cannot sort or group/,
+    () => build().select('user.email', 'mail').addSelect('upper(user.city)', 'city').orderBy('2').getRawMany(),
+  ],
+  ...['row_to_json(users)', 'users', 'users.*', 'id, *'].map(
+    (row): Refused => [
+      `${row} in returning`,
+      /users as a value|"\*" in a query of users/,
+      (db) => db.createQueryBuilder().update(users).set({ email: SECRET }).where({ id: ID }).returning(row).execute(),
+    ],
+  ),
   [
     'distinct on',
     /users\.email is encrypted/,
@@ -740,6 +766,13 @@ describe('TypeORM', () => {
       message: 'users.email is encrypted: it cannot be part of an expression in SQL',
       hint: expect.stringContaining(".where({ email: 'value' })"),
     })
+  })
+  it('sorts by the position of another column', async () => {
+    const found = await build().select(['user.id', 'user.email']).orderBy('1').getMany()
+    expect(found).toMatchObject([{ id: ID, email: SECRET }])
+    expect(
+      await build().select('count(*)', 'n').addSelect('user.city', 'c').groupBy('1').orderBy('1').getRawMany(),
+    ).toEqual([{ n: 1, c: 'London' }])
   })
   it.each(REFUSED)('refuses %s, before anything is sent', async (_, message, run) => {
     const refused = async () => run(db)

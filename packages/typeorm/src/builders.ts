@@ -1,16 +1,17 @@
 /** TypeORM's query builders, extended: they seal values, search by indexes, open rows, or refuse a statement. */
 
 import {
+  assertSqlOrder,
   type IdMaker,
   MOST_PARAMETERS,
   namesInSql,
   type Row,
   refuseCall,
-  refuseExpression,
   refuseOrder,
   refuseParameters,
   rememberCaller,
   runFor,
+  type SealedPlaces,
   searchHint,
 } from '@eaas/sdk/adapter'
 import type { EntityMetadata } from 'typeorm'
@@ -20,7 +21,7 @@ import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf }
 import { filtersIn, type RowFilter } from './pending.js'
 import { assertReadable, type Output } from './results.js'
 import type { KnownTable, KnownTables } from './tables.js'
-import { assertBuilt, assertRaw, findNamed, MARK, marked, withoutMarks } from './text.js'
+import { assertBuilt, assertRaw, MARK, marked, namesOf, relationsOf, withoutMarks } from './text.js'
 import type { Prepare } from './writes.js'
 
 export interface Context {
@@ -108,20 +109,18 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
 
     override getQueryAndParameters(): [string, unknown[]] {
       const { run } = stateOf(this)
-      if (run) {
-        run.outputs.length = 0
-        assertOrder(context, this)
-      }
+      if (run) run.outputs.length = 0
       const [sql, parameters] = super.getQueryAndParameters()
       if (run) {
+        assertOrder(context, this, run)
         assertCommonTables(context, this)
         assertBuilt(context.tables, sql, this.expressionMap.aliases)
-        assertReadable(run.outputs)
         run.filters = filtersIn(parameters)
         assertFiltered(run, sql)
         assertCount(this, parameters)
         const sealed = run.outputs.find(({ known, name }) => known.sealed.isSealed(name))
-        if (this.expressionMap.selectDistinct && sealed) refuseExpression(sealed.known.sealed.name, sealed.name)
+        if (this.expressionMap.selectDistinct && sealed) refuseOrder(sealed.known.sealed.name, sealed.name)
+        assertReadable(run.outputs)
         context.runs.set(parameters, run)
       }
       return [sql, parameters]
@@ -183,14 +182,26 @@ function locate({ tables }: Context, builder: Builder, path: string): Located | 
 }
 
 /** @throws InvalidInputError if rows would be sorted or grouped by an encrypted column */
-export function assertOrder(
-  { tables }: Context,
-  { expressionMap: { aliases, allOrderBys, groupBys = [] } }: Builder,
-): void {
-  for (const text of [...Object.keys(allOrderBys), ...groupBys]) {
-    const found = findNamed(tables, text, aliases)
-    if (found) refuseOrder(found.known.sealed.name, found.name)
+export function assertOrder({ tables }: Context, { expressionMap }: Builder, run?: Run): void {
+  const { aliases, allOrderBys, groupBys = [], selectDistinctOn = [] } = expressionMap
+  const places = placesOf(expressionMap, run)
+  for (const text of [...Object.keys(allOrderBys), ...groupBys, ...selectDistinctOn]) {
+    assertSqlOrder(text, relationsOf(tables, aliases), places)
   }
+}
+
+/**
+ * The columns of the main alias come first; expressions and the columns that were added follow, at other places than
+ * without encryption.
+ */
+function placesOf(
+  { mainAlias }: Builder['expressionMap'],
+  { outputs }: Pick<Run, 'outputs'> = { outputs: [] },
+): SealedPlaces {
+  const named = outputs.map(({ known, name, output }) => namesOf(known, name, [output]))
+  const isOfMain = outputs.map(({ alias, isHidden }) => alias === mainAlias?.name && !isHidden)
+  const end = isOfMain.includes(false) ? isOfMain.indexOf(false) : named.length
+  return { places: named.slice(0, end), later: named.flat() }
 }
 
 /** Refuses a common table expression as text that is a statement which a query runner would refuse. */

@@ -45,6 +45,7 @@ interface ExpressionMap {
   allOrderBys: Row
   groupBys?: string[]
   selectDistinct?: boolean
+  selectDistinctOn?: string[]
   skip?: number
   take?: number
   limit?: number

@@ -6,9 +6,11 @@ import {
   findTableInStatement,
   isNullTest,
   type Mention,
+  type NamedRelation,
   namesInSql,
   refuseCall,
   refuseExpression,
+  type SealedColumn,
 } from '@eaas/sdk/adapter'
 import type { Alias } from './internals.js'
 import type { KnownTable, KnownTables } from './tables.js'
@@ -95,22 +97,22 @@ export function assertRaw({ all }: KnownTables, sql: string): void {
   refuseCall(`SQL as text that names the table ${table}`, hint)
 }
 
-/** Finds the encrypted column that a text of a builder names, by its property or its column. */
-export function findNamed(
-  tables: KnownTables,
-  text: string,
-  aliases: readonly Alias[],
-): { known: KnownTable; name: string } | undefined {
-  for (const { name, qualifier } of namesInSql(text)) {
-    for (const alias of aliases) {
-      if (!alias.hasMetadata || (qualifier !== undefined && qualifier !== lowerName(alias))) continue
-      const known = tables.find(alias.metadata)
-      const column = alias.metadata.columns.find((one) =>
-        [one.propertyPath, one.databaseName].some((own) => own.toLowerCase() === name),
-      )
-      const found = column && known?.nameOf(column)
-      if (known && found !== undefined && known.sealed.isSealed(found)) return { known, name: found }
-    }
-  }
-  return undefined
+/** Lists what the text of a builder can name: columns by their properties, or as in the database. */
+export function relationsOf(tables: KnownTables, aliases: readonly Alias[]): NamedRelation[] {
+  return aliases.map((alias) => {
+    const columns = alias.hasMetadata ? alias.metadata.columns : []
+    const known = alias.hasMetadata ? tables.find(alias.metadata) : undefined
+    const named = columns.map((column) => {
+      const field = known?.nameOf(column)
+      const names = [column.propertyPath, column.databaseName]
+      const sealed = known && field !== undefined ? namesOf(known, field, names) : []
+      return { sealed, plain: sealed.length > 0 ? [] : names }
+    })
+    const [sealed, plain] = [named.flatMap((one) => one.sealed), named.flatMap((one) => one.plain)]
+    return { alias: alias.name, sealed, plain }
+  })
+}
+
+export function namesOf({ sealed }: KnownTable, field: string, names: readonly string[]): SealedColumn[] {
+  return sealed.isSealed(field) ? names.map((name) => ({ name, model: sealed.name, field })) : []
 }
