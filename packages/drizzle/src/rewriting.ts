@@ -1,6 +1,6 @@
 /** The parts of a query of Drizzle: rewrites each, or checks that it has no encrypted column. */
 
-import { type Row, refuseCall, refuseExpression } from '@eaas/sdk/adapter'
+import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { is, SQL, Subquery } from 'drizzle-orm'
 import { assertNoSealed, assertOrder, assertPlain, type Rewriting, rewrite, rewriteBuilt } from './conditions.js'
 import { placesOf, relationsOf } from './relation-names.js'
@@ -118,7 +118,7 @@ function rewriteSelect(outer: Rewriting, config: SelectConfig): void {
   for (const part of [config.orderBy, config.groupBy]) assertOrder(rewriting, part, places)
   for (const part of [config.limit, config.offset]) assertPlain(rewriting, part, refuseExpression)
   if (typeof config.distinct === 'object') assertOrder(rewriting, config.distinct.on, places)
-  else if (config.distinct) assertNoSealed(tables, columnsIn(config.fields), refuseExpression)
+  else if (config.distinct) assertNoSealed(tables, columnsIn(config.fields), refuseOrder)
   for (const source of [config.table, ...(config.withList ?? [])]) visitSource(rewriting, source)
   const where = rewrite(rewriting, config.where)
   const having = rewrite(rewriting, config.having)

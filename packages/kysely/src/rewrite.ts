@@ -2,7 +2,7 @@
  * Rewrites a query of Kysely: conditions on encrypted columns search their index, and what the database
  * cannot do is refused.
  */
-import { namesInSql, type Row, refuseCall, refuseExpression } from '@eaas/sdk/adapter'
+import { namesInSql, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { addBound, isDistinct, takesColumns } from './bound-columns.js'
 import { compare } from './conditions.js'
 import { isNode, isQuery, type Node, rawText, tableNames } from './nodes.js'
@@ -110,7 +110,7 @@ function hasWindow(raw: Node): boolean {
 
 function assertSelected(node: Node, scope: Scope, outputs: readonly Output[]): void {
   const [sealed] = sealedIn(outputs)
-  if (sealed && isDistinct(node)) refuseExpression(sealed.instance.table.name, sealed.column)
+  if (sealed && isDistinct(node)) refuseOrder(sealed.instance.table.name, sealed.column)
   const isWritten = [...scope.own.values()].some(Boolean)
   if (node.output && isWritten) refuseCall('output', 'Select the rows afterwards.')
 }
