@@ -18,6 +18,9 @@ interface User {
   city: string
   version: number
   created: Date
+  /** What the database alone fills. */
+  lower: string
+  shade: string
 }
 type Given = Partial<User>
 
@@ -61,6 +64,8 @@ function entityOf(kind: string, isPlain: boolean) {
       city: { type },
       version: { type: 'int', version: true },
       created: { type: 'timestamptz', createDate: true },
+      lower: { type, generatedType: 'STORED', asExpression: 'lower(city)', nullable: true },
+      shade: { type, default: 'grey' },
     },
     uniques: [{ columns: [unique] }, { columns: ['team', unique] }],
   })
@@ -201,7 +206,8 @@ describe.each(Object.keys(IDS))('an object whose id is a %s', (kind) => {
       const row = rows.find((other) => String(other.id) === String(one.id))
       return row ? [row.city, one.version] : 'of no row'
     })
-    return { left, result, typeOfId: given.map((one) => typeof one.id), rows }
+    const filled = given.map(({ created, lower, shade }) => [created instanceof Date, lower, shade])
+    return { left, result, typeOfId: given.map((one) => typeof one.id), filled, rows }
   }
   beforeEach(async () => {
     await postgres.exec('truncate users, plain_users')
@@ -217,6 +223,7 @@ describe.each(Object.keys(IDS))('an object whose id is a %s', (kind) => {
     expect(alone.left).toEqual(left)
     expect(found.left).toEqual(left)
     expect(found.typeOfId).toEqual(alone.typeOfId)
+    expect(found.filled).toEqual(alone.filled)
     const versions = (rows: User[]) => rows.map(({ city, version }) => [city, version]).sort()
     expect(versions(found.rows)).toEqual(versions(alone.rows))
     const shape = (result: unknown) =>

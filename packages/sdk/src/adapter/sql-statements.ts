@@ -65,7 +65,12 @@ function onlyDefines(words: readonly string[]): boolean {
   if (first !== 'create' && first !== 'alter') return DEFINES.has(first)
   const kind = words.find((word) => KINDS.has(word)) ?? ''
   if (WITH_BODY.has(kind) || (kind === 'trigger' && !words.includes('execute'))) return false
-  return !words.some((word, at) => word === 'as' && words[at + 1] !== 'identity') // a table that is made by a query
+  return !words.some((word, at) => word === 'as' && !isOfColumn(words, at)) // a table that is made by a query
+}
+
+/** Tells whether an \`as\` is of a column that the database fills, such as \`generated always as (…)\`. */
+function isOfColumn(words: readonly string[], at: number): boolean {
+  return words[at + 1] === 'identity' || (words[at - 2] === 'generated' && words[at - 1] === 'always')
 }
 
 const RUN_TEXT = new Set(['function', 'procedure', 'execute', 'exec', 'prepare', 'sp_executesql'])
