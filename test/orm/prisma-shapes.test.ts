@@ -301,6 +301,24 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
     /names the table users/,
     (db) => db.$queryRaw(Prisma.sql`select * from users where email = ${SECRET}`),
   ],
+  ...[
+    'row_to_json(u.*)',
+    'to_jsonb(u)',
+    'jsonb_agg(u)',
+    'u',
+    'u.*',
+    'rank() over (order by email)',
+    'count(distinct email)',
+  ].map((value): (typeof REFUSED)[number] => [
+    `SQL that selects ${value}`,
+    /names the table users/,
+    (db) => db.$queryRawUnsafe(`select ${value} from users u where city = $1`, SECRET),
+  ]),
+  ...['order by u.email', 'group by email'].map((end): (typeof REFUSED)[number] => [
+    `SQL with ${end}`,
+    /names the table users/,
+    (db) => db.$queryRawUnsafe(`select count(*) from users u where city = $1 ${end}`, SECRET),
+  ]),
   ['SQL as a string', /names the table users/, (db) => db.$executeRawUnsafe('update users set email = $1', SECRET)],
 ]
 
