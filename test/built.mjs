@@ -20,7 +20,8 @@ export function listOutdated() {
     const entries = builtEntries(folder)
     if (!entries.every((entry) => existsSync(entry))) return true
     const builtAt = Math.min(...entries.map((entry) => statSync(entry).mtimeMs))
-    return [...sourcesOf(folder), 'package-lock.json'].some((source) => newestIn(source) > builtAt)
+    const besides = folder === 'packages/server' ? ['docs/openapi'] : []
+    return [...sourcesOf(folder), ...besides, 'package-lock.json'].some((source) => newestIn(source) > builtAt)
   })
   return outdated.map((folder) => manifestOf(folder).name)
 }

@@ -1,36 +1,40 @@
-import { copyFile, mkdir, readdir } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import { defineConfig } from 'tsup'
+import { copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { build, defineConfig, type Options } from 'tsup'
 import { patchedPostgres } from './patches/postgres.js'
 import { REQUIRED, requiredPackages } from './patches/required.js'
 
-const require = createRequire(import.meta.url)
-
-export default defineConfig({
-  entry: ['src/main.ts', 'src/index.ts', 'src/verification-thread-program.ts'],
+const COMMON: Options = {
   format: 'esm',
   target: 'node20',
   platform: 'node',
-  clean: true,
-  dts: { entry: 'src/index.ts', resolve: ['@eaas/protocol'] },
   // Private, so inlined. The driver, because it is patched. zod, because loading its hundred files took half of the time that a command
   // needs to start; its licence is in licenses/. Those of REQUIRED are not inlined: the plugin has them required.
   noExternal: ['@eaas/protocol', 'postgres', /^zod(\/|$)/, ...REQUIRED],
   external: ['@aws-sdk/client-kms', '@opentelemetry/api'], // optional: root-key/aws-kms.ts, http/tracing.ts
   esbuildPlugins: [patchedPostgres, requiredPackages],
+}
+
+export default defineConfig({
+  ...COMMON,
+  entry: ['src/main.ts', 'src/index.ts', 'src/verification-thread-program.ts'],
+  clean: true,
+  dts: { entry: 'src/index.ts', resolve: ['@eaas/protocol'] },
   onSuccess: async () => {
-    await copySwaggerUi()
+    await writeOpenApi()
     await copyFormats()
     await copyOpenKit()
   },
 })
 
-// The page of /docs needs two files of Swagger UI and none of the code that serves them elsewhere.
-async function copySwaggerUi(): Promise<void> {
-  await mkdir('dist/swagger-ui', { recursive: true })
-  for (const name of ['swagger-ui-bundle.js', 'swagger-ui.css']) {
-    await copyFile(require.resolve(`@fastify/swagger-ui/static/${name}`), `dist/swagger-ui/${name}`)
-  }
+// What the server serves at /openapi.json and /docs, made of its own routes: no server loads the program that makes it. That is in
+// `dist` while it runs, since modules of the server find files by their place there.
+async function writeOpenApi(): Promise<void> {
+  const entry = { 'openapi-files': '../../docs/openapi/files.ts' }
+  await build({ ...COMMON, config: false, silent: true, entry, splitting: false })
+  const program = new URL('dist/openapi-files.js', import.meta.url)
+  const { openApiFiles } = (await import(program.href)) as typeof import('../../docs/openapi/files.js')
+  for (const [name, content] of Object.entries(openApiFiles())) await writeFile(`dist/${name}`, content)
+  await rm(program)
 }
 
 // The specifications of the formats that the server shares with the SDK, and their vectors: the tarball has them for whoever reads what is stored.

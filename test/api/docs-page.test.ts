@@ -1,22 +1,21 @@
-// GET /docs: the page works offline, and the server serves only the files that it lists by name.
+// GET /docs and the OpenAPI documents: files that the build made of the routes. The page is whole without scripts, and loads nothing.
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type OpenApiDocument, openApiDocument } from '../../docs/openapi/document.js'
+import { openApiFiles } from '../../docs/openapi/files.js'
+import { docsPage } from '../../docs/openapi/page.js'
+import { ROUTES } from '../../packages/server/src/http/endpoints.js'
 import { type Service, startService } from '../support/service/service.js'
 
 let service: Service
+let page: string
 
 beforeAll(async () => {
-  service = await startService()
+  service = await startService({ environment: { EAAS_OPERATOR_API: 'on' } })
+  page = (await get('/docs')).text
 })
 afterAll(() => service.close())
-
-const FILES = [
-  ['/docs', 'text/html; charset=utf-8', 'EaaS'],
-  ['/docs/page.js', 'text/javascript; charset=utf-8', 'SwaggerUIBundle'],
-  ['/docs/page.css', 'text/css; charset=utf-8', 'dark-mode'],
-  ['/docs/swagger-ui.css', 'text/css; charset=utf-8', '.swagger-ui'],
-  ['/docs/swagger-ui-bundle.js', 'text/javascript; charset=utf-8', 'SwaggerUIBundle'],
-] as const
 
 // Reads the body to its end, because a connection with an unread answer delays the service's stop.
 async function get(path: string) {
@@ -24,62 +23,35 @@ async function get(path: string) {
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
-describe('the page of the documentation', () => {
-  it.each(FILES)('serves %s as %s, without authentication', async (path, type, content) => {
-    const response = await get(path)
-    expect(response.status).toBe(200)
-    expect(response.headers.get('content-type')).toBe(type)
-    expect(response.headers.get('x-content-type-options')).toBe('nosniff')
-    expect(response.text).toContain(content)
-  })
-
-  it.each(FILES)('serves %s under a policy that allows this host only, and no inline script or style', async (path) => {
-    const policy = (await get(path)).headers.get('content-security-policy') ?? ''
-    expect(policy).toMatch(/^default-src 'self';/)
-    expect(policy).toContain("frame-ancestors 'none'")
-    expect(policy).not.toMatch(/unsafe|https?:|\*|script-src|style-src/)
-  })
-
-  it('names no other host, and nothing inline, in what is ours', async () => {
-    const page = (await get('/docs')).text
-    const script = (await get('/docs/page.js')).text
-    for (const text of [page, script]) expect(text).not.toMatch(/(?:https?:)?\/\/[\w.-]+\.\w/)
-    expect(page).not.toMatch(/<script(?![^>]* src=)|<style|\son\w+=|style=/)
-    expect(script).toContain('validatorUrl: null')
-  })
-
-  it('asks only for files that are served, by relative URLs, so that a path prefix in front works', async () => {
-    const page = (await get('/docs')).text
-    const urls = [...page.matchAll(/(?:src|href)="([^"]+)"/g)]
-      .map(([, url = '']) => url)
-      .filter((url) => url !== 'data:,')
-    expect(urls.length).toBeGreaterThanOrEqual(5)
-    for (const url of urls) {
-      expect(url).not.toMatch(/^\//)
-      expect((await get(`/${url}`)).status).toBe(200)
-    }
-  })
-
-  it('loads nothing from elsewhere in the style sheet', async () => {
-    const style = (await get('/docs/swagger-ui.css')).text
-    expect(style).not.toMatch(/@import/)
-    const urls = [...style.matchAll(/url\(\s*["']?(.{5})/g)].map(([, start]) => start)
-    expect(new Set(urls)).toEqual(new Set(['data:']))
+describe('the files of the documentation', () => {
+  it.each([
+    ['/docs', 'docs.html', 'text/html; charset=utf-8'],
+    ['/openapi.json', 'openapi.json', 'application/json'],
+    ['/admin/openapi.json', 'operators-openapi.json', 'application/json'],
+  ])('%s is what the routes and their schemas give, without authentication', async (path, name, type) => {
+    const { status, headers, text } = await get(path)
+    expect(status).toBe(200)
+    expect(headers.get('content-type')).toBe(type)
+    expect(headers.get('x-content-type-options')).toBe('nosniff')
+    expect(headers.get('cache-control')).toBe('public, max-age=3600')
+    // `npm run build -w @eaas/server` makes them again.
+    expect(text).toBe(openApiFiles()[name])
   })
 
   it.each([
     '/docs/',
-    '/docs/LICENSE',
-    '/docs/swagger-ui.js',
-    '/docs/swagger-ui-bundle.js.map',
-    '/docs/package.json',
+    '/docs.html',
+    '/docs/docs.html',
     '/docs/index.html',
+    '/docs/page.js',
+    '/docs/main.js',
+    '/docs/package.json',
     '/docs/%2e%2e/index.js',
     '/docs/..%2findex.js',
     '/docs/%2e%2e%2f%2e%2e%2fpackage.json',
     '/docs/..%5c..%5cpackage.json',
-    '/docs/page.js%00.html',
-    '/docs/page.js/',
+    '/docs%00',
+    '/operators-openapi.json',
     '//docs',
   ])('does not serve %s', async (path) => {
     const response = await get(path)
@@ -90,6 +62,66 @@ describe('the page of the documentation', () => {
   it('does not serve a path that climbs out, sent as it is', async () => {
     expect(await rawStatus('/docs/../../package.json')).toBe(404)
     expect(await rawStatus('/docs/../openapi.json')).toBe(404)
+  })
+})
+
+describe('the page of the documentation', () => {
+  it('has a policy under which it can only show itself: no script, no request, no frame', async () => {
+    const policy = (await get('/docs')).headers.get('content-security-policy') ?? ''
+    expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='; img-src data:;/)
+    expect(policy).toContain("frame-ancestors 'none'")
+    expect(policy).not.toMatch(/unsafe|https?:|\*|script-src|connect-src/)
+    expect(page).not.toMatch(/<script|<link rel="stylesheet"|<img|<iframe|<form|\son\w+=|style=|url\(|@import/)
+  })
+
+  it('leads nowhere but to places in itself and to the document, by a relative URL behind any path prefix', async () => {
+    const urls = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, url = '']) => url)
+    const ids = new Set([...page.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => `#${id}`))
+    expect(new Set(urls.filter((url) => !url.startsWith('#')))).toEqual(new Set(['data:,', 'openapi.json']))
+    expect(urls.filter((url) => url.startsWith('#') && !ids.has(url))).toEqual([])
+    expect((await get('/openapi.json')).status).toBe(200)
+  })
+
+  it('shows each call with its permissions, parameters, members, codes and examples', () => {
+    const plain = page
+      .replaceAll(/<[^>]*>/g, '')
+      .replaceAll('&lt;', '<')
+      .replaceAll('&gt;', '>')
+      .replaceAll('&amp;', '&')
+    for (const { method, path, summary, permissions, operationId } of ROUTES) {
+      const start = page.indexOf(`<h3 id="${operationId}">`)
+      const section = page.slice(start, page.indexOf('</section>', start))
+      expect(section).toContain(`<code>${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}</code>`)
+      expect(section).toContain(summary.replaceAll('&', '&amp;'))
+      for (const permission of permissions) expect(section).toContain(`<code>${permission}</code>`)
+      expect(section).toContain('<code>E_UNAUTHORIZED</code>')
+    }
+    const missing = new Set<string>()
+    const look = (node: unknown): void => {
+      if (typeof node !== 'object' || node === null) return
+      const { properties, description, name, example } = node as Record<string, unknown>
+      for (const member of [...Object.keys(properties ?? {}), name, description].filter(
+        (each) => typeof each === 'string',
+      ))
+        if (!plain.includes(member.replaceAll(/`|\n\n/g, ''))) missing.add(member)
+      if (example !== undefined && typeof name !== 'string' && typeof example === 'object')
+        if (!plain.includes(JSON.stringify(example, null, 2))) missing.add(JSON.stringify(example))
+      for (const each of Object.values(node)) look(each)
+    }
+    const { paths, components } = openApiDocument()
+    look(paths)
+    look(components.schemas)
+    expect([...missing]).toEqual([])
+  })
+
+  it('escapes what it shows', () => {
+    const document: OpenApiDocument = JSON.parse(readFileSync('packages/server/dist/openapi.json', 'utf8'))
+    const call = document.paths['/v1/keys']?.get as { summary: string; description: string }
+    call.summary = '<b>"&\'</b>'
+    call.description = '`<i>` & <u>'
+    const shown = docsPage(document)
+    expect(shown).toContain('&lt;b&gt;"&amp;\'&lt;/b&gt;. <code>&lt;i&gt;</code> &amp; &lt;u&gt;')
+    expect(shown).not.toMatch(/<[biu]>/)
   })
 })
 

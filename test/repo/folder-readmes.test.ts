@@ -16,7 +16,9 @@ const sources = [
   ...sourcesBelow('packages/server/src'),
 ]
 const paths = sources.map(({ path }) => path)
-const everyPath = [...filesBelow('packages'), ...filesBelow('test')].filter((path) => !path.includes('/dist/'))
+const everyPath = [...filesBelow('packages'), ...filesBelow('test'), ...filesBelow('docs/openapi')].filter(
+  (path) => !path.includes('/dist/'),
+)
 const existing = everyPath.map((path) => basename(path))
 const routes = sources.filter(({ path }) => path.startsWith('packages/server/src/http/'))
 

@@ -17,7 +17,6 @@ import { ROUTES } from './http/endpoints.js'
 import { answerNotFound, sendError } from './http/errors.js'
 import { continueInOrder } from './http/expect-continue.js'
 import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
-import { serveOpenApi, serveOperatorsOpenApi } from './http/openapi/openapi.js'
 import { operatorRoutes } from './http/operator-endpoints.js'
 import { sendParserError } from './http/parser-errors.js'
 import { serveProbes } from './http/probes.js'
@@ -148,11 +147,9 @@ export function buildApp({
   })
   serveProbes(app, checkHealth)
   serveMetrics(app, services, { metrics, checkHealth, tls })
-  serveOpenApi(app)
-  serveDocs(app)
+  serveDocs(app, { operatorApi })
   if (consoleDirectory !== undefined) serveConsole(app, consoleDirectory)
   const forOperators = operatorApi ? operatorRoutes({ checkHealth, ...metrics }) : []
-  if (operatorApi) serveOperatorsOpenApi(app, forOperators)
   serveRoutes(app, services, [...ROUTES, ...forOperators])
   return app
 }

@@ -2,8 +2,8 @@
 // file says otherwise. The matrix tests of the contract are generated from this.
 import { randomBytes } from 'node:crypto'
 import { fillPath } from '@eaas/protocol'
+import { openApiDocument } from '../../../docs/openapi/document.js'
 import { ROUTES } from '../../../packages/server/src/http/endpoints.js'
-import { openApiDocument } from '../../../packages/server/src/http/openapi/openapi.js'
 import type { Route } from '../../../packages/server/src/http/route.js'
 import type { Caller, Service } from './service.js'
 

@@ -61,8 +61,8 @@ function serveFile(app: FastifyInstance, url: string, path: string): void {
 }
 
 /** Each page states its policy; only a header can forbid other pages to frame it. */
-function policyOf(page: Buffer): string {
+export function policyOf(page: Buffer): string {
   const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(page.toString()) ?? []
-  if (policy === undefined) throw new Error('a page of @eaas/console has no content security policy')
+  if (policy === undefined) throw new Error('a page has no content security policy')
   return `${policy}; frame-ancestors 'none'`
 }

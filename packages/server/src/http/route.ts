@@ -43,7 +43,7 @@ export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
   summary: string
   /**
-   * the operation's own refusals, without those that every call of its kind may get (openapi-problems.ts) and those of
+   * the operation's own refusals, without those that every call of its kind may get (docs/openapi/problems.ts) and those of
    * the key's state
    */
   problems?: readonly ProblemCode[]

@@ -1,6 +1,5 @@
-/** GET /openapi.json: the OpenAPI 3.1 document, generated from the table of routes and the wire schemas. */
+/** The OpenAPI 3.1 documents, generated from the tables of routes and the wire schemas. */
 import {
-  DETAIL_EXAMPLES,
   findMissingPermission,
   type HeldPermission,
   PERMISSIONS,
@@ -10,19 +9,23 @@ import {
   problemDocument,
   wire,
 } from '@eaas/protocol'
-import type { FastifyInstance } from 'fastify'
 import * as z from 'zod/mini'
-import { RESOURCES, ROUTES } from '../endpoints.js'
-import * as operators from '../operator-schemas.js'
-import { ALIVE, LIVE_PATH, READY_PATH } from '../probes.js'
-import type { ServedRoute } from '../route.js'
-import { CHECKED, type JsonSchema, OPERATOR_PROPERTIES, PARAMETERS, PROPERTIES } from './openapi-descriptions.js'
-import { EXAMPLE_API_KEY_ID, EXAMPLE_EXPORT, EXAMPLE_KEY_ID, EXAMPLE_TENANT_ID, exampleOf } from './openapi-examples.js'
-import { linksOf } from './openapi-links.js'
-import { problemsOf } from './openapi-problems.js'
-
-/** How long a client may keep the document, in seconds: it changes only with the server. */
-const MAX_AGE_S = 3_600
+import { RESOURCES, ROUTES } from '../../packages/server/src/http/endpoints.js'
+import { operatorRoutes } from '../../packages/server/src/http/operator-endpoints.js'
+import * as operators from '../../packages/server/src/http/operator-schemas.js'
+import { ALIVE, LIVE_PATH, READY_PATH } from '../../packages/server/src/http/probes.js'
+import type { ServedRoute } from '../../packages/server/src/http/route.js'
+import { CHECKED, type JsonSchema, OPERATOR_PROPERTIES, PARAMETERS, PROPERTIES } from './descriptions.js'
+import {
+  DETAIL_EXAMPLES,
+  EXAMPLE_API_KEY_ID,
+  EXAMPLE_EXPORT,
+  EXAMPLE_KEY_ID,
+  EXAMPLE_TENANT_ID,
+  exampleOf,
+} from './examples.js'
+import { linksOf } from './links.js'
+import { problemsOf } from './problems.js'
 
 const SERVICE_TAG = 'Service'
 const OPERATORS_TAG = 'Operators'
@@ -50,15 +53,6 @@ export interface OpenApiDocument extends Json {
   components: { schemas: Schemas } & Json
 }
 
-/** Serves the document, built once. */
-export function serveOpenApi(app: FastifyInstance): void {
-  let text: string | undefined
-  app.get('/openapi.json', (_, reply) => {
-    text ??= JSON.stringify(openApiDocument())
-    return reply.header('cache-control', `public, max-age=${MAX_AGE_S}`).type(JSON_CONTENT_TYPE).send(text)
-  })
-}
-
 const OPERATORS_INTRODUCTION = `\
 What operators can do without a shell on the server, if EAAS_OPERATOR_API is on: tenants, alarms and the state of the server. A proxy should
 let only operators reach these paths.
@@ -68,24 +62,20 @@ here, and operators' get 401 everywhere else. Errors are problem documents (RFC 
 call may get 404 or 405 (no such route), 408, 414 or 431 (the request could not be read). Unknown fields of a body and unknown query
 parameters get 400; new fields may appear in answers.`
 
-/** Serves the document of operators' calls. */
-export function serveOperatorsOpenApi(app: FastifyInstance, routes: readonly ServedRoute[]): void {
-  let text: string | undefined
-  app.get('/admin/openapi.json', (_, reply) => {
-    text ??= JSON.stringify(operatorsOpenApiDocument(routes))
-    return reply.header('cache-control', `public, max-age=${MAX_AGE_S}`).type(JSON_CONTENT_TYPE).send(text)
-  })
+function uncalled(): never {
+  throw new Error('a document calls no operation')
 }
+const OPERATOR_ROUTES = operatorRoutes({ checkHealth: uncalled, ages: uncalled, invalidLogs: uncalled })
 
 /** Builds the document of operators' calls. Its paths begin at /admin, where the document itself is. */
-function operatorsOpenApiDocument(routes: readonly ServedRoute[]): OpenApiDocument {
+export function operatorsOpenApiDocument(): OpenApiDocument {
   const components = componentSchemas(OPERATOR_SCHEMAS, OPERATOR_PROPERTIES)
   return {
     ...head('EaaS for operators', 'Tenants and alarms', OPERATORS_INTRODUCTION),
     // Relative to this document, as in the other one.
     servers: [{ url: '..' }],
     tags: [{ name: OPERATORS_TAG, description: 'Tenants, alarms and the state of the server.' }],
-    paths: describeRoutes(routes, OPERATORS_TAG, components, {}),
+    paths: describeRoutes(OPERATOR_ROUTES, OPERATORS_TAG, components, {}),
     components: sharedComponents(components, "An operator's API key, `eaas_sk_…`."),
   }
 }
@@ -217,7 +207,7 @@ function queryParameters({ query }: ServedRoute): Json[] {
   const { properties = {} } = z.toJSONSchema(query, { unrepresentable: 'any', override: describeChecks }) as JsonSchema
   return Object.entries(properties).map(([name, generated]) => {
     const described = PARAMETERS[name]
-    if (!described) throw new Error(`the query parameter ${name} is not described in openapi-descriptions.ts`)
+    if (!described) throw new Error(`the query parameter ${name} is not described in docs/openapi/descriptions.ts`)
     if (generated.type === 'number') generated.type = 'integer' // queries.ts takes digits only
     const { description, json, schema = generated } = described
     return {
@@ -353,9 +343,9 @@ const COMPONENTS: ReadonlyMap<unknown, string> = new Map(
 )
 
 function schemasOf(exported: object) {
-  return Object.entries(exported).flatMap(([name, schema]) =>
-    schema instanceof z.ZodMiniObject ? [[name, schema] as const] : [],
-  )
+  // By name: a bundle has exports in another order.
+  const named = Object.entries<unknown>({ ...exported }).sort(([one], [other]) => (one < other ? -1 : 1))
+  return named.flatMap(([name, schema]) => (schema instanceof z.ZodMiniObject ? [[name, schema] as const] : []))
 }
 
 function componentSchemas(

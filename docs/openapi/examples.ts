@@ -2,7 +2,8 @@
  * The examples of the OpenAPI document, made from its schemas: a property has the value that is listed here
  * under its name. One run of the service gave them, so that ids, keys and ciphertexts belong together.
  */
-import type { JsonSchema } from './openapi-descriptions.js'
+import { DETAILS, type ProblemCode } from '@eaas/protocol'
+import type { JsonSchema } from './descriptions.js'
 
 export const EXAMPLE_KEY_ID = 'ecbe7653-fc4c-4495-81cc-48c0533681a4'
 export const EXAMPLE_API_KEY_ID = '01ccae36-5ed7-48e5-aec8-ee76c0572a70'
@@ -170,6 +171,40 @@ const VALUES: Readonly<Record<string, unknown>> = {
   'ServerStatus.witnesses': [{ name: 'witness.example.org', cosignature: 814.1, contradicted: false }],
 }
 
+/** A `detail` of each code. */
+export const DETAIL_EXAMPLES: Readonly<Record<ProblemCode, string>> = {
+  E_VALIDATION: DETAILS.E_VALIDATION.confirm,
+  E_MALFORMED_REQUEST: DETAILS.E_MALFORMED_REQUEST.json,
+  E_PLAINTEXT_TOO_LARGE: DETAILS.E_PLAINTEXT_TOO_LARGE.plaintext(70_000),
+  E_UNAUTHORIZED: DETAILS.E_UNAUTHORIZED.apiKey,
+  E_IP_NOT_ALLOWED: DETAILS.E_IP_NOT_ALLOWED.address('198.51.100.7'),
+  E_TENANT_SUSPENDED: DETAILS.E_TENANT_SUSPENDED.tenant,
+  E_MISSING_PERMISSION: DETAILS.E_MISSING_PERMISSION.call('keys:export'),
+  E_ENVELOPE_ONLY: DETAILS.E_ENVELOPE_ONLY.call,
+  E_WRAPPED_KEY: DETAILS.E_WRAPPED_KEY.wrappedKey,
+  E_NOT_FOUND: DETAILS.E_NOT_FOUND.key,
+  E_ROUTE_NOT_FOUND: DETAILS.E_ROUTE_NOT_FOUND.path,
+  E_METHOD_NOT_ALLOWED: DETAILS.E_METHOD_NOT_ALLOWED.method,
+  E_REQUEST_TIMEOUT: DETAILS.E_REQUEST_TIMEOUT.request,
+  E_NAME_TAKEN: DETAILS.E_NAME_TAKEN.key,
+  E_STATE: DETAILS.E_STATE.key('disabled', 'wrap', ['active']),
+  E_KEY_DESTROYED: DETAILS.E_KEY_DESTROYED.key,
+  E_VERSION_DESTROYED: DETAILS.E_VERSION_DESTROYED.wrappedKey(1),
+  E_VERSION_TOO_OLD: DETAILS.E_VERSION_TOO_OLD.wrappedKey(1, 3),
+  E_LIMIT: DETAILS.E_LIMIT.keys(),
+  E_BODY_TOO_LARGE: DETAILS.E_BODY_TOO_LARGE.body,
+  E_URI_TOO_LONG: DETAILS.E_URI_TOO_LONG.path,
+  E_MEDIA_TYPE: DETAILS.E_MEDIA_TYPE.body,
+  E_DECRYPTION_FAILED: DETAILS.E_DECRYPTION_FAILED.ciphertext,
+  E_QUOTA_EXCEEDED: DETAILS.E_QUOTA_EXCEEDED.encrypt(10_000),
+  E_BUDGET: DETAILS.E_BUDGET.call('unwrap', 'minute', 600, false),
+  E_HEADERS_TOO_LARGE: DETAILS.E_HEADERS_TOO_LARGE.headers,
+  E_INTERNAL: DETAILS.E_INTERNAL.unexpected,
+  E_AUDIT_NOT_WRITTEN: DETAILS.E_AUDIT_NOT_WRITTEN.entry,
+  E_TAMPERED: DETAILS.E_TAMPERED.entry(77),
+  E_UNAVAILABLE: DETAILS.E_UNAVAILABLE.busy,
+}
+
 /** The beginning of an export, and its end. */
 export const EXAMPLE_EXPORT = [
   {
@@ -218,7 +253,7 @@ export function exampleOf(
   if (anyOf) return exampleOf(anyOf[0] ?? {}, scopes, components) // the other one is null
   if (items) return [exampleOf(items, scopes, components)]
   if (states) return states[0]
-  if (!properties) throw new Error(`openapi-examples.ts has no value for a property of ${scopes.join(', ')}`)
+  if (!properties) throw new Error(`docs/openapi/examples.ts has no value for a property of ${scopes.join(', ')}`)
   return Object.fromEntries(
     Object.entries(properties).flatMap(([name, property]) => {
       const listed = findListed(name)
