@@ -1,6 +1,7 @@
 // Entries of the installation's log that name an entry of a tenant's own log, which no anchor covers yet: the tenant cannot go back behind
 // them. The attacker has the whole database and no key.
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { type ChainedEntry, entryHash } from '@eaas/audit'
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { examineAnchor } from '../../../packages/server/src/cli/examine-logs.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
@@ -31,17 +32,6 @@ async function anchored() {
 
 const suspend = ({ services }: Service, { tenant }: Caller) =>
   performAsSystem(services, tenant.tenant_id, suspendTenant({ reason: 'a drill' }))
-
-/** Records a suspension again as an older version of the server did, which stated no hash. */
-async function nameWithoutHash(
-  changes: Record<string, string> = {},
-  action: 'installation.tenant_suspend' | 'installation.rollback_accepted' = 'installation.tenant_suspend',
-) {
-  const found = (await entries(current())).find(({ action }) => action === 'installation.tenant_suspend')
-  const { entry_hash, ...told } = (found?.metadata ?? {}) as Record<string, string>
-  if (entry_hash?.length !== 64) throw new Error('no hash')
-  await recordAlone(current().services, [{ action, metadata: { ...told, ...changes } }])
-}
 
 /** A change of the victim, and the entry of its log that the installation's log then names. */
 const CHANGES: [what: string, named: number, change: (service: Service, caller: Caller) => Promise<unknown>][] = [
@@ -119,27 +109,33 @@ describe('a tenant', () => {
     },
   )
 
-  it('is alarmed about where the entry of its log is not the one that is named without a hash, as an older version of the server did', async () => {
+  it('is named by a verification in a process that has seen its log alone', async () => {
     const { victim, tenant_id } = await anchored()
     await suspend(current(), victim)
-    await nameWithoutHash()
-    expect((await start()).alarms).toEqual([])
-    expect(await verify(current(), tenant_id)).toMatchObject({ valid: true })
-    const other = { valid: false, reason: 'checkpoint_mismatch', broken_at: 4 }
-    await nameWithoutHash({}, 'installation.rollback_accepted')
-    expect(await verify(current(), tenant_id)).toMatchObject(other)
-    await nameWithoutHash({ reason: 'another one' })
-    expect(await verify(current(), tenant_id)).toMatchObject(other)
-    expect(await invalid(current())).toMatchObject([{ tenant_id, ...other }])
-    expect((await start()).alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('names entry 4') }])
+    const { action, metadata } = (await entries(current())).at(-1) ?? {}
+    expect([action, metadata?.entry_id]).toEqual(['installation.tenant_suspend', 4])
+    const note = {
+      action: 'installation.tenant_suspend',
+      metadata: { ...metadata, entry_hash: 'ab'.repeat(32) },
+    } as const
+    await recordAlone(current().services, [note])
+    const fault = { valid: false, reason: 'checkpoint_mismatch', broken_at: 4 }
+    expect(await verify(current(), tenant_id)).toMatchObject(fault)
+    expect(await invalid(current())).toMatchObject([{ tenant_id, ...fault }])
   })
 
-  it('is alarmed about at start if somebody edits the entry that is named without a hash, although an anchor covers it', async () => {
+  it('is alarmed about at start if somebody edits the entry that is named, and the hash by which it is, although an anchor covers it', async () => {
     const { victim, tenant_id } = await anchored()
     await suspend(current(), victim)
-    await nameWithoutHash()
     await anchor(current())
-    await current().services.sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 4`
+    const { sql } = current().services
+    const [before, entry] = await sql<[ChainedEntry, ChainedEntry]>`
+      select * from audit_log where tenant_id = ${tenant_id} and id in (3, 4) order by id`
+    const edited = encodeHex(entryHash(before.hash, { ...entry, actor: 'x' }))
+    await sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 4`
+    await sql`
+      update audit_log set metadata = replace(metadata, ${encodeHex(entry.hash)}, ${edited})
+      where tenant_id = ${INSTALLATION_ID} and action = 'installation.tenant_suspend'`
     expect((await start()).alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('names entry 4') }])
   })
 

@@ -3,29 +3,12 @@
  * names (anchor.md 4).
  */
 
-import { type AuditEntry, type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
+import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
 import type { Queryable } from '../store/db.js'
 import { findStatuses } from '../store/tenants.js'
 import { type AuditKey, entryMac, equalBytes, type Witness } from './formats/chain.js'
 import { findAuthenticMark, readAuthenticEntry } from './read-entry.js'
 import { type NamedEntry, readRecordedTenants } from './recorded-tenants.js'
-
-/** Members of the installation's entry that the tenant's entry does not have. */
-const OWN_MEMBERS: readonly string[] = ['tenant_id', 'entry_id', 'entry_hash']
-
-/**
- * Whether an entry whose hash is proven is the one that is named. A named hash is also a point of the log's
- * watch, so no attack is found by this comparison alone. An entry that names no hash states the change itself.
- */
-export function isNamed(
-  entry: Pick<AuditEntry, 'action' | 'metadata'> & { hash: Uint8Array },
-  named: NamedEntry,
-): boolean {
-  if (named.hash) return equalBytes(entry.hash, named.hash)
-  if (entry.action !== named.action) return false
-  const metadata = Object(JSON.parse(entry.metadata ?? '{}')) as Record<string, unknown>
-  return Object.entries(named.metadata).every(([name, value]) => OWN_MEMBERS.includes(name) || metadata[name] === value)
-}
 
 /** Whether `rows`, which must be the named entry and the one before it, prove the entry that is named. */
 export function hasNamed(
@@ -36,7 +19,7 @@ export function hasNamed(
   const before = named.id === 1 ? genesisHash(tenant_id) : rows.find(({ id }) => id === named.id - 1)?.hash
   if (!entry || !before || !auditKey) return false
   const hash = entryHash(before, entry)
-  return equalBytes(entry.mac, entryMac(auditKey, entry.id, hash)) && isNamed({ ...entry, hash }, named)
+  return equalBytes(entry.mac, entryMac(auditKey, entry.id, hash)) && equalBytes(hash, named.hash)
 }
 
 /**
@@ -60,9 +43,9 @@ export async function findContradiction(
   return `the installation's log says that the tenant is ${status}, and its row that it is ${found}: the database was tampered with`
 }
 
-/** The point that the log must continue from, by the hash of the entry; undefined if no hash is on record. */
-export function witnessOf({ id, hash }: NamedEntry): Witness | undefined {
-  return hash && { last_id: id, hash, policy_version: 0 }
+/** The point that the log must continue from, by the hash of the entry. */
+export function witnessOf({ id, hash }: NamedEntry): Witness {
+  return { last_id: id, hash, policy_version: 0 }
 }
 
 /** Whether a log has the entry, or a purge took it. */
@@ -75,5 +58,5 @@ export async function isThere(
   if (mark && mark.purged_through >= id) return true
   const previousHash = mark?.purged_through === id - 1 ? mark.hash : undefined
   const entry = await readAuthenticEntry(sql, { tenant_id, id, auditKey }, previousHash)
-  return entry !== undefined && isNamed(entry, named)
+  return entry !== undefined && equalBytes(entry.hash, named.hash)
 }

@@ -43,11 +43,7 @@ export interface RecordedTenants {
 /** An entry of a tenant's own log, as the installation's log names it. */
 export interface NamedEntry {
   id: number
-  /** undefined if an older version of the server named it, which stated only the change */
-  hash: Uint8Array | undefined
-  action: LogAction
-  /** what the installation's log says of it, if it does not state the hash */
-  metadata: Record<string, unknown>
+  hash: Uint8Array
 }
 
 /** The status that a tenant has after such an entry. */
@@ -105,9 +101,8 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
     const told = parse(metadata)
     const { tenant_id } = told
     if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) return // an edited entry, which a verification names
-    const isAccepted = action === 'installation.rollback_accepted'
-    const named = readNamed(isAccepted ? 'audit.rollback_accepted' : 'tenant.update', told)
-    const end = isAccepted ? 0 : (ends.get(tenant_id)?.id ?? 0)
+    const named = readNamed(told)
+    const end = action === 'installation.rollback_accepted' ? 0 : (ends.get(tenant_id)?.id ?? 0)
     if (named && named.id >= end) ends.set(tenant_id, named)
     const status = STATUSES[action]
     if (status !== undefined) statuses.set(tenant_id, status)
@@ -124,13 +119,10 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
   return { tenants: { present, gone, ends, statuses }, read }
 }
 
-function readNamed(action: LogAction, told: Partial<Record<string, unknown>>): NamedEntry | undefined {
-  const { entry_id: id, entry_hash } = told
+function readNamed({ entry_id: id, entry_hash }: Partial<Record<string, unknown>>): NamedEntry | undefined {
   if (typeof id !== 'number' || !Number.isSafeInteger(id)) return undefined
   const isHash = typeof entry_hash === 'string' && /^[0-9a-f]{64}$/.test(entry_hash)
-  return isHash
-    ? { id, hash: decodeHex(entry_hash), action, metadata: {} }
-    : { id, hash: undefined, action, metadata: told }
+  return isHash ? { id, hash: decodeHex(entry_hash) } : undefined
 }
 
 /**
