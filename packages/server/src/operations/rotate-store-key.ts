@@ -29,8 +29,7 @@ import {
 } from '../store/store-keys.js'
 import { rotateKeyUnderEarlier } from './rotate-key.js'
 import { renewInstallation } from './shared/renew-installation.js'
-import { retryIfChanged } from './shared/renew-tenant.js'
-import { isOfOneTenant, renewTenants } from './shared/renew-tenants.js'
+import { isOfOneTenant, renewTenants, retryIfChanged } from './shared/renew-tenant.js'
 import { assertStoreKeys, listUsable } from './shared/store-keys.js'
 
 /** Rows of one statement: few enough that other calls hardly wait for it. */

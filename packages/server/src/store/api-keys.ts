@@ -2,7 +2,7 @@
 import { type HeldPermission, type KeyListParts, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
-import { onlyRow } from './only-row.js'
+import { onlyRow } from './tampered-row.js'
 
 export interface ApiKeyRow {
   tenant_id: string

@@ -5,7 +5,7 @@ import { type Action, isUuid, type LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { assertInserted, type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeArray, writeColumns } from './entry-columns.js'
-import { onlyRow } from './only-row.js'
+import { onlyRow } from './tampered-row.js'
 import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
 
 /** The key id under which entries without a key are counted. */

@@ -3,7 +3,7 @@ import { type KeyListParts, MAX_NAME_CHARACTERS, type wire } from '@eaas/protoco
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
 import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
-import { onlyRow } from './only-row.js'
+import { onlyRow } from './tampered-row.js'
 
 export interface KeyRow {
   tenant_id: string

@@ -3,7 +3,7 @@ import { INSTALLATION_ID, MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
-import { onlyRow } from './only-row.js'
+import { onlyRow } from './tampered-row.js'
 
 /**
  * Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes

@@ -1,20 +1,23 @@
-/** Replaces a tenant's audit key, in a rotation of the store key (chain.md 14). */
+/** Replaces the audit keys of tenants, in a rotation of the store key (chain.md 14). */
 import type { KeyObject } from 'node:crypto'
+import { OpenError } from '@eaas/protocol'
 import { appendToLocked } from '../../audit/append/send-appends.js'
-import { openAuditKey, renewAuditKey } from '../../audit/audit-key.js'
+import { ChainAlarmError } from '../../audit/append-errors.js'
+import { openAuditKey, renewAuditKey, resealAuditKey } from '../../audit/audit-key.js'
 import { areMarksAuthentic, extendChain, NO_MARK_MAC, purgeMarkMac } from '../../audit/formats/chain.js'
 import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac } from '../../audit/formats/row-mac.js'
 import { deriveRowKey, sealedUnder } from '../../crypto/key-hierarchy.js'
 import { extendLocked } from '../../runner/locked-log.js'
 import type { Services } from '../../runner/operation.js'
 import { draftEntry, systemCaller } from '../../runner/perform.js'
+import { Refusal } from '../../runner/refusal.js'
 import { type ApiKeyRow, listApiKeys } from '../../store/api-keys.js'
 import { listMarks, replaceMark } from '../../store/audit-purge.js'
 import type { Transaction } from '../../store/db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from '../../store/keys.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../../store/store-keys.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
-import { listTenantRows } from '../../store/tenants.js'
+import { listTenantRows, listTenants } from '../../store/tenants.js'
 import { type Page, readPages } from './pages.js'
 
 /** Rows of one statement: few enough that it is far from the database's limit, however many rows there are. */
@@ -145,4 +148,51 @@ function renewed<Row extends { tenant_id: string; mac: Uint8Array }>(
   version = 0,
 ): RenewedMac {
   return { id, version, was: row.mac, mac: mac(to, authentic(row, mac, from)) }
+}
+
+interface RenewOptions {
+  /** the number of the store key that is to seal everything */
+  number: number
+  keepsSecrets: boolean
+  signal: AbortSignal | undefined
+  onProgress: ((written: number) => void) | undefined
+}
+
+/** The most tenants that are named because their audit key could not be renewed. */
+const MOST_NAMED = 10
+
+/**
+ * Gives each tenant whose audit key an older store key seals a new audit key or, with `keepsSecrets`, seals
+ * the same one again. A tenant that fails keeps its audit key, and the old store key must stay for it; the
+ * others continue. Returns how many tenants it wrote, and why others failed.
+ */
+export async function renewTenants(
+  services: Services,
+  { number, keepsSecrets, signal, onProgress }: RenewOptions,
+): Promise<{ renewed: number; reasons: string[] }> {
+  const { sql, storeKeys } = services
+  let renewed = 0
+  const reasons: string[] = []
+  for (const tenant of await listTenants(sql)) {
+    signal?.throwIfAborted()
+    const { tenant_id, wrapped_audit_key, mac } = tenant
+    if (sealedUnder(wrapped_audit_key) >= number) continue
+    try {
+      if (keepsSecrets) {
+        const next = { wrapped_audit_key: resealAuditKey(storeKeys, tenant_id, wrapped_audit_key), mac }
+        if (await replaceAuditKey(sql, tenant, next)) renewed += 1
+      } else if (await retryIfChanged(() => renewTenant(services, tenant_id, number))) renewed += 1
+    } catch (error) {
+      if (!isOfOneTenant(error)) throw error
+      if (reasons.length < MOST_NAMED) reasons.push(`Tenant ${tenant_id}: ${error.message}`)
+    }
+    onProgress?.(renewed)
+  }
+  return { renewed, reasons }
+}
+
+/** Whether an error concerns one tenant alone, so that an operation on all of them continues with the others. */
+export function isOfOneTenant(error: unknown): error is Error {
+  const kinds = [Refusal, TamperedRowError, ChainAlarmError, OpenError, ChangedMeanwhileError]
+  return kinds.some((kind) => error instanceof kind)
 }
