@@ -326,7 +326,7 @@ export const PARAMETERS: Readonly<Record<string, { description: string; schema?:
   after_id: { description: 'Only entries with a larger id.' },
   context: {
     description:
-      'Only wraps and unwraps whose context has these pairs, as a JSON object. No index finds them: limit the range to at most 500,000 entries.',
+      'Only wraps and unwraps whose context has these pairs, as a JSON object, also where the log shows digests. That confirms guesses: it needs the permission `hash`, and counts as a hash. No index finds them: limit the range to at most 500,000 entries.',
     json: CONTEXT,
   },
   actor: {

@@ -495,7 +495,8 @@ describe('the running service', () => {
             ...given,
           }
           const path = fillPath(row.path, { id: rule.on === 'api_key' ? on.api_key_id : on.key_id, version: 1 })
-          const answer = await by.call(row.method, path, row.body && sent)
+          const query = row.query && given ? `?${new URLSearchParams(given as Record<string, string>)}` : ''
+          const answer = await by.call(row.method, path + query, row.body && sent)
           if (answer.body?.code !== code) continue
           expectDocumented(operationOf(row), answer)
           found.push(`${row.operationId} ${code}`)
@@ -529,12 +530,13 @@ describe('the running service', () => {
       const once = { unwrap: { per_day: 1 }, hash: { per_day: 1 } }
       const made = await caller.call('POST', '/v1/api-keys', {
         name: 'once',
-        permissions: ['decrypt', 'unwrap', 'hash'],
+        permissions: ['decrypt', 'unwrap', 'hash', 'audit:read'],
         budgets: once,
       })
       const spender = strict.caller(made.body.secret)
       for (const used of ['unwrap', 'hash']) await refuse('E_BUDGET', ground, { [used]: {} }, { by: spender })
-      await refuse('E_BUDGET', ground, { unwrap: {}, decrypt: {}, hash: {} }, { by: spender })
+      const search = { context: '{"row":"7"}' }
+      await refuse('E_BUDGET', ground, { unwrap: {}, decrypt: {}, hash: {}, listAudit: search }, { by: spender })
       // Limits take thousands of keys to reach (bounds.test.ts).
       const told = ROUTES.flatMap(({ problems = [], operationId }) =>
         problems.filter((code) => code !== 'E_LIMIT').map((code) => `${operationId} ${code}`),

@@ -165,6 +165,38 @@ describe('the list of entries', () => {
     expect((await by({ person: person.slice(1) })).total).toBe(0)
   })
 
+  it('is filtered by a context with hash alone, since that confirms a guess of what a digest stands for', async () => {
+    const auditorWith = async (of: Caller, permissions: string[]) => {
+      const limits = { keys: [], budgets: { hash: { per_day: 3 } } }
+      const { body } = await of.call('POST', '/v1/api-keys', { name: 'auditor', permissions, ...limits })
+      return service.caller(body.secret)
+    }
+    const guess = async (caller: Caller, context: object, rest = '') => {
+      const query = `context=${encodeURIComponent(JSON.stringify(context))}${rest}`
+      const { status, body } = await caller.call('GET', `/v1/audit?${query}`)
+      return body.total ?? `${status} ${body.detail}`
+    }
+    const person = crypto.randomUUID()
+    await wrap({ record: 'digests', context: { person, model: 'people' } })
+    const reading = await auditorWith(owner, ['audit:read'])
+    const without = '403 missing permission: hash'
+    for (const context of [{ person }, { person: 'x' }, { person, model: 'people' }])
+      expect(await guess(reading, context)).toBe(without)
+    expect(await guess(reading, { person }, `&key_id=${key_id}&purpose=data&action=key.wrap`)).toBe(without)
+    const other = await service.createTenant()
+    expect(await guess(other, { person }, `&key_id=${key_id}`)).toBe(0)
+    const { body } = await reading.call('GET', '/v1/audit?purpose=data&context=%7B%7D&limit=1') // names no value
+    expect(body.logs[0].metadata).toHaveProperty(['context_hmac.person'])
+    const hashing = await auditorWith(owner, ['audit:read', 'hash'])
+    expect(await guess(hashing, { person })).toBe(1)
+    expect(await guess(hashing, { person: 'x', model: 'people' })).toBe(0)
+    expect(await guess(hashing, { person, model: 'people' }, '&offset=1')).toBe(1)
+    expect(await guess(hashing, { person })).toMatch(/^429 the budget of this API key for hashes, 3 a day/)
+    const day = (await owner.call('GET', '/v1/usage')).body.by_api_key
+    expect(day).toContainEqual(expect.objectContaining({ kind: 'hash', today: 3 }))
+    expect(await guess(await auditorWith(owner, ['audit:read', 'encrypt']), { person })).toBe(1) // encrypt includes hash
+  })
+
   it('is filtered by actor and end user, with an exact total', async () => {
     const permissions = ['wrap', 'audit:on_behalf_of']
     const { body } = await owner.call('POST', '/v1/api-keys', { name: 'by actor', permissions })

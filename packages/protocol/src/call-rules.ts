@@ -8,6 +8,7 @@ import type { HeldPermission } from './operator-permissions.js'
 import type { ProblemCode } from './problem.js'
 import { DETAILS } from './problem-details.js'
 import { type CallRule, type KeyCall, type KeyRule, type KeyStatus, type OperationId, RULES } from './routes.js'
+import type { WrapContext } from './wrapped-key-v2.js'
 
 const HOUR_MS = 3_600_000
 
@@ -55,6 +56,14 @@ export function findRotationPause(
   const until = oldest === undefined ? now : Date.parse(oldest) + HOUR_MS
   if (until <= now) return undefined
   return { code: 'E_LIMIT', detail: DETAILS.E_LIMIT.versionsPerHour(new Date(until).toISOString()) }
+}
+
+/**
+ * Whether a search of the log finds entries by digests of values that it names. It then confirms guesses as a hash does,
+ * so it needs `hash`, is counted as one and takes its budget.
+ */
+export function confirmsGuesses({ context = {} }: { context?: WrapContext | undefined }): boolean {
+  return Object.keys(context).length > 0
 }
 
 /** The permissions with which a call does anything to a key in this state, each once. */

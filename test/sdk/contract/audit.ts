@@ -1,4 +1,5 @@
 import { expect } from 'vitest'
+import type { Permission } from '../../../packages/sdk/src/index.js'
 import { type ContractCase, refusal } from './contract-case.js'
 import { DAY_MS } from './scene.js'
 
@@ -359,6 +360,32 @@ export const AUDIT_CASES: ContractCase[] = [
       expect((await eaas.usage('2026-06')).operations).toEqual({})
       expect((await eaas.tenant()).monthly_encrypt_quota).toBeNull()
       expect((await eaas.health()).status).toBe('healthy')
+    },
+  },
+  {
+    rule: 'is searched by a context with hash alone, and is counted as a hash',
+    async run({ connect, raw }) {
+      const eaas = connect()
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const dek = 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
+      expect(await raw('POST', `/v1/keys/${keyId}/wrap`, { dek, context: { row: '7' } })).toBe(200)
+      const auditorWith = async (permissions: Permission[]) => {
+        return eaas.apiKeys.create({ name: 'auditor', permissions, keys: [] })
+      }
+      const guess = (secret: string, row: string) => connect(secret).audit.list({ context: { row } })
+      const reading = await auditorWith(['audit:read'])
+      for (const row of ['7', '8', '9'])
+        expect(await refusal(guess(reading.secret, row))).toBe('403 E_MISSING_PERMISSION')
+      expect((await connect(reading.secret).audit.list({ purpose: 'data', context: {} })).total).toBe(1)
+      const { secret, id } = await auditorWith(['audit:read', 'hash'])
+      expect((await guess(secret, '7')).total).toBe(1)
+      expect((await guess(secret, '8')).total).toBe(0)
+      expect((await connect(secret).audit.list({ action: 'key.wrap' })).total).toBe(1)
+      const counts = (await eaas.usage()).unrecorded.map(({ api_key_id, kind, count }) => [api_key_id, kind, count])
+      expect(counts).toEqual([
+        [reading.id, 'permission_refused', 3],
+        [id, 'hash', 2],
+      ])
     },
   },
 ]

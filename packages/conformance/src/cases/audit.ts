@@ -100,7 +100,7 @@ export const AUDIT_CASES: Case[] = [
   },
   {
     of: ['listAudit', 'wrap', 'batch'],
-    rule: 'record the end user that EaaS-On-Behalf-Of names, and the use of a wrapped key',
+    rule: 'record the end user that EaaS-On-Behalf-Of names, and the use of a wrapped key, found with `hash`',
     async run(session) {
       const { id } = await session.newKey()
       const dek = randomBase64()
@@ -115,6 +115,11 @@ export const AUDIT_CASES: Case[] = [
       )
       const { purpose, 'context.row': row } = logs[0]?.metadata ?? {}
       same([purpose, row], ['index', '7'], 'purpose and context')
+      const { secret: guessing } = await session.newApiKey({ permissions: ['audit:read', 'hash'] })
+      const guess = { query: { key_id: id, context: '{"row":"7"}' } }
+      same((await session.ok('listAudit', { ...guess, apiKey: guessing })).total, 1, 'the entries of the row')
+      const { secret: reading } = await session.newApiKey({ permissions: ['audit:read'] })
+      await session.refused('listAudit', { ...guess, apiKey: reading }, '403 E_MISSING_PERMISSION')
       for (const wrong of ['a b', 'a,b', 'x'.repeat(256)])
         await session.refused('listKeys', { headers: { 'eaas-on-behalf-of': wrong } }, '400 E_VALIDATION')
       const { secret: apiKey } = await session.newApiKey({ permissions: ['wrap'] })

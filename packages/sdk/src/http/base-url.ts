@@ -86,7 +86,7 @@ export function pageOrigin(): string | undefined {
   return typeof origin === 'string' && /^https?:\/\//.test(origin) ? origin : undefined
 }
 
-const UNSET_HINT = 'Set it, as `npx @eaas/server dev` does in .env.local, or pass `baseUrl` and `apiKey`.'
+const UNSET_HINT = 'Set it, or pass `baseUrl` and `apiKey`.'
 
 /** Makes a function that returns the URL in EAAS_URL. Throws InvalidInputError where it is not set, or wrong. */
 export function environmentUrl(allowInsecure: boolean): () => URL {
@@ -100,8 +100,8 @@ export function environmentApiKey(): string {
 
 /** Looked up at each request: the code that fills the environment may run after the module that makes the client. */
 function fromEnvironment(name: string): string {
-  const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
-  const value = process?.env?.[name]
+  const { env = {} } = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process ?? {}
+  const value = Object.hasOwn(env, name) && env[name]
   if (value) return value
   throw new InvalidInputError(`${name} is not set in the environment`, UNSET_HINT)
 }

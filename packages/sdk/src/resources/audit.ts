@@ -37,7 +37,10 @@ export interface EntryFilter {
   on_behalf_of?: string | undefined
   /** Only wraps and unwraps for this purpose. */
   purpose?: Purpose | undefined
-  /** Only wraps and unwraps whose context has these pairs, such as `{ model: 'customers', row: '7' }`. */
+  /**
+   * Only wraps and unwraps whose context has these pairs, such as `{ model: 'customers', row: '7' }`, also where the log
+   * shows digests. Needs `hash` too, and counts as a hash.
+   */
   context?: WrapContext | undefined
   /** Only entries of this time or later: RFC 3339 with an offset, or a Date. */
   date_from?: string | Date | undefined

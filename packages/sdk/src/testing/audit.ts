@@ -1,14 +1,20 @@
 /** /v1/audit and /v1/usage in memory. */
-import { encodeHex, encodeUtf8, formsOfUser, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
+import { confirmsGuesses, encodeHex, encodeUtf8, formsOfUser, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
 import { createHmac } from '../engines/web.js'
+import { assertPermissions } from './api-keys.js'
 import { Refusal } from './refusal.js'
 import { digestOf } from './secrets.js'
-import { type Call, daysAfter, type State, timeNow } from './state.js'
+import { type Call, countUnrecorded, daysAfter, type State, timeNow } from './state.js'
 
 /** The calls that this file answers. */
 export const auditFakes = { listAudit, verifyAudit, getUsage: readUsage }
 
-function listAudit({ state }: Call, query: wire.Queries['listAudit']): wire.EntryList {
+function listAudit(call: Call, query: wire.Queries['listAudit']): wire.EntryList {
+  const { state } = call
+  if (confirmsGuesses(query)) {
+    assertPermissions(call.apiKey, ['hash'])
+    countUnrecorded(call, 'hash')
+  }
   const { key_id, action, actor, date_from, date_to, after_id = 0, order, offset, limit } = query
   const { on_behalf_of, purpose, context = {} } = query
   const found = state.entries.filter(

@@ -2,10 +2,10 @@
  * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes. A
  * DEK leaves the process only once the entry is committed.
  */
-import { decodeBase64, encodeBase64, type UnrecordedKind, type wire } from '@eaas/protocol'
+import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
-import { assertBudget } from '../runner/budgets.js'
+import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import type { Operation } from '../runner/operation.js'
 import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './shared/key-use.js'
 
@@ -68,8 +68,6 @@ export function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrappe
       }
     })
 }
-
-const ONE_HASH: ReadonlyMap<UnrecordedKind, number> = new Map([['hash', 1]])
 
 /**
  * Computes the blind index of a value under the key's hash key, which does not rotate with the key. Writes no

@@ -1,9 +1,11 @@
 /** Reads the audit log: lists its entries, and signs where it ends. Writes no entry. */
-import { type Action, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
+import { type Action, confirmsGuesses, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
 import { allKeys, isPurgeMarkAuthentic } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
-import type { Operation } from '../runner/operation.js'
+import { assertPermissions } from '../runner/admission.js'
+import { assertBudget, ONE_HASH } from '../runner/budgets.js'
+import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { assertWaitedFor } from '../runner/search-places.js'
 import type { TenantState } from '../runner/tenant-state.js'
@@ -26,7 +28,8 @@ import { getHead, signHead } from './shared/audit-log.js'
  * actor, end user, purpose or context reads every entry of the range. Any filter of entries makes it a search: a
  * tenant's searches run one after another, and end when the caller no longer waits.
  *
- * @throws Refusal E_VALIDATION if that range is too long, OverloadError if too many searches wait
+ * @throws Refusal E_MISSING_PERMISSION and E_BUDGET if a context is named, E_VALIDATION if the range is too long;
+ * OverloadError if too many searches wait
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it
  */
 export function listAudit(
@@ -34,22 +37,36 @@ export function listAudit(
   page: Page,
   signal?: AbortSignal,
 ): Operation<wire.EntryList> {
-  return async ({ state, services }) => ({
-    entries: [],
-    async release() {
-      const has = membersOf(state, { on_behalf_of, purpose, context })
-      const wanted = { ...filter, has }
-      const { tenant_id } = state.tenant
-      const read: InTurn = (step) => {
-        assertWaitedFor(signal)
-        return inTurn(services.readGate, { tenant_id }, step)
-      }
-      const list = () => listProven(services.sql, state, { filter: wanted, page, read })
-      const { entries, total } = await (isSearch(wanted) ? services.inSearchPlace({ tenant_id, signal }, list) : list())
-      const logs = entries.map(viewEntry)
-      return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
-    },
-  })
+  return async (calling) => {
+    const guessing = confirmsGuesses({ context })
+    if (guessing) assertMayHash(calling)
+    const { state, services } = calling
+    return {
+      entries: [],
+      ...(guessing && { unrecorded: ONE_HASH }),
+      async release() {
+        const has = membersOf(state, { on_behalf_of, purpose, context })
+        const wanted = { ...filter, has }
+        const { tenant_id } = state.tenant
+        const read: InTurn = (step) => {
+          assertWaitedFor(signal)
+          return inTurn(services.readGate, { tenant_id }, step)
+        }
+        const list = () => listProven(services.sql, state, { filter: wanted, page, read })
+        const { entries, total } = await (isSearch(wanted)
+          ? services.inSearchPlace({ tenant_id, signal }, list)
+          : list())
+        const logs = entries.map(viewEntry)
+        return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
+      },
+    }
+  }
+}
+
+/** @throws Refusal E_MISSING_PERMISSION, E_BUDGET */
+function assertMayHash({ caller: { apiKey }, allowances }: Context): void {
+  if (apiKey) assertPermissions(apiKey, ['hash'])
+  assertBudget(allowances, 'hash')
 }
 
 interface Filter extends Omit<EntryFilter, 'has'>, Use {}

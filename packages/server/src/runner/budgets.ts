@@ -61,6 +61,9 @@ export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind)
   throw new Refusal('E_BUDGET', detail, expires ? {} : { retryAfterSeconds })
 }
 
+/** What a decision counts that hashes one value, or confirms a guess as a hash does. */
+export const ONE_HASH: NonNullable<Decision<unknown>['unrecorded']> = new Map([['hash', 1]])
+
 /** Subtracts what one decision of a batch needs from what is left for the next ones. */
 export function spend(allowances: Allowances, made: Decision<unknown>): void {
   for (const kind of BUDGET_KINDS) allowances[kind].left -= countUses(made, kind)
