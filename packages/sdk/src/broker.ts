@@ -370,13 +370,7 @@ const ALLOWED = [...BROKER_OPERATIONS, 'unwrap_index'] as const
 
 function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Settings<U>['allow'] {
   if (typeof allow === 'function') return allow
-  if (typeof allow !== 'object' || allow === null) {
-    throw new InvalidInputError('allow must be a function, or the ids of keys by operation')
-  }
-  const unknown = Object.keys(allow).find((name) => !ALLOWED.some((operation) => operation === name))
-  if (unknown !== undefined) {
-    throw new InvalidInputError(`allow: ${JSON.stringify(unknown)} must be one of ${ALLOWED.join(', ')}`)
-  }
+  assertOptions('allow', allow, ALLOWED)
   const keys = new Map<(typeof ALLOWED)[number], ReadonlySet<string>>()
   for (const operation of ALLOWED) {
     const ids: unknown = allow[operation] ?? []

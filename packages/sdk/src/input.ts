@@ -233,7 +233,7 @@ export function assertArray(name: string, value: unknown): asserts value is read
 
 /** What to pass in place of a value that is not a list. */
 export function listHint(value: unknown): string {
-  return hasRows(value) ? 'Pass the `.rows` of the result.' : 'Pass a list, such as a list of rows.'
+  return hasRows(value) ? 'Pass the `.rows` of the result.' : 'Pass a list.'
 }
 
 /** Tells whether a value is what a driver such as pg returns for a query. */
@@ -255,7 +255,8 @@ export function assertOneOf(name: string, value: unknown, choices: readonly unkn
 }
 
 /**
- * Refuses anything but an object, and an option that is not in `known`: it would be ignored without notice.
+ * Refuses anything but an object, an option that is not in `known`, which would be ignored without notice, and one that
+ * the object inherits: whatever can write to `Object.prototype` would otherwise choose where API keys and DEKs are sent.
  *
  * @throws InvalidInputError
  */
@@ -264,10 +265,13 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   if (!isObject(options) || Array.isArray(options)) {
     throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`, hint)
   }
-  const unknown = known && Object.keys(options).find((option) => !known.includes(option))
+  if (!known) return
+  const inherited = known.find((option) => option in options && !Object.hasOwn(options, option))
+  if (inherited) throw new InvalidInputError(`${name} inherits ${inherited}`, hint)
+  const unknown = Object.keys(options).find((option) => !known.includes(option))
   if (unknown === undefined) return
   throw new InvalidInputError(
-    `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known ?? []))}`,
+    `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`,
     hint,
   )
 }

@@ -168,7 +168,7 @@ export async function getVersions(model: AnyModel, options: CallOptions = {}): P
  */
 export async function maintain(model: AnyModel, options: MaintenanceOptions): Promise<Maintenance> {
   assertOptions('maintain()', options, ['work', 'read', 'dryRun', 'signal'] satisfies (keyof MaintenanceOptions)[])
-  const { work, read = {}, dryRun = false, signal } = options
+  const { work, read: given = {}, dryRun = false, signal } = options
   assertNotAborted(signal)
   assertOneOf('work', work, Object.keys(WORKS))
   assertFlag('dryRun', dryRun)
@@ -178,7 +178,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
     throw new InvalidInputError('a backfill needs a model with one key, not a key for each row', hint)
   }
   const isOpening = work === 'open'
-  assertReaders(read, definition)
+  const read = readReaders(given, definition)
   if (isOpening && Object.keys(read).length > 0)
     throw new InvalidInputError('read is not for open', 'Seal such values first.', { option: 'read' })
   // `readForeign` refuses plaintext that the model does not accept; here, plaintext from a reader must pass.
@@ -233,11 +233,22 @@ function columnsOf({ fields, columns, bind, header, format, rowSeal }: Definitio
   }
 }
 
-function assertReaders(read: Readonly<Record<string, unknown>>, { fields }: Definition): void {
+/** Copies what is given by names that the application chose, own members alone. @throws InvalidInputError */
+export function readMembers<T>(name: string, given: Readonly<Record<string, T>>, known: readonly string[]) {
+  assertOptions(name, given)
+  const own: Record<string, T> = Object.assign(Object.create(null), given)
+  assertOptions(name, own, known)
+  return own
+}
+
+function readReaders(
+  given: Readonly<Record<string, Reader>>,
+  { fields }: Definition,
+): Readonly<Record<string, Reader>> {
   const names = fields.map(({ name }) => name)
-  assertOptions('read', read, names)
+  const read = readMembers('read', given, names)
   const wrong = Object.values(read).find((reader) => typeof reader !== 'function')
-  if (wrong === undefined) return
+  if (wrong === undefined) return read
   const message = `read: a reader must be a function, got ${kindOf(wrong)}`
   throw new InvalidInputError(message, undefined, { option: 'read' })
 }

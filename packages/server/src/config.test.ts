@@ -469,4 +469,9 @@ describe('the configuration', () => {
       delete process.env.EAAS_PORT
     }
   })
+
+  it('is what the environment has itself, and nothing that it inherits', () => {
+    const inherited = Object.create({ EAAS_ROOT_KEY_EXEC: '/tmp/program', EAAS_PORT: '1' })
+    expect(readConfig(inherited)).toEqual(readConfig({}))
+  })
 })

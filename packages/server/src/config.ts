@@ -275,7 +275,8 @@ export function readConfig(environment: Environment): Config {
 }
 
 /** Adds the settings in the file of EAAS_CONFIG for the variables that are not set. @throws ConfigError */
-export function mergeFile(environment: Environment): { merged: Environment; fromFile: ReadonlySet<string> } {
+export function mergeFile(given: Environment): { merged: Environment; fromFile: ReadonlySet<string> } {
+  const environment = ownMembers(given)
   const { EAAS_CONFIG: file } = environment
   if (!file) return { merged: environment, fromFile: new Set() }
   const isSet = (name: Variable) => environment[name] !== undefined && environment[name] !== ''
@@ -288,7 +289,10 @@ export function mergeFile(environment: Environment): { merged: Environment; from
   const kept = Object.entries(readFile(file)).filter(
     ([name]) => !hidden.has(name) && !(isSet(name as Variable) || (isNeverEmpty(name) && environment[name] === '')),
   )
-  return { merged: { ...environment, ...Object.fromEntries(kept) }, fromFile: new Set(kept.map(([name]) => name)) }
+  return {
+    merged: ownMembers({ ...environment, ...Object.fromEntries(kept) }),
+    fromFile: new Set(kept.map(([name]) => name)),
+  }
 }
 
 function readFile(path: string): Record<string, string> {
@@ -297,6 +301,11 @@ function readFile(path: string): Record<string, string> {
   } catch (error) {
     throw error instanceof ConfigFileError ? new ConfigError(error.message) : error
   }
+}
+
+/** Copies what an object has itself: the environment of a process inherits what something put on Object.prototype. */
+export function ownMembers<Given extends object>(given: Given): Given {
+  return Object.assign(Object.create(null), given)
 }
 
 function isNeverEmpty(name: string): boolean {

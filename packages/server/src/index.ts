@@ -3,7 +3,7 @@
  * one.
  */
 import type { FastifyInstance } from 'fastify'
-import { type Config, readConfig } from './config.js'
+import { type Config, ownMembers, readConfig } from './config.js'
 import { openServer } from './server.js'
 
 export { DataDirectoryInUseError } from '@eaas/audit/node'
@@ -27,9 +27,7 @@ export interface BuildServerOptions {
  * @throws ConfigError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's
  * own error
  */
-export async function buildServer({
-  config = readConfig(process.env),
-  now,
-}: BuildServerOptions = {}): Promise<FastifyInstance> {
+export async function buildServer(options: BuildServerOptions = {}): Promise<FastifyInstance> {
+  const { config = readConfig(process.env), now } = ownMembers(options)
   return (await openServer({ config, now, takesSchemas: true })).app
 }

@@ -55,12 +55,12 @@ export async function constrainWith(
   options: ConstrainOptions,
 ): Promise<ConstrainReport> {
   sdk.assertOptions('constrainTable()', options, ['columns', 'dryRun'] satisfies (keyof ConstrainOptions)[])
-  const { columns: renamed = {}, dryRun = false } = options
+  const { columns = {}, dryRun = false } = options
   sdk.assertFlag('dryRun', dryRun)
   const { ask, name } = openPostgres(query, table)
   const found = await readTable(ask, name)
   const described = describeModel(model)
-  sdk.assertOptions('columns', renamed, columnNames(described.table))
+  const renamed = sdk.readMembers('columns', columns, columnNames(described.table))
   const find = (head: string) => {
     const column = getColumn(found, renamed[head] ?? head)
     assertHoldsEnvelopes(column)

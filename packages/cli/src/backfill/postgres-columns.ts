@@ -1,6 +1,6 @@
 /** The columns of a PostgreSQL table, and which of them belong to the model. */
 import { InvalidInputError } from '@eaas/sdk'
-import { assertOptions, nearestName, type TableColumns } from '@eaas/sdk/maintenance'
+import { nearestName, readMembers, type TableColumns } from '@eaas/sdk/maintenance'
 import { assertBinds, assertHoldsEnvelopes, type PostgresColumn } from './postgres-values.js'
 import { isSealedCheck } from './sealed-checks.js'
 import { columnNames } from './table.js'
@@ -125,13 +125,13 @@ export function placeColumns(
     readColumns,
   }: { key?: readonly string[] | undefined; renamed: Readonly<Record<string, string>>; readColumns: readonly string[] },
 ): Places {
+  const names = readMembers('columns', renamed, [...columnNames(wanted), ...readColumns])
   const get = (name: string) => getColumn({ columns }, name)
-  const placed = (name: string): Placed => ({ name, column: get(renamed[name] ?? name) })
-  assertOptions('columns', renamed, [...columnNames(wanted), ...readColumns])
+  const placed = (name: string): Placed => ({ name, column: get(names[name] ?? name) })
   const { fields, indexes, bind, header } = wanted
   const sealed = fields.map(placed)
   const hasHeader =
-    header.required || ['json', 'jsonb'].includes(columns.get(renamed[header.column] ?? header.column)?.base ?? '')
+    header.required || ['json', 'jsonb'].includes(columns.get(names[header.column] ?? header.column)?.base ?? '')
   const envelopes = [...sealed, ...(hasHeader ? [placed(header.column)] : [])]
   for (const { column } of envelopes) assertHoldsEnvelopes(column)
   for (const { column: name, list } of indexes) {

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { InvalidInputError } from '@eaas/sdk'
-import { type AnyModel, assertOptions, describeModel } from '@eaas/sdk/maintenance'
+import { type AnyModel, assertOptions, describeModel, readMembers } from '@eaas/sdk/maintenance'
 import { columnNames } from './table.js'
 
 export const DIALECTS = ['postgresql', 'mysql', 'sqlite'] as const
@@ -55,12 +55,12 @@ export interface SealedCheckOptions {
 export function sealedChecks(model: AnyModel, options: SealedCheckOptions): SealedCheck[] {
   const names = ['dialect', 'table', 'columns', 'types'] satisfies (keyof SealedCheckOptions)[]
   assertOptions('sealedChecks()', options, names)
-  const { dialect, table, columns = {}, types = {} } = options
+  const { dialect, table } = options
   if (!DIALECTS.includes(dialect)) throw new InvalidInputError(`dialect must be one of ${DIALECTS.join(', ')}`)
   if (typeof table !== 'string' || table === '') throw new InvalidInputError('table must be a name')
   const described = describeModel(model)
-  assertOptions('columns', columns, columnNames(described.table))
-  assertOptions('types', types, described.table.fields)
+  const columns = readMembers('columns', options.columns ?? {}, columnNames(described.table))
+  const types = readMembers('types', options.types ?? {}, described.table.fields)
   if (Object.values(types).some((type) => !['text', 'json'].includes(type)))
     throw new InvalidInputError('types must be text or json', undefined, { option: 'types' })
   const fallback = described.format === 'text' ? 'text' : 'json'

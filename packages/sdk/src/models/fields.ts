@@ -214,7 +214,7 @@ function createField<T, I extends string, X extends boolean>(
 ): Field<T, never, I, X> {
   const { missing = [], normalize = [] } = spec
   const field = {
-    '~spec': { ...spec, missing, normalize },
+    '~spec': { __proto__: null, ...spec, missing, normalize }, // inherits no option
     optional: () => createField({ ...spec, missing: [...missing, undefined] }),
     nullable: () => createField({ ...spec, missing: [...missing, null] }),
   }
