@@ -3,7 +3,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { Agent, request as plainRequest } from 'node:http'
 import { request, Agent as TlsAgent } from 'node:https'
 import { join } from 'node:path'
-import type { TLSSocket } from 'node:tls'
+import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
@@ -173,5 +173,72 @@ describe('a server that asks clients for certificates', () => {
     const others = createCertificates()
     await expect(call('/v1/keys', { client: others.make('client'), key: secret })).rejects.toThrow()
     others.remove()
+  })
+
+  it.each(['TLSv1.3', 'TLSv1.2'] as const)(
+    'resumes no session, which would need no certificate: %s',
+    async (maxVersion) => {
+      const { url } = await start({
+        EAAS_TLS_CLIENT_CA_FILE: certificates.ca.cert,
+        EAAS_TLS_MIN_VERSION: maxVersion.replace('TLSv', ''),
+      })
+      const { cert, key } = certificates.make('client')
+      const to = {
+        port: Number(new URL(url).port),
+        host: '127.0.0.1',
+        ca: readFileSync(certificates.ca.cert),
+        maxVersion,
+      }
+      const shown = { cert: readFileSync(cert), key: readFileSync(key) }
+      const speak = async (options: ConnectionOptions) => {
+        const sessions: Buffer[] = []
+        const socket = connect({ ...to, ...options })
+        let isReused: boolean | undefined
+        socket.on('secureConnect', () => {
+          isReused = socket.isSessionReused()
+        })
+        socket.on('session', (session) => sessions.push(session))
+        socket.write(`GET /livez HTTP/1.1\r\nhost: eaas\r\nconnection: close\r\n\r\n`)
+        try {
+          let text = ''
+          for await (const chunk of socket) text += chunk
+          return { answer: text.slice(0, 12), sessions, isReused }
+        } catch (error) {
+          return { answer: (error as Error).message, sessions, isReused }
+        }
+      }
+      const { answer, sessions } = await speak(shown)
+      expect(answer).toBe('HTTP/1.1 200')
+      for (const session of sessions) {
+        expect((await speak({ session })).answer).not.toMatch(/^HTTP/)
+        expect(await speak({ session, ...shown })).toMatchObject({ answer: 'HTTP/1.1 200', isReused: false })
+      }
+    },
+  )
+
+  it('ends open connections once other authorities issue certificates, and not where none changed', async () => {
+    const authorities = join(certificates.folder, 'authorities.pem')
+    copyFileSync(certificates.ca.cert, authorities)
+    const { pid } = await start({ EAAS_TLS_CLIENT_CA_FILE: authorities })
+    const client = certificates.make('client')
+    const agent = new TlsAgent({ keepAlive: true, maxSockets: 1 })
+    const sockets = new Set<unknown>()
+    agent.on('free', (socket) => sockets.add(socket))
+    const calls = () => call('/v1/keys', { client, key: secret, agent })
+    await calls()
+    use(certificates.make('renewed'))
+    process.kill(pid, 'SIGHUP')
+    await expect.poll(() => eaas?.stderr).toMatch(/reloaded at SIGHUP/)
+    await calls()
+    expect(sockets.size).toBe(1) // a renewal leaves it open
+    const others = createCertificates()
+    copyFileSync(others.ca.cert, authorities)
+    process.kill(pid, 'SIGHUP')
+    const [socket] = sockets as Set<TLSSocket>
+    await expect.poll(() => socket?.destroyed).toBe(true)
+    await expect(calls()).rejects.toThrow()
+    expect(await call('/v1/keys', { client: others.make('client'), key: secret })).toMatchObject({ status: 200 })
+    others.remove()
+    agent.destroy()
   })
 })

@@ -22,12 +22,12 @@ export interface Certificates {
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
 
 /** Creates an authority in a folder of its own. */
-export function createCertificates(): Certificates {
+export function createCertificates({ days = 3 } = {}): Certificates {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-certificates-'))
   const at = (name: string) => ({ cert: join(folder, `${name}.crt`), key: join(folder, `${name}.key`) })
   const openssl = (args: string[]) => execFileSync('openssl', args, { stdio: 'ignore' })
   const ca = at('ca')
-  openssl(['req', '-x509', ...KEY, '-days', '3', '-subj', '/CN=authority', '-keyout', ca.key, '-out', ca.cert])
+  openssl(['req', '-x509', ...KEY, '-days', `${days}`, '-subj', '/CN=authority', '-keyout', ca.key, '-out', ca.cert])
   return {
     folder,
     ca,

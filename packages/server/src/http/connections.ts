@@ -7,6 +7,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { Holding } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { WITHDRAWN } from './client-certificates.js'
 import { linger } from './delayed-close.js'
 
 /**
@@ -50,6 +51,8 @@ interface Connection {
   isUnused: boolean
   /** bytes that had arrived when the last call was answered; any more bytes begin another call */
   readBefore: number
+  /** whether it takes no more calls, because its client's certificate is no longer accepted */
+  isWithdrawn: boolean
 }
 
 /**
@@ -85,7 +88,12 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
       socket.destroy()
       return
     }
-    open.set(socket, { calls: 0, waiting: [], isUnused: true, readBefore: socket.bytesRead })
+    const connection = { calls: 0, waiting: [], isUnused: true, readBefore: socket.bytesRead, isWithdrawn: false }
+    open.set(socket, connection)
+    socket.once(WITHDRAWN, () => {
+      connection.isWithdrawn = true
+      if (connection.calls === 0) socket.destroy()
+    })
     socket.once('close', () => open.delete(socket))
   })
   const handshakes = new Set<Socket>()
@@ -119,7 +127,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     const isLeaving = isClosing ? !app.server.listening : isStopping()
     // After an upgrade that is not made, the protocol of the next bytes is unclear.
     const asksUpgrade = request.headers.upgrade !== undefined
-    if ((isLeaving && isLast) || asksUpgrade) reply.header('connection', 'close')
+    if ((isLeaving && isLast) || asksUpgrade || connection?.isWithdrawn) reply.header('connection', 'close')
     if (connection && !request.raw.complete) linger(request.raw)
     done(null, payload)
   })
@@ -128,8 +136,9 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
     if (connection) {
       connection.calls -= 1
       connection.readBefore = socket.bytesRead
+      if (connection.isWithdrawn) socket.destroySoon()
       // After an answer that closes the connection none begins: its client would never learn what it did (RFC 9112 9.6).
-      if (reply.raw.shouldKeepAlive && reply.getHeader('connection') !== 'close') connection.waiting.shift()?.()
+      else if (reply.raw.shouldKeepAlive && reply.getHeader('connection') !== 'close') connection.waiting.shift()?.()
     }
     done()
   })

@@ -1,13 +1,14 @@
 /**
  * The server's own TLS. The files are read again while it runs: new connections get the new certificate, and open ones
- * stay. Files that cannot be used are refused at the start; later, the old certificate stays in use.
+ * stay, unless the authorities of clients change. Files that cannot be used are refused at the start; later, the old certificate stays in use.
  */
-import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { constants, createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { RequestListener } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { TlsSetting } from '../config.js'
+import { createClientCertificates } from './client-certificates.js'
 
 /** How long a client may take for the handshake, in milliseconds. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
@@ -34,7 +35,8 @@ export interface TlsListener {
 }
 
 /** What the files hold, checked. */
-export interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' | 'minVersion'> {
+export interface TlsMaterial
+  extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' | 'minVersion' | 'secureOptions'> {
   cert: string
   key: string
   ca?: string
@@ -44,6 +46,7 @@ export interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' |
 /** Creates the listener. @throws TlsError */
 export function createTlsListener(files: TlsSetting): TlsListener {
   const servers: Server[] = []
+  const clients = createClientCertificates()
   let used = readTls(files, Date.now())
   let isStale = false
   return {
@@ -55,6 +58,7 @@ export function createTlsListener(files: TlsSetting): TlsListener {
         handler,
       )
       servers.push(server)
+      if (asksClients.requestCert) clients.watch(server)
       return server
     },
     reload() {
@@ -63,6 +67,7 @@ export function createTlsListener(files: TlsSetting): TlsListener {
       isStale = false
       if (used.cert === material.cert && used.key === material.key && used.ca === material.ca) return false
       for (const server of servers) server.setSecureContext(material)
+      if (used.ca !== material.ca) clients.endAll()
       used = { ...material, expiresAt }
       return true
     },
@@ -89,7 +94,9 @@ export function readTls({ certFile, keyFile, clientCaFile, minVersion }: TlsSett
   if (expiresAt <= now)
     throw new TlsError(`the certificate in ${certFile} (EAAS_TLS_CERT_FILE) expired: ${leaf.validTo}`)
   if (clientCaFile !== undefined && ca !== undefined) readCertificates('EAAS_TLS_CLIENT_CA_FILE', clientCaFile, ca)
-  const material = { cert, key, ...(ca === undefined ? {} : { ca }), minVersion }
+  // A resumed session would show no certificate, and OpenSSL would not check the earlier one again.
+  const ofClients = ca === undefined ? {} : { ca, secureOptions: constants.SSL_OP_NO_TICKET }
+  const material = { cert, key, ...ofClients, minVersion }
   attempt(() => createSecureContext(material), `TLS cannot be set up with ${certFile} and ${keyFile}`)
   return { ...material, expiresAt }
 }
