@@ -33,6 +33,62 @@ async function serve(addCheckpoint: () => Promise<string>) {
   return { post, port, server: listening, lines: () => written.map((line) => JSON.parse(line)), ends: () => ends }
 }
 
+/** Sends a body in chunks of one byte; resolves with the status once there is an answer, or 0 if none came. */
+function sendInPieces(port: number, pieces: number, { from = '127.0.0.1', isWhole = true } = {}): Promise<number> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1', localAddress: from })
+    let answer = ''
+    socket.on('data', (data) => {
+      answer += data
+      resolve(Number(answer.slice(9, 12)))
+      socket.destroy()
+    })
+    socket.on('error', () => undefined).on('close', () => resolve(0))
+    socket.write('POST /add-checkpoint HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n')
+    socket.write(`${'1\r\nx\r\n'.repeat(pieces)}${isWhole ? '0\r\n\r\n' : ''}`)
+  })
+}
+
+describe('what the body of a request may take', () => {
+  const postFrom = (port: number, from: string) => sendInPieces(port, 1, { from })
+
+  it('is at most 16,384 pieces', async () => {
+    const { port } = await serve(async () => 'a line')
+    expect(await sendInPieces(port, 16_384)).toBe(200)
+    expect(await sendInPieces(port, 16_385)).toBe(400)
+  })
+
+  it('is a part of the room for one caller, which slow bodies use up, and leaves the others theirs', async () => {
+    const { port, server } = await serve(async () => 'a line')
+    const arrived: unknown[] = []
+    server.on('request', (request) => arrived.push(request))
+    const slow = Array.from({ length: 16 }, () => sendInPieces(port, 1, { isWhole: false }))
+    await expect.poll(() => arrived.length).toBe(16)
+    expect(await postFrom(port, '127.0.0.1')).toBe(503)
+    expect(await postFrom(port, '127.0.0.2')).toBe(200)
+    server.closeAllConnections()
+    expect(await Promise.all(slow)).toEqual(slow.map(() => 0))
+    await expect.poll(() => postFrom(port, '127.0.0.1')).toBe(200)
+  })
+
+  it('and is kept for a while of a caller whose bodies are cut to pieces', async () => {
+    const { port } = await serve(async () => 'a line')
+    for (let sent = 0; sent < 16; sent++) expect(await sendInPieces(port, 16_385, { isWhole: false })).toBe(400)
+    expect(await postFrom(port, '127.0.0.1')).toBe(503)
+    expect(await postFrom(port, '127.0.0.2')).toBe(200)
+  })
+
+  it('is all the room that there is, for all callers together', async () => {
+    const { port, server } = await serve(async () => 'a line')
+    const arrived: unknown[] = []
+    server.on('request', (request) => arrived.push(request))
+    for (let caller = 1; caller <= 4; caller++)
+      for (let sent = 0; sent < 16; sent++) void sendInPieces(port, 1, { from: `127.0.0.${caller}`, isWhole: false })
+    await expect.poll(() => arrived.length).toBe(64)
+    expect(await postFrom(port, '127.0.0.9')).toBe(503)
+  })
+})
+
 describe('a witness that fails', () => {
   it('logs that its state could not be written', async () => {
     const { post, lines } = await serve(() => Promise.reject(new UnwrittenStateError(new Error('the disk is full'))))

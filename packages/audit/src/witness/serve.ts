@@ -1,6 +1,7 @@
 /** HTTP around a witness: `POST /add-checkpoint` and nothing else (cosignature.md 3 and 4). */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { collectBytes, createHeldBytes, type Holding, MAX_PIECES, TOO_MANY_PIECES } from '@eaas/protocol'
 import { MAX_REQUEST_BYTES, SIZE_TYPE } from '../formats/witness-request.js'
 import type { Log } from '../node/log.js'
 import { LostDirectoryError } from './directory.js'
@@ -14,9 +15,12 @@ const HEADERS_TIMEOUT_MS = 5_000
 const REQUEST_TIMEOUT_MS = 15_000
 const TIMEOUT_CHECK_MS = 1_000
 const KEEP_ALIVE_MS = 60_000
-/** Most connections, and most requests under way, since each may hold a body. */
 const MOST_CONNECTIONS = 256
-const MOST_REQUESTS = 64
+/** What all requests under way may hold, each as much as the longest body, and those from one address. */
+const PROCESS_BYTES = 64 * MAX_REQUEST_BYTES
+const ADDRESS_BYTES = PROCESS_BYTES / 4
+/** How long each piece of a body keeps its room after the answer, in milliseconds: it takes a hundredth as long to read. */
+const PIECE_MS = 1
 /** How long the reader of the log may take at the end, in milliseconds. */
 const LOGGED_MS = 1_000
 
@@ -27,9 +31,22 @@ interface Answer {
   headers?: Record<string, string>
 }
 
+/** Thrown for a request that is answered without all of its body. */
+class UnreadBody extends Error {
+  override readonly name = 'UnreadBody'
+  readonly answer: Answer
+
+  constructor(answer: Answer) {
+    super(answer.body)
+    this.answer = answer
+  }
+}
+
+const BUSY: Answer = { status: 503, body: 'busy\n', headers: { 'retry-after': '1' } }
+
 /** Creates the server; does not listen yet. `end` is called once the directory of the witness is lost. */
 export function createWitnessServer(witness: Witness, log: Log, end: () => void = endProcess): Server {
-  let underWay = 0
+  const hold = createHeldBytes<[address: string]>([PROCESS_BYTES, ADDRESS_BYTES], () => new UnreadBody(BUSY))
   const server = createServer(
     {
       headersTimeout: HEADERS_TIMEOUT_MS,
@@ -38,18 +55,17 @@ export function createWitnessServer(witness: Witness, log: Log, end: () => void 
       keepAliveTimeout: KEEP_ALIVE_MS,
     },
     async (request, response) => {
-      underWay += 1
+      const holding = hold(request.socket.remoteAddress ?? '')
+      let pieces = 0
+      const onPiece = () => ++pieces
       try {
-        const isBusy = underWay > MOST_REQUESTS
-        const answer = isBusy
-          ? { status: 503, body: 'busy\n', headers: { 'retry-after': '1' } }
-          : await answerTo(request, witness, { log, end })
+        const answer = await answerTo(request, witness, { log, end, holding, onPiece })
         if (answer) send(request, response, answer)
       } catch (error) {
         log.error({ error: stackOf(error) }, 'unexpected error')
         request.socket.destroy()
       } finally {
-        underWay -= 1
+        setTimeout(() => holding.end(), pieces * PIECE_MS).unref()
       }
     },
   )
@@ -61,13 +77,17 @@ export function createWitnessServer(witness: Witness, log: Log, end: () => void 
 async function answerTo(
   request: IncomingMessage,
   witness: Witness,
-  failing: { log: Log; end: () => void },
+  { holding, onPiece, ...failing }: { log: Log; end: () => void; holding: Holding; onPiece: () => number },
 ): Promise<Answer | undefined> {
   if (request.url !== PATH) return { status: 404, body: `a witness answers POST ${PATH} only\n` }
   if (request.method !== 'POST') return { status: 405, body: 'use POST\n', headers: { allow: 'POST' } }
-  const body = await readBody(request).catch(() => null)
-  if (body === null) return undefined
-  if (!body) return { status: 413, body: `a request has at most ${MAX_REQUEST_BYTES} bytes\n` }
+  let body: Uint8Array
+  try {
+    holding.take(MAX_REQUEST_BYTES)
+    body = await readBody(request, onPiece)
+  } catch (error) {
+    return error instanceof UnreadBody ? error.answer : undefined
+  }
   try {
     return { status: 200, body: await witness.addCheckpoint(body) }
   } catch (error) {
@@ -105,20 +125,17 @@ function stackOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? String(error)) : String(error)
 }
 
-/**
- * Reads the whole body; undefined if it is too long, and then without reading the rest. Rejects if the connection
- * ends within it.
- */
-async function readBody(request: IncomingMessage): Promise<Uint8Array | undefined> {
-  if (Number(request.headers['content-length'] ?? 0) > MAX_REQUEST_BYTES) return undefined
-  const chunks: Buffer[] = []
-  let bytes = 0
+/** Reads the whole body; `onPiece` counts its pieces. @throws UnreadBody if it is refused; rejects if the connection ends within it */
+async function readBody(request: IncomingMessage, onPiece: () => number): Promise<Uint8Array> {
+  const tooLong = new UnreadBody({ status: 413, body: `a request has at most ${MAX_REQUEST_BYTES} bytes\n` })
+  if (Number(request.headers['content-length'] ?? 0) > MAX_REQUEST_BYTES) throw tooLong
+  const body = collectBytes()
   for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > MAX_REQUEST_BYTES) return undefined
-    chunks.push(chunk)
+    if (onPiece() > MAX_PIECES) throw new UnreadBody({ status: 400, body: `${TOO_MANY_PIECES}\n` })
+    if (body.bytes().length + chunk.length > MAX_REQUEST_BYTES) throw tooLong
+    body.add(chunk)
   }
-  return Buffer.concat(chunks)
+  return body.bytes()
 }
 
 function send(
