@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -106,14 +106,47 @@ describe('the file of settings', () => {
     expect(() => read(settings)).toThrow(expect.objectContaining({ message: expect.not.stringContaining('hunter2') }))
   })
 
-  it('is refused where it is not there, or where everybody can write it', () => {
+  it('is refused where it is not there, or where others can write it', () => {
     expect(() => readConfig({ EAAS_CONFIG: `${file}.none` })).toThrow(
       /^EAAS_CONFIG names a file that cannot be read \(ENOENT\)/,
     )
     writeFileSync(file, '{}')
-    chmodSync(file, 0o666)
-    expect(() => readConfig({ EAAS_CONFIG: file })).toThrow(/^everybody on this machine can write .*chmod o-w/)
+    for (const mode of [0o666, 0o664, 0o646]) {
+      chmodSync(file, mode)
+      expect(() => readConfig({ EAAS_CONFIG: file })).toThrow(/^other users can write .*config\.json: chmod go-w/)
+    }
     chmodSync(file, 0o644)
     expect(readConfig({ EAAS_CONFIG: file }).configFile).toBe(file)
+  })
+
+  it('is refused below a directory that others can write, also by a link, but for one with the sticky bit', () => {
+    const [above, link] = [join(folder, 'above'), join(folder, 'link.json')]
+    const below = join(above, 'below')
+    mkdirSync(below, { recursive: true })
+    const inside = join(below, 'config.json')
+    writeFileSync(inside, '{}')
+    symlinkSync(inside, link)
+    for (const directory of [above, below]) {
+      for (const mode of [0o775, 0o757]) {
+        chmodSync(directory, mode)
+        for (const path of [inside, link])
+          expect(() => readConfig({ EAAS_CONFIG: path })).toThrow(`other users can write ${directory}: chmod go-w`)
+      }
+      chmodSync(directory, 0o1777)
+      expect(readConfig({ EAAS_CONFIG: link }).configFile).toBe(link)
+      chmodSync(directory, 0o755)
+    }
+  })
+
+  it.skipIf(process.getuid?.() !== 0)('is refused where it, or a directory above it, is another user’s', () => {
+    const below = mkdtempSync(join(folder, 'below-'))
+    const inside = join(below, 'config.json')
+    writeFileSync(inside, '{}')
+    for (const path of [inside, below]) {
+      chownSync(path, 65_534, 65_534)
+      expect(() => readConfig({ EAAS_CONFIG: inside })).toThrow(`${path} belongs to the user 65534`)
+      chownSync(path, 0, 0)
+    }
+    expect(readConfig({ EAAS_CONFIG: inside }).configFile).toBe(inside)
   })
 })

@@ -2,8 +2,9 @@
  * The file of EAAS_CONFIG: the settings of the variables as JSON, each under its name in lower case without EAAS_.
  * Settings are turned into their variables, so that one reader checks all values.
  */
-import { readFileSync, statSync } from 'node:fs'
+import { closeSync, openSync, readFileSync } from 'node:fs'
 import * as z from 'zod/mini'
+import { findForeign } from './own-file.js'
 
 /** What the file's schema is made from. */
 export interface Settings {
@@ -30,8 +31,6 @@ export function settingOf(variable: string): string {
 }
 
 const ITEM = z.string().check(z.regex(/^[^,]+$/))
-/** The bit of a file's mode that lets every user write it, and so name a program that the server executes. */
-const WRITABLE_BY_ALL = 0o002
 
 function schemaOf({ variables, numbers, choices, lists, programs, secrets }: Settings) {
   const typeOf = (name: string): z.ZodMiniType => {
@@ -76,15 +75,19 @@ function textOf(value: unknown, isProgram: boolean): string {
 
 function readJson(path: string): unknown {
   let text: string
+  let file: number | undefined
   try {
-    if ((statSync(path).mode & WRITABLE_BY_ALL) !== 0)
-      throw new ConfigFileError(`everybody on this machine can write ${path} (EAAS_CONFIG): chmod o-w`)
-    text = readFileSync(path, 'utf8')
+    file = openSync(path, 'r')
+    text = readFileSync(file, 'utf8')
+    const foreign = findForeign(path, file) // who writes the file names programs that the server executes
+    if (foreign !== undefined) throw new ConfigFileError(`${foreign} (EAAS_CONFIG)`)
   } catch (error) {
     if (error instanceof ConfigFileError) throw error
     throw new ConfigFileError(
       `EAAS_CONFIG names a file that cannot be read (${(error as NodeJS.ErrnoException).code}): ${path}`,
     )
+  } finally {
+    if (file !== undefined) closeSync(file)
   }
   try {
     return JSON.parse(text)
