@@ -383,6 +383,7 @@ function partOf(path: string): Part {
     [
       'config.ts',
       'config-file.ts',
+      'own-file.ts',
       'database-url.ts',
       'version.ts',
       'event-loop.ts',
