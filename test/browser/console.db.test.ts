@@ -148,6 +148,12 @@ inChromium('the console', ({ open }) => {
     const { page, close } = await open('about:blank')
     await page.clock.setSystemTime(Date.now() + 3 * 86_400_000) // a browser's clock says nothing of the session's end
     await page.goto(link)
+    await page.getByText('This link signs in to').waitFor()
+    const { tenant_id, name } = owner.tenant
+    for (const said of [name, tenant_id, 'keys:read, api_keys:read.'])
+      expect(await page.getByRole('main').innerText()).toContain(said)
+    expect((await service.caller(body.secret).call('GET', '/v1/keys')).status).toBe(200) // nothing has happened yet
+    await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('button', { name: 'Sign out' }).waitFor()
     expect(page.url()).toBe(`${service.url}/console#/`)
     expect(await page.getByRole('button', { name: 'New API key' }).count()).toBe(0)
@@ -161,6 +167,16 @@ inChromium('the console', ({ open }) => {
     await page.evaluate((hash) => location.assign(hash), `#/sign-in/${body.secret}`)
     await expect.poll(() => page.getByRole('alert').innerText()).toContain('This link was used')
     expect(page.url()).toBe(`${service.url}/console#/`)
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('button', { name: 'Sign out' }).waitFor() // as before the link
+    const other = await service.createTenant()
+    await page.evaluate((hash) => location.assign(hash), `#/sign-in/${other.secret}`)
+    await page.getByText('that session ends').waitFor()
+    const asked = await page.getByRole('main').innerText()
+    for (const said of [other.tenant.tenant_id, name]) expect(asked).toContain(said)
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('banner').getByText(name, { exact: true }).waitFor()
+    expect((await other.call('GET', '/v1/api-keys')).body.count).toBe(1) // and no session was made there
     await close()
   })
 

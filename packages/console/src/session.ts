@@ -65,28 +65,51 @@ export async function signIn(apiKey: string): Promise<void> {
   if (tenant) loadKeys().catch(() => undefined)
 }
 
-/**
- * Signs in with the API key of a link that `eaas console` printed: exchanges it for another one that expires an hour
- * after the link was made, and revokes it, so that the copy in the browser's history is worth nothing. @throws Error
- * if the link was used
- */
-export async function signInByLink(apiKey: string): Promise<void> {
-  signOut()
+/** Whether a link was opened, and is not accepted yet: whoever is signed in stays so. */
+export const isOffered = signal(false)
+
+/** What a link signs in to. */
+export interface Offer {
+  /** undefined without keys:read */
+  tenant: Tenant | undefined
+  /** those of the session */
+  permissions: readonly Permission[]
+  /**
+   * Exchanges the API key of the link for another one that expires an hour after the link was made, and revokes it, so
+   * that the copy in the browser's history is worth nothing; then signs in. @throws Error if the link was used
+   */
+  accept(): Promise<void>
+}
+
+/** Reads where a link that `eaas console` printed leads; changes nothing. @throws Error if the link was used */
+export async function readLink(apiKey: string): Promise<Offer> {
   const eaas = createClient({ baseUrl: findBaseUrl(location.pathname), apiKey, retries: 1 })
-  try {
+  return ofLink(async () => {
     const own = findOwn((await eaas.apiKeys.list()).api_keys, apiKey)
     if (!own) throw new Error(LINK_USED)
+    const tenant = await ifAllowed(eaas.tenant())
+    const permissions = own.permissions.filter((permission) => permission !== 'api_keys:manage')
     // By the server's clock: that of a browser may be wrong.
     const expires_at = new Date(Date.parse(own.created_at) + SESSION_MS).toISOString()
-    const permissions = own.permissions.filter((permission) => permission !== 'api_keys:manage')
-    const { secret } = await eaas.apiKeys.create({ name: own.name, permissions, expires_at })
-    await eaas.apiKeys.revoke(own.id)
-    await signIn(secret)
+    const accept = () =>
+      ofLink(async () => {
+        const { secret } = await eaas.apiKeys.create({ name: own.name, permissions, expires_at })
+        await eaas.apiKeys.revoke(own.id)
+        eaas.close()
+        signOut()
+        await signIn(secret)
+        isOffered.value = false
+      })
+    return { tenant, permissions, accept }
+  })
+}
+
+async function ofLink<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
   } catch (error) {
     if (isEaasError(error) && error.code === 'E_API' && error.problem === 'E_UNAUTHORIZED') throw new Error(LINK_USED)
     throw error
-  } finally {
-    eaas.close()
   }
 }
 

@@ -1,28 +1,71 @@
-/** The user pastes the API key here; the field is cleared once it was read. */
+/** The user pastes the API key here, and the field is cleared once it was read; or accepts what a link signs in to. */
+import { visible } from '@eaas/protocol'
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { place, takeLinkKey, verifierUrl } from '../location.js'
-import { signIn, signInByLink } from '../session.js'
+import { isOffered, type Offer, readLink, session, signIn } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
 
 export function SignIn() {
   const error = useSignal<unknown>(undefined)
   const isBusy = useSignal(false)
+  const offer = useSignal<Offer | undefined>(undefined)
   const run = async (work: () => Promise<unknown>) => {
     isBusy.value = true
     await attempt(error, work)
     isBusy.value = false
   }
   useEffect(() => {
+    if (place.value.page !== 'sign-in') return
     const linkKey = takeLinkKey()
-    if (linkKey !== undefined) void run(() => signInByLink(linkKey))
+    isOffered.value = linkKey !== undefined
+    offer.value = undefined
+    if (linkKey === undefined) return
+    void run(async () => {
+      offer.value = await readLink(linkKey)
+    })
   }, [place.value.page])
   const submit = async (event: Event) => {
     event.preventDefault()
     const field = (event.currentTarget as HTMLFormElement).elements.namedItem('api-key') as HTMLInputElement
     const apiKey = field.value.trim()
     field.value = ''
-    await run(() => signIn(apiKey))
+    await run(async () => {
+      await signIn(apiKey)
+      isOffered.value = false
+    })
+  }
+  const decline = () => {
+    isOffered.value = false
+    offer.value = undefined
+    error.value = undefined
+  }
+  const { value: offered } = offer
+  if (offered) {
+    return (
+      <main class="sign-in">
+        <h1>EaaS console</h1>
+        <p>
+          This link signs in to <strong>{visible(offered.tenant?.name ?? 'a tenant that it may not name')}</strong>{' '}
+          {offered.tenant && <code>{offered.tenant.tenant_id}</code>} with {offered.permissions.join(', ')}.
+        </p>
+        {session.value && (
+          <p>
+            You are signed in to <strong>{visible(session.value.tenant?.name ?? 'a tenant')}</strong>: that session
+            ends.
+          </p>
+        )}
+        <p class="actions">
+          <button type="button" class="main" disabled={isBusy.value} onClick={() => run(offered.accept)}>
+            Sign in
+          </button>
+          <button type="button" onClick={decline}>
+            Cancel
+          </button>
+        </p>
+        <Problem error={error.value} />
+      </main>
+    )
   }
   return (
     <main class="sign-in">
@@ -36,6 +79,11 @@ export function SignIn() {
           <button type="submit" class="main" disabled={isBusy.value}>
             Sign in
           </button>
+          {isOffered.value && (
+            <button type="button" onClick={decline}>
+              Cancel
+            </button>
+          )}
         </p>
       </form>
       <Problem error={error.value} />
