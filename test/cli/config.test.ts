@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../support/database/database.js'
-import { runCommandIn } from '../support/service/command-host.js'
+import { databaseWithTenant } from '../support/database/filled-database.js'
+import { runCommand, runCommandIn } from '../support/service/command-host.js'
 import { startEaas } from '../support/service/eaas-process.js'
 
 let folder: string
@@ -57,6 +58,24 @@ describe('eaas config', () => {
     writeFileSync(file, JSON.stringify({ port: 'x' }))
     const refused = await runCommandIn({ EAAS_CONFIG: file }, ['config', 'check'])
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/^eaas: port in /)])
+  })
+
+  it('is not in the way of a command that does not listen, where Kubernetes sets EAAS_PORT to a URL', async () => {
+    const environment = { EAAS_PORT: 'tcp://10.96.12.7:8420' }
+    const { database } = await databaseWithTenant()
+    expect(await runCommand(['tenant', 'list'], { database, environment })).toMatchObject({ code: 0, stderr: '' })
+    for (const args of [
+      ['start'],
+      ['dev', '--file', join(folder, 'env')],
+      ['config', 'check'],
+      ['console', '--tenant', 'acme'],
+    ])
+      expect([args, await runCommandIn(environment, args)]).toEqual([
+        args,
+        { code: 1, stdout: '', stderr: expect.stringContaining('enableServiceLinks: false') },
+      ])
+    const bySocket = { ...environment, EAAS_SOCKET: join(folder, 'socket') }
+    expect((await runCommandIn(bySocket, ['config', 'check'])).code).toBe(0)
   })
 
   it('opens the root key where that takes no program, no person and no network, and shows no secret', async () => {

@@ -34,7 +34,8 @@ export interface Config {
   transitLogin: RootKeySetting['login']
   dataDir: string
   host: string
-  port: number
+  /** undefined: EAAS_PORT is what Kubernetes sets for a Service, which only a command that listens needs to know */
+  port: number | undefined
   /** a unix socket to listen on instead of an address */
   socket: SocketSetting | undefined
   /** the files of TLS, if the server speaks it itself */
@@ -274,6 +275,14 @@ export function readConfig(environment: Environment): Config {
   }
 }
 
+/** The port to listen on. @throws ConfigError if Kubernetes set it to something else */
+export function getPort({ port }: Pick<Config, 'port'>): number {
+  if (port !== undefined) return port
+  throw new ConfigError(
+    "EAAS_PORT is a URL, which Kubernetes sets for a Service named eaas. Set enableServiceLinks: false in the pod's spec, or EAAS_PORT to the port",
+  )
+}
+
 /** Adds the settings in the file of EAAS_CONFIG for the variables that are not set. @throws ConfigError */
 export function mergeFile(given: Environment): { merged: Environment; fromFile: ReadonlySet<string> } {
   const environment = ownMembers(given)
@@ -319,16 +328,13 @@ function readVariables(environment: Environment): Config {
       `${empty} is set, but empty. Set it to a value, or unset it: eaas start --help says what is used then`,
     )
   }
-  const get = (name: Variable) => environment[name] || undefined
+  const isOfService = OF_SERVICE.test(`EAAS_PORT=${environment.EAAS_PORT}`)
+  const get = (name: Variable) => (name === 'EAAS_PORT' && isOfService ? undefined : environment[name] || undefined)
   const wholeNumber = (name: keyof typeof NUMBERS): number => {
     const { otherwise, least, most } = NUMBERS[name]
     const text = get(name) ?? String(otherwise)
     const value = Number(text)
     if (/^\d+$/.test(text) && value >= least && value <= most) return value
-    if (name === 'EAAS_PORT' && OF_SERVICE.test(`EAAS_PORT=${text}`))
-      throw new ConfigError(
-        `EAAS_PORT is ${text}, which Kubernetes sets for a Service named eaas. Set enableServiceLinks: false in the pod's spec, or EAAS_PORT to the port`,
-      )
     throw new ConfigError(`${name} must be a whole number from ${least} to ${most}, got ${text}`)
   }
   const oneOf = <Value extends string>(name: Variable, otherwise: Value, values: readonly Value[]): Value => {
@@ -354,7 +360,7 @@ function readVariables(environment: Environment): Config {
     transitLogin,
     dataDir,
     host: get('EAAS_HOST') ?? '127.0.0.1',
-    port: wholeNumber('EAAS_PORT'),
+    port: isOfService ? undefined : wholeNumber('EAAS_PORT'),
     socket: socket(get),
     tls: tls(get, oneOf('EAAS_TLS_MIN_VERSION', '1.3', TLS_VERSIONS)),
     trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? '', get('EAAS_SOCKET') !== undefined),

@@ -1,7 +1,15 @@
 /** `eaas config`: shows the configuration and whether it is valid. Opens no database, and shows no secret. */
 import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
-import { type Config, type Environment, mergeFile, ROOT_KEY_VARIABLES, SETTINGS, VARIABLES } from '../config.js'
+import {
+  type Config,
+  type Environment,
+  getPort,
+  mergeFile,
+  ROOT_KEY_VARIABLES,
+  SETTINGS,
+  VARIABLES,
+} from '../config.js'
 import { configSchema } from '../config-file.js'
 import { readDatabaseUrl } from '../database-url.js'
 import { providerOf, rootKeyFiles } from '../installation.js'
@@ -47,6 +55,7 @@ export function addConfig(program: Command): void {
 
 async function check(config: Config): Promise<boolean> {
   const results: Result[] = []
+  if (!config.socket) getPort(config)
   if (config.tls) results.push(await examineTls(config.tls).catch(failed))
   results.push(...(await examineRootKey(config)))
   for (const { ok = true, warning, detail } of results) {

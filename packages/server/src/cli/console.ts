@@ -1,7 +1,7 @@
 /** `eaas console`: a link that signs in at the console once, so that no API key has to be pasted. */
 import { PERMISSIONS, type Permission } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type Config, ConfigError } from '../config.js'
+import { type Config, ConfigError, getPort } from '../config.js'
 import { createApiKey } from '../operations/create-api-key.js'
 import { readPermissions } from './api-key.js'
 import { commandConfig, JSON_OPTION, TENANT_OPTION } from './command.js'
@@ -91,8 +91,9 @@ function isSecure({ protocol, hostname }: URL): boolean {
   return protocol === 'https:' || /^(?:(?:.+\.)?localhost|127\.[\d.]+|\[::1\])$/.test(hostname)
 }
 
-function urlOf({ host, port, tls, socket }: Config): string {
-  if (socket !== undefined || port === 0) {
+function urlOf({ host, tls, socket, ...config }: Config): string {
+  const port = socket === undefined ? getPort(config) : 0
+  if (port === 0) {
     throw new ConfigError('the server listens on a socket or on any free port: say with --url where browsers reach it')
   }
   return baseUrl(EVERY_ADDRESS.includes(host) ? '127.0.0.1' : host, port, { isTls: tls !== undefined })

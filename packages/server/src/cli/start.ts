@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8'
 import { explainListening, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../audit/verification-thread.js'
-import { type Config, readConfig } from '../config.js'
+import { type Config, getPort, readConfig } from '../config.js'
 import { claimSocketFile, openSocketFile } from '../http/socket-file.js'
 import type { Server } from '../server.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
@@ -39,6 +39,7 @@ export async function serve(config: Config, say: (server: Server, url: string) =
   // Where objects live long at the start, because calls wait while their tenants are loaded, V8 would put those of all
   // later calls into the old generation, which keeps them, and each request with them, until a full garbage collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
+  if (!config.socket) getPort(config) // before the database is opened
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../server.js')
   const server = await openServer({ config, openVerifier, onDatabaseFailure: failWithoutDatabase })
@@ -56,7 +57,7 @@ export async function serve(config: Config, say: (server: Server, url: string) =
 }
 
 /** Listens on the socket or the address of the settings; returns where, as a URL. @throws ListenError */
-async function listen({ app }: Server, { host, port, socket, tls }: Config): Promise<string> {
+async function listen({ app }: Server, { host, socket, tls, ...config }: Config): Promise<string> {
   const listenTextResolver = () => 'listening'
   if (socket) {
     await claimSocketFile(socket.path)
@@ -64,6 +65,7 @@ async function listen({ app }: Server, { host, port, socket, tls }: Config): Pro
     openSocketFile(socket.path, socket.mode)
     return `unix:${socket.path}`
   }
+  const port = getPort(config)
   await app.listen({ host, port, listenTextResolver }).catch((error: unknown) => {
     throw explainListening(error, { host, port }, VARIABLES)
   })
