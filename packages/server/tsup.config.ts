@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { build, defineConfig, type Options } from 'tsup'
 import { patchedPostgres } from './patches/postgres.js'
@@ -7,6 +8,7 @@ const COMMON: Options = {
   format: 'esm',
   target: 'node20',
   platform: 'node',
+  define: { EAAS_COMMIT: JSON.stringify(describeCommit()) },
   // Private, so inlined. The driver, because it is patched. zod, because loading its hundred files took half of the time that a command
   // needs to start; its licence is in licenses/. Those of REQUIRED are not inlined: the plugin has them required.
   noExternal: ['@eaas/protocol', 'postgres', /^zod(\/|$)/, ...REQUIRED],
@@ -35,6 +37,14 @@ async function writeOpenApi(): Promise<void> {
   const { openApiFiles } = (await import(program.href)) as typeof import('../../docs/openapi/files.js')
   for (const [name, content] of Object.entries(openApiFiles())) await writeFile(`dist/${name}`, content)
   await rm(program)
+}
+
+/** The commit of these sources, with -dirty if they were changed since; empty without git. */
+function describeCommit(): string {
+  const { stdout } = spawnSync('git', ['describe', '--always', '--dirty', '--abbrev=12', '--exclude=*'], {
+    encoding: 'utf8',
+  })
+  return stdout?.trim() ?? ''
 }
 
 // The specifications of the formats that the server shares with the SDK, and their vectors: the tarball has them for whoever reads what is stored.
