@@ -93,6 +93,39 @@ describe.skipIf(backend() === 'embedded')('tables that an operator changed', { t
     expect((await examine()).detail).toMatch(/nothing else acts on them$/)
   })
 
+  it('are slow without an index, of which doctor warns: nothing is to be verified', async () => {
+    for (const index of ['keys_listed', 'keys_due', 'audit_log_sampled_time', 'audit_log_key_action_hash']) {
+      const [found] = await asOwner(
+        owner,
+        (sql) => sql<{ definition: string }[]>`
+        select pg_get_indexdef(oid) as definition from pg_class where relname = ${index}`,
+      )
+      await change(`drop index ${index}`)
+      expect(await examine()).toMatchObject({
+        code: 0,
+        ok: true,
+        warning: true,
+        detail: expect.stringMatching(
+          new RegExp(`Without harm: dropped, which only makes calls slow: CREATE INDEX ${index} `),
+        ),
+      })
+      await change(found?.definition ?? '')
+    }
+    expect((await examine()).detail).toMatch(/nothing else acts on them$/)
+  })
+
+  it.each([
+    ['table audit_counts', 'alter table audit_counts set unlogged', 'alter table audit_counts set logged'],
+    ['column keys.name', 'alter table keys alter name drop not null', 'alter table keys alter name set not null'],
+  ])('are altered, where a part is not as it was: %s', async (name, forth, back) => {
+    await change(forth)
+    const { code, detail } = await examine()
+    await change(back)
+    expect([code, detail]).toEqual([1, expect.stringMatching(`altered: ${name}.*, now: ${name}`)])
+    expect(detail).not.toMatch(new RegExp(`(missing|not made by eaas): ${name}`))
+    expect((await examine()).detail).toMatch(/nothing else acts on them$/)
+  })
+
   it('say of what can refuse writes that it can do no more', async () => {
     await change('create unique index own on unrecorded_calls (tenant_id, day, api_key_id, kind, calls)')
     const found = await examine()

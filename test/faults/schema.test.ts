@@ -55,6 +55,11 @@ describe('a server that compares', () => {
     expect(await compareOnce()).toEqual({ ...same, harmless, isNews: false })
     await sql`drop index meddle`
     expect(await compareOnce()).toMatchObject({ hasNewHarmless: true })
+    await sql`drop index keys_listed`
+    const dropped = [expect.stringMatching(/^dropped, which only makes calls slow: CREATE INDEX keys_listed /)]
+    expect(await compareOnce()).toEqual({ ...same, harmless: dropped, isNews: false, hasNewHarmless: true })
+    await sql`create index keys_listed on keys (tenant_id, created_at, key_id)`
+    expect(await compareOnce()).toEqual({ ...same, isNews: false, hasNewHarmless: true })
     for (const by of [1, -1]) {
       await sql`update schema_version set version = version + ${by}`
       expect(await compareOnce()).toMatchObject({ differences: 1, isOtherVersion: true })

@@ -14,7 +14,7 @@ import { describeMissingRights, findMissingRights } from '../store/grants.js'
 import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
-import { compareTables, type SchemaDifferences } from '../store/schema.js'
+import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../store/schema.js'
 import { findSchemas } from '../store/search-path.js'
 import {
   findClock,
@@ -114,7 +114,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
       ok: false,
       detail:
         `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the ` +
-        'changes as that owner: drop what was added, and create what is missing as listed. Changes that you made yourself and understand you can ' +
+        'changes as that owner: drop what was added, create what is missing as listed, and alter back what was altered. Changes that you made yourself and understand you can ' +
         `accept on record: eaas schema accept --reason …${harm}`,
     }
   }
@@ -135,6 +135,8 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
     : harmless.length > 0
       ? 'as the migrations make them'
       : 'as the migrations make them, and nothing else acts on them'
+  if (harmless.some((line) => line.startsWith(MISSING_INDEX)) && beside.length === 0)
+    return { warning: true, detail: `${same}${harm}. Create the dropped indexes again as the owner of the tables` }
   if (beside.length === 0) return { detail: `${same}${harm}` }
   return {
     warning: true,
@@ -148,11 +150,28 @@ export function describeDifferences({
   added,
   refusing,
 }: Pick<SchemaDifferences, 'missing' | 'added' | 'refusing'>): string[] {
+  const altered = new Map(
+    missing.flatMap((line) => {
+      const now = [...added, ...refusing].find((other) => subjectOf(other) === subjectOf(line))
+      return now === undefined ? [] : [[line, now] as const]
+    }),
+  )
+  const isLeft = (line: string) => ![...altered.values()].includes(line)
   return [
-    ...missing.map((line) => `missing: ${line}`),
-    ...added.map((line) => `not made by eaas: ${line}`),
-    ...refusing.map((line) => `not made by eaas, can refuse writes: ${line}`),
+    ...missing.map((line) => (altered.has(line) ? `altered: ${line}, now: ${altered.get(line)}` : `missing: ${line}`)),
+    ...added.filter(isLeft).map((line) => `not made by eaas: ${line}`),
+    ...refusing.filter(isLeft).map((line) => `not made by eaas, can refuse writes: ${line}`),
   ]
+}
+
+/** What a line of the schema is about: a relation, or what has a name in one. */
+function subjectOf(line: string): string {
+  const [, relation, index] =
+    /^(?:table|view|partitioned table|foreign table|relation of kind \S+) (\S+)|^CREATE (?:UNIQUE )?INDEX (\S+)/.exec(
+      line,
+    ) ?? []
+  if (relation !== undefined) return `relation ${relation}`
+  return index === undefined ? line.split(' ', 2).join(' ') : `index ${index}`
 }
 
 /**

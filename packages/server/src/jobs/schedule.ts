@@ -10,6 +10,7 @@ import { STORE_KEYS_MS } from '../runner/store-keys.js'
 import { type Erase, MAY_NOT_VACUUM } from '../store/erasure.js'
 import { describeMissingRights, findMissingRights } from '../store/grants.js'
 import { countFormer, type Former } from '../store/peppers.js'
+import { MISSING_INDEX } from '../store/schema.js'
 import { ChangedSessionError } from '../store/session-watch.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { createTableComparison } from './compare-tables.js'
@@ -274,7 +275,7 @@ const OTHER_VERSION =
 
 const AS_MADE = 'the tables are as the migrations make them again'
 
-const HARMLESS_TABLES = 'what the tables have beside what the migrations make changes no answer and no entry'
+const HARMLESS_TABLES = 'how the tables differ from what the migrations make changes no answer and no entry'
 
 const ACCEPTED_TABLES = 'the tables differ from what the migrations make, as an operator accepted on record'
 
@@ -407,7 +408,8 @@ function startJobs(
       const { missing, added, refusing, harmless, settings } = found
       measures.tablesCompared(differences)
       if (isOtherVersion) return log.error(OTHER_VERSION)
-      if (hasNewHarmless) log.info({ harmless }, HARMLESS_TABLES)
+      const isSlow = harmless.some((line) => line.startsWith(MISSING_INDEX))
+      if (hasNewHarmless) log[isSlow ? 'warn' : 'info']({ harmless }, HARMLESS_TABLES)
       if (!isNews) return
       const changed = { missing, added: [...added, ...settings], refusing }
       if (differences === 0) log.info({ ...changed, accepted }, accepted ? ACCEPTED_TABLES : AS_MADE)

@@ -24,7 +24,7 @@ export interface SchemaDifferences {
   added: string[]
   /** lines about our tables that no migration makes, and that can refuse writes and no more */
   refusing: string[]
-  /** lines that no migration makes, and that can do neither; and indexes of other names */
+  /** lines that no migration makes, and that can do neither; indexes of other names; and, after `MISSING_INDEX`, those that are not unique and were dropped */
   harmless: string[]
   /** other objects in our schema, or that act on the whole database: not our tables, but able to reach them */
   beside: string[]
@@ -44,6 +44,8 @@ const SETTING = /^setting /
 /** What a line is about: lines that name the same column or constraint are about the same thing. */
 const SUBJECT = /^(?:column|constraint) \S+/
 const INDEX_NAME = /^(CREATE INDEX )(\S+)/
+/** Before the line of a dropped index without which calls are slow, and no more. */
+export const MISSING_INDEX = 'dropped, which only makes calls slow: '
 
 /** What an addition to our tables can do: nothing, refuse writes, or anything. */
 type Effect = 'none' | 'refuses' | null
@@ -89,7 +91,10 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
   const renamed = findRenamed(absent, unknown)
   const left = unknown.filter(({ line }) => !renamed.has(line))
   const isOfTables = ({ line }: SchemaLine) => !BESIDE.test(line) && !SETTING.test(line)
-  const missing = absent.filter((line) => ![...renamed.values()].includes(line))
+  const gone = absent.filter((line) => ![...renamed.values()].includes(line))
+  // Without an index that only finds rows, statements give the same answers, later.
+  const unindexed = gone.filter((line) => INDEX_NAME.test(line))
+  const missing = gone.filter((line) => !INDEX_NAME.test(line))
   const tables = left.filter(isOfTables)
   const added = tables.filter((one) => effectOf(one) === null)
   const refusing = tables.filter((one) => effectOf(one) === 'refuses')
@@ -99,6 +104,7 @@ export async function compareTablesIn(transaction: Transaction, migrations: URL)
     added: texts(added),
     refusing: texts(refusing),
     harmless: [
+      ...unindexed.map((line) => `${MISSING_INDEX}${line}`),
       ...texts(tables.filter((one) => effectOf(one) === 'none')),
       ...[...renamed].map(([line, was]) => `${line}, named ${INDEX_NAME.exec(was)?.[2]} by eaas`),
     ],
