@@ -218,7 +218,7 @@ describe('eaas restore --check', () => {
     const [code, text] = await check(sealed, '--identity', file('identity'))
     expect([code, text]).toEqual([
       0,
-      expect.stringMatching(/^Valid: .*; the root key opens it, and 3 logs with \d+ entries verify\.\n$/),
+      expect.stringMatching(/^Valid: .*; the root key opens it, and 3 logs verify, with \d+ entries\.\n$/),
     ])
     expect(readdirSync(folder).filter((name) => name.startsWith('eaas-restore-'))).toEqual([])
   })

@@ -287,6 +287,13 @@ describe('eaas doctor, of a checkpoint file', { timeout: TIMEOUT_MS }, () => {
       ok: true,
       detail: `no lines in ${path} to compare with`,
     })
+    const gone = await examine({ environment: { EAAS_CHECKPOINT_FILE: join(folder, 'gone') } })
+    expect(gone.found('checkpoints')).toEqual({
+      check: 'checkpoints',
+      ok: true,
+      warning: true,
+      detail: expect.stringMatching(/gone does not exist, so nothing was compared/),
+    })
   })
 })
 

@@ -489,7 +489,7 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     const held = await backfill(options)
     await holder`commit`
     holder.release()
-    expect(held).toMatchObject({ code: 1, err: expect.stringContaining('1 rows were changed or locked each time') })
+    expect(held).toMatchObject({ code: 1, err: expect.stringContaining('1 row was changed or locked each time') })
     expect(String(held.out)).toBe(`${table}: 30 rows, 29 changed, 0 current, 1 contended\n`)
     expect(state()).toMatchObject({ after: '["10"]', done: { rows: 10, changed: 10 } })
     const rest = await backfill(options)

@@ -315,7 +315,7 @@ describe('a witness that starts again', () => {
     await witness.stop()
     expect(await forget()).toMatchObject({
       code: 0,
-      stdout: `Forgot ${origin}, of which this witness had cosigned ${size} entries.\n`,
+      stdout: `Forgot ${origin}, which this witness had cosigned through entry ${size}.\n`,
     })
     expect(await forget()).toMatchObject({ code: 1, stderr: expect.stringContaining('cosigned nothing of') })
     expect([...(await state()).logs.keys()]).toEqual(others)

@@ -377,7 +377,7 @@ describe('a store key that is rotated', () => {
     const { sql } = service.services
     await sql`update keys set wrapped_hash_key = set_byte(wrapped_hash_key, 60, get_byte(wrapped_hash_key, 60) # 1) where key_id = ${key_id}`
     await expect(rotateAged(service)).rejects.toThrow(
-      /1 rows have a secret that could not be sealed again.*verify every log/,
+      /one row has a secret that could not be sealed again.*verify every log/,
     )
     expect((await listStoreKeys(sql)).map(({ number }) => number)).toEqual([1, 2])
     await service.close()

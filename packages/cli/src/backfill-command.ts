@@ -7,7 +7,7 @@ import type { ConstrainReport } from './backfill/constrain.js'
 import type { Table, TableSource } from './backfill/table.js'
 import { addCounts, openState, type Stand } from './backfill-state.js'
 import { describeCounts } from './inspect-table.js'
-import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
+import { ArgumentsError, CommandError, counted, type Io, print, tell } from './io.js'
 import { showBar } from './progress.js'
 import {
   addTableOptions,
@@ -93,7 +93,8 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   else if (work === 'check') await print(io, describeCheck(name, report), ...describeCounts(report))
   else await print(io, describe(name, report, dryRun), ...describeConstraints(name, added, dryRun))
   if (constrained?.status === 'rejected') throw constrained.reason
-  if (report.contended > 0) tell(io, `${report.contended} rows were changed or locked each time: run it again`)
+  if (report.contended > 0)
+    tell(io, `${counted(report.contended, 'row was', 'rows were')} changed or locked each time: run it again`)
   const isKeyLeft = work === 'rewrap' && tellOldIndexKeys(io, report.found)
   assertNoFailures(
     io,
@@ -212,7 +213,7 @@ const VERBS: Readonly<Record<BackfillWork, string>> = {
 }
 
 function describeCheck(name: string, { rows, current, failed }: BackfillReport): string {
-  return `${name}: ${rows} rows, ${current} readable, ${failed} failed`
+  return `${name}: ${counted(rows, 'row')}, ${current} readable, ${failed} failed`
 }
 
 function describe(name: string, report: BackfillReport, dryRun: boolean): string {
@@ -220,7 +221,7 @@ function describe(name: string, report: BackfillReport, dryRun: boolean): string
   const more = Object.entries({ failed, contended, gone }).flatMap(([word, count]) =>
     count === 0 ? [] : [`, ${count} ${word}`],
   )
-  return `${name}: ${rows} rows, ${changed} ${dryRun ? 'to change' : 'changed'}, ${current} current${more.join('')}`
+  return `${name}: ${counted(rows, 'row')}, ${changed} ${dryRun ? 'to change' : 'changed'}, ${current} current${more.join('')}`
 }
 
 function describeConstraints(name: string, added: ConstrainReport | undefined, dryRun: boolean): string[] {
@@ -232,7 +233,7 @@ function describeConstraints(name: string, added: ConstrainReport | undefined, d
 }
 
 function describeStop({ done }: Stand, { isKept, dryRun }: { isKept: boolean; dryRun: boolean }): string {
-  const so = `stopped after ${done.rows} rows`
+  const so = `stopped after ${counted(done.rows, 'row')}`
   if (dryRun) return `${so}; nothing was written`
   const how = isKept
     ? 'run the same command again to go on there'

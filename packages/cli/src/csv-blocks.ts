@@ -2,7 +2,7 @@
  * Reads a CSV file block by block, with what is needed to write it again: its line breaks and its byte order mark.
  */
 import { type Cell, CsvReader } from './csv.js'
-import { UsageError } from './io.js'
+import { counted, UsageError } from './io.js'
 
 /** How many rows are encrypted or decrypted at a time, and how much text, if the rows are long. */
 const BLOCK_ROWS = 1_000
@@ -43,7 +43,7 @@ export async function* readBlocks(chunks: AsyncIterable<Uint8Array>, delimiter: 
       }
       count++
       if (row.length !== header.length)
-        throw new UsageError(`row ${count} has ${row.length} cells, and the header ${header.length}`)
+        throw new UsageError(`row ${count} has ${counted(row.length, 'cell')}, and the header ${header.length}`)
       rows.push(row)
       for (const cell of row) length += cell?.length ?? 0
       if (rows.length === BLOCK_ROWS || length >= BLOCK_LENGTH) {

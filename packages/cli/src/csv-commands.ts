@@ -15,7 +15,7 @@ import { assertOneInput, findKeyId, withClient } from './connection.js'
 import { type Cell, writeRow } from './csv.js'
 import { readBlocks } from './csv-blocks.js'
 import { openInput } from './files.js'
-import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, USAGE, UsageError } from './io.js'
+import { ArgumentsError, CommandError, counted, type Io, NOT_AUTHENTIC, USAGE, UsageError } from './io.js'
 import {
   assertReportable,
   openOutput,
@@ -137,7 +137,7 @@ async function runCsv(io: Io, name = '-', given: CsvOptions, isEncrypting: boole
       const keyId = await findKeyId(eaas, key, io, use)
       let count = 0
       try {
-        const chunks = counted(input.stream, (bytes) => progress.add(bytes))
+        const chunks = withProgress(input.stream, (bytes) => progress.add(bytes))
         for await (const { part, rows } of convert(io, chunks, { eaas, keyId, choice, isEncrypting })) {
           await output.write(part)
           count += rows
@@ -148,7 +148,7 @@ async function runCsv(io: Io, name = '-', given: CsvOptions, isEncrypting: boole
       return count
     })
     const result = { out, rows, columns: choice.columns }
-    await report(io, { given, out }, result, `${out}: ${rows} rows, columns ${choice.columns.join(', ')}`)
+    await report(io, { given, out }, result, `${out}: ${counted(rows, 'row')}, columns ${choice.columns.join(', ')}`)
   })
 }
 
@@ -279,7 +279,10 @@ function indexColumnOf(name: string): string {
   return `${name}_index`
 }
 
-async function* counted(chunks: AsyncIterable<Uint8Array>, add: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+async function* withProgress(
+  chunks: AsyncIterable<Uint8Array>,
+  add: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks) {
     add(chunk.length)
     yield chunk

@@ -1,7 +1,7 @@
 /** `inspect-table`: counts the forms of a table's values. Writes nothing. */
 import type { Command } from 'commander'
 import { type InspectReport, inspectWith } from './backfill/backfill.js'
-import { type Io, print } from './io.js'
+import { counted, type Io, print } from './io.js'
 import { showBar } from './progress.js'
 import {
   addTableOptions,
@@ -50,7 +50,7 @@ async function inspectTable(io: Io, file: string, given: InspectTableOptions): P
 
 function describe(name: string, report: InspectReport): string[] {
   const { rows, left, oldIndexKeys } = report.found
-  return [`${name}: ${rows} rows, ${left - oldIndexKeys} with something to do`, ...describeCounts(report)]
+  return [`${name}: ${counted(rows, 'row')}, ${left - oldIndexKeys} with something to do`, ...describeCounts(report)]
 }
 
 /** Shows in which forms the values were found, a line for each field and index. */

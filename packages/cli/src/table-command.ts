@@ -14,7 +14,7 @@ import {
   type TableSource,
 } from './backfill.js'
 import { findKeyId, withClient } from './connection.js'
-import { ArgumentsError, CommandError, type Io, tell } from './io.js'
+import { ArgumentsError, CommandError, counted, type Io, tell } from './io.js'
 import { findSdk, loadModule } from './model-module.js'
 import { DATABASE_HELP, DRIVERS, type Driver, openDatabase } from './postgres-driver.js'
 
@@ -162,7 +162,7 @@ function readCount(option: string, text: string | undefined): number | undefined
 /** Describes progress, for the text beside a bar. */
 export function describeProgress({ rows, rowsPerSecond, secondsLeft, failed }: BackfillProgress): string {
   const left = secondsLeft === undefined ? '' : `, ${describeSeconds(secondsLeft)} left`
-  return `${rows} rows, ${rowsPerSecond} a second${left}${failed === 0 ? '' : `, ${failed} failed`}`
+  return `${counted(rows, 'row')}, ${rowsPerSecond} a second${left}${failed === 0 ? '' : `, ${failed} failed`}`
 }
 
 function describeSeconds(seconds: number): string {

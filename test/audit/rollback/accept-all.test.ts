@@ -79,7 +79,9 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
     )
     expect((await scene.eaas('audit', 'verify', '--all')).code).toBe(0)
     const again = await accept('--json')
-    expect([again.code, JSON.parse(again.stdout)]).toMatchObject([0, { accepted: [], left: [] }])
+    expect([again.code, JSON.parse(again.stdout)]).toMatchObject([0, { accepted: [], refused: [], left: [] }])
+    expect(JSON.parse(again.stdout).accepted_before.length).toBeGreaterThan(0)
+    expect((await accept()).stdout).toMatch(/^Accepted: 0 logs .* Accepted before: \d logs?\. No alarm/)
     for (const { caller } of scene.tenants) await expect.poll(async () => (await newKey(caller)).status).toBe(201)
   })
 

@@ -73,7 +73,7 @@ async function forgetLog(config: WitnessConfig, origin: string): Promise<void> {
     const seen = state.logs.get(origin)
     if (!seen) throw new WitnessError(`This witness has cosigned nothing of ${origin}.`)
     await save({ ...state, logs: new Map([...state.logs].filter(([other]) => other !== origin)) })
-    print(`Forgot ${origin}, of which this witness had cosigned ${seen.size} entries.`)
+    print(`Forgot ${origin}, which this witness had cosigned through entry ${seen.size}.`)
   } finally {
     await release()
   }

@@ -110,7 +110,9 @@ export function createAccessReader(period: { from: string; to: string }): Access
       const left = (groups: Groups<unknown>) =>
         groups.left_out === 0
           ? []
-          : [`${groups.left_out} entries of further ones are not in this table: it has the first ${MOST_GROUPS}.`]
+          : [
+              `The table has the first ${MOST_GROUPS}. Entries of further ones, which it leaves out: ${groups.left_out}.`,
+            ]
       return {
         id: 'access',
         title: 'Who opened what',
@@ -208,7 +210,7 @@ export function createAccessReader(period: { from: string; to: string }): Access
               uncountedDays === 0
                 ? []
                 : [
-                    `${uncountedDays} entries were not counted by day, because there are too many end users and days: a spike among them is missing. A shorter period may have fewer.`,
+                    `Not counted by day: ${uncountedDays} of the entries, because there are too many end users and days: a spike among them is missing. A shorter period may have fewer.`,
                   ],
           },
         ],

@@ -100,7 +100,7 @@ function judge({ verdict }: EvidenceSource, uncovered: readonly string[]): Pick<
     ...(checkpoint_compared === false ? ['the checkpoint that was given could not be compared with it'] : []),
     ...uncovered,
   ]
-  const proven = `The export is valid: each of its ${verified_entries} entries is as the server signed it`
+  const proven = `The export is valid: ${verified_entries === 1 ? 'its one entry' : `each of its ${verified_entries} entries`} is as the server signed it`
   if (faults.length > 0) return { verdict: `${proven}; but ${faults.join('; ')}.`, tone: 'due' }
   const rest = checkpoint_compared
     ? `, it covers the period, and it agrees with the checkpoint that was kept elsewhere${isWordOfServer(verdict) ? ', by the word of the server alone' : ''}`

@@ -278,7 +278,7 @@ describe('a report', () => {
     const { report } = await reportOn(crowded(users))
     const [persons] = report.sections[0]?.tables ?? []
     expect(persons?.rows.length).toBe(10_000)
-    const left = '50 entries of further ones are not in this table: it has the first 10000.'
+    const left = 'The table has the first 10000. Entries of further ones, which it leaves out: 50.'
     expect(persons?.notes).toEqual([left])
     expect(JSON.parse(writeJson(report)).notes).toContainEqual({ table: 'access-by-person', text: left })
     const evidence = listTables(report).find(({ name }) => name === 'evidence')
@@ -294,7 +294,7 @@ describe('a report', () => {
     const { report } = await reportOn(crowded([...users, ...spikes]))
     const table = report.sections[0]?.tables.find(({ name }) => name === 'spikes')
     expect(table).toMatchObject({ rows: [], empty: 'No day that was counted was a spike by this rule.' })
-    expect(table?.notes).toEqual([expect.stringMatching(/^44 entries were not counted by day, /)])
+    expect(table?.notes).toEqual([expect.stringMatching(/^Not counted by day: 44 of the entries, /)])
     expect((await reportOn()).report.sections[0]?.tables.find(({ name }) => name === 'spikes')?.notes).toEqual([])
   })
 

@@ -36,8 +36,7 @@ interface AcceptAllOptions {
 
 /**
  * Accepts the losses, that of the installation's log first; returns whether no alarm is left and no log
- * was refused. Repeat it if it is interrupted: logs already accepted are then refused, because they have no alarm, which
- * does not count.
+ * was refused. Repeat it if it is interrupted: logs that were accepted since the diff was made are then counted apart.
  *
  * @throws CommandError if the file is no diff of this installation
  */
@@ -50,10 +49,11 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
     (services) => acceptAll(services, diff, { reason, file: fromDiff, progress }),
     { comparesAll: true, onAlarm: () => alarms++ },
   ).finally(progress.done)
-  const { shown, accepted, refused, left, missing, isDone } = done
+  const { shown, accepted, before, refused, left, missing, isDone } = done
   if (json) {
     printJson({
       accepted,
+      accepted_before: before,
       refused: refused.map(({ tenant_id, error }) => ({ tenant_id, error: messageOf(error) })),
       left,
       missing,
@@ -67,6 +67,7 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
   print(
     [
       `Accepted: ${counted(accepted.length, 'log')} of ${counted(shown.length, 'that differs or has an alarm', 'that differ or have an alarm')}.`,
+      ...(before.length > 0 ? [`Accepted before: ${counted(before.length, 'log')}.`] : []),
       ...(first ? [`Refused: ${refused.length}, the first ${first.tenant_id}: ${messageOf(first.error)}.`] : []),
       ...(lost.length > 0 ? [`Missing: ${counted(lost.length, 'tenant')}, to be accepted one by one (--tenant).`] : []),
       // After the installation's log went back, or once that was accepted, the log no longer says that there was such a
@@ -128,14 +129,16 @@ async function acceptAll(
   })
   const left = await listAlarmed(services)
   const refused = [...own.refused, ...others.refused]
-  let isDone = left.length === 0
-  for (const each of refused) isDone &&= await isAcceptedSince(services, shown, each)
+  const before: typeof refused = []
+  for (const each of refused) if (await isAcceptedSince(services, shown, each)) before.push(each)
+  const stillRefused = refused.filter((each) => !before.includes(each))
   return {
     shown,
     accepted: [...own.accepted, ...others.accepted],
-    refused,
+    before: before.map(({ tenant_id }) => tenant_id),
+    refused: stillRefused,
     left,
-    isDone,
+    isDone: left.length + stillRefused.length === 0,
     missing: logs.filter(({ outcome }) => outcome === 'missing').map(({ tenant_id }) => tenant_id),
   }
 }

@@ -24,7 +24,7 @@ import { RECOVERY_PAGE } from '../recovery-page.js'
 import { Refusal } from '../runner/refusal.js'
 import type { LogChoice } from './command.js'
 import { readKeptCheckpoints } from './kept-file.js'
-import { print, printJson, showProgress, table } from './output.js'
+import { counted, print, printJson, showProgress, table } from './output.js'
 import { describeTenant, type FoundTenant, getLogOwner, withServices } from './with-services.js'
 
 export interface DiffCommand extends LogChoice {
@@ -190,7 +190,7 @@ function describe(diff: AuditDiff): string[] {
     ...lines,
     lost.length === 0
       ? 'The log lost no entry of the export.'
-      : `The log lost ${lost.length} entries of the export: ${countActions(lost)}.`,
+      : `The log lost ${counted(lost.length, 'entry', 'entries')} of the export: ${countActions(lost)}.`,
     '',
     ...(rows.length === 0
       ? ['None of them is a change that must be repeated.']

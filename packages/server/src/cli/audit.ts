@@ -64,7 +64,7 @@ import {
   VALID,
 } from './command.js'
 import { readGivenIds, readKept, readOwnIds, viewKept } from './kept-file.js'
-import { print, printJson, showProgress, table } from './output.js'
+import { counted, print, printJson, showProgress, table } from './output.js'
 import { createOut } from './sealed-file.js'
 import {
   describeTenant,
@@ -283,7 +283,9 @@ async function auditList(
     return { owner, list: await performAsSystem(services, owner.tenant_id, operation).catch(nameOptions) }
   })
   if (list.count < list.total) {
-    process.stderr.write(`eaas: only the newest ${list.count} of ${list.total} entries are shown; --limit shows more\n`)
+    process.stderr.write(
+      `eaas: only the newest ${list.count} of ${counted(list.total, 'entry is', 'entries are')} shown; --limit shows more\n`,
+    )
   }
   if (json) {
     printJson({ ...list, tenant_id: owner.tenant_id })
@@ -301,7 +303,7 @@ async function auditList(
   print(
     ...table(['ID', 'TIME', 'ACTION', 'KEY', 'ACTOR', 'ADDRESS', 'METADATA'], rows),
     '',
-    `${list.count} of ${list.total} entries of ${describeTenant(owner)}`,
+    `${list.count} of ${counted(list.total, 'entry', 'entries')} of ${describeTenant(owner)}`,
   )
 }
 
@@ -420,9 +422,9 @@ async function auditExport(
         }
     const scope = { after_id: afterId, withAnchor: true, toLink }
     const lines = await performAsSystem(services, tenant_id, exportAudit(scope))
-    const counted = countBytes(lines, (bytes) => isShown || progress(`${Math.round(bytes / 1_048_576)} MiB`))
+    const watched = countBytes(lines, (bytes) => isShown || progress(`${Math.round(bytes / 1_048_576)} MiB`))
     await createOut(out, async (sink) => {
-      for await (const chunk of counted) await sink.write(chunk)
+      for await (const chunk of watched) await sink.write(chunk)
     })
     await recordOperation(services, { action: 'installation.export', metadata: { tenant_id } })
     return owner

@@ -2,7 +2,7 @@
  * Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the
  * newest anchor.
  */
-
+import { existsSync } from 'node:fs'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describeRefused } from '../audit/alarm-texts.js'
 import { ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
@@ -84,6 +84,11 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
     isThorough: true,
     findAuditKeys: (tenants) => readAuditKeys(sql, storeKeys, tenants),
   })
+  if (!existsSync(file))
+    return {
+      warning: true,
+      detail: `${file} does not exist, so nothing was compared. A server that starts writes it; if one did before, find out what removed it`,
+    }
   const behind = await findBehind(sql, storeKeys, { witnesses, others })
   const missing = (await findMissingTenants(sql, [...witnesses.keys()])).map(
     (tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`,
@@ -99,7 +104,8 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
   ]
   if (found.length === 0) {
     return {
-      detail: lines === 0 ? `no lines in ${file} to compare with` : `${lines} lines in ${file}, all of them valid`,
+      detail:
+        lines === 0 ? `no lines in ${file} to compare with` : `${counted(lines, 'line')} in ${file}, all of them valid`,
     }
   }
   // A missing tenant alone does not prevent a start.
@@ -231,7 +237,9 @@ export async function examinePurge(
       else if (entries <= 0)
         kept.push(`${tenant.name}: entries are marked as purged, and the database has not deleted them`)
       else if (await findLeft(log, { retentionMonths, now: now - UNPURGED_MS }))
-        kept.push(`${tenant.name}: ${entries} entries are due, some for over two days, and no purge took them`)
+        kept.push(
+          `${tenant.name}: ${counted(entries, 'entry is', 'entries are')} due, some for over two days, and no purge took them`,
+        )
     } catch (error) {
       if (!(error instanceof TamperedRowError || error instanceof Refusal)) throw error
     }

@@ -62,7 +62,7 @@ async function move(config: Config, urlFile: string, { json }: { json: boolean }
     await markAsMoved(config.dataDir, `The installation was moved to ${database} on ${new Date().toISOString()}.`)
     if (json) return printJson({ database, rows, logs, entries })
     print(
-      `${rows === undefined ? 'The rows had been copied before' : `${counted(rows, 'row was', 'rows were')} copied`} to ${database}; ${counted(logs, 'log')} with ${entries} entries verify there.`,
+      `${rows === undefined ? 'The rows had been copied before' : `${counted(rows, 'row was', 'rows were')} copied`} to ${database}; ${counted(logs, 'log')} with ${counted(entries, 'entry', 'entries')} verify there.`,
       `A server on ${config.dataDir} is refused from now on. Keep its root key, and its checkpoint file for the servers.`,
       'If servers have a role of their own: eaas migrate --role ROLE',
     )

@@ -88,7 +88,8 @@ function describe(result: Result, dryRun: boolean): string {
   if ('refused' in result) return `${name}: ${result.refused}`
   const { entries, purged_through, restates, cutoff, held } = result
   if (entries === 0) return `${name}: nothing is older than ${cutoff}`
-  const would = held !== undefined ? 'are HELD BACK, and would be ' : dryRun ? 'would be ' : ''
-  const restated = restates > 0 ? `; rights ${would}restated: ${restates}` : ''
+  const are = entries === 1 ? 'is' : 'are'
+  const would = held !== undefined ? `${are} HELD BACK, and would be ` : dryRun ? 'would be ' : ''
+  const restated = restates > 0 ? `; rights to restate: ${restates}` : ''
   return `${name}: ${counted(entries, 'entry', 'entries')} ${would}purged, through ${purged_through}, older than ${cutoff}${restated}${held === undefined ? '' : `. Why: ${held}`}`
 }

@@ -109,7 +109,7 @@ async function check(config: Config, file: string, options: RestoreOptions): Pro
     const faults = invalid.map(({ tenant_id, name, reason }) => `${name ?? tenant_id} (${reason})`)
     print(
       isValid
-        ? `Valid: ${describe(restored)}; the root key opens it, and ${counted(verdicts.length, 'log')} with ${entries} entries verify.`
+        ? `Valid: ${describe(restored)}; the root key opens it, and ${counted(verdicts.length, 'log verifies', 'logs verify')}, with ${counted(entries, 'entry', 'entries')}.`
         : `NOT valid: ${describe(restored)}; ${counted(faults.length, 'log does', 'logs do')} not verify: ${faults.join(', ')}; ${unverified.length} could not be verified.`,
     )
   } catch (error) {

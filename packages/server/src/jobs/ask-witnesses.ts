@@ -172,5 +172,5 @@ async function askUntilAnswered(
 }
 
 function contradiction(size: number): string {
-  return `it cosigned ${size} entries of the installation's log, of which this log is no continuation`
+  return `it cosigned the installation's log through entry ${size}, of which this log is no continuation`
 }

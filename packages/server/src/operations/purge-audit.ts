@@ -241,7 +241,7 @@ export async function findHold(
   const entries = through_id - after_id
   const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
   if (entries > all * maxShare) {
-    return `${entries} of ${all} entries are due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
+    return `${entries} of ${all} ${all === 1 ? 'entry' : 'entries'} ${entries === 1 ? 'is' : 'are'} due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
   }
   return undefined
 }

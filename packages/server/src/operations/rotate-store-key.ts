@@ -183,7 +183,7 @@ async function unsealed(
   return new Refusal(
     'E_STATE',
     [
-      `${left} rows have a secret that could not be sealed again, so the old store key stays`,
+      `${left === 1 ? 'one row has' : `${left} rows have`} a secret that could not be sealed again, so the old store key stays`,
       'If no other reason follows, these rows were changed or added outside the server: verify every log (eaas audit verify --all). Delete a row of a tenant or key that eaas does not list, and repeat the command',
       ...places.slice(0, MOST_NAMED),
       ...reasons,

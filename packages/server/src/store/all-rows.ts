@@ -331,7 +331,8 @@ async function insertPage(sql: Transaction, { table, own, rows }: Page): Promise
 async function assertCounts(sql: Transaction, counts: RowCounts): Promise<void> {
   for (const [table, rows] of Object.entries(counts)) {
     const [row] = await sql<{ count: number }[]>`select pg_catalog.count(*) as count from ${sql(table)}`
-    if (row?.count !== rows) throw new RowsError(`The table ${table} has ${row?.count} rows now, and not ${rows}.`)
+    if (row?.count !== rows)
+      throw new RowsError(`The number of rows of ${table} is ${row?.count} now, and not ${rows}.`)
   }
 }
 
