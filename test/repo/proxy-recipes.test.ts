@@ -2,14 +2,16 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { MAX_BATCH_BODY_BYTES } from '../../packages/protocol/src/limits.js'
 import { freePort } from '../support/database/postgres.js'
+import { type Certificate, type Certificates, createCertificates } from '../support/service/certificates.js'
 import { haproxyConfig, nginxConfig } from '../support/service/proxies.js'
 
 const NGINX = process.env.EAAS_TEST_NGINX || 'nginx'
@@ -42,6 +44,7 @@ async function startProxy(
   command: (file: string) => string[],
   configuration: (folder: string) => string,
   port: number,
+  status = 200,
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-proxy-'))
   const file = join(folder, 'proxy.conf')
@@ -55,7 +58,7 @@ async function startProxy(
     rmSync(folder, { recursive: true, force: true })
   })
   const url = `http://127.0.0.1:${port}/v1/keys`
-  await expect.poll(() => fetch(url).then(({ status }) => status, String)).toBe(200)
+  await expect.poll(() => fetch(url).then((answer) => answer.status, String)).toBe(status)
   return url
 }
 
@@ -74,7 +77,95 @@ async function expectSticky(url: string): Promise<void> {
   expect([...used].sort()).toEqual(['one', 'two'])
 }
 
+/** A server that answers after a while, and can be killed under its calls. */
+async function startSlow(tls?: Certificate) {
+  const sockets = new Set<Socket>()
+  const answer: RequestListener = (request, response) => {
+    request.resume().once('end', () => setTimeout(() => response.end('slow'), 20))
+  }
+  const server = tls
+    ? createTlsServer({ cert: readFileSync(tls.cert), key: readFileSync(tls.key) }, answer)
+    : createServer(answer)
+  server.on('connection', (socket: Socket) => sockets.add(socket.once('close', () => sockets.delete(socket))))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    /** As SIGKILL does. */
+    kill(): void {
+      server.close()
+      for (const socket of sockets) socket.resetAndDestroy()
+    },
+  }
+}
+
+/** Calls without a pause while one of two servers is killed; the calls that failed, and those that were under way then. */
+async function killUnderCalls(
+  start: (ports: number[]) => Promise<string>,
+  { method, tls }: { method: 'GET' | 'POST'; tls?: Certificate },
+) {
+  const [one, two] = [await startSlow(tls), await startSlow(tls)]
+  onTestFinished(two.kill)
+  const url = await start([one.port, two.port])
+  const [failed, underWay]: [number[], Set<number>] = [[], new Set()]
+  let made = 0
+  let lost: number[] = []
+  const call = async () => {
+    while (made < 400) {
+      const id = ++made
+      if (id === 150) {
+        lost = [...underWay]
+        one.kill()
+      }
+      underWay.add(id)
+      const authorization = `Bearer eaas_sk_${randomBytes(16).toString('hex')}_${randomBytes(22).toString('hex').slice(1)}`
+      const answer = fetch(url, { method, headers: { authorization } })
+      if ((await answer.then(({ status }) => status, String)) !== 200) failed.push(id)
+      underWay.delete(id)
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, call))
+  return { failed, lost }
+}
+
+const KILLED = [
+  { method: 'GET' as const, what: 'fails no call that reads' },
+  { method: 'POST' as const, what: 'fails no other call but those that were under way' },
+]
+
+function expectOnlyLost({ failed, lost }: { failed: number[]; lost: number[] }, method: 'GET' | 'POST'): void {
+  expect(failed.filter((id) => method === 'GET' || !lost.includes(id))).toEqual([])
+}
+
+let certificates: Certificates
+let certificate: Certificate
+beforeAll(() => {
+  certificates = createCertificates()
+  certificate = certificates.make('eaas')
+})
+afterAll(() => certificates.remove())
+
 describe.skipIf(!isThere('haproxy'))('the recipe for haproxy', () => {
+  const start = (ca?: string) => async (ports: number[]) => {
+    const port = await freePort()
+    const file = (path: string) => ['haproxy', '-db', '-f', path]
+    return startProxy(file, () => haproxyConfig(port, ports, ca), port)
+  }
+
+  it.each(KILLED)('$what, while a server is killed', async ({ method }) =>
+    expectOnlyLost(await killUnderCalls(start(), { method }), method),
+  )
+
+  it('does so with servers that speak TLS, and takes no server with a certificate of another authority', async () => {
+    const tls = certificate
+    expectOnlyLost(await killUnderCalls(start(certificates.ca.cert), { method: 'GET', tls }), 'GET')
+    const other = createCertificates()
+    onTestFinished(other.remove)
+    const [port, server] = [await freePort(), await startSlow(tls)]
+    onTestFinished(server.kill)
+    const config = () => haproxyConfig(port, [server.port, server.port], other.ca.cert)
+    await startProxy((path) => ['haproxy', '-db', '-f', path], config, port, 503)
+  })
+
   it('sends all calls of a tenant to one server, and uses all servers', async () => {
     const port = await freePort()
     const url = await startProxy(
@@ -87,6 +178,21 @@ describe.skipIf(!isThere('haproxy'))('the recipe for haproxy', () => {
 })
 
 describe.skipIf(!isThere(NGINX))('the recipe for nginx', () => {
+  const start = (ca?: string) => async (ports: number[]) => {
+    const port = await freePort()
+    const command = (file: string) => [NGINX, '-c', file, '-e', 'stderr', '-g', 'daemon off;']
+    return startProxy(command, (folder) => nginxConfig(port, ports, folder, ca), port)
+  }
+
+  it.each(KILLED)('$what, while a server is killed', async ({ method }) =>
+    expectOnlyLost(await killUnderCalls(start(), { method }), method),
+  )
+
+  it('does so with servers that speak TLS', async () => {
+    const tls = certificate
+    expectOnlyLost(await killUnderCalls(start(certificates.ca.cert), { method: 'GET', tls }), 'GET')
+  })
+
   async function startNginx(): Promise<string> {
     const port = await freePort()
     return startProxy(
