@@ -12,7 +12,7 @@ import { openExport } from '@eaas/sdk/offline'
 import { armor, Decrypter, generateIdentity, identityToRecipient } from 'age-encryption'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { runCommand as runCli } from '../../packages/cli/src/test-support/command.js'
-import type { TestDatabase } from '../support/database/database.js'
+import { freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { createTenantByCli, runCommand } from '../support/service/command-host.js'
 import { connectTo, EAAS, environmentOf } from '../support/service/eaas-process.js'
@@ -187,6 +187,22 @@ describe('a recovery kit', { timeout: 240_000 }, () => {
       input: await readFile(file('kit')),
     })
     expect([piped.code, piped.out.toString()]).toEqual([0, 'called once'])
+  })
+
+  it('of a tenant that was deleted by mistake comes from a backup that is restored beside', async () => {
+    const { tenant_id } = await createTenantByCli({ database }, 'oops')
+    const of = ['--tenant', tenant_id]
+    expect((await eaas('key', 'create', ...of, '--name', 'lost')).code).toBe(0)
+    expect((await eaas('backup', file('before'), '--plain')).code).toBe(0)
+    const because = ['--reason', 'by mistake']
+    expect((await eaas('tenant', 'suspend', 'oops', ...because)).code).toBe(0)
+    expect((await eaas('tenant', 'delete', 'oops', '--confirm', 'oops', ...because)).code).toBe(0)
+    const kit = ['recovery-kit', ...of, '--recipient', recipient, '--out']
+    expect(await eaas(...kit, file('none.age'))).toMatchObject({ code: 1 })
+    const copy = { database: await freshDatabase('beside'), environment: { EAAS_CHECKPOINT_FILE: 'none' } }
+    expect((await runCommand(['restore', file('before')], copy)).code).toBe(0)
+    expect(await runCommand([...kit, file('oops.age')], copy)).toMatchObject({ code: 0, stderr: '' })
+    expect(JSON.parse(await decrypt(file('oops.age')))).toMatchObject({ name: 'lost', tenant_id })
   })
 
   it('opens nothing that is altered, moved, or of another key or version, and says which', async () => {
