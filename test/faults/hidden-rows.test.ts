@@ -25,19 +25,19 @@ interface Way {
 const enable = (table: string) => `alter table ${table} enable row level security`
 const disable = (table: string) => `alter table ${table} disable row level security`
 const WAYS: Record<string, Way> = {
-  'row level security without a policy': { hide: enable, show: disable, says: /row level security/ },
+  'row level security without a policy': { hide: enable, show: disable, says: /row[ -]level security/ },
   'a restrictive policy': {
     hide: (table) => `${enable(table)}; create policy all_rows on ${table} using (true);
       create policy few on ${table} as restrictive using (false)`,
     show: (table) => `drop policy all_rows on ${table}; drop policy few on ${table}; ${disable(table)}`,
-    says: /row level security/,
+    says: /row[ -]level security/,
   },
   'forced row level security for the owner': {
     hide: (table, role) =>
       `alter table ${table} owner to ${role}; ${enable(table)}; alter table ${table} force row level security`,
     show: (table) =>
       `alter table ${table} owner to current_user; ${disable(table)}; alter table ${table} no force row level security`,
-    says: /row level security/,
+    says: /row[ -]level security/,
   },
   'a view in the place of the table': {
     hide: (table, role) => `alter table ${table} rename to meant;
@@ -49,6 +49,15 @@ const WAYS: Record<string, Way> = {
   },
   'columns that may not be read': {
     hide: (table, role) => `revoke select on ${table} from ${role}`,
+    show: () => '',
+    says: /permission denied for table|may not read/,
+  },
+  'one column that may not be read': {
+    hide: (table, role) => `revoke select on ${table} from ${role};
+      do $$ begin execute (
+        select format('grant select (%s) on ${table} to ${role}', string_agg(quote_ident(attname), ', ' order by attnum) filter (where attnum < last))
+        from pg_attribute, lateral (select max(attnum) as last from pg_attribute where attrelid = '${table}'::regclass and not attisdropped) as l
+        where attrelid = '${table}'::regclass and attnum > 0 and not attisdropped); end $$`,
     show: () => '',
     says: /permission denied for table|may not read/,
   },
@@ -121,6 +130,14 @@ describe('rows that are hidden from the role of a server', { timeout: 120_000 },
     (at === 0 ? TABLES : FEW_TABLES).map((table) => ({ name, way, table })),
   )
 
+  /** A server may still answer from memory what the table said when it was visible. */
+  const MAY_ANSWER = [
+    [200, 1],
+    [500, undefined],
+    [503, undefined],
+  ]
+  const COLD = cases.filter(({ name }) => !/forced|restrictive|columns/.test(name))
+
   it.each(cases)('raise no alarm, and are served again: $table, by $name', async ({ way, table }) => {
     await whileHidden(way, table, async () => {
       const health = async () => (await call('GET', '/health')).body
@@ -133,12 +150,7 @@ describe('rows that are hidden from the role of a server', { timeout: 120_000 },
       if (way.isSilent) await expect.poll(listKeys, { interval: 100 }).toEqual([503, undefined])
       const until = performance.now() + HIDDEN_MS
       while (performance.now() < until) {
-        // A server may still answer from memory what the table said when it was visible.
-        expect([
-          [200, 1],
-          [500, undefined],
-          [503, undefined],
-        ]).toContainEqual(await listKeys())
+        expect(MAY_ANSWER).toContainEqual(await listKeys())
         await sleep(50)
       }
     })
@@ -146,6 +158,35 @@ describe('rows that are hidden from the role of a server', { timeout: 120_000 },
     expect(await sql`select * from chain_alarms`).toEqual([])
     expect((await call('GET', '/health')).body).toMatchObject({ status: 'healthy' })
   })
+
+  it.each(COLD)(
+    'are hidden at a start, which says so or serves once they are visible: $table, by $name',
+    async (cold) => {
+      const { way, table } = cold
+      await server.stop()
+      let isStarted = false
+      await whileHidden(way, table, async () => {
+        const refusal = await server.start().then(
+          () => undefined,
+          (error: Error) => error.message,
+        )
+        isStarted = refusal === undefined
+        if (refusal !== undefined) {
+          expect(refusal).toMatch(way.says)
+          expect(refusal).not.toMatch(/restore a backup|emptied|somebody changed/i)
+          return
+        }
+        const until = performance.now() + HIDDEN_MS
+        while (performance.now() < until) {
+          expect(MAY_ANSWER).toContainEqual(await listKeys())
+          await sleep(100)
+        }
+      })
+      if (!isStarted) await server.start()
+      await expect.poll(listKeys, { timeout: 20_000, interval: 200 }).toEqual([200, 1])
+      expect(await sql`select * from chain_alarms`).toEqual([])
+    },
+  )
 
   it.each(cases)('are named by commands, and no backup is advised: $table, by $name', async ({ way, table }) => {
     await whileHidden(way, table, async () => {
