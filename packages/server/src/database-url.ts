@@ -126,3 +126,14 @@ function isCoded(url: string): boolean {
 function bare(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
 }
+
+/** Where the URL comes from. */
+export interface DatabaseSetting {
+  databaseUrl?: string | undefined
+  databaseUrlFile?: string | undefined
+}
+
+/** Names the setting in force, for a sentence about what it says. */
+export function settingOf({ databaseUrlFile }: DatabaseSetting): string {
+  return databaseUrlFile === undefined ? 'EAAS_DATABASE_URL' : 'the file of EAAS_DATABASE_URL_FILE'
+}

@@ -41,11 +41,12 @@ import { withDeadline, withDeadlines } from './store/deadline.js'
 import { createErasure, type Erase } from './store/erasure.js'
 import { findInstallationKey, findInstance, type InstanceRow, insertInstance } from './store/instance.js'
 import { type Complete, compareSchemas, findSchemaVersion, migrate } from './store/migrations.js'
-import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
+import { NoDatabaseError, openStore, type Store } from './store/open-store.js'
 import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { insertStoreKey, refuseStoreKeysAfter } from './store/store-keys.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
+import { untilReached, type Wait } from './store/until-reached.js'
 import { assertWhole } from './store/whole-tables.js'
 import { VERSION } from './version.js'
 
@@ -139,28 +140,39 @@ export interface OpenOptions {
  * DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError, SchemaVersionError,
  * LockedTablesError, or the database's own error
  */
-export async function openInstallation({
-  config,
-  onAlarm,
-  onWrongClock,
-  onWarning,
-  onKeptFaults,
-  beside = false,
-  mayCreate = true,
-  wait,
-  onDatabaseFailure,
-  now = Date.now,
-  databaseNow,
-  observeCommit,
-  observeUnrecorded,
-  openVerifier,
-  actor = SYSTEM_ACTOR,
-  migrations = MIGRATIONS_DIRECTORY,
-  onMigrationLocked,
-}: OpenOptions): Promise<Installation> {
+export async function openInstallation(options: OpenOptions): Promise<Installation> {
+  const { config, wait } = options
   const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
+  const open = () => openOnce(options, fromEnvironment)
+  // The database may go away, or run out of connections, at any statement of the opening; each of them can be repeated.
+  return config.databaseUrl === undefined ? open() : untilReached(open, config, wait)
+}
+
+async function openOnce(
+  {
+    config,
+    onAlarm,
+    onWrongClock,
+    onWarning,
+    onKeptFaults,
+    beside = false,
+    mayCreate = true,
+    wait,
+    onDatabaseFailure,
+    now = Date.now,
+    databaseNow,
+    observeCommit,
+    observeUnrecorded,
+    openVerifier,
+    actor = SYSTEM_ACTOR,
+    migrations = MIGRATIONS_DIRECTORY,
+    onMigrationLocked,
+  }: OpenOptions,
+  fromEnvironment: RootKeyProvider | undefined,
+): Promise<Installation> {
   const onStaleLogin = (error: Error) => onWarning?.(STALE_LOGIN, { reason: error.message })
-  const store = await openStore(config, { beside, mayCreate, wait, onFailure: onDatabaseFailure, onStaleLogin })
+  const serves = wait !== undefined
+  const store = await openStore(config, { beside, mayCreate, serves, onFailure: onDatabaseFailure, onStaleLogin })
   try {
     const sql = withDeadlines(store.sql) // the states and the committer set their own
     const assertSessions = createSessionWatch({ sql, isEmbedded: store.isEmbedded })
@@ -336,14 +348,16 @@ export function rootKeyFiles({ rootKey, databaseUrl, dataDir }: Config): string[
  */
 export async function findProvider(
   { isEmbedded }: Pick<Store, 'isEmbedded'>,
-  { dataDir }: Config,
+  config: Config,
   { fromEnvironment, mayCreate }: { fromEnvironment: RootKeyProvider | undefined; mayCreate: boolean },
 ): Promise<RootKeyProvider> {
   if (fromEnvironment) return fromEnvironment
   if (!isEmbedded) {
-    throw new RootKeyError(`EAAS_DATABASE_URL is set, and no variable says where the root key is. ${NEEDED_KEY}`)
+    throw new RootKeyError(
+      `${config.databaseUrlFile === undefined ? 'EAAS_DATABASE_URL' : 'EAAS_DATABASE_URL_FILE'} is set, and no variable says where the root key is. ${NEEDED_KEY}`,
+    )
   }
-  return openEmbeddedProvider(dataDir, { mayCreate })
+  return openEmbeddedProvider(config.dataDir, { mayCreate })
 }
 
 /**

@@ -14,6 +14,7 @@ import {
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, VARIABLES } from '../config.js'
 import { TamperedRowError } from '../store/tampered-row.js'
+import { adviseOn } from './advice.js'
 
 export {
   assertOneOutput,
@@ -74,6 +75,7 @@ export function addLogOptions(
 /** Reads the configuration of the command; warns about variables that look like the server's but are not. */
 export function commandConfig(): Config {
   const read = readConfig(process.env)
+  adviseOn(read)
   for (const name of read.unknownVariables) {
     process.stderr.write(`eaas: the server has no variable ${name}; see eaas start --help\n`)
   }

@@ -26,6 +26,7 @@ import { LockedTablesError, SchemaVersionError } from '../store/migrations.js'
 import { DatabaseEncodingError, NoDatabaseError } from '../store/open-store.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { WrongFormatError } from '../store/text-formats.js'
+import { UnreachableDatabaseError } from '../store/until-reached.js'
 import { HiddenRowsError } from '../store/whole-tables.js'
 import { withAdvice } from './advice.js'
 
@@ -86,10 +87,16 @@ function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { message, cause } = error
   const { code } = error as NodeJS.ErrnoException
+  // It says itself what to do.
+  if (error instanceof UnreachableDatabaseError) return `${message}: ${withCode(cause)}`
   if (cause !== undefined) return `${message}: ${explain(cause)}`
   if (EXPECTED.some((kind) => error instanceof kind)) return message
   // Errors of the system and of the database carry a code; their stack adds nothing.
   if (code === undefined) return error.stack ?? message
-  const whole = message.includes(code) ? message : `${message} (${code})`
-  return withAdvice(error, whole)
+  return withAdvice(error, withCode(error))
+}
+
+function withCode(error: unknown): string {
+  const { message = String(error), code } = (error ?? {}) as Partial<NodeJS.ErrnoException>
+  return code === undefined || message.includes(code) ? message : `${message} (${code})`
 }

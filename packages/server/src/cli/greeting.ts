@@ -1,9 +1,12 @@
 /** What `eaas start` prints when it listens, and the tenant of a first start. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.js'
-import type { Installation } from '../installation.js'
 import { createFirstTenant, type NewTenant } from '../operations/create-tenant.js'
+import { findFailure } from '../runner/failure.js'
 import type { Server } from '../server.js'
 import { hasTenants } from '../store/tenants.js'
+import { isNotConnected } from '../store/unreachable.js'
+import { RETRY_MS } from '../store/until-reached.js'
 import { isStandardOutput } from './output.js'
 
 export const FIRST_TENANT = 'default'
@@ -17,12 +20,26 @@ export async function greet(
   { journalStream }: Pick<Config, 'journalStream'>,
   url: string,
 ): Promise<void> {
-  const tenant = isKept(journalStream) ? undefined : await greetFirst(installation)
   process.stdout.write(
     `EaaS is listening on ${url}\n${url.startsWith('http:') && !isLocal(url) ? OPEN : ''}Database: ${installation.database}\n`,
   )
-  if (!tenant && !(await hasTenants(installation.services.sql))) process.stdout.write(NO_TENANT)
-  if (!tenant) return
+  let mayBeCreated = false
+  const tenant = await untilAnswered(app, async () => {
+    // Checks without the lock first: otherwise every start would wait for it.
+    if (await hasTenants(installation.services.sql)) return undefined
+    if (isKept(journalStream)) return 'none'
+    const created = await createFirstTenant(installation.services, { name: FIRST_TENANT, envelope_only: true }).catch(
+      (error: unknown) => {
+        mayBeCreated ||= !isNotConnected(error)
+        throw error
+      },
+    )
+    mayBeCreated = false
+    return created
+  })
+  if (tenant === 'none') process.stdout.write(NO_TENANT)
+  if (tenant === undefined && mayBeCreated) process.stderr.write(LOST)
+  if (tenant === undefined || tenant === 'none') return
   process.stdout.write(welcome(tenant, url), (error) => {
     if (error) process.stderr.write(LOST)
   })
@@ -48,10 +65,17 @@ function isKept(journalStream: string | undefined): boolean {
   return isStandardOutput(journalStream) || (process.pid === 1 && !process.stdout.isTTY)
 }
 
-// Checks without the lock first: otherwise every start would wait for it.
-async function greetFirst({ services }: Installation): Promise<NewTenant | undefined> {
-  if (await hasTenants(services.sql)) return undefined
-  return createFirstTenant(services, { name: FIRST_TENANT, envelope_only: true })
+/** The database may have no connection for this yet, or not answer: the server serves meanwhile as well as it can. */
+async function untilAnswered<T>({ log }: Pick<Server['app'], 'log'>, work: () => Promise<T>): Promise<T> {
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await work()
+    } catch (error) {
+      if (findFailure(error)?.code !== 'E_UNAVAILABLE') throw error
+      if (isFirst) log.warn({ err: error }, 'looking for tenants failed; it is tried again')
+      await sleep(RETRY_MS, undefined, { ref: false })
+    }
+  }
 }
 
 function welcome({ name, api_key }: NewTenant, url: string): string {

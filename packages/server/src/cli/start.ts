@@ -48,8 +48,8 @@ export async function serve(config: Config, say: (server: Server, url: string) =
   try {
     const url = await listen(server, config)
     obeySignals(server, { drainMs: config.drainSeconds * 1_000, onStop: notifier.stopping })
-    await say(server, url)
     notifier.ready()
+    await say(server, url)
   } catch (error) {
     await app.close()
     throw error

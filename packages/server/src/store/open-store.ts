@@ -1,5 +1,4 @@
 /** Opens the configured database, PostgreSQL or the embedded one. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { readDatabaseUrl } from '../database-url.js'
 import { connect, type Sql } from './db.js'
 import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded, type RunningEmbedded } from './embedded/database.js'
@@ -8,14 +7,14 @@ import { findReached } from './pooler.js'
 import { EMBEDDED_PATH } from './search-path.js'
 import { type Durability, findDurability } from './settings.js'
 import { assertFormats } from './text-formats.js'
-import { isMisconfigured, isUnreachable } from './unreachable.js'
+import { untilReached } from './until-reached.js'
 import { probeCommit } from './writability.js'
 
 /** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
 const POSTGRES_CONNECTIONS = 10
 const CLOSE_TIMEOUT_S = 5
-/** Between two attempts to reach the database, in milliseconds. */
-const RETRY_MS = 500
+/** What a server uses at its start: for its first jobs, for what it compares each second, and for the installation's log. */
+const START_CONNECTIONS = 3
 
 /** Where the database is: on PostgreSQL, or in the data directory. */
 export interface Location {
@@ -72,40 +71,19 @@ export class DatabaseEncodingError extends Error {
   }
 }
 
-/** Thrown if PostgreSQL cannot be reached, even after waiting. */
-class UnreachableDatabaseError extends Error {
-  override readonly name = 'UnreachableDatabaseError'
-
-  /** `database` contains no credentials, nor do the system's and the driver's messages about a connection. */
-  constructor(database: string, seconds: number, cause: unknown) {
-    const waited = seconds > 0 ? `, although the server tried for ${seconds} s (EAAS_START_WAIT_SECONDS)` : ''
-    super(
-      `The database at ${database} cannot be reached${waited}. Check that it runs, and that EAAS_DATABASE_URL ` +
-        'or the file of EAAS_DATABASE_URL_FILE names it',
-      { cause },
-    )
-  }
-}
-
 export interface OpenStoreOptions {
   /** connect to the process that holds the embedded database, if there is one */
   beside: boolean
   /** create the embedded database if there is none */
   mayCreate: boolean
-  /** how long to wait for a PostgreSQL that cannot be reached; by default not at all */
-  wait?: Wait | undefined
+  /** open the connections to PostgreSQL that a server needs at its start; by default one */
+  serves?: boolean
   /**
    * called when the embedded database fails while it is open, and serves no more; by default the process ends
    */
   onFailure?: ((error: Error) => void) | undefined
   /** called when the file of PostgreSQL's URL cannot be used any more; connections log in as before */
   onStaleLogin?: ((error: Error) => void) | undefined
-}
-
-export interface Wait {
-  seconds: number
-  /** called once, when the waiting begins; `database` contains no credentials */
-  onWait: (details: { database: string; seconds: number; error: unknown }) => void
 }
 
 /**
@@ -117,11 +95,12 @@ export interface Wait {
  */
 export async function openStore(
   config: Location,
-  { beside, mayCreate, wait, onFailure, onStaleLogin }: OpenStoreOptions,
+  { beside, mayCreate, serves = false, onFailure, onStaleLogin }: OpenStoreOptions,
 ): Promise<Store> {
   const { databaseUrl: url, databaseUrlFile: urlFile, databasePooler } = config
   if (url !== undefined) {
-    return untilReached(() => openPostgres({ url, urlFile, onStaleLogin }, databasePooler), url, wait)
+    const connections = serves ? START_CONNECTIONS : 1
+    return untilReached(() => openPostgres({ url, urlFile, onStaleLogin }, databasePooler, connections), config)
   }
   const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
   if (running) return embeddedStore(config, running, async () => undefined)
@@ -167,25 +146,11 @@ async function embeddedStore(
   }
 }
 
-/** Retries while the database cannot be reached, as during a start or a failover. Any other error ends the waiting. */
-async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait | undefined): Promise<T> {
-  const until = performance.now() + (wait?.seconds ?? 0) * 1_000
-  let isReported = false
-  for (;;) {
-    try {
-      return await open()
-    } catch (error) {
-      if (!isUnreachable(error) || isMisconfigured(error)) throw error
-      const database = readDatabaseUrl(url)?.description ?? ''
-      if (performance.now() >= until) throw new UnreachableDatabaseError(database, wait?.seconds ?? 0, error)
-      if (!isReported) wait?.onWait({ database, seconds: wait.seconds, error })
-      isReported = true
-      await sleep(RETRY_MS)
-    }
-  }
-}
-
-async function openPostgres(login: Login & Pick<OpenStoreOptions, 'onStaleLogin'>, pooler: Pooler): Promise<Store> {
+async function openPostgres(
+  login: Login & Pick<OpenStoreOptions, 'onStaleLogin'>,
+  pooler: Pooler,
+  connections: number,
+): Promise<Store> {
   const { url } = login
   const reached = await findReached(login)
   const { searchPath, encoding } = reached
@@ -194,6 +159,7 @@ async function openPostgres(login: Login & Pick<OpenStoreOptions, 'onStaleLogin'
   const isPooled = pooler === 'auto' ? reached.isPooled : pooler === 'transaction'
   const sql = connect({ ...login, max: POSTGRES_CONNECTIONS, isPooled, searchPath })
   try {
+    await openConnections(sql, connections)
     await assertFormats(sql)
     const durability = await findDurability(sql)
     return {
@@ -211,6 +177,13 @@ async function openPostgres(login: Login & Pick<OpenStoreOptions, 'onStaleLogin'
     await end(sql)
     throw error
   }
+}
+
+// They stay open for those who use them next.
+async function openConnections(sql: Sql, count: number): Promise<void> {
+  const opening = await Promise.allSettled(Array.from({ length: count }, () => sql.reserve()))
+  for (const opened of opening) if (opened.status === 'fulfilled') opened.value.release()
+  for (const opened of opening) if (opened.status === 'rejected') throw opened.reason
 }
 
 function end(sql: Sql): Promise<void> {

@@ -70,6 +70,12 @@ export function isNotPrimary(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === NOT_PRIMARY
 }
 
+/** Whether the database was reached, and has no free connection: none at all, or none for the role or the database. */
+export function isWithoutConnection(error: unknown): boolean {
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
+  return code === '53300' || (code === '08P01' && /no more connections allowed/.test(String(message))) // pgbouncer's
+}
+
 /** PostgreSQL's SQLSTATEs for a user, a password or a certificate that it does not accept. */
 const REFUSED_LOGIN = ['28000', '28P01']
 
