@@ -184,6 +184,28 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
   })
 
   it.skipIf(backend() === 'embedded' || isPooled())(
+    'says where the tables are if another search_path leads past them, and so does a command',
+    async () => {
+      const { database: moved } = await databaseWithTenant()
+      const sql = connectTo(moved)
+      const [{ name = '' } = {}] = await sql`select quote_ident(current_database()) as name`
+      await sql`create schema app`
+      for (const [path, leads] of [
+        ["'app, public'", 'leads to no schema'],
+        ['app', 'leads to the schema app'],
+      ] as const) {
+        await sql.unsafe(`alter database ${name} set search_path = ${path}`)
+        const says = new RegExp(`search path ${leads}, and the tables of eaas are in public.*reset search_path`)
+        const { wrong, found } = await examine({ database: moved })
+        expect([path, wrong[0]?.check, found('schema')?.detail]).toEqual([path, 'schema', expect.stringMatching(says)])
+        const { code, stderr } = await runCommand(['tenant', 'list'], { database: moved })
+        expect([path, code, stderr]).toEqual([path, 1, expect.stringMatching(says)])
+      }
+      await sql.end()
+    },
+  )
+
+  it.skipIf(backend() === 'embedded' || isPooled())(
     'warns of another schema with its tables, on which a server would be as healthy; audit diff --all tells them apart',
     async () => {
       const { database: both, api_key } = await databaseWithTenant()

@@ -42,6 +42,7 @@ import { createErasure, type Erase } from './store/erasure.js'
 import { findInstallationKey, findInstance, type InstanceRow, insertInstance } from './store/instance.js'
 import { type Complete, compareSchemas, findSchemaVersion, migrate } from './store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from './store/open-store.js'
+import { describeElsewhere, findSchemas } from './store/search-path.js'
 import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { insertStoreKey, refuseStoreKeysAfter } from './store/store-keys.js'
@@ -179,6 +180,8 @@ async function openOnce(
     await assertSessions() // before any table is read: its policies may execute what changes a session
     const isNew = (await findOwnInstance(store.sql)) === undefined
     if (isNew && !mayCreate) {
+      const elsewhere = store.isEmbedded ? undefined : describeElsewhere(await findSchemas(sql))
+      if (elsewhere !== undefined) throw new NoDatabaseError(`There is no installation in this schema: ${elsewhere}`)
       throw new NoDatabaseError(
         `There is no installation yet in this database (${store.description}). Create it: eaas start. If that has just begun, wait until it listens`,
       )

@@ -15,7 +15,7 @@ import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
 import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../store/schema.js'
-import { findSchemas } from '../store/search-path.js'
+import { describeElsewhere, findSchemas } from '../store/search-path.js'
 import {
   findClock,
   findEncryption,
@@ -64,9 +64,11 @@ async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Con
  * Compares the schema with the one that this version needs, as a start does; finds `current` if they are the
  * same. @throws SchemaVersionError
  */
-export async function examineSchema({ sql }: Store): Promise<Result<'current'>> {
+export async function examineSchema({ sql, isEmbedded }: Store): Promise<Result<'current'>> {
   const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
   if (version === newest) return { found: 'current', detail: `version ${version}` }
+  const elsewhere = version > 0 || isEmbedded ? undefined : describeElsewhere(await findSchemas(sql))
+  if (elsewhere !== undefined) return { ok: false, detail: elsewhere }
   if (!(await mayCreateTables(sql))) {
     return {
       ok: false,

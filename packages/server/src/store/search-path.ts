@@ -42,6 +42,15 @@ export interface Schemas {
   others: string[]
 }
 
+/** Says where the tables are if a session's path leads past them; undefined if no other schema has any. */
+export function describeElsewhere({ own, others }: Schemas): string | undefined {
+  if (others.length === 0) return undefined
+  return (
+    `this role's search path leads to ${own === null ? 'no schema' : `the schema ${own}`}, and the tables of eaas are in ${others.join(', ')}: somebody set ` +
+    'search_path for the role or the database. Undo that (alter role … reset search_path, alter database … reset search_path), or name that schema there'
+  )
+}
+
 /**
  * Finds in which schemas of this database a server would find an installation, if its role's search path led
  * there. Reads the catalog alone.
