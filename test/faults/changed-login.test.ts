@@ -109,6 +109,35 @@ describe.skipIf(backend() === 'embedded')('a server whose login changes', { time
     await admin`alter role one password 'first'`
   })
 
+  it('tries the login at SIGHUP, and does not say that it was reloaded if the database refuses it or is not there', async () => {
+    const { name, write } = await startOn('one:first')
+    const said = async () => {
+      const from = server?.log.length
+      await server?.reload()
+      const { level, msg, err } = JSON.parse(server?.log.slice(from).split('\n')[0] ?? '')
+      return [level, msg, err?.code]
+    }
+    const NOT = /not everything was reloaded at SIGHUP/
+    const REFUSED = 'the database could not be logged in to as the settings say now; connections that are open stay'
+    expect(await said()).toEqual([40, 'reloaded at SIGHUP', undefined])
+    write('one:wrong')
+    expect(await said()).toEqual([50, REFUSED, '28P01'])
+    write('nobody:first')
+    expect(await said()).toEqual([50, REFUSED, '28P01'])
+    write('two:first')
+    expect(await said()).toEqual([40, 'reloaded at SIGHUP', undefined])
+    await admin`alter role one password 'second'`
+    write('one:first')
+    expect(await said()).toEqual([50, REFUSED, '28P01'])
+    expect(server?.log).toMatch(NOT)
+    await admin`alter role one password 'first'`
+    await admin.unsafe(`alter database ${name} allow_connections false`)
+    expect(await said()).toEqual([50, REFUSED, '55000'])
+    await admin.unsafe(`alter database ${name} allow_connections true`)
+    expect(await said()).toEqual([40, 'reloaded at SIGHUP', undefined])
+    await isWell()
+  })
+
   it('logs in as another user that the file names, as whom the database lets it do the same', async () => {
     const { name, write, dropConnections } = await startOn('one:first')
     write('two:first')

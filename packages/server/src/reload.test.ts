@@ -65,7 +65,7 @@ describe('what a running server reads again', () => {
     listener.break('two')
     await goOn()
     expect(lines).toHaveLength(3)
-    reload.now(() => readConfig({})) // says again what is wrong
+    await reload.now(() => readConfig({})) // says again what is wrong
     expect(lines.slice(3)).toEqual([lines[2], NOT_ALL])
     reload.stop()
     const ended = listener.reads()
@@ -73,16 +73,16 @@ describe('what a running server reads again', () => {
     expect(listener.reads()).toBe(ended)
   })
 
-  it('is the level of the log; other settings that changed are named', () => {
+  it('is the level of the log; other settings that changed are named', async () => {
     const { lines, details, log } = fakeLog()
     const levels: string[] = []
     const config = readConfig({})
     const reload = startReload({ tls: undefined, config, setLogLevel: (level) => levels.push(level), log })
-    reload.now(() => readConfig({ EAAS_LOG_LEVEL: 'debug' }))
+    await reload.now(() => readConfig({ EAAS_LOG_LEVEL: 'debug' }))
     expect([levels, lines]).toEqual([['debug'], ['reloaded at SIGHUP']])
-    reload.now(() => readConfig({ EAAS_PORT: '1', EAAS_DRAIN_SECONDS: '5' }))
+    await reload.now(() => readConfig({ EAAS_PORT: '1', EAAS_DRAIN_SECONDS: '5' }))
     expect(details).toContainEqual({ settings: ['port', 'drainSeconds'] })
-    reload.now(() => readConfig({ EAAS_PORT: 'x' }))
+    await reload.now(() => readConfig({ EAAS_PORT: 'x' }))
     expect(levels).toEqual(['debug', 'info']) // as before
     expect(lines.slice(-2)).toEqual(['the settings stay as they are', NOT_ALL])
   })

@@ -5,14 +5,15 @@
 import type { Log } from '@eaas/audit/node'
 import type { Config } from './config.js'
 import type { TlsListener } from './http/tls-listener.js'
-import { type Login, readLogin } from './store/login.js'
+import type { Login } from './store/login.js'
+import { findReached } from './store/pooler.js'
 
 /** How soon a file that was replaced is noticed, in milliseconds. */
 const INTERVAL_MS = 10_000
 
 export interface Reload {
-  /** Reads everything now, and logs the result. */
-  now(read: () => Config): void
+  /** Reads everything now, tries the login to the database, and logs the result; never rejects. */
+  now(read: () => Config): Promise<void>
   stop(): void
 }
 
@@ -49,9 +50,9 @@ export function startReload({
     }
   }
   /** Returns whether the work succeeded; logs a failure. */
-  function attempt(failed: string, work: () => void): boolean {
+  async function attempt(failed: string, work: () => unknown): Promise<boolean> {
     try {
-      work()
+      await work()
       return true
     } catch (error) {
       log.error({ err: error }, failed)
@@ -59,7 +60,7 @@ export function startReload({
     }
   }
   // Each new connection reads its login by itself. This reports a fault in it before a connection fails.
-  const checkLogin = (login: Login) => attempt('the database is logged in to as before', () => readLogin(login))
+  const tryLogin = (login: Login) => attempt(REFUSED, () => findReached(login))
   const takeSettings = (read: () => Config) =>
     attempt('the settings stay as they are', () => {
       const now = read()
@@ -69,16 +70,22 @@ export function startReload({
     })
   const timer = tls && setInterval(reloadTls, intervalMs, tls).unref()
   return {
-    now(read) {
+    async now(read) {
       failure = undefined
       const { databaseUrl: url, databaseUrlFile: urlFile } = config
-      const taken = [!tls || reloadTls(tls), url === undefined || checkLogin({ url, urlFile }), takeSettings(read)]
+      const taken = [
+        !tls || reloadTls(tls),
+        await takeSettings(read),
+        url === undefined || (await tryLogin({ url, urlFile })),
+      ]
       if (taken.includes(false)) log.error({}, 'not everything was reloaded at SIGHUP: see the errors before this line')
       else log.warn({}, 'reloaded at SIGHUP')
     },
     stop: () => clearInterval(timer),
   }
 }
+
+const REFUSED = 'the database could not be logged in to as the settings say now; connections that are open stay'
 
 /** What needs no restart, or is not a setting. */
 const TAKEN: readonly string[] = ['logLevel', 'databaseUrl', 'unknownVariables']

@@ -27,7 +27,7 @@ export interface Server {
   /** Makes /health turn callers away while every call is still served. */
   beginStopping(): void
   /** Reloads what can change while the server runs, and logs the result. */
-  reload(read: () => Config): void
+  reload(read: () => Config): Promise<void>
   /** Closing it answers the calls under way, commits, writes checkpoints, and closes the database. */
   app: FastifyInstance
   installation: Installation

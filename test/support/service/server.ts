@@ -13,6 +13,8 @@ export interface RunningServer {
   readonly log: string
   /** Starts again on the same data after `stop`; resolves when it listens. */
   start(): Promise<void>
+  /** Reloads as at SIGHUP; resolves when the log says what came of it. */
+  reload(): Promise<void>
   /** Answers the calls under way and closes, as at SIGTERM; does nothing if it has stopped. */
   stop(): Promise<void>
 }
@@ -22,8 +24,10 @@ export async function startServer({
   environment,
   ...options
 }: Pick<EaasOptions, 'database' | 'rootKey' | 'environment'>): Promise<RunningServer> {
-  const config = readConfig(environmentOf({ ...options, environment: { ...NO_PURGE, ...environment } }))
+  const read = () => readConfig(environmentOf({ ...options, environment: { ...NO_PURGE, ...environment } }))
+  const config = read()
   let app: Server['app'] | undefined
+  let opened: Server | undefined
   let url = ''
   let log = ''
   const server: RunningServer = {
@@ -39,9 +43,13 @@ export async function startServer({
       const write = (line: string) => {
         log += line
       }
-      app = (await openServer({ config, log: { write } })).app
+      opened = await openServer({ config, log: { write } })
+      app = opened.app
       await app.listen({ host: '127.0.0.1', port: 0, listenTextResolver: () => 'listening' })
       url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
+    },
+    async reload() {
+      await opened?.reload(read)
     },
     async stop() {
       const running = app
