@@ -1,8 +1,8 @@
 /** Runs work periodically, one run at a time, until the server stops. After a run that failed, the next one comes within minutes. */
 
-const MINUTE_MS = 60_000
-/** The longest wait after a failed run, in milliseconds, unless the run itself took long. */
-const LONGEST_RETRY_MS = 8 * MINUTE_MS
+/** The first and the longest wait after a failed run, in milliseconds, unless the run itself took long. */
+const RETRY_MS = 30_000
+const LONGEST_RETRY_MS = 16 * RETRY_MS
 /** Failed runs that take long take at most a tenth of the time. */
 const PAUSE_FACTOR = 9
 
@@ -68,8 +68,8 @@ export function startPeriodic({ intervalMs, work, onError, onRun, after }: Perio
   }
 }
 
-// After 1, 2, 4 and then every 8 minutes; what runs more often than each minute is repeated as ever.
+// After half a minute, 1, 2, 4 and then every 8 minutes; what runs more often is repeated as ever.
 function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): number {
-  if (intervalMs <= MINUTE_MS) return intervalMs
-  return Math.max(Math.min(MINUTE_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
+  if (intervalMs <= RETRY_MS) return intervalMs
+  return Math.max(Math.min(RETRY_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
 }
