@@ -1,5 +1,5 @@
 // eaas doctor: reports what would keep a server from starting or working, and changes nothing.
-import { appendFile, chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { appendFile, chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -292,6 +292,67 @@ describe('eaas doctor, of a checkpoint file', { timeout: TIMEOUT_MS }, () => {
       expect(await detail()).toMatch(missing)
       await appendFile(path, '# a note\n')
       for (const part of [went, missing, /line \d+: not the line of a checkpoint/]) expect(await detail()).toMatch(part)
+    } finally {
+      await service.close()
+    }
+  })
+
+  it('knows the remnant of a line, wherever a crash or a full disk cut it, and the lines after it', async () => {
+    const service = await startService()
+    try {
+      const path = join(folder, 'remnants')
+      const emit = createCheckpointEmitter(service.services, path, (error) => {
+        throw error
+      })
+      await service.createTenant()
+      await emit()
+      const written = (await readFile(path, 'utf8')).split('\n').slice(0, -1)
+      const line = written[0] ?? ''
+      // Not within a character of several bytes, which the dash of a signature is.
+      const cuts = [
+        1,
+        5,
+        14,
+        30,
+        50,
+        52,
+        66,
+        70,
+        80,
+        88,
+        90,
+        200,
+        line.indexOf('—'),
+        line.indexOf('—') + 1,
+        line.length - 1,
+      ]
+      const options = {
+        database: service.database,
+        rootKey: SERVICE_ROOT_KEY,
+        environment: { EAAS_CHECKPOINT_FILE: path },
+      }
+      const found = async () => (await examine(options)).found('checkpoints')
+      const remnants = cuts.map((cut) => line.slice(0, cut))
+      for (const last of [1, 70, line.length - 1]) {
+        await writeFile(path, [...written, ...remnants, ...written, line.slice(0, last)].join('\n'))
+        const detail = expect.stringMatching(
+          /^4 lines in .*, all of them valid, and 16 that a crash or a full disk cut short$/,
+        )
+        expect([last, await found()]).toEqual([last, { check: 'checkpoints', ok: true, detail }])
+      }
+      for (const edited of [
+        '{"tenant_id":"x"}',
+        '{"tenant_id":"zz',
+        line.slice(1),
+        '',
+        line.replace('checkpoint', 'point'),
+      ]) {
+        await writeFile(path, [...written, edited, ...written, ''].join('\n'))
+        expect([edited, await found()]).toMatchObject([edited, { ok: false }])
+      }
+      // Only its line feed is missing.
+      await writeFile(path, written.join('\n'))
+      expect(await found()).toMatchObject({ ok: true, detail: expect.stringMatching(/^2 lines .* valid$/) })
     } finally {
       await service.close()
     }

@@ -80,7 +80,7 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
   const signingKey = await openSigningKey(sql, storeKeys, instance)
-  const { witnesses, others, lines, faults } = await readKeptFile(file, signingKey.publicKeys, {
+  const { witnesses, others, lines, remnants, faults } = await readKeptFile(file, signingKey.publicKeys, {
     isThorough: true,
     findAuditKeys: (tenants) => readAuditKeys(sql, storeKeys, tenants),
   })
@@ -103,9 +103,12 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
     ...(missing.length === 0 ? [] : [`${MISSING_TENANT}: ${someOf(missing)} in ${file}`]),
   ]
   if (found.length === 0) {
+    const cut = remnants === 0 ? '' : `, and ${remnants} that a crash or a full disk cut short`
     return {
       detail:
-        lines === 0 ? `no lines in ${file} to compare with` : `${counted(lines, 'line')} in ${file}, all of them valid`,
+        lines === 0
+          ? `no lines in ${file} to compare with`
+          : `${counted(lines, 'line')} in ${file}, all of them valid${cut}`,
     }
   }
   // A missing tenant alone does not prevent a start.

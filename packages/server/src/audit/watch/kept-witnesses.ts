@@ -54,7 +54,10 @@ export interface KeptFile {
    * have written a line of a fork, and a server then a line of the true log
    */
   others: (KeptHead & { tenant_id: string; line: number })[]
+  /** without remnants; 0 after a quick reading, as are the remnants */
   lines: number
+  /** the lines that a crash or a full disk cut short: they prove nothing, and are no fault */
+  remnants: number
   /** in the order of the file, MOST_FAULTS at most; none after a quick reading */
   faults: LineFault[]
 }
@@ -112,7 +115,7 @@ export async function readKeptFile(
     }),
   )
   const others = [...besides].map(([tenant_id, line]) => ({ tenant_id, ...headOf(line), line: line.number }))
-  return { witnesses, others, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
+  return { witnesses, others, ...(judge?.verdict() ?? { lines: 0, remnants: 0, faults: [] }) }
 }
 
 /**
@@ -156,7 +159,7 @@ export async function holdsCheckpoints(file: string): Promise<boolean> {
 
 /** What to do about the faults of a file. */
 export const FAULTS_ADVICE =
-  'A crash or a full disk cut these lines short, somebody edited the file, or another installation wrote them. Keep a copy of the file, and compare the logs with ' +
+  'Somebody edited the file, or another installation wrote these lines. Keep a copy of the file, and compare the logs with ' +
   'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). Remove the lines only if you know why they are there: if you did not ' +
   'create this installation anew, lines of another signing key mean that the server does not use the database that it used before'
 
@@ -171,8 +174,7 @@ interface Judge {
   see(line: Parsed | undefined, text: string): void
   /** Records that the signature of a line does not verify. */
   condemn(line: Parsed | undefined): void
-  lines(): number
-  faults(): LineFault[]
+  verdict(): Pick<KeptFile, 'lines' | 'remnants' | 'faults'>
 }
 
 function createJudge(publicKey: PublicKeys): Judge {
@@ -180,6 +182,7 @@ function createJudge(publicKey: PublicKeys): Judge {
   const before = new Map<string, Parsed>()
   const last: Parsed[] = []
   let lines = 0
+  let remnants = 0
   const note = (line: number, what: string) => {
     if (found.size < MOST_FAULTS) found.set(line, what)
   }
@@ -190,7 +193,9 @@ function createJudge(publicKey: PublicKeys): Judge {
     condemn,
     see(line, text) {
       lines += 1
-      if (!line) return note(lines, text === NO_LINE ? CUT : NO_FORM)
+      if (!line && isRemnant(text)) remnants += 1
+      else if (!line) note(lines, text === NO_LINE ? CUT : NO_FORM)
+      if (!line) return
       if (!line.isComplete) note(line.number, INCOMPLETE)
       else if (![publicKey].flat().includes(String(line.public_key))) note(line.number, FOREIGN_KEY)
       const { tenant_id } = line.statement
@@ -198,11 +203,30 @@ function createJudge(publicKey: PublicKeys): Judge {
       before.set(tenant_id, line)
       last[lines % CHECKED_SIGNATURES] = line
     },
-    lines: () => lines,
-    faults() {
+    verdict() {
       for (const line of last) if (line && !isSigned(line, publicKey)) condemn(line)
-      return [...found].map(([line, what]) => ({ line, what })).sort((a, b) => a.line - b.line)
+      const faults = [...found].map(([line, what]) => ({ line, what })).sort((a, b) => a.line - b.line)
+      return { lines: lines - remnants, remnants, faults }
     },
+  }
+}
+
+/** How every line begins. */
+const HEAD = /^\{"tenant_id":"[0-9a-f-]{36}","policy_version":\d+,"checkpoint":"/
+const A_HEAD = '{"tenant_id":"00000000-0000-4000-8000-000000000000","policy_version":1,"checkpoint":"'
+
+// Whoever can edit the file can remove a line as well as cut it, so that a remnant is no fault hides nothing.
+function isRemnant(text: string): boolean {
+  if (text === '' || isJson(text)) return false
+  return HEAD.test(text) || Array.from(A_HEAD, (_, at) => A_HEAD.slice(at)).some((rest) => HEAD.test(text + rest))
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
   }
 }
 
@@ -326,8 +350,20 @@ async function openText(file: string): Promise<Text> {
           if (error.code !== 'ENOENT') throw error
         })
   return async function* () {
-    if (found?.isFile() && found.size > 0) yield* splitLines(createReadStream(file, { end: found.size - 1 }))
+    if (found?.isFile() && found.size > 0) yield* splitLines(endLine(createReadStream(file, { end: found.size - 1 })))
   }
+}
+
+const LINE_FEED = 0x0a
+
+// So that the last line is read as it is, although a crash or a full disk cut it short.
+async function* endLine(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let end: number | undefined
+  for await (const chunk of chunks) {
+    end = chunk.at(-1)
+    yield chunk
+  }
+  if (end !== LINE_FEED) yield Uint8Array.of(LINE_FEED)
 }
 
 interface Parsed {
