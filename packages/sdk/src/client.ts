@@ -40,8 +40,7 @@ import { createModel, type Model } from './models/model.js'
 import type { Compounds, Extras, Fields } from './models/model-types.js'
 import type { Connection } from './parts.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
-import type { DecryptManyOptions } from './records/decrypt-many.js'
-import type { EncryptManyOptions } from './records/encrypt-many.js'
+import type { DecryptManyOptions, EncryptManyOptions } from './records/many-records.js'
 import type { StoredEnvelope } from './records/read-envelope.js'
 import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 import type { ApiKeys } from './resources/api-keys.js'
@@ -527,7 +526,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     [CLIENT_PARTS]: prepare,
     ...(dispose ? { [dispose]: close } : {}),
   }
-  return Object.freeze(client) as unknown as ClosableClient // encrypt-many.ts takes any field; Client's types are what callers see
+  return Object.freeze(client) as unknown as ClosableClient // many-records.ts takes any field; Client's types are what callers see
 }
 
 function readOptions(options: ClientOptions) {

@@ -14,7 +14,7 @@ import { createContents, noteAsSystem, randomId, type State } from './testing/st
 export type { Permission, ProblemCode } from '@eaas/protocol'
 export type { Entry } from './resources/audit.js'
 export type { TestFailure } from './testing/failures.js'
-export type { TestOperation } from './testing/routes.js'
+export type { TestOperation } from './testing/serve.js'
 
 const BASE_URL = 'https://eaas.test'
 const DESTROY_WINDOW_DAYS = 7

@@ -25,8 +25,7 @@ import {
   writeBudgets,
 } from '@eaas/protocol'
 import { sha256 } from '../engines/noble-primitives.js'
-import { Refusal } from './refusal.js'
-import { type Call, maySee, note, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
+import { type Call, maySee, note, Refusal, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
 
 /** The calls that this file answers. */
 export const apiKeyFakes = { listApiKeys, createApiKey, updateApiKey, revokeApiKey }

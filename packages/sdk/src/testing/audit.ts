@@ -2,9 +2,8 @@
 import { confirmsGuesses, encodeHex, encodeUtf8, formsOfUser, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
 import { createHmac } from '../engines/web.js'
 import { assertPermissions } from './api-keys.js'
-import { Refusal } from './refusal.js'
 import { digestOf } from './secrets.js'
-import { type Call, countUnrecorded, daysAfter, type State, timeNow } from './state.js'
+import { type Call, countUnrecorded, daysAfter, Refusal, type State, timeNow } from './state.js'
 
 /** The calls that this file answers. */
 export const auditFakes = { listAudit, verifyAudit, getUsage: readUsage }

@@ -2,8 +2,8 @@
 import { PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, assertWhole, kindOf } from '../input.js'
-import type { Result } from './refusal.js'
-import type { TestOperation } from './routes.js'
+import type { TestOperation } from './serve.js'
+import type { Result } from './state.js'
 
 /** Which calls fail, and how. One of `status`, `code`, `network` and `timeout`. */
 export interface TestFailure {

@@ -13,15 +13,16 @@ import {
   readVersion,
   wire,
 } from '@eaas/protocol'
-import { Refusal, refused } from './refusal.js'
 import {
   type Call,
   daysAfter,
   maySee,
   note,
   noteAsSystem,
+  Refusal,
   randomId,
   randomKey,
+  refused,
   type State,
   type TestKey,
 } from './state.js'

@@ -26,8 +26,7 @@ import { createIvPool } from '../deks/random.js'
 import { hmac, sha256 } from '../engines/noble-primitives.js'
 import { createHmac } from '../engines/web.js'
 import { currentVersion, getKey } from './keys.js'
-import { Refusal } from './refusal.js'
-import { type Call, note, randomKey, type TestKey } from './state.js'
+import { type Call, note, Refusal, randomKey, type TestKey } from './state.js'
 
 /** The calls that this file answers. */
 export const secretFakes = { wrap, unwrap, rewrap, hash, encrypt, decrypt }

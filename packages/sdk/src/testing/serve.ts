@@ -1,4 +1,4 @@
-/** Answers a request. Checks in the service's order: the caller, its permissions, then the input. */
+/** Answers a request, each call by the function that is bound to it. Checks in the service's order: the caller, its permissions, then the input. */
 import {
   CALL_RULES,
   DETAILS,
@@ -17,14 +17,44 @@ import {
   type RouteRow,
   readDistinctJson,
   readJson,
+  type SdkOperation,
   wire,
 } from '@eaas/protocol'
-import { assertPermissions, findApiKey, statusOf } from './api-keys.js'
+import { apiKeyFakes, assertPermissions, findApiKey, statusOf } from './api-keys.js'
+import { auditFakes } from './audit.js'
 import type { Failing, Failures } from './failures.js'
-import { currentVersion, doDueWork } from './keys.js'
-import { parse, Refusal, type Result, refused } from './refusal.js'
-import { FAKES, type TestOperation } from './routes.js'
-import { type Call, countUnrecorded, maySee, note, randomId, type State } from './state.js'
+import { currentVersion, doDueWork, keyFakes } from './keys.js'
+import { secretFakes } from './secrets.js'
+import {
+  type Call,
+  countUnrecorded,
+  maySee,
+  note,
+  parse,
+  Refusal,
+  type Result,
+  randomId,
+  refused,
+  type State,
+} from './state.js'
+
+/** The name of an API call, as `failNext` takes it: every call that the SDK makes. */
+export type TestOperation = SdkOperation
+
+type Input<Id> = Id extends keyof wire.Bodies
+  ? wire.Bodies[Id]
+  : Id extends keyof wire.Queries
+    ? wire.Queries[Id]
+    : undefined
+type Answer<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
+
+/** A fake of each operation; serve.ts answers `batch` and `getHealth`. */
+export const FAKES: {
+  [Id in Exclude<TestOperation, 'batch' | 'getHealth'>]: (
+    call: Call,
+    input: Input<Id>,
+  ) => Answer<Id> | Promise<Answer<Id>>
+} = { ...keyFakes, ...secretFakes, ...auditFakes, ...apiKeyFakes, getTenant: ({ state }) => state.tenant }
 
 const HEALTH: wire.Health = { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' }
 const OPERATIONS: readonly TestOperation[] = [...(Object.keys(FAKES) as (keyof typeof FAKES)[]), 'batch', 'getHealth']

@@ -1,4 +1,8 @@
-/** The state of the service in memory: one tenant with its keys, API keys and audit entries. */
+/**
+ * The state of the service in memory: one tenant with its keys, API keys and audit entries. Its refusals have the codes and
+ * messages of the real service.
+ */
+
 import {
   type Action,
   encodeHex,
@@ -7,10 +11,15 @@ import {
   KEY_BYTES,
   type KeyList,
   type Permission,
+  PROBLEMS,
+  type ProblemCode,
+  problemDocument,
   SYSTEM_ACTOR,
   type UnrecordedKind,
-  type wire,
+  wire,
 } from '@eaas/protocol'
+import type { ZodMiniType } from 'zod/mini'
+import en from 'zod/v4/locales/en.js'
 import { fillRandom } from '../deks/random.js'
 import type { Hmac } from '../engines/web.js'
 
@@ -186,4 +195,38 @@ export function randomId(): string {
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
   return encodeHex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
+/** Thrown by the functions that answer calls, and turned into a problem document. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal'
+  readonly code: ProblemCode
+
+  constructor(code: ProblemCode, detail: string) {
+    super(detail)
+    this.code = code
+  }
+}
+
+/** A status and a body: of an answer, or of one part of a batch. */
+export interface Result {
+  status: number
+  body: unknown
+}
+
+/** Returns the answer to a refused call. */
+export function refused({ code, message }: Refusal): Result {
+  return { status: PROBLEMS[code].status, body: problemDocument(code, message) }
+}
+
+// Passed with each parse instead of set by zod's `config`, which the application shares.
+const MESSAGES = { error: en().localeError }
+
+/** Parses by a schema. @throws Refusal E_VALIDATION, naming the field */
+export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
+  const overlong = wire.findOverlong(input)
+  if (overlong) throw new Refusal('E_VALIDATION', overlong)
+  const result = schema.safeParse(input, MESSAGES)
+  if (result.success) return result.data
+  throw new Refusal('E_VALIDATION', wire.describeIssue(result.error, otherwise))
 }

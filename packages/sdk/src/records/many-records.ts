@@ -1,0 +1,338 @@
+/**
+ * `encryptMany` seals fields of many records, and adds the columns of their blind indexes; `decryptMany` opens fields,
+ * block by block. Both check the names of the fields, and that the records have them, before anything is sent.
+ */
+import { type Context, encodeSealed, type SealedParts } from '@eaas/protocol'
+import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
+import type { Batcher } from '../http/batcher.js'
+import {
+  assertArray,
+  assertFormat,
+  assertKeyId,
+  assertNotAborted,
+  assertOneOf,
+  assertOptions,
+  assertScope,
+  assertValue,
+  type DekScope,
+  type DemandOptions,
+  isMissing,
+  isName,
+  isObject,
+  kindOf,
+  type Row,
+  readDemand,
+  readValue,
+  toText,
+} from '../input.js'
+import { createBacklog, createPace, isPromise, type Pace } from '../waiting.js'
+import {
+  assertHashedAsItIs,
+  assertIndexColumn,
+  BLOCK_RECORDS,
+  eachBlock,
+  hashEach,
+  type Opening,
+  type OpenJob,
+  openBlock,
+  type Progress,
+  type RecordsDeps,
+  restAndReport,
+  withDeks,
+} from './blocks.js'
+import { demandContext, readFormatAad } from './bound-envelopes.js'
+import { getAt, type Path, putAt } from './paths.js'
+import { copyRows, createPresence, type PresenceOptions, placeFields, type RecordField } from './plain-rows.js'
+import { readEnvelope } from './read-envelope.js'
+
+export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row> {
+  /** The key under which all fields are sealed. */
+  keyId: string
+  /**
+   * The fields to seal; all others stay unchanged. A dot leads into an object: `'address.street'`. A field
+   * that no record has is refused.
+   */
+  fields: readonly F[]
+  /**
+   * Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a
+   * value.
+   */
+  optional?: readonly NoInfer<F>[] | undefined
+  /**
+   * Binds each field: it then decrypts only with the same context. Without it, fields can be exchanged unnoticed. An
+   * explicit `undefined` is refused, since it is usually a forgotten variable.
+   */
+  context?: ContextOf<R, F>
+  /** The format of the envelopes: 2 by default, or 1, which clients in other languages read. */
+  envelope?: 1 | 2 | undefined
+  /** Which DEK seals the rows: the key's (`shared`), one for this call, or one for each record. */
+  dek?: DekScope | undefined
+  /** The column for the blind index of each field that is to be searched by its exact value. */
+  index?: I
+  /** Ends the call, which then throws `AbortedError`. */
+  signal?: AbortSignal | undefined
+  /** Called regularly, and at the end. */
+  onProgress?: ((progress: Progress) => void) | undefined
+}
+
+const ENCRYPT_MANY_OPTIONS = [
+  'keyId',
+  'fields',
+  'optional',
+  'context',
+  'envelope',
+  'dek',
+  'index',
+  'signal',
+  'onProgress',
+]
+
+/** Seals the fields of all records; see `Client.encryptMany`. */
+export async function encryptMany(
+  deps: RecordsDeps,
+  records: readonly object[],
+  options: EncryptManyOptions<string, Record<string, string>>,
+): Promise<Row[]> {
+  assertOptions('encryptMany()', options, ENCRYPT_MANY_OPTIONS)
+  const { envelopes, batcher } = deps
+  const { keyId, fields, optional = [], index = {}, context, envelope, dek = 'shared', signal } = options
+  assertNotAborted(signal)
+  assertKeyId(keyId)
+  assertScope(dek)
+  assertContextOf(context)
+  assertFormat(options, envelopes.secrets.list.length > 0)
+  assertFields(fields, optional)
+  assertIndex(index, fields)
+  const { rows, placed } = copyNamed(records, fields, true)
+  const indexed = placed.filter(({ name }) => Object.hasOwn(index, name))
+  const pace = createPace()
+  const aadAt = (row: Row, place: RecordPlace) =>
+    readFormatAad(keyId, { context: contextAt(context, row, place), envelope }, place)
+  const columns = Object.values(index)
+  await checkPresence(rows, { fields: placed, optional, columns, toSeal: true, pace, signal }, (row, value, place) => {
+    const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
+    if (column !== undefined) assertIndexColumn(row, { column }, place)
+    if (isMissing(value)) return
+    assertValue(value, place)
+    aadAt(row, place)
+    if (column !== undefined) assertHashedAsItIs(value, place)
+  })
+  await envelopes.ready()
+  const hashes = await hashAll(batcher, rows, { keyId, indexed, signal }, pace)
+  const backlog = createBacklog(envelopes.isSync())
+  await withDeks(deps, { keyOf: () => keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
+    for (let at = start; at < end; at++) {
+      if (pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
+      const out = rows[at] ?? {}
+      const own = dekOf(at)
+      // All of them before the first value is replaced: the function `context` may read any member of the record.
+      const aads = placed.map(({ name }) => aadAt(out, { index: at, field: name }))
+      for (const { name, path } of indexed) {
+        const value = getAt(out, path)
+        out[index[name] ?? ''] = isMissing(value) ? value : hashes.get(value as string)
+      }
+      for (const [number, { name, path }] of placed.entries()) {
+        const value = getAt(out, path)
+        if (isMissing(value)) continue
+        const plaintext = readValue(value, { index: at, field: name })
+        const sealed = own
+          ? envelopes.sealWith(own, plaintext, aads[number])
+          : envelopes.seal(plaintext, keyId, signal, aads[number])
+        const put = (parts: SealedParts) => putAt(out, path, encodeSealed(parts))
+        if (!isPromise(sealed)) put(sealed)
+        else await backlog.add(sealed.then(put))
+      }
+    }
+  })
+  await backlog.flush()
+  options.onProgress?.({ done: rows.length, total: rows.length })
+  return rows
+}
+
+/** Hashes each distinct value of the indexed fields. */
+async function hashAll(
+  batcher: Batcher,
+  rows: readonly Row[],
+  { indexed, ...options }: { keyId: string; indexed: readonly RecordField[]; signal: AbortSignal | undefined },
+  pace: Pace,
+): Promise<Map<string, string>> {
+  const values = new Set<string>()
+  for (const { path } of indexed) {
+    for (const row of rows) {
+      const value = getAt(row, path)
+      if (typeof value === 'string') values.add(value)
+    }
+    if (pace.due()) await pace.rest()
+  }
+  return hashEach(batcher, values, options)
+}
+
+function assertIndex(index: Readonly<Record<string, unknown>>, fields: readonly string[]): void {
+  assertOptions('index', index)
+  const columns = Object.values(index)
+  if (!columns.every(isName)) throw new InvalidInputError('index must map each field to the name of a column')
+  for (const field of Object.keys(index)) {
+    if (!fields.includes(field))
+      throw new InvalidInputError(`index names ${JSON.stringify(field)}, which is not in fields`)
+  }
+  const clash = columns.find((column) => fields.some((field) => field === column || field.startsWith(`${column}.`)))
+  if (clash !== undefined)
+    throw new InvalidInputError(`index column ${JSON.stringify(clash)} would overwrite an encrypted field`)
+  if (new Set(columns).size < columns.length) throw new InvalidInputError('index must name each column once')
+}
+
+export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row>
+  extends DemandOptions<ContextOf<R, F>> {
+  /**
+   * The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is
+   * refused.
+   */
+  fields: readonly F[]
+  /**
+   * Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a
+   * value.
+   */
+  optional?: readonly NoInfer<F>[] | undefined
+  /** What the opened fields hold; text by default. */
+  as?: A
+  /** Ends the call, which then throws `AbortedError`. */
+  signal?: AbortSignal | undefined
+  /** Called regularly, and at the end. */
+  onProgress?: ((progress: Progress) => void) | undefined
+}
+
+const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'keyIds', 'as', 'signal', 'onProgress']
+
+/** Opens the fields of all records; see `Client.decryptMany`. */
+export async function decryptMany(
+  deps: RecordsDeps,
+  records: readonly object[],
+  options: DecryptManyOptions<string, 'text' | 'bytes'>,
+): Promise<Row[]> {
+  assertOptions('decryptMany()', options, DECRYPT_MANY_OPTIONS)
+  const { fields, optional = [], as = 'text', signal } = options
+  assertNotAborted(signal)
+  assertFields(fields, optional)
+  assertContextOf(options.context)
+  const demand = readDemand(options)
+  assertOneOf('as', as, ['text', 'bytes'])
+  const { rows, placed } = copyNamed(records, fields, false)
+  const pace = createPace()
+  await checkPresence(rows, { fields: placed, optional, columns: [], toSeal: false, pace, signal })
+  await deps.envelopes.ready()
+  const opening: Opening<PlacedJob> = {
+    ...{ pace, signal, onProgress: options.onProgress },
+    progressOf: ({ place }) => ({ done: place.index, total: rows.length }),
+    take({ place, path }, plaintext) {
+      putAt(rows[place.index] ?? {}, path, as === 'text' ? toText(plaintext, place) : plaintext)
+    },
+    fail(_, error) {
+      throw error
+    },
+  }
+  await eachBlock(rows.length, async (start, deks) => {
+    const jobs = readJobs(rows, placed, start, demand)
+    assertNotAborted(signal)
+    await openBlock(deps, jobs, deks, opening)
+  })
+  options.onProgress?.({ done: rows.length, total: rows.length })
+  return rows
+}
+
+interface PlacedJob extends OpenJob {
+  path: Path
+}
+
+function readJobs(
+  rows: readonly Row[],
+  fields: readonly RecordField[],
+  start: number,
+  { context, ...demand }: DemandOptions<ContextOf<Row, string>>,
+): PlacedJob[] {
+  const jobs: PlacedJob[] = []
+  for (const [at, row] of rows.slice(start, start + BLOCK_RECORDS).entries()) {
+    for (const { name, path } of fields) {
+      const value = getAt(row, path)
+      const place = { index: start + at, field: name }
+      if (isMissing(value)) continue
+      const bound = contextAt(context, row, place)
+      const parts = demandContext(
+        readEnvelope(value, place),
+        { ...demand, ...(bound !== undefined && { context: bound }) },
+        place,
+      )
+      jobs.push({ place, path, parts })
+    }
+  }
+  return jobs
+}
+
+/** Refuses names that are invalid or repeated. @throws InvalidInputError */
+function assertFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
+  if (!Array.isArray(fields) || fields.length === 0) {
+    throw new InvalidInputError('fields must name at least one field', "Pass a list of names: ['email'].")
+  }
+  if (!fields.every(isName)) throw new InvalidInputError('fields must contain names of fields')
+  if (new Set(fields).size < fields.length) throw new InvalidInputError('fields must name each field once')
+  assertArray('optional', optional)
+  const unknown = optional.find((name) => !fields.includes(name as string))
+  if (unknown !== undefined) {
+    throw new InvalidInputError(`optional names ${JSON.stringify(unknown)}, which is not in fields`)
+  }
+}
+
+/** Copies all records, and in them the objects that hold the fields. @throws InvalidInputError */
+function copyNamed(records: unknown, fields: readonly string[], toStore: boolean) {
+  // A name with dots may also be a column.
+  const paths = fields.flatMap((name) => (name.includes('.') ? [[name], name.split('.')] : [[name]]))
+  const rows = copyRows(records, { paths, toStore })
+  return { rows, placed: placeFields(rows, fields) }
+}
+
+/** Checks that the records have the fields, and calls the function with each value. */
+async function checkPresence(
+  rows: readonly Row[],
+  { pace, signal, ...options }: PresenceOptions & { pace: Pace; signal: AbortSignal | undefined },
+  check?: (row: Row, value: unknown, place: RecordPlace) => void,
+): Promise<void> {
+  const presence = createPresence(options)
+  for (const [index, row] of rows.entries()) {
+    if (pace.due()) await pace.rest(signal)
+    for (const field of options.fields) {
+      const value = presence.read(row, field, index)
+      check?.(row, value, { index, field: field.name })
+    }
+  }
+  presence.end()
+}
+
+/**
+ * What the fields of records are bound to: one context for all, or a function that is called with a record
+ * and the name of a field. The function must return the same for the same record when it is decrypted, so use
+ * members that do not change and are not encrypted.
+ */
+export type ContextOf<R, F> = Context | ((record: R, field: F) => Context)
+
+/** Refuses anything but a context or a function. @throws InvalidInputError */
+function assertContextOf(context: unknown): void {
+  if (context === undefined || typeof context === 'function' || isObject(context)) return
+  throw new InvalidInputError(`context must be an object or a function that returns one, got ${kindOf(context)}`)
+}
+
+/**
+ * Returns the context of one field of a record. @throws InvalidInputError with `place` when the function
+ * throws
+ */
+function contextAt<R>(context: ContextOf<R, string> | undefined, record: R, place: RecordPlace): Context | undefined {
+  if (typeof context !== 'function') return context
+  let found: Context | undefined
+  try {
+    found = context(record, place.field)
+  } catch (error) {
+    if (isEaasError(error)) throw error
+    // The application's error may quote a value.
+    throw new InvalidInputError('the function `context` threw an error', undefined, place)
+  }
+  if (found !== undefined) return found
+  throw new InvalidInputError('the function `context` returned undefined', undefined, place)
+}
