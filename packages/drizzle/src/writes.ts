@@ -3,7 +3,7 @@
 import { type Row, readConflict, refuseCall, refuseComputed, refuseExpression } from '@eaas/sdk/adapter'
 import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql } from 'drizzle-orm'
 import { assertOrder, assertPlain, type Rewriting, rewrite, run } from './conditions.js'
-import { withMadeIds } from './ids.js'
+import { assertNoTriggers, withMadeIds } from './ids.js'
 import { setMany } from './many-rows.js'
 import { runCalls } from './parts.js'
 import { readPins } from './pins.js'
@@ -24,6 +24,7 @@ export async function runWrite(written: Written, calls: readonly Call[], rows?: 
   const returning = calls.find(([name]) => name === 'returning')
   const fields = returning && withBound(tables, (returning[1][0] as Row) ?? known.columns)
   const open = fields && readSelection(tables, fields)
+  if (written.method !== 'delete') await assertNoTriggers(written)
   const translated = (await translate(written, calls, rows)).map(([name, args]): Call => {
     return [name, name === 'returning' && returning?.[1][0] !== undefined ? [fields] : args]
   })

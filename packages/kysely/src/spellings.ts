@@ -4,6 +4,7 @@
  */
 
 import {
+  assertUnchanged,
   type IdMaker,
   inBatches,
   isPlainSpelling,
@@ -78,11 +79,15 @@ export function createSpellings(
   { isPostgres, isSqlite, isSqlServer, isMysql, known, ids }: Database,
   run: Run,
 ): Spellings {
+  const runText = (sql: string) => run(RawNode.create([sql], []) as unknown as Node)
   const typesOf = async ({ table, node }: Named): Promise<ColumnTypes> => {
     const read = isPostgres ? readColumnTypes : isSqlite ? readTextColumns : undefined
     if (!read || table.bind.length === 0) return new Map()
     const name = pathOf(tableOf(node))
-    const types = known.get(name) ?? (await read(run, tableOf(node)))
+    const found = known.get(name)
+    if (found) return found
+    if (isPostgres) await assertUnchanged(runText, { model: table.name, table: name, columns: sealedIn(table) })
+    const types = await read(run, tableOf(node))
     if (types.size > 0) known.set(name, types) // a missing table may be created later
     return types
   }
@@ -111,7 +116,6 @@ export function createSpellings(
       const own = table.bind.filter((column) => table.columns.includes(column))
       const columns = own.filter((column) => rows.some((row) => row[column] === undefined))
       if (!isPostgres || columns.length === 0) return { rows: [], isAlways: false }
-      const runText = (sql: string) => run(RawNode.create([sql], []) as unknown as Node)
       const made = await ids.make(runText, pathOf(tableOf(node)), { columns, count: rows.length })
       const given = (at: number) => Object.entries(rows[at] ?? {}).filter(([column]) => columns.includes(column))
       return {
@@ -145,6 +149,10 @@ export function createSpellings(
       }
     },
   }
+}
+
+function sealedIn({ columns, isSealed }: SealedTable): string[] {
+  return columns.filter((column) => isSealed(column))
 }
 
 function tableOf(node: Node): Node {

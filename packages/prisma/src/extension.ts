@@ -9,6 +9,7 @@ import { withIds } from './ids.js'
 import { openResult } from './results.js'
 import { readSchema, type Schema, uncapitalized } from './schema.js'
 import { hide, newShape, type Shape } from './shapes.js'
+import { assertNoTriggers } from './triggers.js'
 import { isPlain } from './values.js'
 
 /** What Prisma passes to a query extension. */
@@ -102,6 +103,7 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
   const shapeAt = (shape: Shape) => path.reduce((of, field) => of.inner.get(field) ?? newShape(), shape)
   const returned = path.reduce((of, field) => schema.get(of.relations.get(field) ?? of.name), known)
   if (isByFoundRows(schema, one)) {
+    await assertNoTriggers(schema, running, operation)
     const changed = await changeFound(schema, running, one)
     const result = path.reduce(step, changed.result)
     await openResult(schema, returned, result)
@@ -116,6 +118,7 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
     if (operation !== 'count') hide(rewritten.shape, found)
     return path.reduce(step, found)
   }
+  await assertNoTriggers(schema, running, operation)
   const result = await query(rewritten.args)
   if (['count', 'aggregate', 'groupBy'].includes(operation)) return result
   await openResult(schema, returned, result)

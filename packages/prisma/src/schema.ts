@@ -55,6 +55,8 @@ export interface Schema {
   get(model: string): KnownModel
   /** The tables with encrypted columns, by their names in the database. */
   tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
+  /** The same of PostgreSQL, by their names in SQL, with the columns in the database. */
+  ofPostgres: readonly { model: string; table: string; columns: readonly string[] }[]
 }
 
 interface PrismaModel {
@@ -91,17 +93,22 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
       if (made) model.made.set(field, made)
     }
   }
+  const sealedIn = ({ name, sealed }: KnownModel) =>
+    (data.models[name]?.fields ?? []).filter((one) => sealed?.isSealed(one.name)).map((one) => columnOf(one))
+  const all = [...known.values()].filter(({ sealed }) => sealed)
   return {
     get(name) {
       const found = known.get(name)
       if (!found) throw new InvalidInputError(`the schema has no model ${JSON.stringify(name)}`)
       return found
     },
-    tables: [...known.values()].flatMap(({ name, sealed }) => {
-      const { dbName, fields = [] } = data.models[name] ?? {}
-      const columns = new Set(fields.filter((one) => sealed?.isSealed(one.name)).map((one) => columnOf(one)))
-      return sealed ? [[dbName ?? name, (column: string) => columns.has(column)] as const] : []
+    tables: all.map((one) => {
+      const columns = new Set(sealedIn(one))
+      return [data.models[one.name]?.dbName ?? one.name, (column: string) => columns.has(column)] as const
     }),
+    ofPostgres: all
+      .filter(({ name }) => types.get(name)?.provider === 'postgresql')
+      .map((one) => ({ model: one.name, table: one.table, columns: sealedIn(one) })),
   }
 }
 

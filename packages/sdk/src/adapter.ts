@@ -112,3 +112,4 @@ export type ColumnsOf<M> = M extends { readonly '~types'?: { plain: infer P; hol
 
 /** The type that is read from a field that a model declares with this type. */
 export type Read<T> = Binary extends T ? Exclude<T, Binary> | Bytes : T
+export { assertUnchanged } from './adapter/triggers.js'

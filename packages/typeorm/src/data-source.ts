@@ -1,7 +1,7 @@
 /** Wraps a data source of TypeORM, so that every query goes through the adapter. */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { createIdMaker, type Row, refuseCall } from '@eaas/sdk/adapter'
+import { assertUnchanged, createIdMaker, quoteName, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { DataSource, QueryRunner } from 'typeorm'
 import { type Constructor, type Context, createAdopt, extendBuilder } from './builders.js'
 import { inPlaces } from './ids.js'
@@ -57,6 +57,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   replace(dataSource, 'buildMetadatas', (original) => async () => {
     await original()
     context.tables = knowTables(dataSource, pairs)
+    await assertNoTriggers(dataSource, context, pairs)
   })
   replace(
     dataSource,
@@ -84,6 +85,22 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
     }
     return context.prepare(value, column)
   })
+}
+
+/** @throws InvalidInputError if a trigger would change what is written */
+async function assertNoTriggers(dataSource: DataSource, { tables }: Context, pairs: readonly Pair[]): Promise<void> {
+  const runner = dataSource.createQueryRunner('master')
+  try {
+    for (const [target] of pairs) {
+      const metadata = dataSource.getMetadata(target)
+      const { sealed, sealedNames } = tables.find(metadata) ?? {}
+      const table = quoteName(metadata.tableName, metadata.schema)
+      const of = { model: sealed?.name ?? '', table, columns: [...(sealedNames ?? [])] }
+      await assertUnchanged((sql) => runner.query(sql), of)
+    }
+  } finally {
+    await runner.release()
+  }
 }
 
 /** Guards the only way to the database. */

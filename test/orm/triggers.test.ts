@@ -1,0 +1,113 @@
+// A trigger that changes an encrypted column would destroy its values: nothing is written before it is gone.
+
+import { text as column, pgTable } from 'drizzle-orm/pg-core'
+import { drizzle } from 'drizzle-orm/pglite'
+import { Kysely, PostgresDialect } from 'kysely'
+import { PrismaPGlite } from 'pglite-prisma-adapter'
+import { EntitySchema } from 'typeorm'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import { encrypted as encryptedDrizzle } from '../../packages/drizzle/src/index.js'
+import { encrypted as encryptedKysely } from '../../packages/kysely/src/index.js'
+import { encrypted as encryptedPrisma } from '../../packages/prisma/src/index.js'
+import { createClient, text } from '../../packages/sdk/src/index.js'
+import { createTestService } from '../../packages/sdk/src/testing.js'
+import { encrypted as encryptedTypeorm } from '../../packages/typeorm/src/index.js'
+import { openCreatedCluster } from '../support/database/created-cluster.js'
+import { PrismaClient } from './prisma/client.js'
+import { sourcesOn } from './typeorm-source.js'
+
+let postgres: Awaited<ReturnType<typeof openCreatedCluster>>
+beforeAll(async () => {
+  postgres = await openCreatedCluster(inject('runDir'))
+  await postgres.exec(`create table guests (id text primary key, mail text not null, city text);
+    create function lowered() returns trigger language plpgsql as 'begin new.mail := lower(new.mail); return new; end';
+    create function compared() returns trigger language plpgsql as
+      'begin if new.mail = old.mail then new.city := lower(new.city); end if; return new; end'`)
+})
+afterAll(() => postgres.close())
+const BEFORE = 'trigger changes before insert or update on guests for each row execute function'
+beforeEach(() => postgres.exec(`drop trigger if exists changes on guests; truncate guests`))
+
+const eaas = createClient(createTestService())
+const model = () =>
+  eaas.model({ name: 'guests', key: 'guests', bind: ['id'], format: 'text', fields: { email: text() } })
+const row = { id: '7', email: 'Ada@x.org' }
+/** Each connects, and inserts a row. */
+const ORMS: [orm: string, insert: () => Promise<unknown>][] = [
+  [
+    'Drizzle',
+    async () => {
+      const guests = pgTable('guests', { id: column().primaryKey(), email: column('mail').notNull(), city: column() })
+      await encryptedDrizzle(drizzle(postgres), [[guests, model()]])
+        .insert(guests)
+        .values(row)
+    },
+  ],
+  [
+    'Kysely',
+    async () => {
+      const guests = eaas.model({
+        name: 'guests',
+        key: 'guests',
+        bind: ['id'],
+        format: 'text',
+        fields: { mail: text() },
+      })
+      const { connection } = sourcesOn(postgres)
+      const pool = { connect: async () => ({ ...connection, release: () => undefined }), end: async () => undefined }
+      const dialect = encryptedKysely(new PostgresDialect({ pool: pool as never }), { guests })
+      const db = new Kysely<{ guests: { id: string; mail: string } }>({ dialect })
+      await db
+        .insertInto('guests')
+        .values({ id: row.id, mail: row.email } as never)
+        .execute()
+    },
+  ],
+  [
+    'TypeORM, when it is initialized,',
+    async () => {
+      const guests = new EntitySchema<typeof row>({
+        name: 'Guest',
+        tableName: 'guests',
+        columns: { id: { type: 'text', primary: true }, email: { type: 'text', name: 'mail' } },
+      })
+      const source = await encryptedTypeorm(sourcesOn(postgres).open([guests]), [[guests, model()]]).initialize()
+      await source.manager.insert(guests, row)
+    },
+  ],
+]
+
+describe.each(ORMS)('%s', (_, insert) => {
+  it('refuses to write where a trigger changes an encrypted column', async () => {
+    await postgres.exec(`create ${BEFORE} lowered()`)
+    await expect(insert()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message:
+        'the trigger changes of the table of guests changes the column mail, whose values would never open again',
+    })
+    expect((await postgres.query('select id from guests')).rows).toEqual([])
+  })
+  it.each([
+    ['that changes another column', `create ${BEFORE} compared()`],
+    ['that is disabled', `create ${BEFORE} lowered(); alter table guests disable trigger changes`],
+    ['that runs before deletes alone', `create ${BEFORE.replace('insert or update', 'delete')} lowered()`],
+  ])('writes beside a trigger %s', async (_, sql) => {
+    await postgres.exec(sql)
+    await insert()
+    expect((await postgres.query('select id from guests')).rows).toEqual([{ id: '7' }])
+  })
+})
+
+it('Prisma refuses it too', async () => {
+  await postgres.exec(`create table "Customer" (id serial primary key, email text not null, email_index text, phone text, city text not null);
+    create function lowered_email() returns trigger language plpgsql as 'begin new.email = lower(new.email); return new; end';
+    create trigger changes before update on "Customer" for each row execute function lowered_email()`)
+  const fields = { email: text({ index: 'email_index' }) }
+  const customers = eaas.model({ name: 'customers', key: 'guests', bind: ['id'], format: 'text', warn: false, fields })
+  const client = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
+  const db = client.$extends(encryptedPrisma({ Customer: customers }))
+  const insert = async () => db.customer.create({ data: { email: 'Ada@x.org', city: 'London' } })
+  await expect(insert()).rejects.toThrow('the trigger changes of the table of Customer changes the column email')
+  await postgres.exec('drop trigger changes on "Customer"')
+  expect(await insert()).toMatchObject({ email: 'Ada@x.org' })
+})
