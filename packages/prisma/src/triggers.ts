@@ -3,11 +3,20 @@ import { assertUnchanged } from '@eaas/sdk/adapter'
 import { clientOf, type Running } from './clients.js'
 import type { Schema } from './schema.js'
 
-const unchanged = new WeakSet<Schema>()
+/** What was asked, which operations at once wait for. */
+const asked = new WeakMap<Schema, Promise<void>>()
 
 /** Asks PostgreSQL, once. @throws InvalidInputError */
 export async function assertNoTriggers(schema: Schema, running: Running, operation: string): Promise<void> {
-  if (unchanged.has(schema) || !/^(create|update|upsert)/.test(operation)) return
-  for (const one of schema.ofPostgres) await assertUnchanged((sql) => clientOf(running).$queryRawUnsafe(sql), one)
-  unchanged.add(schema)
+  if (!/^(create|update|upsert)/.test(operation)) return
+  const asking = asked.get(schema) ?? ask(schema, running)
+  asked.set(schema, asking)
+  await asking.catch((error: unknown) => {
+    asked.delete(schema)
+    throw error
+  })
+}
+
+async function ask({ ofPostgres }: Schema, running: Running): Promise<void> {
+  for (const one of ofPostgres) await assertUnchanged((sql) => clientOf(running).$queryRawUnsafe(sql), one)
 }
