@@ -24,10 +24,10 @@ export async function runWrite(written: Written, calls: readonly Call[], rows?: 
   const returning = calls.find(([name]) => name === 'returning')
   const fields = returning && withBound(tables, (returning[1][0] as Row) ?? known.columns)
   const open = fields && readSelection(tables, fields)
-  if (written.method !== 'delete') await assertNoTriggers(written)
   const translated = (await translate(written, calls, rows)).map(([name, args]): Call => {
     return [name, name === 'returning' && returning?.[1][0] !== undefined ? [fields] : args]
   })
+  if (written.method !== 'delete') await assertNoTriggers(written)
   const result = await runCalls(written, translated)
   return open ? open(result as Row[]) : result
 }

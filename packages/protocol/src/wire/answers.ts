@@ -115,7 +115,7 @@ export const BASE64_ANSWERS = { decrypt: answer(z.object({ plaintext: base64 }))
 
 /* Batch */
 
-export const batchResults = answer(z.object({ results: z.array(z.object({ status: count, body: z.unknown() })) }))
+export const batchResults = answer(z.object({ results: z.array(z.object({ status: z.int(), body: z.unknown() })) }))
 
 /* Audit */
 
