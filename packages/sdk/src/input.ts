@@ -233,7 +233,7 @@ export function assertArray(name: string, value: unknown): asserts value is read
 
 /** What to pass in place of a value that is not a list. */
 export function listHint(value: unknown): string {
-  return hasRows(value) ? 'Pass the `.rows` of the result.' : 'Pass a list of rows.'
+  return hasRows(value) ? 'Pass its `.rows`.' : 'Pass a list of rows.'
 }
 
 /** Tells whether a value is what a driver such as pg returns for a query. */
