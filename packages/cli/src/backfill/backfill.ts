@@ -193,7 +193,7 @@ async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<Backfi
   const { table: columns } = describeModel(model)
   const maintenance = await maintain(model, { work, read, dryRun, signal })
   const table = typeof source === 'function' ? await source(columns) : source
-  if (work === 'open' && !isCheck) table.assertTakesPlaintext?.()
+  if (!isCheck) await table.assertTakes?.(work === 'open' ? 'plaintext' : 'envelopes')
   const { progress, failures } = await runWork(table, maintenance, {
     ...{ batchSize, after, rowsPerSecond, dryRun, isCheck, isResumable, signal, onProgress },
   })

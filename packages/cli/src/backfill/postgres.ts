@@ -1,6 +1,7 @@
 /** A table of PostgreSQL, read and written by any function that runs a query. */
 import { InvalidInputError, isEaasError } from '@eaas/sdk'
-import { assertOptions, DatabaseError, kindOf } from '@eaas/sdk/maintenance'
+import { assertUnchanged } from '@eaas/sdk/adapter'
+import { assertOptions, DatabaseError, kindOf, type Row } from '@eaas/sdk/maintenance'
 import { type Ask, type FoundTable, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
 import { findUnfit, type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
 import { notOfThisTable, type Table, type TableChange, type TableRow, type TableSource } from './table.js'
@@ -54,7 +55,16 @@ export function postgresTable(query: PostgresQuery, table: string, options: Post
     const found = await readTable(ask, name)
     const places = placeColumns(wanted, found, { key, renamed, readColumns })
     const scope = `${found.name} (${places.key.map((one) => quoteName(one.name)).join(', ')})`
-    return { scope, assertTakesPlaintext: () => assertTakesPlaintext(name, found), ...createTable(ask, name, places) }
+    const sealed = places.columns.filter((one) => wanted.fields.includes(one.name) || one.name === wanted.header.column)
+    const columns = sealed.map(({ column }) => column.name)
+    const runText = async (text: string) => (await query(text, []).catch(refuse)) as Row[]
+    return {
+      ...{ scope, ...createTable(ask, name, places) },
+      assertTakes: (kind) =>
+        kind === 'plaintext'
+          ? assertTakesPlaintext(name, found)
+          : assertUnchanged(runText, { model: found.table, table: name, columns }),
+    }
   }
 }
 

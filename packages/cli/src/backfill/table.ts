@@ -52,8 +52,11 @@ export interface Table {
   swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
   /** Names a column that cannot hold what would be written, and says why: the row fails, in `check` and a dry run too. */
   unfit?(to: Readonly<Row>): { column: string; message: string } | undefined
-  /** Throws if constraints of the table refuse plaintext: called before `open` writes. */
-  assertTakesPlaintext?(): void
+  /**
+   * Throws if the table would refuse or change every value of this kind: called before a run that writes. `open`
+   * writes plaintext, any other work envelopes.
+   */
+  assertTakes?(kind: 'plaintext' | 'envelopes'): void | Promise<void>
   /** Counts the rows after a key, for the time left. */
   count?(after: string | undefined): Promise<number>
 }
