@@ -246,6 +246,38 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
     expect((await upsert.onConflictDoUpdate(target)).count).toBe(17_000)
     expect(await count()).toBe(17_000)
   })
+  it('honours or refuses each call of an upsert whose row must be read before', async () => {
+    const { raw, client, eaas, keyId } = scene
+    await client`create table if not exists badges (id integer primary key generated always as identity, mail text, mail_index text unique, city text)`
+    const badges = pgTable('badges', {
+      id: integer().primaryKey().generatedAlwaysAsIdentity(),
+      mail: text(),
+      mailIndex: text('mail_index').unique(),
+      city: text(),
+    })
+    const fields = { mail: sealedText({ index: 'mailIndex' }) }
+    const model = eaas.model({ name: 'badges', keyId, bind: ['id'], format: 'text', fields })
+    const db = encrypted(raw, [[badges, model]])
+    const rows = () => db.select({ id: badges.id, city: badges.city }).from(badges)
+    const target = { target: badges.mail, set: { city: sql`excluded.city` } }
+    const upsert = (city: string) =>
+      db
+        .insert(badges)
+        .overridingSystemValue()
+        .values({ id: 900, mail: 'a', city } as never)
+    await upsert('Rome').onConflictDoUpdate(target)
+    expect(await rows()).toEqual([{ id: 900, city: 'Rome' }])
+    await upsert('Oslo').onConflictDoUpdate({ ...target, setWhere: eq(badges.city, 'Paris') })
+    expect(await rows()).toEqual([{ id: 900, city: 'Rome' }])
+    await upsert('Oslo').onConflictDoUpdate({ ...target, setWhere: eq(badges.city, 'Rome') })
+    expect(await rows()).toEqual([{ id: 900, city: 'Oslo' }])
+    sent.length = 0
+    const message = /of an upsert whose row must be read before/
+    await refused(() => upsert('x').onConflictDoUpdate({ ...target, targetWhere: eq(badges.city, 'x') }), message)
+    const twice = () => upsert('x').$dynamic().onConflictDoUpdate(target).$dynamic().onConflictDoNothing()
+    await refused(twice, message)
+    expect(await rows()).toEqual([{ id: 900, city: 'Oslo' }])
+  })
   it('changes no other row where what values are bound to does not identify one', async () => {
     const { raw, client, eaas, keyId } = scene
     await client`create table if not exists towns (id integer primary key, city text not null, nick text)`

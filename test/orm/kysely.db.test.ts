@@ -420,6 +420,38 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     )
     await pool.query('drop index of_email; alter table people alter column boss drop default')
   })
+  it('honours or refuses each option of an upsert whose row must be read before', async () => {
+    await pool.query('create unique index if not exists of_email on people (email_index)')
+    const upsert = () => db.insertInto('people').values({ ...ADA, id: 'eve', city: 'Oslo' })
+    const cities = async () => (await people()).map(({ city }) => city)
+    const set = { nick: 'new', city: 'Oslo' }
+    const PART_OF = /an upsert by a constraint, an expression or a partial index/
+    await upsert()
+      .onConflict((on) => on.column('email').doUpdateSet(set).where('people.city', '=', 'nowhere'))
+      .execute()
+    expect(await cities()).toEqual([ADA.city, BEN.city])
+    const REFUSED: [message: RegExp, call: { execute(): Promise<unknown> }][] = [
+      [PART_OF, upsert().onConflict((on) => on.column('email').where('city', '=', 'x').doUpdateSet(set))],
+      [PART_OF, upsert().onConflict((on) => on.constraint('of_email').doUpdateSet(set))],
+      [PART_OF, upsert().onConflict((on) => on.expression(sql`lower(email_index)`).doUpdateSet(set))],
+      [/`or`/, upsert().orIgnore()],
+      [
+        /top of a write whose rows must be read before/,
+        upsert()
+          .top(1)
+          .onConflict((on) => on.column('email').doUpdateSet(set)),
+      ],
+      [
+        /endModifiers of a write whose rows must be read before/,
+        upsert()
+          .modifyEnd(sql`/* x */`)
+          .onConflict((on) => on.column('email').doUpdateSet(set)),
+      ],
+    ]
+    for (const [message, call] of REFUSED) await refused(call.execute(), message)
+    expect(await cities()).toEqual([ADA.city, BEN.city])
+    await pool.query('drop index of_email')
+  })
   describe('in a transaction that SQL as text begins', () => {
     const change = (on: Kysely<Database>) => on.updateTable('people').set({ nick: 'new' }).execute()
     const nicks = async () => (await people()).map(({ nick }) => nick)

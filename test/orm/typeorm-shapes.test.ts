@@ -359,6 +359,27 @@ const REFUSED: Refused[] = [
         skipUpdateIfNoValuesChanged: true,
       }),
   ],
+  ...Object.entries({
+    skipUpdateIfNoValuesChanged: true,
+    indexPredicate: `city = 'Paris'`,
+    overwriteCondition: { where: { city: 'Paris' } },
+    upsertType: 'primary-key',
+  }).flatMap(([option, value]) =>
+    [ID, randomUUID()].map(
+      (id): Refused => [
+        `${option} of an upsert by an encrypted column, of ${id === ID ? 'a row that is there' : 'a new row'}`,
+        new RegExp(`${option} of an upsert whose row must be read before`),
+        (db) =>
+          db
+            .createQueryBuilder()
+            .insert()
+            .into(users)
+            .values({ ...user(), email: id === ID ? SECRET : `${SECRET}.uk` } as never)
+            .orUpdate(['city', 'nick'], ['email'], { [option]: value })
+            .execute(),
+      ],
+    ),
+  ),
   [
     'an upsert with a condition',
     /users\.nick is encrypted/,
@@ -782,6 +803,26 @@ describe('TypeORM', () => {
     })
     expect(sent.filter((one) => !/^\["(START TRANSACTION|COMMIT|ROLLBACK)/.test(one))).toEqual([])
   })
+  it.each([true, false])(
+    'keeps the comment and callListeners(%s) of an upsert whose row must be read before',
+    async (calls) => {
+      let called = 0
+      const subscriber = { afterUpdate: () => void called++ }
+      source.subscribers.push(subscriber)
+      onTestFinished(() => void source.subscribers.splice(source.subscribers.indexOf(subscriber), 1))
+      const insert = db.createQueryBuilder().insert().into(users)
+      await insert
+        .values({ ...user(), email: SECRET } as never)
+        .orUpdate(['city', 'nick'], ['email'])
+        .comment('of the importer')
+        .callListeners(calls)
+        .execute()
+      expect(called).toBe(calls ? 1 : 0)
+      const statements = sent.filter((one) => one.includes('users'))
+      expect(statements.length).toBeGreaterThan(1)
+      expect(statements.slice(1).filter((one) => !one.includes('/* of the importer */'))).toEqual([])
+    },
+  )
   it('refuses an insert of too many rows beside another write, with the number of those that fit', async () => {
     const other = db.createQueryBuilder().delete().from(posts).where('likes = 99')
     const rows = Array.from({ length: 9_000 }, (_, at) => ({ id: randomUUID(), email: `${at}@x.org`, city: 'Rome' }))

@@ -144,7 +144,9 @@ async function upsertEach(written: Written, calls: readonly Call[], conflict: Co
   const { known } = written
   const targets = targetsOf(known, conflict)
   const given = rowsIn(calls.find(([name]) => name === 'values')?.[1][0])
-  if (conflict.targetWhere) refuseCall('targetWhere of an upsert whose row must be read before', 'Leave it out.')
+  const conflicts = calls.flatMap(([name]) => (name.startsWith('onConflict') ? name : []))
+  const other = conflict.targetWhere ? 'targetWhere' : conflicts.length > 1 ? `a second ${conflicts[1]}` : undefined
+  if (other !== undefined) refuseCall(`${other} of an upsert whose row must be read before`, 'Leave it out.')
   const upserts = given.map(async (one): Promise<Upsert> => {
     const row = withSpellings(known, withDefaults(known, one))
     return { conflict, row, target: await known.sealed.findTarget(row, targets) }
@@ -193,6 +195,7 @@ async function upsertOne(
       return changeFound({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], [found])
     }
     const insert: Call[] = [
+      ...calls.filter(([name]) => name === 'overridingSystemValue'),
       ['values', [row]],
       ['onConflictDoNothing', [{ target: columnsOf(known, target) }]],
       ...returning,

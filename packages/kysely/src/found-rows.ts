@@ -65,7 +65,8 @@ type Change = (steps: Steps) => Promise<Result>
 
 /** The parts of an update that determine its rows. The select of these rows has them too. */
 const FINDING = ['with', 'joins', 'where', 'orderBy', 'limit', 'top']
-const PARTS = [...FINDING, 'kind', 'table', 'from', 'updates', 'into', 'columns', 'values', 'onConflict', 'returning']
+const OF_UPDATE = [...FINDING, 'kind', 'table', 'from', 'updates', 'returning']
+const OF_INSERT = ['with', 'kind', 'into', 'columns', 'values', 'onConflict', 'returning']
 
 /**
  * Returns the function that changes the rows that a statement finds; undefined if the statement itself determines
@@ -80,7 +81,8 @@ export function planFound(models: Models, statement: Node): Change | undefined {
 }
 
 function assertSteps(statement: Node): void {
-  const other = Object.keys(statement).find((part) => statement[part] !== undefined && !PARTS.includes(part))
+  const parts = statement.kind === 'UpdateQueryNode' ? OF_UPDATE : OF_INSERT
+  const other = Object.keys(statement).find((part) => statement[part] !== undefined && !parts.includes(part))
   if (other !== undefined) {
     refuseCall(`${other} of ${OF_FOUND}`, 'Read the ids first, and update each row by its own.')
   }
@@ -221,7 +223,12 @@ function planUpsert(models: Models, statement: Node): Change | undefined {
   const isSame = tellsRow(table, targets)
   if (!isSealedTarget && (isSame || !table.needsRow(sealed, { ...known, ...(isSame ? {} : absent(table)) })))
     return undefined
-  if (targets.length === 0 || conflict.indexExpression || conflict.indexWhere) return undefined // refused there
+  if (targets.length === 0 || conflict.indexExpression || conflict.indexWhere) {
+    if (table.needsRow(sealed, {})) {
+      refuseCall('an upsert by a constraint, an expression or a partial index', "Name its columns: oc.column('…').")
+    }
+    return undefined
+  }
   const columns = ((statement.columns as readonly Node[]) ?? []).map(nameOf)
   return async (steps) => {
     const upserts = (values.values as readonly Node[]).map(async (row): Promise<Upsert> => {

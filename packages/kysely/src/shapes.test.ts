@@ -384,7 +384,7 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
   ],
   [
     'an upsert by a constraint',
-    /bound to id/,
+    /an upsert by a constraint/,
     (db) =>
       db
         .insertInto('users')

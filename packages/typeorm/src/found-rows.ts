@@ -185,6 +185,7 @@ export function upsertEach(
   targets: readonly string[],
 ): Promise<unknown> {
   const { known, metadata } = target
+  assertSteps(builder)
   const entities = builder.getValueSets()
   const upsertAll = async (runner: QueryRunner) => {
     const given = entities.map((entity) => readRow(known, metadata, entity))
@@ -205,6 +206,18 @@ export function upsertEach(
     return merge(results)
   }
   return within(builder, upsertAll, { undo: rememberFilled(metadata, entities), isRetried: true })
+}
+
+/** The options of an upsert by which a row is found and changed. */
+const TAKEN: readonly unknown[] = ['overwrite', 'conflict']
+
+/** @throws InvalidInputError for an option of an upsert that only one statement would honour */
+function assertSteps({ expressionMap: { onUpdate } }: InsertBuilder): void {
+  const [other] =
+    Object.entries(onUpdate ?? {}).find(
+      ([name, value]) => value && !TAKEN.includes(name) && value !== 'on-conflict-do-update',
+    ) ?? []
+  if (other !== undefined) refuseCall(`${other} of an upsert whose row must be read before`, 'Leave it out.')
 }
 
 /** Inserts rows by several statements, since one would have too many parameters. */
@@ -275,8 +288,6 @@ async function upsertOne(
     insert.expressionMap.onUpdate = undefined
     return (await insert.execute()) as Result
   }
-  if (onUpdate?.overwriteCondition)
-    refuseCall('a condition of an upsert whose row must be read before', 'Leave it out.')
   const made = madeColumns(known)
   const columns = (onUpdate?.overwrite ?? [])
     .map((name) => metadata.findColumnWithDatabaseName(name))
@@ -285,7 +296,7 @@ async function upsertOne(
       (column) => !made.includes(known.nameOf(column) ?? '') && !known.sealed.bind.includes(known.nameOf(column) ?? ''),
     )
   const set: Row = Object.fromEntries(columns.map((column) => [column.propertyName, column.getEntityValue(values)]))
-  const { returning, updateEntity } = builder.expressionMap
+  const { returning, updateEntity, comment, callListeners } = builder.expressionMap
   if (columns.length === 0) {
     const filled = updateEntity ? { identifiers: [metadata.getEntityIdMap(values)], generatedMaps: [{}] } : NOT_FILLED
     return { raw: [], affected: 0, ...filled }
@@ -294,7 +305,7 @@ async function upsertOne(
   // An update would count it up, and an upsert leaves it alone.
   if (versionColumn) set[versionColumn.propertyName] ??= () => builder.escape(versionColumn.databaseName)
   const update = runner.manager.createQueryBuilder().update(metadata.target).set(set) as unknown as UpdateBuilder
-  update.expressionMap.returning = returning
+  Object.assign(update.expressionMap, { returning, comment, callListeners })
   if (updateEntity) update.expressionMap.extraReturningColumns = metadata.getInsertionReturningColumns()
   const result = await updateRows(update, target, { rows: [row], runner })
   if (!updateEntity) return { ...result, ...NOT_FILLED }

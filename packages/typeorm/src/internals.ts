@@ -58,6 +58,8 @@ interface ExpressionMap {
   valuesSet?: unknown
   returning?: unknown
   updateEntity: boolean
+  comment?: string
+  callListeners: boolean
   extraReturningColumns: ColumnMetadata[]
 }
 
