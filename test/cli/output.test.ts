@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
@@ -149,20 +149,25 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     expect(await readFile(out, 'utf8')).toBe('x')
   })
 
-  it.skipIf(!canMount())('that exports to a disk that is full names the file, and leaves no part of it', async () => {
+  const RECIPIENT = 'age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p'
+  it.skipIf(!canMount()).each([
+    ['an export', (out: string) => ['audit', 'export', '--out', out], 'out'],
+    ['a recovery kit', (out: string) => ['recovery-kit', '--recipient', RECIPIENT, '--out', out], 'out'],
+    ['a cursor', (out: string) => ['audit', 'follow', '--cursor', out], 'out'],
+    ['an archive', (out: string) => ['purge', '--resume', 'x', '--archive', dirname(out)], '[-\\w]+\\.ndjson'],
+  ])('that writes %s to a disk that is full names the file, and leaves no part of it', async (what, command, name) => {
     const tenant = await service.createTenant()
     for (let count = 0; count < 40; count++) await tenant.call('POST', '/v1/keys', { name: `${count}` })
     const full = await mkdtemp(join(tmpdir(), 'eaas-full-'))
-    const out = join(full, 'out.ndjson')
-    const { ended } = start(['audit', 'export', '--tenant', tenant.tenant.tenant_id, '--out', out], {
-      inBash: `exec unshare --mount sh -c 'mount -t tmpfs -o size=4k tmpfs ${full} && "$@"; ended=$?; ls ${full} >&2; exit $ended' sh "$@"`,
+    const fill = what === 'a cursor' ? `head -c 4096 /dev/zero >${full}/.fill` : 'true' // the others have more bytes
+    const { ended } = start([...command(join(full, 'out')), '--tenant', tenant.tenant.tenant_id], {
+      inBash: `export EAAS_AUDIT_RETENTION_MONTHS=1; exec unshare --mount sh -c 'mount -t tmpfs -o size=4k tmpfs ${full} && ${fill} && "$@" >&2; ended=$?; ls ${full} >&2; exit $ended' sh "$@"`,
     })
     const { code, stderr } = await ended
     await rm(full, { recursive: true })
-    expect([code, stderr]).toEqual([
-      1,
-      `eaas: ${out} cannot be written (ENOSPC), and nothing was. The disk of ${full} is full: make room there, or name another path.\n`,
-    ])
+    const explained = `${full}/${name} cannot be written \\(ENOSPC\\), and nothing was. The disk of ${full} is full: make room there, or name another path.\n$`
+    expect([code, stderr]).toEqual([1, expect.stringMatching(explained)])
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1)
   })
 
   it.each(['SIGINT', 'SIGHUP'] as const)('that exports leaves no part of a file when %s ends it', async (signal) => {

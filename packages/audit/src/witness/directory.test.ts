@@ -1,5 +1,5 @@
 // The lock of a witness: nothing is saved or signed in a directory that another process may use.
-import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -32,6 +32,15 @@ describe('a witness whose directory', () => {
     files.assertHeld()
     await files.save(next())
     expect(await readStateText()).toContain('a log')
+  })
+
+  it('cannot take its state says which file and what to do, and keeps no part of it', async () => {
+    await rm(join(directory, 'state'))
+    await mkdir(join(directory, 'state'))
+    const before = await readdir(directory)
+    const message = `${directory}/state cannot be written (EISDIR), and nothing was. Name a path in a folder that exists and that you may write to.`
+    await expect(files.save(next())).rejects.toMatchObject({ name: 'WitnessError', message })
+    expect(await readdir(directory)).toEqual(before)
   })
 
   it('has another lock saves nothing', async () => {

@@ -14,12 +14,14 @@ import { encodeNoteKey, findBase64, type NoteKey } from '../formats/signed-note.
 import { createDirectory } from '../node/create-directory.js'
 import { DataDirectoryInUseError, LockLostError, lockDataDirectory } from '../node/data-directory-lock.js'
 import { withDraft } from '../node/draft.js'
+import { explainUnwritten } from '../node/new-file.js'
+import { replaceFile } from '../node/replace-file.js'
 import { signingKeyOf } from '../node/signing-key.js'
 import { syncDirectory } from '../node/sync-directory.js'
 import type { WitnessConfig } from './config.js'
 import type { LogKeys } from './judge.js'
 import { readLogList } from './log-list.js'
-import { readStateFile, replaceStateFile, WitnessError, type WitnessState } from './state-file.js'
+import { readStateFile, replaceStateFile, WitnessError, type WitnessState, writeState } from './state-file.js'
 
 const LOG_LIST = `# The logs that this witness cosigns: one key a line. That of an EaaS installation: eaas audit public-key --tree
 `
@@ -83,14 +85,14 @@ export async function createWitness({ directory, key }: WitnessConfig, name: str
       if (!known) await writeFile(keyPath(draft), `${encodeBase64(seed)}\n`, { mode: 0o600, flag: 'wx', flush: true })
       await writeFile(join(draft, '.gitignore'), '*\n', { flag: 'wx', flush: true }) // keeps the key out of git
       await writeFile(join(draft, 'logs'), LOG_LIST, { flag: 'wx', flush: true })
-      await replaceStateFile(statePath(draft), { witness: encodeNoteKey(noteKey), logs: new Map() })
+      await replaceFile(statePath(draft), writeState({ witness: encodeNoteKey(noteKey), logs: new Map() }))
       await rename(draft, resolve(directory))
       await syncDirectory(dirname(resolve(directory)))
     })
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
-    if (!['ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'EPERM'].includes(code)) throw error
-    throw notEmpty(directory)
+    if (['ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'EPERM'].includes(code)) throw notEmpty(directory)
+    throw new WitnessError(explainUnwritten(resolve(directory), error as NodeJS.ErrnoException))
   } finally {
     seed.fill(0)
   }

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { findBase64 } from '../formats/signed-note.js'
+import { explainUnwritten } from '../node/new-file.js'
 import { replaceFile } from '../node/replace-file.js'
 import type { Seen } from './judge.js'
 
@@ -61,10 +62,12 @@ export async function readStateFile(path: string): Promise<WitnessState> {
   return readState(text)
 }
 
-/** Replaces a state file; it is on disk when this resolves. */
-export function replaceStateFile(path: string, state: WitnessState): Promise<void> {
+/** Replaces a state file; it is on disk when this resolves. @throws WitnessError if it cannot be written */
+export async function replaceStateFile(path: string, state: WitnessState): Promise<void> {
   // The cosignature is made afterwards: a crash before the new state is in place leaves none.
-  return replaceFile(path, writeState(state))
+  await replaceFile(path, writeState(state)).catch((error: NodeJS.ErrnoException) => {
+    throw new WitnessError(explainUnwritten(path, error))
+  })
 }
 
 function parse(text: string): WitnessState | undefined {

@@ -9,7 +9,7 @@ import { link, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { splitLines, verifyExport } from '@eaas/audit'
-import { createDirectory, syncDirectory } from '@eaas/audit/node'
+import { createDirectory, explainUnwritten, syncDirectory } from '@eaas/audit/node'
 import { equalBytes } from '../audit/formats/chain.js'
 import { exportAudit } from '../operations/export-audit.js'
 import type { Services } from '../runner/operation.js'
@@ -33,14 +33,14 @@ export interface Stretch {
  * verifies; an existing file is never overwritten: it is used if it is a complete archive of the entries, and
  * otherwise the call fails. Returns the file's path.
  *
- * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or the file
- * system's own error
+ * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or an error that says
+ * why the file cannot be written
  */
 export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<string> {
   const { tenant_id, through_id } = stretch
   const folder = resolve(directory)
   const path = join(folder, `${tenant_id}-through-${through_id}.ndjson`)
-  await makeDirectory(folder)
+  await makeDirectory(folder).catch((error: NodeJS.ErrnoException) => explain(path, error))
   if (!(await isArchived(services, stretch, path))) {
     // A unique name, because several processes may archive the same entries at once. After a crash the draft
     // keeps this name.
@@ -52,13 +52,18 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
       await link(draft, path)
     } catch (error) {
       // Another process may have archived the entries first, and purged them during this export.
-      if (!(await isArchived(services, stretch, path))) throw error
+      if (!(await isArchived(services, stretch, path))) explain(path, error as NodeJS.ErrnoException)
     } finally {
       await rm(draft, { force: true })
     }
   }
   await syncDirectory(folder) // another process that wrote the file may not have done this yet
   return path
+}
+
+/** No Refusal: a full disk is no finding about the log, and the purge is tried again. */
+function explain(path: string, error: NodeJS.ErrnoException): never {
+  throw new Error(`nothing is purged: ${explainUnwritten(path, error)}`)
 }
 
 /**

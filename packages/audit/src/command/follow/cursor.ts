@@ -1,7 +1,9 @@
 /** How far a follower has delivered each log: a file that it replaces after each delivered batch. */
 import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { decodeHex, encodeHex, isUuid } from '@eaas/protocol'
 import * as z from 'zod/mini'
+import { explainUnwritten } from '../../node/new-file.js'
 import { replaceFile } from '../../node/replace-file.js'
 import { CommandError } from '../files.js'
 
@@ -50,7 +52,7 @@ export async function writeCursor(path: string, cursor: Cursor): Promise<void> {
     hash: hash ? encodeHex(hash) : null,
   }))
   await replaceFile(path, `${JSON.stringify({ format: FORMAT, logs })}\n`).catch((error: NodeJS.ErrnoException) => {
-    throw new CommandError(`${path}: the cursor cannot be written (${error.code})`)
+    throw new CommandError(`the cursor ${explainUnwritten(resolve(path), error)}`)
   })
 }
 
