@@ -332,6 +332,57 @@ describe('revoking', () => {
   })
 })
 
+describe('an API key that revokes itself', () => {
+  const self = (caller: Caller, headers = {}) => caller.call('DELETE', '/v1/api-keys/self', undefined, headers)
+
+  it.each([{ keys: null }, { keys: [] }, { keys: ['a/*', 'id'] }])(
+    'needs no permission, whatever keys it is limited to: %j',
+    async ({ keys }) => {
+      const { id: key_id } = (await owner.call('POST', '/v1/keys', { name: `self ${keys}` })).body
+      const { body, caller } = await create({
+        permissions: [],
+        keys: keys?.map((key) => (key === 'id' ? key_id : key)) ?? null,
+      })
+      expect((await caller.call('DELETE', `/v1/api-keys/${body.id}`)).body.code).toBe('E_MISSING_PERMISSION')
+      expect((await self(caller)).status).toBe(204)
+      const { logs } = (await owner.call('GET', '/v1/audit?limit=2')).body
+      const [{ action, actor, metadata }, made] = logs
+      expect([action, actor]).toEqual(['api_key.revoke', body.id])
+      expect(metadata).toEqual({ api_key_id: body.id, replaces: made.id })
+      expect((await record(body.id)).status).toBe('revoked')
+      expect((await self(caller)).body.code).toBe('E_UNAUTHORIZED')
+      expect((await owner.call('GET', '/v1/audit?limit=1')).body.logs[0].id).toBe(logs[0].id)
+      expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
+    },
+  )
+
+  it('revokes no other one, of its tenant or of another', async () => {
+    const other = await service.createTenant()
+    const listed = async ({ call }: Caller) => (await call('GET', '/v1/api-keys')).body.api_keys
+    const active = ({ status }: { status: string }) => status === 'active'
+    const [own, foreign] = [(await listed(owner)).filter(active).length, await listed(other)]
+    const { caller } = await create({ permissions: PERMISSIONS })
+    expect((await self(caller)).status).toBe(204)
+    expect((await listed(owner)).filter(active)).toHaveLength(own)
+    expect(await listed(other)).toEqual(foreign)
+  })
+
+  it('is admitted as in any call: by its addresses, its status, and for an end user by a permission', async () => {
+    const { body, caller } = await create({ permissions: [], allowed_ips: ['10.0.0.1'] })
+    expect((await self(caller)).body.code).toBe('E_IP_NOT_ALLOWED')
+    await owner.call('PATCH', `/v1/api-keys/${body.id}`, { allowed_ips: null })
+    expect((await self(caller, { 'eaas-on-behalf-of': 'ann' })).body.code).toBe('E_MISSING_PERMISSION')
+    expect((await self(service.caller(`${body.secret.slice(0, -1)}-`))).body.code).toBe('E_UNAUTHORIZED')
+    expect((await record(body.id)).status).toBe('active')
+  })
+
+  it('does so by DELETE alone', async () => {
+    const path = '/v1/api-keys/self'
+    expect((await owner.call('PATCH', path, {})).body.code).toBe('E_NOT_FOUND')
+    expect((await owner.call('GET', path)).status).toBe(405)
+  })
+})
+
 describe('the last use of an API key', () => {
   const ago = (ms: number) => new Date(now - ms).toISOString()
 

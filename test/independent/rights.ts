@@ -145,8 +145,9 @@ export class Rights {
   }
 
   /** The lists that must be within the actor's: of the key that a deed names, or of an API key before and after. */
-  *#touches({ action, key_id, metadata }: Deed): Generator<readonly string[] | null> {
+  *#touches({ action, actor, key_id, metadata }: Deed): Generator<readonly string[] | null> {
     const told = tell(metadata)
+    if (action === 'api_key.revoke' && told.api_key_id === actor) return
     if (key_id !== null) {
       if (action === 'key.create')
         yield [key_id, ...(typeof told.folder === 'string' ? [`${told.folder}*`] : [])].slice(-1)
@@ -171,10 +172,11 @@ export class Rights {
   }
 
   /** Each permission that the actor must hold, null for one that no API key has. */
-  *#needs({ action, metadata }: Deed): Generator<string | null> {
+  *#needs({ action, actor, metadata }: Deed): Generator<string | null> {
     const told = tell(metadata)
     const needed = NEEDED.get(action)
-    if (needed !== undefined) yield needed
+    const ofItself = action === 'api_key.revoke' && told.api_key_id === actor
+    if (needed !== undefined && !ofItself) yield needed
     if (action === 'key.wrap' && 'rewrapped_from' in told) yield 'unwrap'
     if (action === 'envelope_only.refused' && /^(?:en|de)crypt$/.test(`${told.operation}`)) yield `${told.operation}`
     if ('on_behalf_of' in told) yield 'audit:on_behalf_of'

@@ -417,14 +417,15 @@ class Rights:
         folder_of = lambda item: item[:-1] if item.endswith("/*") else self.keys.get(item, {}).get("folder")
         return all(self.has(held, item, folder_of(item)) for item in keys)
 
-    def may_act(self, action, key_id, told, held, limit):
+    def may_act(self, actor, action, key_id, told, held, limit):
         """Whether an API key that holds these permissions, None if that is not known, may do what an entry tells of. `limit` is what
         it is limited to."""
         if self.NEEDS.get(action, "") is None or self.settings.get("status", "active") != "active":
             return False
         if action in ("encrypt", "decrypt") and self.settings.get("envelope_only") is True:
             return False
-        needed = {self.NEEDS.get(action, "")} - {""}
+        of_itself = action == "api_key.revoke" and told.get("api_key_id") == actor
+        needed = set() if of_itself else {self.NEEDS.get(action, "")} - {""}
         if action == "key.wrap" and "rewrapped_from" in told:
             needed.add("unwrap")
         if action == "envelope_only.refused" and told.get("operation") in ("encrypt", "decrypt"):
@@ -440,7 +441,7 @@ class Rights:
             is_looser = action == "api_key.update" and loosens(told)
             now_has = had if granted is None else granted
             needed |= now_has or set() if is_wider or is_looser else granted - had if None not in (granted, had) else set()
-        if limit not in (None, UNKNOWN):
+        if limit not in (None, UNKNOWN) and not of_itself:
             if key_id is not None:
                 folder = told.get("folder") if action == "key.create" else self.keys.get(key_id, {}).get("folder")
                 if not self.has(limit, key_id, folder if type(folder) is str else None):
@@ -460,7 +461,7 @@ class Rights:
             if self.after_id:
                 self.api_keys.setdefault(actor, [None, False, None, UNKNOWN])
             allow(actor in self.api_keys and not self.api_keys[actor][1])
-            allow(self.may_act(action, key_id, metadata_of(metadata), *self.api_keys[actor][2:]))
+            allow(self.may_act(actor, action, key_id, metadata_of(metadata), *self.api_keys[actor][2:]))
         if action == "key.create" and key_id is not None:
             allow(key_id not in self.keys and version == 1)
             folder = metadata_of(metadata).get("folder")

@@ -16,9 +16,9 @@ import { nameOf } from './cases/case.js'
 import { CASES } from './cases.js'
 import { only, runKit } from './test-support/command.js'
 
-/** The cases that the service in memory can pass: it has no exports, no addresses and no budgets, and here no time passes. */
+/** The cases that the service in memory can pass: it has no exports, revokes no caller, has no addresses and no budgets, and here no time passes. */
 const IN_MEMORY = CASES.filter(
-  (one) => !/exportAudit|readAuditCheckpoint|E_IP_NOT_ALLOWED|E_BUDGET|has expired/.test(nameOf(one)),
+  (one) => !/exportAudit|readAuditCheckpoint|revokeSelf|E_IP_NOT_ALLOWED|E_BUDGET|has expired/.test(nameOf(one)),
 )
 
 const TENANTS = [

@@ -36,19 +36,30 @@ const CALLS: Record<Exclude<Action, 'envelope_only.refused' | 'budget.refused'>,
   'audit.key_renew': undefined,
 }
 
-/**
- * Finds the permissions for an entry with this metadata; undefined if no API key may write such an entry. An
- * action that this version does not know needs none.
- */
-export function findNeededPermissions(
-  action: string,
-  metadata: Readonly<Record<string, unknown>>,
-): readonly Permission[] | undefined {
-  const needed = permissionsOf(action, metadata)
-  return needed && metadata.on_behalf_of !== undefined ? [...needed, 'audit:on_behalf_of'] : needed
+/** What an entry says of a call. */
+export interface RecordedCall {
+  action: string
+  actor: string
+  metadata: Readonly<Record<string, unknown>>
 }
 
-function permissionsOf(action: string, metadata: Readonly<Record<string, unknown>>): readonly Permission[] | undefined {
+/**
+ * Finds the permissions for an entry of this actor with this metadata; undefined if no API key may write such an
+ * entry. An action that this version does not know needs none.
+ */
+export function findNeededPermissions(recorded: RecordedCall): readonly Permission[] | undefined {
+  const needed = permissionsOf(recorded)
+  return needed && recorded.metadata.on_behalf_of !== undefined ? [...needed, 'audit:on_behalf_of'] : needed
+}
+
+/** Whether an API key revokes itself. */
+export function isSelfRevocation({ action, actor, metadata }: RecordedCall): boolean {
+  return action === 'api_key.revoke' && metadata.api_key_id === actor
+}
+
+function permissionsOf(recorded: RecordedCall): readonly Permission[] | undefined {
+  const { action, metadata } = recorded
+  if (isSelfRevocation(recorded)) return CALL_RULES.revokeSelf.permissions
   if (action === 'envelope_only.refused') return refusedPermissions(metadata.operation)
   if (action === 'key.wrap' && metadata.rewrapped_from !== undefined) return CALL_RULES.rewrap.permissions
   if (!Object.hasOwn(CALLS, action)) return []

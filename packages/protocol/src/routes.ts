@@ -65,6 +65,7 @@ export const ROUTES = {
   createApiKey: { status: 201, method: 'POST', path: '/v1/api-keys', sdk: 'apiKeys.create' },
   updateApiKey: { method: 'PATCH', path: '/v1/api-keys/:id', sdk: 'apiKeys.update' },
   revokeApiKey: { status: 204, method: 'DELETE', path: '/v1/api-keys/:id', sdk: 'apiKeys.revoke' },
+  revokeSelf: { status: 204, method: 'DELETE', path: '/v1/api-keys/self' },
   getTenant: { repeatable: true, method: 'GET', path: '/v1/tenant', sdk: 'client.tenant' },
   getUsage: { repeatable: true, method: 'GET', path: '/v1/usage', sdk: 'client.usage' },
   /** The only call without an API key. */
@@ -161,6 +162,8 @@ export const RULES = {
   listApiKeys: { permissions: ['api_keys:read'] },
   createApiKey: { permissions: ['api_keys:manage'] },
   updateApiKey: { permissions: ['api_keys:manage'] },
+  // Whoever holds an API key may end its use.
+  revokeSelf: { permissions: [] },
   revokeApiKey: { permissions: ['api_keys:manage'] },
   getTenant: { permissions: ['keys:read'] },
   getUsage: { permissions: ['audit:read'] },

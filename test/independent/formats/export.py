@@ -282,6 +282,7 @@ def history_drafts():
         limits_changed("encrypt unwrap", 105, allowed_ips=("::1", LONG)),
         granted(FOLDERS, "api_keys:manage encrypt", ["customers/*"], replaces=81),
         granted(MADE, "encrypt", [], actor=FOLDERS),
+        change("api_key.revoke", api_key_id=MADE, actor=MADE, replaces=108),
     ]
 
 
@@ -530,7 +531,9 @@ def history_overreaches():
         ("an API key of hashes exports", 35, change("key.export", 2, **other)),
         ("an API key of hashes creates an API key", 35, change("api_key.create", api_key_id=FOURTH_API_KEY, permissions="hash", **hashes)),
         ("an API key of hashes renames itself", 35, change("api_key.update", api_key_id=THIRD_API_KEY, replaces=35, **hashes)),
-        ("an API key of hashes revokes itself", 35, change("api_key.revoke", api_key_id=THIRD_API_KEY, replaces=35, **hashes)),
+        ("an API key of hashes revokes another one", 35, change("api_key.revoke", api_key_id=FIRST_API_KEY, replaces=1, **hashes)),
+        ("an API key revokes itself for somebody", 35,
+         change("api_key.revoke", api_key_id=THIRD_API_KEY, replaces=35, on_behalf_of="somebody", **hashes)),
         ("an API key of hashes is refused an encryption for its server mode", 35,
          change("envelope_only.refused", 2, operation="encrypt", **other)),
         ("an API key that encrypts is refused a decryption for its server mode", 33,

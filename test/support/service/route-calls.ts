@@ -1,7 +1,7 @@
 // How to call each route of the table successfully: with the example of its body in the OpenAPI document, unless this
 // file says otherwise. The matrix tests of the contract are generated from this.
 import { randomBytes } from 'node:crypto'
-import { fillPath } from '@eaas/protocol'
+import { fillPath, PERMISSIONS } from '@eaas/protocol'
 import { openApiDocument } from '../../../docs/openapi/document.js'
 import { ROUTES } from '../../../packages/server/src/http/endpoints.js'
 import type { Route } from '../../../packages/server/src/http/route.js'
@@ -106,6 +106,12 @@ export async function makeGround(owner: Caller): Promise<Ground> {
   const bundle = await must(owner.call('POST', '/v1/encrypt', { key_id, plaintext: 'secret' }))
   const { id } = await must(owner.call('POST', '/v1/api-keys', { name: 'ground', permissions: [] }))
   return { key_id, wrapped_key, bundle, api_key_id: id, name }
+}
+
+/** Makes another API key of the tenant with every permission, which a call may revoke. */
+export async function spareCaller(owner: Caller, service: Service): Promise<Caller> {
+  const { secret } = await must(owner.call('POST', '/v1/api-keys', { name: 'spare', permissions: PERMISSIONS }))
+  return service.caller(secret)
 }
 
 /** Makes the call of a rule with the ids of a ground. */

@@ -6,6 +6,7 @@ import {
   findMissingPermission,
   findNeededPermissions,
   isListed,
+  isSelfRevocation,
   isWithin,
   type KeyList,
   type Permission,
@@ -27,6 +28,7 @@ export interface RecordedGrant {
 
 export interface RecordedDeed {
   action: string
+  actor: string
   /** the metadata of the entry */
   told: Readonly<Record<string, unknown>>
   /** of the acting API key */
@@ -45,8 +47,8 @@ export const NO_GRANT: RecordedGrant = { permissions: [], keys: [] }
 
 /** Whether an API key may do what an entry records. */
 export function isAllowedOnRecord(deed: RecordedDeed): boolean {
-  const { action, told, held, tenant } = deed
-  const needed = findNeededPermissions(action, told)
+  const { action, actor, told, held, tenant } = deed
+  const needed = findNeededPermissions({ action, actor, metadata: told })
   if (!needed) return false
   if (tenant.status !== undefined && tenant.status !== 'active') return false
   if (tenant.envelope_only === true && (action === 'encrypt' || action === 'decrypt')) return false
@@ -60,8 +62,8 @@ export function isAllowedOnRecord(deed: RecordedDeed): boolean {
  * Whether the list of the acting API key, if it is limited to keys, allows the entry. The list must have the entry's
  * key; or the API key that the entry changes must be limited to some of the listed keys, before and after.
  */
-function isOnList({ action, told, held: { keys: list }, before, key_id, findFolder }: RecordedDeed): boolean {
-  if (list === undefined || list === null) return true
+function isOnList({ action, actor, told, held: { keys: list }, before, key_id, findFolder }: RecordedDeed): boolean {
+  if (list === undefined || list === null || isSelfRevocation({ action, actor, metadata: told })) return true
   if (key_id !== null) {
     const folder = action === 'key.create' ? told.folder : findFolder(key_id)
     return isListed(list, { key_id, folder: typeof folder === 'string' ? folder : undefined })

@@ -84,7 +84,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   }
 
   function mayAct(entry: Entry): boolean {
-    const { action, key_id } = entry
+    const { action, actor: by, key_id } = entry
     if (entry.metadata === null && allowed.get(entry.actor)?.has(action) && isOnList(entry)) return true
     if (!isUuid(entry.actor)) return true
     const actor = findApiKey(entry.actor)
@@ -92,7 +92,8 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     const told = readMetadata(entry)
     const changed = apiKeys.get(String(told.api_key_id))?.grant ?? UNKNOWN_GRANT
     const before = action === 'api_key.create' ? NO_GRANT : changed
-    if (!isAllowedOnRecord({ action, told, held: actor.grant, before, tenant, key_id, findFolder })) return false
+    if (!isAllowedOnRecord({ action, actor: by, told, held: actor.grant, before, tenant, key_id, findFolder }))
+      return false
     if (entry.metadata === null) allowed.set(entry.actor, (allowed.get(entry.actor) ?? new Set()).add(entry.action))
     return true
   }

@@ -75,7 +75,7 @@ export const PERMISSION_CASES: Case[] = OPERATIONS.flatMap((operation) => {
 /** A ground that does not exist: a permission is checked before anything else. */
 async function makeNothing({ newName }: Session): Promise<Ground> {
   const key = { name: newName() } as Ground['key']
-  return { id: NOWHERE, key, wrapped_key: 'AAAA', bundle: { key_id: NOWHERE }, apiKeyId: NOWHERE }
+  return { id: NOWHERE, key, wrapped_key: 'AAAA', bundle: { key_id: NOWHERE }, apiKeyId: NOWHERE, apiKeySecret: '' }
 }
 
 /** One case for each state that a run can bring a key into. */

@@ -131,6 +131,18 @@ export const API_KEY_CASES: Case[] = [
     },
   },
   {
+    of: ['revokeSelf', 'revokeApiKey'],
+    rule: 'end the calling API key without a permission, and by its id with api_keys:manage only',
+    async run(session) {
+      const { id, secret: apiKey } = await session.newApiKey({ permissions: ['keys:read'], keys: [] })
+      await session.refused('revokeApiKey', { id, apiKey }, '403 E_MISSING_PERMISSION')
+      await session.ok('revokeSelf', { apiKey })
+      await session.refused('revokeSelf', { apiKey }, '401 E_UNAUTHORIZED')
+      const { logs } = await session.ok('listAudit', { query: { action: 'api_key.revoke', limit: 1 } })
+      same([logs[0]?.actor, logs[0]?.metadata?.api_key_id], [id, id], 'actor and metadata of the newest entry')
+    },
+  },
+  {
     of: ['createApiKey'],
     rule: 'makes one that is answered 401 once it has expired',
     async run(session) {

@@ -11,6 +11,8 @@ export interface Ground {
   wrapped_key: string
   bundle: object
   apiKeyId: string
+  /** the secret of that API key */
+  apiKeySecret: string
 }
 
 const NOTHING = { ciphertext: randomBase64(16), iv: randomBase64(12), wrapped_key: randomBase64(65), key_version: 1 }
@@ -23,8 +25,8 @@ export async function makeGround(session: Session): Promise<Ground> {
   const bundle = session.isOpen
     ? await session.ok('encrypt', { body: { key_id: id, plaintext: 'x' } })
     : { ...NOTHING, key_id: id }
-  const { id: apiKeyId } = await session.newApiKey({ permissions: [] })
-  return { id, key, wrapped_key, bundle, apiKeyId }
+  const { id: apiKeyId, secret: apiKeySecret } = await session.newApiKey({ permissions: [] })
+  return { id, key, wrapped_key, bundle, apiKeyId, apiKeySecret }
 }
 
 /** What each call says. A key must be in a state that the call takes; a new one is `active`. */
@@ -56,6 +58,7 @@ export const READY: Readonly<Record<OperationId, (ground: Ground, session: Sessi
   listApiKeys: () => ({}),
   createApiKey: (_, { newName }) => ({ body: { name: newName(), permissions: [] } }),
   updateApiKey: ({ apiKeyId }) => ({ id: apiKeyId, body: { permissions: ['hash'] } }),
+  revokeSelf: ({ apiKeySecret }) => ({ apiKey: apiKeySecret }),
   revokeApiKey: ({ apiKeyId }) => ({ id: apiKeyId }),
   getTenant: () => ({}),
   getUsage: () => ({}),

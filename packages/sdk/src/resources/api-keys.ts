@@ -107,8 +107,8 @@ export default function createApiKeys(http: Http): ApiKeys {
 // Picks the fields by name, so that nothing else of the caller's object is sent; JSON leaves out undefined
 // ones.
 function bodyOf({ name, permissions, expires_at, allowed_ips, keys, budgets }: ApiKeyChanges): object {
-  if (Array.isArray(allowed_ips) && allowed_ips.length === 0) {
-    throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or pass null to allow any.')
+  if (allowed_ips?.length === 0) {
+    throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or null for any.')
   }
   const expires = expires_at === undefined || expires_at === null ? expires_at : readTime(expires_at, 'expires_at')
   return { name, permissions, expires_at: expires, allowed_ips, keys, budgets }

@@ -4,7 +4,7 @@ import { type Envelope, type OperationId, ROUTES, type RouteRow } from '@eaas/pr
 import type { CallOptions, Client } from '../index.js'
 import type { TestOperation } from '../testing.js'
 
-/** The calls that the SDK does not make: they are for auditors, who use the command line. */
+/** The calls that the SDK does not make: they are for auditors, who use the command line, and for the console. */
 export const NOT_OF_THE_SDK = Object.entries<RouteRow>(ROUTES).flatMap(([id, { sdk }]) =>
   sdk ? [] : [id as OperationId],
 )

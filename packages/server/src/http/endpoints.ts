@@ -19,7 +19,7 @@ import { readTenant, readUsage } from '../operations/read-tenant.js'
 import { rotateKey } from '../operations/rotate-key.js'
 import { decrypt, encrypt } from '../operations/server-mode.js'
 import { setRotation } from '../operations/set-rotation.js'
-import { revokeApiKey, updateApiKey } from '../operations/update-api-key.js'
+import { revokeApiKey, revokeSelf, updateApiKey } from '../operations/update-api-key.js'
 import { updateKey } from '../operations/update-key.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { batch } from './batch.js'
@@ -190,6 +190,11 @@ const apiKeyRoutes = bindRoutes({
     problems: ['E_NOT_FOUND', 'E_STATE', 'E_LIMIT'],
     action: 'api_key.update',
     operation: ({ id, body }) => updateApiKey({ api_key_id: id, changes: body }),
+  },
+  revokeSelf: {
+    summary: 'Revoke the calling API key for good',
+    action: 'api_key.revoke',
+    operation: () => revokeSelf,
   },
   revokeApiKey: {
     summary: 'Revoke an API key for good',

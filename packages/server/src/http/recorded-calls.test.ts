@@ -5,7 +5,13 @@ import { describe, expect, it } from 'vitest'
 import { ROUTES } from './endpoints.js'
 
 /** What tells calls of one action apart in the metadata. */
-const METADATA: Partial<Record<OperationId, Record<string, unknown>>> = { rewrap: { rewrapped_from: 1 } }
+const METADATA: Partial<Record<OperationId, Record<string, unknown>>> = {
+  rewrap: { rewrapped_from: 1 },
+  revokeSelf: { api_key_id: 'a' },
+  revokeApiKey: { api_key_id: 'b' },
+}
+const findNeeded = (action: string, metadata: Record<string, unknown>) =>
+  findNeededPermissions({ action, actor: 'a', metadata })
 /** Written by the server and its operator alone. */
 const OPERATORS = [
   'key.restate',
@@ -26,8 +32,8 @@ const recorded = ROUTES.flatMap(({ operationId, permissions, action }) =>
 describe('an entry needs the permissions of its call:', () => {
   it.each(recorded)('$operationId', ({ operationId, permissions, action }) => {
     const metadata = METADATA[operationId] ?? {}
-    expect(findNeededPermissions(action, metadata)).toEqual(permissions)
-    expect(findNeededPermissions(action, { ...metadata, on_behalf_of: 'somebody' })).toEqual([
+    expect(findNeeded(action, metadata)).toEqual(permissions)
+    expect(findNeeded(action, { ...metadata, on_behalf_of: 'somebody' })).toEqual([
       ...permissions,
       'audit:on_behalf_of',
     ])
@@ -35,16 +41,16 @@ describe('an entry needs the permissions of its call:', () => {
 
   it.each(ROUTES.filter(({ serverMode }) => serverMode))('$operationId, refused on record', (route) => {
     const { operationId, permissions } = route
-    expect(findNeededPermissions('envelope_only.refused', { operation: operationId })).toEqual(permissions)
+    expect(findNeeded('envelope_only.refused', { operation: operationId })).toEqual(permissions)
   })
 
   it('and no other action is written for an API key', () => {
     const others = ACTIONS.filter((action) => !recorded.some((row) => row.action === action))
     expect(others.sort()).toEqual([...OPERATORS, 'budget.refused', 'envelope_only.refused'].sort())
-    expect(OPERATORS.map((action) => findNeededPermissions(action, {}))).toEqual(OPERATORS.map(() => undefined))
+    expect(OPERATORS.map((action) => findNeeded(action, {}))).toEqual(OPERATORS.map(() => undefined))
   })
 
   it('and of an action of a later version nothing is demanded', () => {
-    expect(['key.split', 'toString', ''].map((action) => findNeededPermissions(action, {}))).toEqual([[], [], []])
+    expect(['key.split', 'toString', ''].map((action) => findNeeded(action, {}))).toEqual([[], [], []])
   })
 })

@@ -4,7 +4,7 @@
  */
 import { DETAILS, loosens, type wire } from '@eaas/protocol'
 import { apiKeyStatus } from '../runner/admission.js'
-import { decision, type EntryPosition, type Operation } from '../runner/operation.js'
+import { type Decision, decision, type EntryPosition, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
@@ -104,16 +104,22 @@ export function expireApiKey(row: ApiKeyRow): Operation<void> {
  * Revokes an API key for good; one that is revoked stays so, without an entry. @throws Refusal E_NOT_FOUND
  */
 export function revokeApiKey({ api_key_id }: { api_key_id: string }): Operation<void> {
-  return async ({ state, caller }) => {
-    const row = await getApiKey(state, api_key_id, caller)
-    if (row.revoked_at !== null) return { entries: [], release: () => undefined }
-    return {
-      entries: [{ action: 'api_key.revoke', metadata: { api_key_id, replaces: row.entry_id } }],
-      async change(transaction, at) {
-        const changes = { revoked_at: at.created_at }
-        return { apiKey: await writeApiKey(transaction, { row, changes, at, rowKey: state.rowKey }) }
-      },
-      release: () => undefined,
-    }
-  }
+  return async ({ state, caller }) => revocation(state, await getApiKey(state, api_key_id, caller))
+}
+
+/** Revokes the API key that calls, whatever keys it is limited to. */
+export const revokeSelf: Operation<void> = ({ state, caller: { apiKey } }) => {
+  if (!apiKey) throw new Error('only an API key revokes itself')
+  return revocation(state, apiKey)
+}
+
+function revocation({ rowKey }: TenantState, row: ApiKeyRow): Decision<void> {
+  if (row.revoked_at !== null) return { entries: [], release: () => undefined }
+  return decision({
+    entries: [{ action: 'api_key.revoke', metadata: { api_key_id: row.api_key_id, replaces: row.entry_id } }],
+    change: async (transaction, at) => ({
+      apiKey: await writeApiKey(transaction, { row, changes: { revoked_at: at.created_at }, at, rowKey }),
+    }),
+    release: () => undefined,
+  })
 }
