@@ -1,11 +1,12 @@
 // The console as its users see it, in Chromium: signed in, a key made and rotated, its entries found, and nothing left behind.
 import { readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findConsoleDirectory } from '../../packages/server/src/console-directory.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 import { findBarriers } from './barriers.js'
-import { inChromium, NOTHING_STORED, signIn, stored, weakContrasts } from './chromium-pages.js'
+import { inChromium, NOTHING_STORED, type OpenedPage, signIn, stored, weakContrasts } from './chromium-pages.js'
 
 const START_TIMEOUT_MS = 120_000
 /** After this time the page of the log asks for new entries again. */
@@ -178,6 +179,66 @@ inChromium('the console', ({ open }) => {
     await page.getByRole('banner').getByText(name, { exact: true }).waitFor()
     expect((await other.call('GET', '/v1/api-keys')).body.count).toBe(1) // and no session was made there
     await close()
+  })
+
+  describe('signing out', () => {
+    const ofLink = async (page: Page) => {
+      const permissions = ['keys:read', 'api_keys:read', 'api_keys:manage']
+      const { body } = await owner.call('POST', '/v1/api-keys', { name: 'link', permissions })
+      await page.goto('about:blank')
+      await page.goto(`${service.url}/console#/sign-in/${body.secret}`)
+      await page.getByText('This link signs in to').waitFor()
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('button', { name: 'Sign out' }).waitFor()
+    }
+    const active = async () =>
+      (await owner.call('GET', '/v1/api-keys')).body.api_keys.filter(
+        ({ name, status }: Record<string, string>) => name === 'link' && status === 'active',
+      )
+    const signOut = ({ page }: OpenedPage) => page.getByRole('button', { name: 'Sign out' }).click()
+
+    it('revokes the API key of a session that a link made, and says nothing', async () => {
+      const opened = await open('about:blank')
+      await ofLink(opened.page)
+      const [session] = await active()
+      await signOut(opened)
+      await opened.page.getByLabel('API key').waitFor()
+      await expect.poll(active).toEqual([])
+      const [entry] = (await owner.call('GET', '/v1/audit?action=api_key.revoke&limit=1')).body.logs
+      expect([entry.actor, entry.metadata.api_key_id]).toEqual([session.id, session.id])
+      expect(await opened.page.getByRole('alert').count()).toBe(0)
+      await opened.close()
+    })
+
+    it('signs out though that fails, and says until when the API key works and how to revoke it', async () => {
+      const opened = await open('about:blank')
+      await ofLink(opened.page)
+      const [{ id }] = await active()
+      await opened.page.route('**/v1/api-keys/self', (route) => route.abort())
+      await signOut(opened)
+      await opened.page.getByLabel('API key').waitFor()
+      await expect
+        .poll(() => opened.page.getByRole('alert').innerText())
+        .toMatch(new RegExp(`was not revoked: .* It works until .* eaas api-key revoke ${id}$`))
+      expect(await active()).toHaveLength(1)
+      await owner.call('DELETE', `/v1/api-keys/${id}`)
+      await opened.close()
+    })
+
+    it('leaves an API key that was pasted as it is, and signing in with one ends the session of a link', async () => {
+      const opened = await open('about:blank')
+      await ofLink(opened.page)
+      await opened.page.evaluate((hash) => location.assign(hash), '#/sign-in/x')
+      await opened.page.getByRole('alert').waitFor() // no link
+      await opened.page.getByLabel('API key').fill(owner.secret)
+      await opened.page.getByRole('button', { name: 'Sign in' }).click()
+      await expect.poll(active).toEqual([])
+      await signOut(opened)
+      await opened.page.getByLabel('API key').waitFor()
+      expect(opened.requests.filter((request) => request.url().endsWith('/v1/api-keys/self'))).toHaveLength(1)
+      expect((await owner.call('GET', '/v1/keys')).status).toBe(200)
+      await opened.close()
+    })
   })
 
   it('names what the entries name to whoever may read them alone, as it was called then', async () => {

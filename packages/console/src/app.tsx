@@ -11,7 +11,7 @@ import { KeyPage } from './pages/key.js'
 import { KeysPage } from './pages/keys.js'
 import { LogPage } from './pages/log.js'
 import { SignIn } from './pages/sign-in.js'
-import { isOffered, mayTry, session, signOut } from './session.js'
+import { endProblem, isOffered, mayTry, session, signOut } from './session.js'
 import { Problem } from './ui/problem.js'
 import { moveRow } from './ui/table.js'
 import { said } from './ui/values.js'
@@ -145,6 +145,7 @@ export function App() {
       </header>
       {isHelpShown.value && <Help />}
       <main>
+        <Problem error={endProblem.value} />
         {Page ? (
           <Page key={current} />
         ) : (

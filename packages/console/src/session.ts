@@ -6,6 +6,7 @@ import { isUuid, readRecordedName } from '@eaas/protocol'
 import { type ApiKeyRecord, type Client, createClient, type Entry, isEaasError, type Key, type Tenant } from '@eaas/sdk'
 import { computed, signal } from '@preact/signals'
 import { isOperatorsKey, signInAsOperator, signOutOperator } from './operator.js'
+import { writeExact } from './time.js'
 
 type Permission = ApiKeyRecord['permissions'][number]
 
@@ -22,6 +23,8 @@ export interface Session {
   rights: Rights
   /** undefined without keys:read */
   tenant: Tenant | undefined
+  /** revokes the API key that a link made for this session; undefined of one that was pasted, which others may use */
+  revoke: (() => Promise<void>) | undefined
 }
 
 export const session = signal<Session | undefined>(undefined)
@@ -34,6 +37,11 @@ const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [
 /** Keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile. */
 const PAGE_KEYS = 200
 
+/** Why the API key of the session that ended last was not revoked; undefined if it was, or was to stay. */
+export const endProblem = signal<Error | undefined>(undefined)
+
+const REVOKE_TIMEOUT_MS = 10_000
+
 /** How long a session lasts after its link was made. */
 const SESSION_MS = 3_600_000
 const LINK_USED = 'This link was used, or has expired. Make another one: eaas console --help.'
@@ -43,10 +51,16 @@ export function findBaseUrl(pathname: string): string {
   return pathname.replace(/\/console\/?$/, '') || '/'
 }
 
-/** Signs in. @throws EaasError if the service knows no such API key, or cannot be reached */
-export async function signIn(apiKey: string): Promise<void> {
+/**
+ * Signs in, which ends the session before. `isOfLink` says that the API key was made for this session alone.
+ * @throws EaasError if the service knows no such API key, or cannot be reached
+ */
+export async function signIn(apiKey: string, { isOfLink } = { isOfLink: false }): Promise<void> {
   const baseUrl = findBaseUrl(location.pathname)
-  if (isOperatorsKey(apiKey)) return signInAsOperator(baseUrl, apiKey)
+  if (isOperatorsKey(apiKey)) {
+    await signInAsOperator(baseUrl, apiKey)
+    return endSession()
+  }
   const eaas = createClient({ baseUrl, apiKey, retries: 1 })
   const listed = await ifAllowed(eaas.apiKeys.list())
   const tenant = await ifAllowed(eaas.tenant())
@@ -59,8 +73,10 @@ export async function signIn(apiKey: string): Promise<void> {
     ...(mayReadLog === undefined ? {} : { 'audit:read': mayReadLog }),
   }
   const may = (permission: Permission) => own?.permissions.includes(permission) ?? known[permission]
+  signOut()
   apiKeys.value = listed?.api_keys ?? []
-  session.value = { eaas, tenant, rights: { own, may } }
+  const revoke = isOfLink ? () => revokeSelf(baseUrl, apiKey) : undefined
+  session.value = { eaas, tenant, rights: { own, may }, revoke }
   // The page that shows the keys says why they could not be read.
   if (tenant) loadKeys().catch(() => undefined)
 }
@@ -96,8 +112,7 @@ export async function readLink(apiKey: string): Promise<Offer> {
         const { secret } = await eaas.apiKeys.create({ name: own.name, permissions, expires_at })
         await eaas.apiKeys.revoke(own.id)
         eaas.close()
-        signOut()
-        await signIn(secret)
+        await signIn(secret, { isOfLink: true })
         isOffered.value = false
       })
     return { tenant, permissions, accept }
@@ -113,14 +128,48 @@ async function ofLink<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
+/** Signs out at once, whatever becomes of the revocation; `endProblem` says if that failed. */
 export function signOut(): void {
   signOutOperator()
-  session.value?.eaas.close()
+  endSession()
+}
+
+function endSession(): void {
+  const ended = session.value
+  if (ended?.revoke) {
+    endProblem.value = undefined
+    ended.revoke().catch((cause: unknown) => {
+      endProblem.value = describeEnd(ended, cause)
+    })
+  }
+  ended?.eaas.close()
   session.value = undefined
   keys.value = new Map()
   isLoadingKeys.value = false
   apiKeys.value = []
   loggedNames.value = new Map()
+}
+
+/** Revokes an API key with itself, also while the page is left. One that is refused as no valid one needs that no more. */
+async function revokeSelf(baseUrl: string, apiKey: string): Promise<void> {
+  const response = await fetch(`${baseUrl.replace(/\/$/, '')}/v1/api-keys/self`, {
+    method: 'DELETE',
+    headers: { authorization: `Bearer ${apiKey}` },
+    keepalive: true,
+    redirect: 'error',
+    credentials: 'omit',
+    signal: AbortSignal.timeout(REVOKE_TIMEOUT_MS),
+  })
+  if (!response.ok && response.status !== 401) throw new Error(`the server answered ${response.status}`)
+}
+
+function describeEnd({ rights: { own } }: Session, cause: unknown): Error {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const until = own?.expires_at === undefined ? '' : ` It works until ${writeExact(own.expires_at, false)}.`
+  return new Error(
+    `You are signed out here, but the API key of the session was not revoked: ${why}.${until} Revoke it on the server: eaas api-key revoke ${own?.id ?? 'ID'}`,
+    { cause },
+  )
 }
 
 /** The client of the signed-in user. */

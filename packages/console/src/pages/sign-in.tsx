@@ -3,7 +3,7 @@ import { visible } from '@eaas/protocol'
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { place, takeLinkKey, verifierUrl } from '../location.js'
-import { isOffered, type Offer, readLink, session, signIn } from '../session.js'
+import { endProblem, isOffered, type Offer, readLink, session, signIn } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
 
 export function SignIn() {
@@ -64,6 +64,7 @@ export function SignIn() {
           </button>
         </p>
         <Problem error={error.value} />
+        <Problem error={endProblem.value} />
       </main>
     )
   }
@@ -87,6 +88,7 @@ export function SignIn() {
         </p>
       </form>
       <Problem error={error.value} />
+      <Problem error={endProblem.value} />
       <p class="soft">
         The API key stays in this page's memory: leaving or reloading the page signs out. Use one that may do only what
         you need here. On the server, <code>eaas console</code> prints a link that signs in without one.
