@@ -1,7 +1,7 @@
 // `eaas-audit report` and `eaas-audit entries` as an auditor runs them: files, exit codes, usage errors.
 import { execFile, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { createWriteStream } from 'node:fs'
+import { createWriteStream, existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -196,6 +196,21 @@ describe('eaas-audit report', () => {
     expect(await readFile(html, 'utf8')).toBe('mine')
   })
 
+  it('writes none of its outputs if one of them cannot be written', async () => {
+    const [html, json] = [fresh('report.html'), fresh('report.json')]
+    const args = ['report', file, ...PERIOD, ...KEY, '--html', html, '--json', json, '--csv', fresh('gone/csv')]
+    expect(await runAuditCommand(args)).toMatchObject({ code: 3, stderr: expect.stringContaining('ENOENT') })
+    expect([existsSync(html), existsSync(json)]).toEqual([false, false])
+  })
+
+  it.each([
+    [['--from', '2030-01-01T00:00:00Z'], 'before --from'],
+    [['--to', '2020-01-01T00:00:00Z'], '--to is not after it'],
+  ])('refuses a period beside that of the export: %j', async (period, message) => {
+    const args = ['report', file, ...period, ...KEY, '--html', fresh('x.html')]
+    expect(await runAuditCommand(args)).toMatchObject({ code: 3, stderr: expect.stringContaining(message) })
+  })
+
   it.each([
     ['without an output', ['--from', '2026-01-01T00:00:00Z', '--to', '2026-02-01T00:00:00Z'], 'give at least one of'],
     [
@@ -203,6 +218,7 @@ describe('eaas-audit report', () => {
       ['--from', '2026-02-01T00:00:00Z', '--to', '2026-02-01T00:00:00Z', '--html', 'x'],
       "'--to' must be after",
     ],
+    ['with one path for two outputs', [...PERIOD, '--html', 'x', '--json', './x'], 'a path of its own'],
     ['with a date without a time', ['--from', '2026-02-01', '--to', '2026-02-02', '--html', 'x'], 'RFC 3339'],
     ['with a checkpoint, but no key', [...PERIOD, '--html', 'x', '--checkpoint', 'x'], "needs '--public-key'"],
   ])('is a usage error %s', async (_, args, message) => {

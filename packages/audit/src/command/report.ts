@@ -1,5 +1,5 @@
 /** `eaas-audit report`: a report for auditors from an export that verifies, as one page of HTML, CSV or JSON. */
-import { basename } from 'node:path'
+import { basename, resolve } from 'node:path'
 import { INSTALLATION_ID, isUuid, readJson } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { writeCsv } from '../report/csv.js'
@@ -7,7 +7,7 @@ import { quote } from '../report/entry-filter.js'
 import { writeJson } from '../report/json.js'
 import { writePage } from '../report/page.js'
 import { createReportReader, listTables, type ReportPeriod } from '../report/report.js'
-import { CommandError, createNew, createNewFolder, readGiven, STANDARD_STREAM } from './files.js'
+import { CommandError, createNewBy, createNewFolder, readGiven, STANDARD_STREAM } from './files.js'
 import { viewWitnessed } from './kept-file.js'
 import {
   assertComparable,
@@ -76,6 +76,9 @@ export function addReport(program: Command): void {
       if (options.html === undefined && options.csv === undefined && options.json === undefined)
         fail("give at least one of '--html', '--csv' and '--json'")
       assertOneOutput(command, [options.html, options.json])
+      const outputs = [options.html, options.csv, options.json].filter((path) => path !== undefined)
+      if (new Set(outputs.map((path) => resolve(path))).size < outputs.length)
+        fail('give each output a path of its own')
       if (options.from !== undefined && options.to !== undefined && options.from >= options.to)
         fail("'--to' must be after '--from'")
       if ((options.from === undefined || options.to === undefined) && files.includes(STANDARD_STREAM))
@@ -110,15 +113,26 @@ async function reportFiles(
     ...made,
   })
   const shown = files.map((file) => basename(file))
-  if (html !== undefined) await createNew(html, writePage(report, { files: shown }))
-  if (json !== undefined) await createNew(json, writeJson(report))
-  if (csv !== undefined) {
-    const tables = listTables(report).map((table) => [`${table.name}.csv`, writeCsv(table)] as const)
-    await createNewFolder(csv, new Map(tables))
-  }
+  const page = html === undefined ? undefined : writePage(report, { files: shown })
+  const tables = listTables(report).map((table) => [`${table.name}.csv`, writeCsv(table)] as const)
+  // One in the other, so that none is there if another cannot be written.
+  await createAround(html, page, () =>
+    createAround(json, writeJson(report), async () => {
+      if (csv !== undefined) await createNewFolder(csv, new Map(tables))
+    }),
+  )
   printBeside(html === STANDARD_STREAM ? html : json, report.evidence.verdict)
   const code = exitCode(verdict)
   return verdict.valid && !report.isCovered ? Math.max(code, PART) : code
+}
+
+/** Creates a file, if there is a path for it, once `others` has succeeded, which runs when the path is known to be good. */
+async function createAround(path: string | undefined, text = '', others: () => Promise<void>): Promise<void> {
+  if (path === undefined) return others()
+  await createNewBy(path, async (sink) => {
+    await others()
+    await sink.write(text)
+  })
 }
 
 /** The period that was asked for; what was not given is where the export begins or ends, which is read for that first. */
@@ -139,6 +153,10 @@ async function findPeriod(files: readonly string[], { from, to }: ReportCommand)
   const { signed_at = '' } = verdict
   const end = signed_at > last ? signed_at : last
   const next = end === '' ? end : new Date(Date.parse(end) + 1).toISOString()
+  if (from !== undefined && next !== '' && from >= next)
+    throw new CommandError(`the export ends at ${end}, before --from`)
+  if (to !== undefined && first !== undefined && to <= first)
+    throw new CommandError(`the export begins at ${first}, and --to is not after it`)
   return { from: from ?? first ?? end, to: to ?? next, fromExport: { from: from === undefined, to: to === undefined } }
 }
 
