@@ -52,7 +52,7 @@ const SIZED_UNITS = [
   'packages/audit/src/command/report.test.ts',
   'packages/conformance/src/faults.test.ts',
   'packages/audit/src/formats/export.test.ts',
-  'packages/server/src/store/embedded/database.test.ts',
+  'packages/server/src/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',
   'test/examples/{demo,encrypted-files,web-app}.test.ts',
   'test/{packed/first-steps,sdk/cross-language}.test.ts',

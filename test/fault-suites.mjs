@@ -37,15 +37,15 @@ export const FAULT_SUITES = {
   access: [
     ...files('api', 'access api-keys budgets listed-keys on-behalf-of operators server-mode'),
     ...files('faults', 'two-processes fair-under-change'),
-    'packages/server/src/runner/admission.test.ts',
-    'packages/server/src/http/request-head.test.ts',
+    'packages/server/src/core/runner/admission.test.ts',
+    'packages/server/src/core/http/request-head.test.ts',
   ],
   input: [
     ...files('api', 'problems bounds unknown-parameters openapi request-log refusals'),
     ...files('faults', 'fuzz floods'),
     ...files('slow', 'canaries'),
     ...files('cli', 'keeps-nothing log-output'),
-    'packages/server/src/http/bodies/',
+    'packages/server/src/core/http/bodies/',
     'packages/protocol/src/wire',
   ],
   sdk: [...files('slow', 'cross-language ivs runtimes'), 'test/sdk/', 'packages/sdk/src/'],

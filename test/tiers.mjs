@@ -37,7 +37,7 @@ export const LATER = [
   ...within('packages/cli/src', 'backfill/backfill csv'),
   ...within('packages/conformance/src', 'faults'),
   ...within('packages/sdk/src', 'deks/never-zero http/retries models/row-seal'),
-  ...within('packages/server/src/store', 'db embedded/database embedded/fsync embedded/socket'),
+  ...within('packages/server/src', 'core/store/db embedded/database embedded/fsync embedded/socket'),
   'test/browser/',
   ...within('test/examples', 'encrypted-files snippets types web-app'),
   'test/leaks/',

@@ -12,7 +12,7 @@ const COMMON: Options = {
   // Private, so inlined. The driver, because it is patched. zod, because loading its hundred files took half of the time that a command
   // needs to start; its licence is in licenses/. Those of REQUIRED are not inlined: the plugin has them required.
   noExternal: ['@eaas/protocol', 'postgres', /^zod(\/|$)/, ...REQUIRED],
-  external: ['@aws-sdk/client-kms', '@opentelemetry/api'], // optional: root-key/aws-kms.ts, http/tracing.ts
+  external: ['@aws-sdk/client-kms', '@opentelemetry/api'], // optional: root-keys/aws-kms.ts, observe/tracing.ts
   esbuildPlugins: [patchedPostgres, requiredPackages],
 }
 

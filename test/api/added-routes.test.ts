@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
-import { readConfig } from '../../packages/server/src/config.js'
+import { readConfig } from '../../packages/server/src/core/config.js'
 import { buildServer } from '../../packages/server/src/index.js'
 import { freshDatabase } from '../support/database/database.js'
 import { ROOT_KEY, type Service, startService } from '../support/service/service.js'

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
-import { createTenantStates } from '../../packages/server/src/runner/tenant-state.js'
+import { createTenantStates } from '../../packages/server/src/core/runner/tenant-state.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let service: Service

@@ -2,7 +2,7 @@
 // sdk/contract/api-keys.ts too.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { countBudgetUse } from '../../packages/server/src/store/budget-uses.js'
+import { countBudgetUse } from '../../packages/server/src/core/store/budget-uses.js'
 import { dek } from '../support/audit/audit-scene.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'

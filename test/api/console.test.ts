@@ -1,6 +1,6 @@
 // Whether the server has the pages of the console, which need no API key.
 import { expect, it } from 'vitest'
-import { readConfig } from '../../packages/server/src/config.js'
+import { readConfig } from '../../packages/server/src/core/config.js'
 import { buildServer } from '../../packages/server/src/index.js'
 import { freshDatabase } from '../support/database/database.js'
 import { ROOT_KEY } from '../support/service/service.js'

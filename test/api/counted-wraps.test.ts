@@ -1,9 +1,9 @@
 // What each version of a key wrapped, and the rotation after so many wraps: once, whatever the number of servers.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { rotateAfterWraps } from '../../packages/server/src/jobs/due-work.js'
-import { resumeTenant, suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
-import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { rotateAfterWraps } from '../../packages/server/src/core/jobs/due-work.js'
+import { resumeTenant, suspendTenant } from '../../packages/server/src/core/operations/suspend-tenant.js'
+import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 

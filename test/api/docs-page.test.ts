@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type OpenApiDocument, openApiDocument } from '../../docs/openapi/document.js'
 import { openApiFiles } from '../../docs/openapi/files.js'
 import { docsPage } from '../../docs/openapi/page.js'
-import { ROUTES } from '../../packages/server/src/http/endpoints.js'
+import { ROUTES } from '../../packages/server/src/core/http/endpoints.js'
 import { type Service, startService } from '../support/service/service.js'
 
 let service: Service

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
+import { doDueWork } from '../../packages/server/src/core/jobs/due-work.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 export const DAY_MS = 86_400_000

@@ -1,7 +1,7 @@
 // States and events of a key: each cell of the contract's table, and random sequences checked against a model.
 import { wire } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
+import { doDueWork } from '../../packages/server/src/core/jobs/due-work.js'
 import { rounds } from '../support/run/rounds.js'
 import { startService } from '../support/service/service.js'
 import { DAY_MS, EVENTS, type KeyModel, startKeyModel, TABLE, TO } from './key-model.js'

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { rotateKeyUnderEarlier } from '../../packages/server/src/operations/rotate-key.js'
-import type { Operation } from '../../packages/server/src/runner/operation.js'
-import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { rotateKeyUnderEarlier } from '../../packages/server/src/core/operations/rotate-key.js'
+import type { Operation } from '../../packages/server/src/core/runner/operation.js'
+import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { serverOf } from '../support/audit/audit-scene.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 

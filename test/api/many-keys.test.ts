@@ -1,8 +1,8 @@
 // POST /v1/batch/keys: many keys in one request, each recorded by itself, and all of them or none.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { keyMac, withMac } from '../../packages/server/src/audit/formats/row-mac.js'
-import { listKeys } from '../../packages/server/src/store/keys.js'
+import { keyMac, withMac } from '../../packages/server/src/core/audit/formats/row-mac.js'
+import { listKeys } from '../../packages/server/src/core/store/keys.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const MANY = 1_000

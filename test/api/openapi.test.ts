@@ -7,9 +7,9 @@ import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2
 import formats from 'ajv-formats'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PROBLEMS, type ProblemCode, uuidBytes } from '../../packages/protocol/src/index.js'
-import { RESOURCES, ROUTES } from '../../packages/server/src/http/endpoints.js'
-import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
-import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { RESOURCES, ROUTES } from '../../packages/server/src/core/http/endpoints.js'
+import { updateTenant } from '../../packages/server/src/core/operations/update-tenant.js'
+import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { callRoute, makeGround, routesWithRules, spareCaller } from '../support/service/route-calls.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 

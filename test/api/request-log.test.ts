@@ -3,7 +3,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
-import { loggerOptions } from '../../packages/server/src/logger.js'
+import { loggerOptions } from '../../packages/server/src/observe/logger.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 interface Line {

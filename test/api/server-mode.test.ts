@@ -257,7 +257,7 @@ describe('the monthly quota', () => {
 })
 
 async function setQuota(tenant: Caller, monthly_encrypt_quota: number) {
-  const { performAsSystem } = await import('../../packages/server/src/runner/perform.js')
-  const { updateTenant } = await import('../../packages/server/src/operations/update-tenant.js')
+  const { performAsSystem } = await import('../../packages/server/src/core/runner/perform.js')
+  const { updateTenant } = await import('../../packages/server/src/core/operations/update-tenant.js')
   await performAsSystem(service.services, tenant.tenant.tenant_id, updateTenant({ monthly_encrypt_quota }))
 }

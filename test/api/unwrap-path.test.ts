@@ -10,10 +10,7 @@ const MOST_DECIDING = 18
 const SOURCE = 'packages/server/src'
 
 const section = /## The way of one unwrap\n([\s\S]*)$/.exec(readFileSync(join(ROOT, SOURCE, 'README.md'), 'utf8'))?.[1]
-const namedIn = (text = '') =>
-  [...text.matchAll(/`((?:[\w-]+\/)*[\w-]+\.ts|crypto\/[\w-]+)`/g)].map(([, path = '']) =>
-    path.replace(/(?<!\.ts)$/, '.ts'),
-  )
+const namedIn = (text = '') => [...text.matchAll(/`((?:[\w-]+\/)*[\w-]+\.ts)`/g)].map(([, path = '']) => path)
 const deciding = [...(section ?? '').matchAll(/^\d+\. (.*(?:\n {3,}.*)*)/gm)].flatMap(([, text]) => namedIn(text))
 /** Those of the protocol. */
 const OTHERS = ['call-rules.ts', 'held-bytes.ts', 'wire/requests.ts']

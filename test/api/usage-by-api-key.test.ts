@@ -1,8 +1,8 @@
 // What each API key opens and hashes, against what is usual for it, and the entry once that has doubled.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { createDoubledUsageJob } from '../../packages/server/src/jobs/note-doubled-usage.js'
-import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
+import { createDoubledUsageJob } from '../../packages/server/src/operate/jobs/note-doubled-usage.js'
+import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
 import { dek } from '../support/audit/audit-scene.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'

@@ -3,7 +3,7 @@ import { appendFile, chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
+import { createCheckpointEmitter } from '../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { copyTables, restoreTables } from '../support/audit/audit-scene.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'

@@ -1,12 +1,12 @@
 // Each change that somebody who owns the tables can make to them, or to what their statements call, is named.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import {
   compareTables,
   compareTablesIn,
   MISSING_INDEX,
   type SchemaDifferences,
-} from '../../packages/server/src/store/schema.js'
+} from '../../packages/server/src/guard/store/schema.js'
+import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { backend } from '../support/database/database.js'
 import { type Service, startService } from '../support/service/service.js'
 

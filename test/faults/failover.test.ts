@@ -5,7 +5,7 @@ import { type AddressInfo, connect as connectSocket, createServer } from 'node:n
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { connect } from '../../packages/server/src/store/db.js'
+import { connect } from '../../packages/server/src/core/store/db.js'
 import { backend, freshDatabase, isPooled } from '../support/database/database.js'
 import { findPostgres } from '../support/database/find-postgres.js'
 import { freePort, type PostgresServer, startPostgres } from '../support/database/postgres.js'

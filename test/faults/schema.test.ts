@@ -1,9 +1,9 @@
 // The tables as the migrations make them: eaas doctor and a running server name what somebody changed, see changed-schema.test.ts.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createTableComparison } from '../../packages/server/src/jobs/compare-tables.js'
+import { openStore } from '../../packages/server/src/core/store/open-store.js'
+import { createTableComparison } from '../../packages/server/src/guard/jobs/compare-tables.js'
+import { compareTables, compareTablesIn, describeSchema } from '../../packages/server/src/guard/store/schema.js'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
-import { openStore } from '../../packages/server/src/store/open-store.js'
-import { compareTables, compareTablesIn, describeSchema } from '../../packages/server/src/store/schema.js'
 import { backend, freshDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { runCommand, runDoctor } from '../support/service/command-host.js'

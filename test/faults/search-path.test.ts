@@ -1,7 +1,7 @@
 // Where names of tables lead in a session, and what else of it somebody can change: nothing that somebody sets for the role, makes in the session
 // or changes in it has a server read other tables.
 import { describe, expect, it } from 'vitest'
-import { ChangedSessionError, createSessionWatch } from '../../packages/server/src/store/session-watch.js'
+import { ChangedSessionError, createSessionWatch } from '../../packages/server/src/guard/store/session-watch.js'
 import { backend, freshDatabase, isPooled } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { asOwner } from '../support/service/eaas-process.js'

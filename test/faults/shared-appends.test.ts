@@ -1,11 +1,11 @@
 // One statement that appends to the logs of many tenants: whatever is wrong with one tenant, the others' entries are written.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { createClock, WrongClockError } from '../../packages/server/src/audit/append/clock.js'
-import type { Chained } from '../../packages/server/src/audit/append/send-appends.js'
-import { createSeparateAppends, createSharedAppends } from '../../packages/server/src/audit/append/send-appends.js'
-import { type EntryDraft, extendChain } from '../../packages/server/src/audit/formats/chain.js'
-import { findHead, lockHead } from '../../packages/server/src/store/audit.js'
-import { isRolledBack, type Sql } from '../../packages/server/src/store/db.js'
+import { createClock, WrongClockError } from '../../packages/server/src/core/audit/append/clock.js'
+import type { Chained } from '../../packages/server/src/core/audit/append/send-appends.js'
+import { createSeparateAppends, createSharedAppends } from '../../packages/server/src/core/audit/append/send-appends.js'
+import { type EntryDraft, extendChain } from '../../packages/server/src/core/audit/formats/chain.js'
+import { findHead, lockHead } from '../../packages/server/src/core/store/audit.js'
+import { isRolledBack, type Sql } from '../../packages/server/src/core/store/db.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 

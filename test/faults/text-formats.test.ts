@@ -1,7 +1,7 @@
 // Settings of the database, the role or the cluster in which rows are read or written in another form: no false alarm comes of them.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findWrongFormats, WrongFormatError } from '../../packages/server/src/store/text-formats.js'
+import { findWrongFormats, WrongFormatError } from '../../packages/server/src/core/store/text-formats.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
 import { runCommand } from '../support/service/command-host.js'
 import { asOwner } from '../support/service/eaas-process.js'

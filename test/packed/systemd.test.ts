@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { readConfig } from '../../packages/server/src/config.js'
-import { PIN_REFUSED } from '../../packages/server/src/root-key/program.js'
+import { readConfig } from '../../packages/server/src/core/config.js'
+import { PIN_REFUSED } from '../../packages/server/src/root-keys/program.js'
 
 const UNITS = ['eaas.service', 'eaas@.service']
 const pathOf = (unit: string) => fileURLToPath(new URL(`../../packages/server/systemd/${unit}`, import.meta.url))

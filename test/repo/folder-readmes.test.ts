@@ -6,7 +6,7 @@ import { filesBelow, ROOT, sourcesBelow } from '../support/sources/source-files.
 
 /** A name of a file in a README; `*` stands for any part of it. */
 const FILE_NAME = /[\w*][\w*.-]*\.ts\b/g
-const OPERATIONS = 'packages/server/src/operations'
+const OPERATIONS = 'packages/server/src/core/operations'
 
 const sources = [
   ...sourcesBelow('packages/protocol/src'),
@@ -20,7 +20,9 @@ const everyPath = [...filesBelow('packages'), ...filesBelow('test'), ...filesBel
   (path) => !path.includes('/dist/'),
 )
 const existing = everyPath.map((path) => basename(path))
-const routes = sources.filter(({ path }) => path.startsWith('packages/server/src/http/'))
+const routes = sources.filter(
+  ({ path }) => path.startsWith('packages/server/src/core/http/') || path.startsWith('packages/server/src/operators/'),
+)
 
 /** The READMEs that list the files of their folder. That of the SDK's sources has a test of its own, below. */
 const readmes = [

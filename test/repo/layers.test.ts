@@ -262,7 +262,8 @@ describe('the conformance kit', () => {
 })
 
 describe('ciphers', () => {
-  const mayTouch = /^packages\/(server\/src\/crypto|sdk\/src\/engines)\/|^packages\/protocol\/src\/(noble-)?aead\.ts$/
+  const mayTouch =
+    /^packages\/(server\/src\/core\/crypto|sdk\/src\/engines)\/|^packages\/protocol\/src\/(noble-)?aead\.ts$/
 
   it('are touched by crypto/, the engines of the SDK and the AEAD of the protocol only', () => {
     const touching = all.filter(
@@ -276,17 +277,22 @@ describe('ciphers', () => {
 })
 
 describe('the server', () => {
+  /** The folder of SQL of a room, and the room of the embedded database. */
+  const STORE = /^packages\/server\/src\/(?:(?:core|guard|operate)\/store|embedded)\//
+  const HTTP = /^packages\/server\/src\/(?:core\/http|observe|operators)\//
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'logger', 'jobs/schedule', 'cli/stop'].map(
+  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
     (name) => `${SERVER}${name}.ts`,
   )
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'logger', 'jobs/schedule', 'cli/stop'].map((name) => `${SERVER}${name}.ts`)
+  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
+    (name) => `${SERVER}${name}.ts`,
+  )
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
     expect(knowing.length).toBeGreaterThan(3)
-    expect(knowing.filter((path) => !path.startsWith(`${SERVER}http/`) && !APPLICATION.includes(path))).toEqual([])
+    expect(knowing.filter((path) => !HTTP.test(path) && !APPLICATION.includes(path))).toEqual([])
   })
 
   it('builds a Fastify application in one file', () => {
@@ -300,19 +306,19 @@ describe('the server', () => {
   it('writes SQL in store/ only', () => {
     const writing = server.filter((file) => taggedTemplates(file, 'sql').length > 0)
     expect(writing.length).toBeGreaterThan(3)
-    expect(pathsOf(writing).filter((path) => !path.startsWith(`${SERVER}store/`))).toEqual([])
+    expect(pathsOf(writing).filter((path) => !STORE.test(path))).toEqual([])
     const inTransactions = server.filter((file) => taggedTemplates(file, 'transaction').length > 0)
-    expect(pathsOf(inTransactions).filter((path) => !path.startsWith(`${SERVER}store/`))).toEqual([])
+    expect(pathsOf(inTransactions).filter((path) => !STORE.test(path))).toEqual([])
   })
 
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
     // Called when an export is opened, which is in its release.
     const AFTERWARDS = [
-      'operations/export-audit.ts: getPosition',
-      'operations/export-audit.ts: openExport',
-      'operations/export-audit.ts: sealEnd',
-      'operations/shared/audit-log.ts: firstPosition',
-      'operations/shared/audit-log.ts: getHead',
+      'core/operations/export-audit.ts: getPosition',
+      'core/operations/export-audit.ts: openExport',
+      'core/operations/export-audit.ts: sealEnd',
+      'core/operations/shared/audit-log.ts: firstPosition',
+      'core/operations/shared/audit-log.ts: getHead',
     ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
@@ -322,25 +328,27 @@ describe('the server', () => {
 
   it('runs text as SQL in the migrations and in grants only, which take no parameters', () => {
     const running = server.filter((file) => usesName(file, 'unsafe'))
-    expect(pathsOf(running)).toEqual([`${SERVER}store/grants.ts`, `${SERVER}store/migrations.ts`])
+    expect(pathsOf(running)).toEqual([`${SERVER}core/store/grants.ts`, `${SERVER}core/store/migrations.ts`])
   })
 
   it.each(['postgres', '@electric-sql/pglite'])('knows %s in store/ only', (name) => {
     const knowing = pathsOf(importersOf(server, name))
     expect(knowing).not.toEqual([])
-    expect(knowing.filter((path) => !path.startsWith(`${SERVER}store/`))).toEqual([])
+    expect(knowing.filter((path) => !STORE.test(path))).toEqual([])
   })
 
   it('knows the command line in main.ts and cli/ only', () => {
     const knowing = pathsOf(importersOf(server, 'commander'))
-    expect(knowing.filter((path) => path !== `${SERVER}main.ts` && !path.startsWith(`${SERVER}cli/`))).toEqual([])
+    expect(knowing.filter((path) => path !== `${SERVER}main.ts` && !path.startsWith(`${SERVER}operate/cli/`))).toEqual(
+      [],
+    )
   })
 
   it('hands its environment to readConfig, and reads it nowhere else', () => {
-    const MAY_HAND_IN = /^packages\/server\/src\/(main|index|config)\.ts$|^packages\/server\/src\/cli\//
+    const MAY_HAND_IN = /^packages\/server\/src\/(main|index|core\/config)\.ts$|^packages\/server\/src\/operate\/cli\//
     const reading = server.flatMap((file) => environmentReads(file).map((read) => `${file.path}: ${read}`))
     expect(reading.length).toBeGreaterThan(0)
-    const RUNS_PROGRAMS = ['root-key/program.ts', 'cli/notify.ts'] // of which the first inherit it
+    const RUNS_PROGRAMS = ['root-keys/program.ts', 'operate/cli/notify.ts'] // of which the first inherit it
     const others = reading.filter((line) => !RUNS_PROGRAMS.some((path) => line.startsWith(`${SERVER}${path}`)))
     expect(others.filter((line) => !/: (?:readConfig|listSettings)\(process\.env\)$/.test(line))).toEqual([])
     expect(others.filter((line) => !MAY_HAND_IN.test(line.slice(0, line.indexOf(':'))))).toEqual([])
@@ -376,28 +384,44 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   http: ['runner', 'operations'],
 }
 
+/** They find files beside the build, and so stand one level below the manifest. */
+const PLACES = /^(?:version|[a-z-]+-directory)\.ts$/
+
+/** Files of a room that belong to another layer than their folder's name says, or have no folder. */
+const LAYERS: readonly (readonly [start: string, part: Part])[] = [
+  ['core/root-key/', 'root-key'],
+  ['root-keys/', 'root-key'],
+  ['embedded/', 'store'],
+  ['guard/watch/', 'audit'],
+  ['guard/alarm-texts.ts', 'audit'],
+  ['guard/named-entries.ts', 'audit'],
+  ['guard/recorded-tenants.ts', 'audit'],
+  ['guard/anchor-heads.ts', 'runner'],
+  ['guard/installation-log.ts', 'runner'],
+  ['observe/', 'http'],
+  ['operators/console.ts', 'http'],
+  ['operators/operator-endpoints.ts', 'http'],
+  ['operators/operator-schemas.ts', 'http'],
+  ['operators/', 'operations'],
+  ['jobs/', 'jobs'],
+]
+
 function partOf(path: string): Part {
   const name = path.slice(SERVER.length)
   if (name === 'main.ts') return 'main'
-  if (
-    [
-      'config.ts',
-      'config-file.ts',
-      'own-file.ts',
-      'database-url.ts',
-      'version.ts',
-      'event-loop.ts',
-      'recovery-page.ts',
-      'age.ts',
-    ].includes(name) ||
-    /^[a-z-]+-directory\.ts$/.test(name)
-  )
-    return 'ground'
-  const [folder = ''] = name.split('/')
-  if (!name.includes('/')) return 'application'
-  const part = ORDER.find((known) => known === folder)
-  if (!part) throw new Error(`${path} belongs to no part that has a place in the order`)
-  return part
+  if (name === 'observe/logger.ts') return 'application'
+  if (PLACES.test(name)) return 'ground'
+  const named = LAYERS.find(([start]) => name.startsWith(start))
+  if (named) return named[1]
+  const [room = '', folder = '', ...rest] = name.split('/')
+  if (folder === '') return 'application'
+  if (rest.length === 0) {
+    if (room === 'core') return 'ground'
+  } else {
+    const part = ORDER.find((known) => known === folder)
+    if (part) return part
+  }
+  throw new Error(`${path} belongs to no part that has a place in the order`)
 }
 
 function mayKnow(from: Part, to: Part): boolean {
@@ -416,10 +440,9 @@ describe('the parts of the server', () => {
 
   it('of the audit chain know what stands below them: append, watch, verify, formats', () => {
     const rooms = ['formats', 'verify', 'watch', 'append']
-    const roomOf = (path: string) => rooms.indexOf(path.slice(`${SERVER}audit/`.length).split('/')[0] ?? '')
-    const inside = steps.filter(({ file, target }) =>
-      [file, target].every((path) => path.startsWith(`${SERVER}audit/`)),
-    )
+    const chain = /^packages\/server\/src\/(?:core\/audit|guard)\/(\w+)\//
+    const roomOf = (path: string) => rooms.indexOf(chain.exec(path)?.[1] ?? '')
+    const inside = steps.filter(({ file, target }) => chain.test(file) && chain.test(target))
     const between = inside.filter(({ file, target }) => roomOf(file) !== -1 && roomOf(target) !== -1)
     expect(between.length).toBeGreaterThan(20)
     expect(between.filter(({ file, target }) => roomOf(target) > roomOf(file)).map(name)).toEqual([])
@@ -428,6 +451,59 @@ describe('the parts of the server', () => {
   it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {
     expect(steps.length).toBeGreaterThan(100)
     expect(upward.map(name)).toEqual([])
+  })
+})
+
+/** The rooms of the server, each with those that it may import. The files beside them put the rooms together, as the commands do. */
+const ROOMS: Record<string, readonly string[]> = {
+  core: [],
+  guard: ['core'],
+  embedded: ['core'],
+  'root-keys': ['core'],
+  observe: ['core'],
+  operators: ['core', 'guard'],
+}
+/** Imports from a room that may not know the other one, until a door takes their place. None is added. */
+const WINDOWS = [
+  'core/audit/append/committer.ts guard/watch/head-watch.ts',
+  'core/audit/verify/verify.ts guard/recorded-tenants.ts',
+  'core/http/correlation.ts observe/tracing.ts',
+  'core/http/docs.ts operators/console.ts',
+  'core/http/errors.ts observe/refusals.ts',
+  'core/http/errors.ts observe/request-log.ts',
+  'core/http/route.ts operators/operator-call.ts',
+  'core/http/serve.ts observe/refusals.ts',
+  'core/http/serve.ts observe/request-log.ts',
+  'core/operations/check-health.ts guard/alarm-texts.ts',
+  'core/operations/create-tenant.ts guard/installation-log.ts',
+  'core/operations/export-audit.ts guard/operations/covering-anchor.ts',
+  'core/operations/shared/make-head.ts guard/store/anchors.ts',
+  'core/operations/shared/make-head.ts guard/watch/acceptances.ts',
+  'core/operations/shared/tenant.ts guard/installation-log.ts',
+  'core/operations/verify-audit.ts guard/recorded-tenants.ts',
+  'core/operations/verify-audit.ts guard/watch/newest-anchor.ts',
+  'core/runner/failure.ts guard/watch/comparisons.ts',
+  'core/store/open-store.ts embedded/database.ts',
+  'operators/operator-endpoints.ts observe/metrics.ts',
+]
+
+describe('the rooms of the server', () => {
+  const roomOf = (path: string) => path.slice(SERVER.length).split('/')[0] ?? ''
+  const between = stepsOf(server).filter(
+    ({ file, target }) => roomOf(file) !== roomOf(target) && !PLACES.test(target.slice(SERVER.length)),
+  )
+
+  it('know the rooms that they may know, and the others by the windows that are listed', () => {
+    const closed = between.filter(({ file, target }) => ROOMS[roomOf(file)]?.includes(roomOf(target)) === false)
+    const lines = closed.map(({ file, target }) => `${file.slice(SERVER.length)} ${target.slice(SERVER.length)}`)
+    expect([...new Set(lines)].sort()).toEqual(WINDOWS)
+  })
+
+  it('each have a README of at most 40 lines', () => {
+    for (const room of [...Object.keys(ROOMS), 'operate']) {
+      const readme = readFileSync(join(ROOT, SERVER, room, 'README.md'), 'utf8')
+      expect(readme.split('\n').length, room).toBeLessThanOrEqual(41)
+    }
   })
 })
 

@@ -1,7 +1,7 @@
 // The server's SQL says that the functions it calls are PostgreSQL's. Whoever owns the database can make functions and types of the same
 // names elsewhere, and PostgreSQL calls those if they fit the arguments better; a type takes the place of a function with one argument.
 import { describe, expect, it } from 'vitest'
-import { USED_OPERATORS } from '../../packages/server/src/store/search-path.js'
+import { USED_OPERATORS } from '../../packages/server/src/core/store/search-path.js'
 import { parseSource, type SourceFile, sourcesBelow, taggedTemplates } from '../support/sources/source-files.js'
 
 /** What is written as a call and is grammar. */
@@ -77,15 +77,18 @@ function isUnnestOfSeveral(name: string, text: string): boolean {
   return false
 }
 
+/** The folders of SQL. */
+const SQL = ['core/store', 'guard/store', 'operate/store', 'embedded'].map((folder) => `packages/server/src/${folder}`)
+
 describe("the server's SQL", () => {
   it('calls no function without its schema', () => {
-    const files = sourcesBelow('packages/server/src/store')
+    const files = SQL.flatMap(sourcesBelow)
     expect(files.flatMap((file) => taggedTemplates(file, 'sql')).length).toBeGreaterThan(100)
     expect(files.flatMap(unqualified)).toEqual([])
   })
 
   it("uses no operator but those that somebody else's are compared with", () => {
-    const used = new Set(sourcesBelow('packages/server/src/store').flatMap(operators))
+    const used = new Set(SQL.flatMap(sourcesBelow).flatMap(operators))
     expect([...used].sort()).toEqual([...USED_OPERATORS].sort())
   })
 

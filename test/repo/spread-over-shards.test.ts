@@ -44,11 +44,11 @@ describe('the statements', () => {
       ({ text }) => table.test(text) && !text.replace(/select[\s\S]*?from/, '').includes('tenant_id'),
     )
     expect(acrossTenants.map(({ file }) => file).sort()).toEqual([
-      'store/anchors.ts', // forgets all anchored heads
-      'store/erasure.ts', // counts destroyed versions
-      'store/peppers.ts', // counts the API keys of a former pepper
-      'store/store-keys.ts', // counts what each store key seals
-      'store/tenants.ts', // whether there is a tenant
+      'core/store/peppers.ts', // counts the API keys of a former pepper
+      'core/store/store-keys.ts', // counts what each store key seals
+      'core/store/tenants.ts', // whether there is a tenant
+      'guard/store/anchors.ts', // forgets all anchored heads
+      'operate/store/erasure.ts', // counts destroyed versions
     ])
   })
 })

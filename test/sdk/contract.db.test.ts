@@ -1,7 +1,7 @@
 // The service of `@eaas/sdk/testing` and a real server are one contract: the same cases, the same answers, field by field.
 import { afterAll, describe, expect, it } from 'vitest'
 import { API_CALLS, NOT_OF_THE_SDK } from '../../packages/sdk/src/test-support/api-calls.js'
-import { ROUTES } from '../../packages/server/src/http/endpoints.js'
+import { ROUTES } from '../../packages/server/src/core/http/endpoints.js'
 import { API_KEY_CASES } from './contract/api-keys.js'
 import { AUDIT_CASES } from './contract/audit.js'
 import type { ContractCase } from './contract/contract-case.js'

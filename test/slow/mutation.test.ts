@@ -162,9 +162,11 @@ async function attack(copy: string, attacks: Attacks): Promise<Run> {
   }
 }
 
-/** Attacks a copy while these files of it, by their paths from packages/server/src/audit, are patched. */
+/** Attacks a copy while these files of it, by their paths from packages/server/src/core/audit, are patched. */
 function attackMutant(files: Mutant['files'], attacks: Attacks): Promise<Run> {
-  const patches = Object.entries(files).map(([file, text]) => [join('packages/server/src/audit', file), text] as const)
+  const patches = Object.entries(files).map(
+    ([file, text]) => [join('packages/server/src/core/audit', file), text] as const,
+  )
   return withCopy(async (copy) => {
     try {
       for (const [path, text] of patches) await writeFile(join(copy, path), text)

@@ -3,13 +3,13 @@
  * one.
  */
 import type { FastifyInstance } from 'fastify'
-import { type Config, ownMembers, readConfig } from './config.js'
+import { type Config, ownMembers, readConfig } from './core/config.js'
 import { openServer } from './server.js'
 
 export { DataDirectoryInUseError } from '@eaas/audit/node'
-export { type Config, ConfigError, readConfig } from './config.js'
-export { RootKeyError } from './crypto/root-key.js'
-export { ForeignDataDirectoryError } from './store/embedded/database.js'
+export { type Config, ConfigError, readConfig } from './core/config.js'
+export { RootKeyError } from './core/crypto/root-key.js'
+export { ForeignDataDirectoryError } from './embedded/database.js'
 
 export interface BuildServerOptions {
   /** a configuration of `readConfig`; by default that of this process's environment */

@@ -1,8 +1,8 @@
 /** The `eaas` command: its commands, and how it ends. */
 import { createProgram, runProgram } from '@eaas/audit/command'
 import { endBySignals } from '@eaas/audit/node'
-import { COMMANDS } from './cli/commands.js'
-import { fail } from './cli/fail.js'
+import { COMMANDS } from './operate/cli/commands.js'
+import { fail } from './operate/cli/fail.js'
 import { VERSION } from './version.js'
 
 endBySignals()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { readConfig } from './config.js'
-import type { TlsListener } from './http/tls-listener.js'
+import { readConfig } from './core/config.js'
+import type { TlsListener } from './core/http/tls-listener.js'
 import { startReload } from './reload.js'
 
 /** A listener whose files change, or are wrong, as a test says. */

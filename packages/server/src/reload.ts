@@ -3,10 +3,10 @@
  * database reads its login by itself (store/login.ts).
  */
 import type { Log } from '@eaas/audit/node'
-import type { Config } from './config.js'
-import type { TlsListener } from './http/tls-listener.js'
-import type { Login } from './store/login.js'
-import { findReached } from './store/pooler.js'
+import type { Config } from './core/config.js'
+import type { TlsListener } from './core/http/tls-listener.js'
+import type { Login } from './core/store/login.js'
+import { findReached } from './core/store/pooler.js'
 
 /** How soon a file that was replaced is noticed, in milliseconds. */
 const INTERVAL_MS = 10_000

@@ -1,13 +1,13 @@
 /**
- * The program of the thread that verifies logs: `audit/verification-thread.ts` starts it and says what to
+ * The program of the thread that verifies logs: `core/audit/verification-thread.ts` starts it and says what to
  * verify.
  */
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import type { FromThread, ThreadDatabase, ThreadFailure, ToThread } from './audit/verification-thread.js'
-import { type ValidLog, verifyLog } from './audit/verify/verify.js'
-import { connect } from './store/db.js'
-import { withDeadlines } from './store/deadline.js'
+import type { FromThread, ThreadDatabase, ThreadFailure, ToThread } from './core/audit/verification-thread.js'
+import { type ValidLog, verifyLog } from './core/audit/verify/verify.js'
+import { connect } from './core/store/db.js'
+import { withDeadlines } from './core/store/deadline.js'
 
 /** Logs that are verified at once: two for callers, and the scheduled one. */
 const CONNECTIONS = 3

@@ -2,15 +2,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Action } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type EntryFilter, listEntries } from '../../../packages/server/src/store/audit-list.js'
-import { findLastIdBefore, hasEntryBetween } from '../../../packages/server/src/store/audit-purge.js'
-import type { Queryable } from '../../../packages/server/src/store/db.js'
+import { type EntryFilter, listEntries } from '../../../packages/server/src/core/store/audit-list.js'
+import { findLastIdBefore, hasEntryBetween } from '../../../packages/server/src/core/store/audit-purge.js'
+import type { Queryable } from '../../../packages/server/src/core/store/db.js'
 import {
   lastIdWithin,
   ofKeyAndAction,
   pageOfBlocks,
   withinBlocks,
-} from '../../../packages/server/src/store/entry-indexes.js'
+} from '../../../packages/server/src/core/store/entry-indexes.js'
 import { randomFrom } from '../../support/audit/long-log.js'
 import { rounds } from '../../support/run/rounds.js'
 import { type Service, startService } from '../../support/service/service.js'

@@ -2,16 +2,16 @@
 // an entry than a server writes.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { readRecordedTenants } from '../../../packages/server/src/audit/recorded-tenants.js'
-import { draftEntry, systemCaller } from '../../../packages/server/src/runner/perform.js'
-import { MAX_METADATA, readChain } from '../../../packages/server/src/store/audit.js'
-import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
+import { draftEntry, systemCaller } from '../../../packages/server/src/core/runner/perform.js'
+import { MAX_METADATA, readChain } from '../../../packages/server/src/core/store/audit.js'
+import { readEvidence } from '../../../packages/server/src/core/store/audit-evidence.js'
 import {
   findCurrentTenant,
   findTenant,
   listTenants,
   MOST_AUDIT_KEY_BYTES,
-} from '../../../packages/server/src/store/tenants.js'
+} from '../../../packages/server/src/core/store/tenants.js'
+import { readRecordedTenants } from '../../../packages/server/src/guard/recorded-tenants.js'
 import { anchor, setInstallationScene, verify } from '../installation/installation-scene.js'
 
 const { start, current, twoTenants } = setInstallationScene()

@@ -31,19 +31,19 @@ import type * as verifyExportModule from '../../../packages/audit/src/verify/ver
 import * as verifyExportFile from '../../../packages/audit/src/verify/verify-export.js'
 import type * as judgeModule from '../../../packages/audit/src/witness/judge.js'
 import { readLogList } from '../../../packages/audit/src/witness/log-list.js'
-import { extendChain, genesisHead } from '../../../packages/server/src/audit/formats/chain.js'
-import type * as listedModule from '../../../packages/server/src/audit/listed-entries.js'
-import type * as newestModule from '../../../packages/server/src/audit/newest-row.js'
-import type * as recordedTenantsModule from '../../../packages/server/src/audit/recorded-tenants.js'
-import type * as keptModule from '../../../packages/server/src/audit/watch/kept-witnesses.js'
-import type * as newestAnchorModule from '../../../packages/server/src/audit/watch/newest-anchor.js'
+import { extendChain, genesisHead } from '../../../packages/server/src/core/audit/formats/chain.js'
+import type * as listedModule from '../../../packages/server/src/core/audit/listed-entries.js'
+import type * as newestModule from '../../../packages/server/src/core/audit/newest-row.js'
+import type * as recordedTenantsModule from '../../../packages/server/src/guard/recorded-tenants.js'
+import type * as keptModule from '../../../packages/server/src/guard/watch/kept-witnesses.js'
+import type * as newestAnchorModule from '../../../packages/server/src/guard/watch/newest-anchor.js'
 import { optionsOf, refusedExport } from '../../support/audit/refused-export.js'
 import { loadFile, readSource, useMutantFolder } from './mutant-server.js'
 import { listDatabaseGuardMutants, listGuardMutants } from './mutants.js'
 
-const HISTORY = '../../../audit/src/verify/rights-history.ts'
-const RECORDED = '../../../audit/src/verify/recorded-rights.ts'
-const VERIFIER = '../../../audit/src/verify/verify-export.ts'
+const HISTORY = '../../../../audit/src/verify/rights-history.ts'
+const RECORDED = '../../../../audit/src/verify/recorded-rights.ts'
+const VERIFIER = '../../../../audit/src/verify/verify-export.ts'
 
 const key = createSecretKey(Buffer.alloc(32, 1))
 
@@ -211,7 +211,7 @@ describe('a page of the log', () => {
 
 describe('a statement about a stretch', () => {
   const { sign_stretch, refuse_stretch, public_key } = notes
-  describeGuards<typeof stretchModule>('../../../audit/src/formats/stretch.ts', ({ readStretch }) => [
+  describeGuards<typeof stretchModule>('../../../../audit/src/formats/stretch.ts', ({ readStretch }) => [
     ...findWronglyTaken(sign_stretch, {
       isRefused: false,
       take({ note, public_key, statement: { head_hash } }) {
@@ -226,7 +226,7 @@ describe('a statement about a stretch', () => {
 describe('a statement about a new signing key', () => {
   const { sign, refuse, follow, refuse_lists } = keyChanges
   describeGuards<typeof keyChangeModule>(
-    '../../../audit/src/formats/key-change.ts',
+    '../../../../audit/src/formats/key-change.ts',
     ({ readKeyChange, followKeyChanges, findKeyChange }) => [
       ...findWronglyTaken(sign, {
         isRefused: false,
@@ -330,7 +330,7 @@ describe('what the log of the installation says of tenants', () => {
     [JSON.stringify({ witnessed_hash: HASH }), undefined],
     [null, undefined],
   ]
-  describeGuards<typeof recordedTenantsModule>('recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
+  describeGuards<typeof recordedTenantsModule>('../../guard/recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
     ...findWronglyTaken(CASES, {
       isRefused: false,
       take({ entries, present, gone, ends = [], statuses = [] }) {
@@ -354,7 +354,7 @@ describe('what the log of the installation says of tenants', () => {
 
 describe('the leaf of a head', () => {
   const { anchor_leaves, refuse_anchor_leaves } = trees
-  describeGuards<typeof merkleModule>('../../../audit/src/formats/merkle.ts', ({ anchorLeaf }) => [
+  describeGuards<typeof merkleModule>('../../../../audit/src/formats/merkle.ts', ({ anchorLeaf }) => [
     ...findWronglyTaken(anchor_leaves, {
       isRefused: false,
       take({ hash, leaf, ...head }) {
@@ -403,7 +403,7 @@ describe('the line of an anchor in an export', () => {
     .map((one) => ({ ...one, message: messageOf(exportedAnchor, one.file) }))
     .filter(({ message }) => FAULTS.test(message))
 
-  describeGuards<typeof exportedAnchorModule>('../../../audit/src/verify/exported-anchor.ts', (server) => {
+  describeGuards<typeof exportedAnchorModule>('../../../../audit/src/verify/exported-anchor.ts', (server) => {
     const other = refused.find(({ file, message }) => messageOf(server, file) !== message)
     return other ? [other.name] : []
   })
@@ -441,7 +441,7 @@ describe('an export', () => {
 
   describe('with checkpoints', () => {
     describeGuards<typeof verifyExportModule>(
-      '../../../audit/src/verify/compare-checkpoints.ts',
+      '../../../../audit/src/verify/compare-checkpoints.ts',
       findOther,
       async (name, file, text) => {
         await loadFile(name, file, text)
@@ -478,7 +478,7 @@ describe('the anchored heads', () => {
       isRefused: true,
     },
   ]
-  describeGuards<typeof newestAnchorModule>('watch/newest-anchor.ts', ({ compareAnchor }) =>
+  describeGuards<typeof newestAnchorModule>('../../guard/watch/newest-anchor.ts', ({ compareAnchor }) =>
     [true, false].flatMap((isRefused) =>
       findWronglyTaken(
         CASES.filter((one) => one.isRefused === isRefused),
@@ -609,7 +609,7 @@ describe('a file of checkpoints', () => {
     }
     return []
   }
-  describeGuards<typeof keptModule>('watch/kept-witnesses.ts', findWrong)
+  describeGuards<typeof keptModule>('../../guard/watch/kept-witnesses.ts', findWrong)
 })
 
 describe('a request to a witness', () => {
@@ -631,7 +631,7 @@ describe('a request to a witness', () => {
       return answered === status ? [] : [name]
     })
   }
-  describeGuards<typeof judgeModule>('../../../audit/src/witness/judge.ts', findWrong)
+  describeGuards<typeof judgeModule>('../../../../audit/src/witness/judge.ts', findWrong)
 })
 
 describe('a guard that shows on a database only, and that slow/mutation.test.ts takes out', () => {

@@ -4,14 +4,14 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { afterAll, beforeAll } from 'vitest'
 import type * as entryModule from '../../../packages/audit/src/formats/chain.js'
-import type * as chainModule from '../../../packages/server/src/audit/formats/chain.js'
-import type * as rowMacModule from '../../../packages/server/src/audit/formats/row-mac.js'
+import type * as chainModule from '../../../packages/server/src/core/audit/formats/chain.js'
+import type * as rowMacModule from '../../../packages/server/src/core/audit/formats/row-mac.js'
 import type { Mutant } from './mutants.js'
 
-const AUDIT = new URL('../../../packages/server/src/audit/', import.meta.url)
+const AUDIT = new URL('../../../packages/server/src/core/audit/', import.meta.url)
 const PROTOCOL = fileURLToPath(new URL('../../../packages/protocol/src/index.ts', import.meta.url))
 const AUDIT_PACKAGE = fileURLToPath(new URL('../../../packages/audit/src/', import.meta.url))
-const SERVER = fileURLToPath(new URL('../../../packages/server/src/', import.meta.url))
+const SERVER = fileURLToPath(new URL('../../../packages/server/src/core/', import.meta.url))
 
 /** What chain.ts and row-mac.ts export. */
 export type Macs = typeof entryModule & typeof chainModule & typeof rowMacModule
@@ -27,12 +27,12 @@ export function useMutantFolder(): void {
   afterAll(() => rm(folder, { recursive: true, force: true }))
 }
 
-/** Reads a file of packages/server/src/audit, or beside it. */
+/** Reads a file of packages/server/src/core/audit, or beside it. */
 export const readSource = (file: string) => readFile(new URL(file, AUDIT), 'utf8')
 
 /** Where the entries are hashed, and where they and the rows are authenticated. */
 const FILES = [
-  ['entry', '../../../audit/src/formats/chain.ts'],
+  ['entry', '../../../../audit/src/formats/chain.ts'],
   ['chain', 'formats/chain.ts'],
   ['row-mac', 'formats/row-mac.ts'],
 ] as const
@@ -56,7 +56,7 @@ export async function loadMacs(name: string, mutant?: Mutant): Promise<Macs> {
   } as Macs
 }
 
-/** Loads a text in place of a file of packages/server/src/audit, or beside it; what it imports is the genuine server's. */
+/** Loads a text in place of a file of packages/server/src/core/audit, or beside it; what it imports is the genuine server's. */
 export async function loadFile<Module>(name: string, file: string, text: string): Promise<Module> {
   const resolved = text
     .replaceAll("'@eaas/protocol'", `'${PROTOCOL}'`)

@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs'
 import databaseGuards from './database-guards.json' with { type: 'json' }
 import guards from './guards.json' with { type: 'json' }
 
-const AUDIT = new URL('../../../packages/server/src/audit/', import.meta.url)
+const AUDIT = new URL('../../../packages/server/src/core/audit/', import.meta.url)
 
 /** What is authenticated, and the function that writes its parts into an array. */
 const SEALED = [
-  { what: 'entry', file: '../../../audit/src/formats/chain.ts', writer: 'entryText' },
+  { what: 'entry', file: '../../../../audit/src/formats/chain.ts', writer: 'entryText' },
   { what: 'head', file: 'formats/chain.ts', writer: 'headMac' },
   { what: 'mark', file: 'formats/chain.ts', writer: 'purgeMarkMac' },
   { what: 'tenants', file: 'formats/row-mac.ts', writer: 'tenantMac' },
@@ -34,7 +34,7 @@ export interface Mutant {
   what: Sealed
   /** the column that is left out */
   column: string
-  /** the texts of the patched files, by their paths from packages/server/src/audit */
+  /** the texts of the patched files, by their paths from packages/server/src/core/audit */
   files: Readonly<Record<string, string>>
 }
 
@@ -68,7 +68,7 @@ export interface Guard {
   text: string
 }
 
-/** Mutants of a file of packages/server/src/audit, or beside it: each is without one of the guards that guards.json lists for the file. */
+/** Mutants of a file of packages/server/src/core/audit, or beside it: each is without one of the guards that guards.json lists for the file. */
 export function listGuardMutants(file: keyof typeof guards): Guard[] {
   const source = readFileSync(new URL(file, AUDIT), 'utf8')
   return Object.entries<string[]>(guards[file]).map(([guard, [from = '', to = '']]) => ({
@@ -79,7 +79,7 @@ export function listGuardMutants(file: keyof typeof guards): Guard[] {
 
 /** A guard that only shows on a database. */
 export interface DatabaseGuard extends Guard {
-  /** of packages/server/src/audit, or beside it */
+  /** of packages/server/src/core/audit, or beside it */
   file: string
   /** the ends of the paths in test/audit of the files whose tests go red without it, as a regular expression, and the names of these tests */
   red: readonly [files: string, names: string]

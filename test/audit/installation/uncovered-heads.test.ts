@@ -1,10 +1,10 @@
 // Heads that the next anchor must cover, whatever somebody wrote into the copies of the anchored ones: the root of an anchor proves of each
 // copy only its id and its hash. The attacker has the whole database and no key.
 import { describe, expect, it } from 'vitest'
-import { readAnchor, readAnchorTime } from '../../../packages/server/src/audit/watch/newest-anchor.js'
-import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
-import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
-import { findUncovered } from '../../../packages/server/src/store/anchors.js'
+import { anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
+import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
+import { findUncovered } from '../../../packages/server/src/guard/store/anchors.js'
+import { readAnchor, readAnchorTime } from '../../../packages/server/src/guard/watch/newest-anchor.js'
 import { serverOf } from '../../support/audit/audit-scene.js'
 import { answering } from '../../support/database/answering.js'
 import type { Service } from '../../support/service/service.js'

@@ -1,8 +1,8 @@
 // How the retention in months becomes the time before which a purge deletes.
 import { beforeEach, describe, expect, it } from 'vitest'
-import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
-import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
-import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
+import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
+import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
+import { purgeAudit } from '../../../packages/server/src/operate/operations/purge-audit.js'
 import {
   clock,
   DAY_MS,

@@ -2,11 +2,11 @@
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
-import { purgeAudit, verifyOnce } from '../../../packages/server/src/operations/purge-audit.js'
-import { restateRights } from '../../../packages/server/src/operations/restate-rights.js'
-import { recordAlone } from '../../../packages/server/src/runner/installation-log.js'
-import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
+import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
+import { recordAlone } from '../../../packages/server/src/guard/installation-log.js'
+import { purgeTenant, purgeTenants } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
+import { purgeAudit, verifyOnce } from '../../../packages/server/src/operate/operations/purge-audit.js'
+import { restateRights } from '../../../packages/server/src/operate/operations/restate-rights.js'
 import { type Caller, startService } from '../../support/service/service.js'
 import {
   ALL,

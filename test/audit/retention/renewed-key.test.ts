@@ -1,9 +1,9 @@
 // Marks of purges and a new audit key: each mark gets its MAC under the new one, and earlier keys go with the entries that they were for.
 import { expect, it } from 'vitest'
-import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
-import { findAuthenticMark } from '../../../packages/server/src/audit/read-entry.js'
-import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
-import { findWrappedAuditKey } from '../../../packages/server/src/store/tenants.js'
+import { openAuditKey } from '../../../packages/server/src/core/audit/audit-key.js'
+import { findAuthenticMark } from '../../../packages/server/src/core/audit/read-entry.js'
+import { findWrappedAuditKey } from '../../../packages/server/src/core/store/tenants.js'
+import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
 import { rotateAged } from '../../support/custody/rotation.js'
 import { ALL, clock, DAY_MS, OLD, owner, RETENTION, service, tenant_id, useLog } from './scene.js'
 

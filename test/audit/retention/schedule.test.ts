@@ -1,9 +1,9 @@
 // The purge that a server carries out by itself, and what it says of it.
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { buildApp } from '../../../packages/server/src/app.js'
-import { createMetrics } from '../../../packages/server/src/http/metrics.js'
-import { createUnpurged, purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
 import type { ScheduleOptions } from '../../../packages/server/src/jobs/schedule.js'
+import { createMetrics } from '../../../packages/server/src/observe/metrics.js'
+import { createUnpurged, purgeTenant, purgeTenants } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
 import { startScheduleOf, UNMEASURED } from '../../support/service/schedule.js'
 import { ALL, clock, expectVerifies, OLD, PRESENT, RESTATED, START, service, tenant_id, useLog } from './scene.js'
 

@@ -1,8 +1,8 @@
 // An installation whose whole database went back: what was lost, the checkpoints that know of it, and the exports that have it.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createCheckpointEmitter } from '../../../packages/server/src/jobs/emit-checkpoints.js'
-import { anchorNow } from '../../../packages/server/src/runner/anchor-heads.js'
+import { anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
+import { createCheckpointEmitter } from '../../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { copyTables, restoreTables, type Scene } from '../../support/audit/audit-scene.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'

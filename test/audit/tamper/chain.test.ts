@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { type AuditEntry, entryHash } from '../../../packages/audit/src/formats/chain.js'
-import { entryMac, headMac } from '../../../packages/server/src/audit/formats/chain.js'
-import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
+import { entryMac, headMac } from '../../../packages/server/src/core/audit/formats/chain.js'
+import { readEvidence } from '../../../packages/server/src/core/store/audit-evidence.js'
 import { copyTables, restoreTables, type Target } from '../../support/audit/audit-scene.js'
 import {
   type Expectation,

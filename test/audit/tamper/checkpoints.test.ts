@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest'
 import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
-import { entryMac, extendChain, type Head } from '../../../packages/server/src/audit/formats/chain.js'
-import { readChain } from '../../../packages/server/src/store/audit.js'
-import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
+import { entryMac, extendChain, type Head } from '../../../packages/server/src/core/audit/formats/chain.js'
+import { readChain } from '../../../packages/server/src/core/store/audit.js'
+import { readEvidence } from '../../../packages/server/src/core/store/audit-evidence.js'
 import { restoreTables, type Target } from '../../support/audit/audit-scene.js'
 import {
   editHead,

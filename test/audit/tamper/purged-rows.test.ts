@@ -2,9 +2,9 @@
 // not restated: their MACs hold them, and the rows of their keys.
 
 import { describe, expect, it } from 'vitest'
-import { apiKeyMac, keyVersionMac } from '../../../packages/server/src/audit/formats/row-mac.js'
-import { sealNewSecret } from '../../../packages/server/src/crypto/key-hierarchy.js'
-import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
+import { apiKeyMac, keyVersionMac } from '../../../packages/server/src/core/audit/formats/row-mac.js'
+import { sealNewSecret } from '../../../packages/server/src/core/crypto/key-hierarchy.js'
+import { readEvidence } from '../../../packages/server/src/core/store/audit-evidence.js'
 import { expectNoticed, expectReported, lastId, run, scene, tellsOf, useScene } from './attacks.js'
 
 useScene()

@@ -1,6 +1,6 @@
 // Verifies a tenant's log in the database, by a server that has loaded nothing and by the verifier that shares no code with it.
-import { currentKey } from '../../../packages/server/src/audit/formats/chain.js'
-import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
+import { currentKey } from '../../../packages/server/src/core/audit/formats/chain.js'
+import { verifyLog } from '../../../packages/server/src/core/audit/verify/verify.js'
 import { verifyIndependently } from '../../independent/verifier.js'
 import { type Scene, serverOf } from '../../support/audit/audit-scene.js'
 import type { Service } from '../../support/service/service.js'

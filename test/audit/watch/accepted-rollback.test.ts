@@ -1,20 +1,20 @@
 // What an operator's acceptance of a rollback ends: alarms about what was lost, in every process, and no other one.
 import { createSecretKey } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { AuditKey } from '../../../packages/server/src/audit/formats/chain.js'
+import type { AuditKey } from '../../../packages/server/src/core/audit/formats/chain.js'
 import {
   type Head,
   NO_MARK_MAC,
   type PurgeMark,
   purgeMarkMac,
   type Witness,
-} from '../../../packages/server/src/audit/formats/chain.js'
-import { findAcceptedRollback } from '../../../packages/server/src/audit/watch/acceptances.js'
-import { createHeadWatches } from '../../../packages/server/src/audit/watch/head-watch.js'
-import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
-import { writeAlarm } from '../../../packages/server/src/store/alarms.js'
-import { findEntryHash } from '../../../packages/server/src/store/audit.js'
-import type { Transaction } from '../../../packages/server/src/store/db.js'
+} from '../../../packages/server/src/core/audit/formats/chain.js'
+import { findEntryHash } from '../../../packages/server/src/core/store/audit.js'
+import type { Transaction } from '../../../packages/server/src/core/store/db.js'
+import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
+import { writeAlarm } from '../../../packages/server/src/guard/store/alarms.js'
+import { findAcceptedRollback } from '../../../packages/server/src/guard/watch/acceptances.js'
+import { createHeadWatches } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { ROOT_KEY } from '../../support/service/service.js'
 import { setWatchScene } from './scene.js'

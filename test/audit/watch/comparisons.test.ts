@@ -4,7 +4,7 @@ import {
   ComparisonOverdueError,
   Comparisons,
   OVERDUE_MS,
-} from '../../../packages/server/src/audit/watch/comparisons.js'
+} from '../../../packages/server/src/guard/watch/comparisons.js'
 import { answering } from '../../support/database/answering.js'
 import { setWatchScene } from './scene.js'
 

@@ -2,13 +2,18 @@
 
 import { MAX_ALLOWED_IPS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { compareWitnesses, listAlarms } from '../../../packages/server/src/store/alarms.js'
-import { listAnchoredHeads, listCurrentHeads } from '../../../packages/server/src/store/anchors.js'
-import { findApiKey, findApiKeyByDigest, listApiKeys } from '../../../packages/server/src/store/api-keys.js'
-import { findHead, listHeads, listHeadsWithKeys, lockHead } from '../../../packages/server/src/store/audit.js'
-import type { Transaction } from '../../../packages/server/src/store/db.js'
-import { findKey, listKeys, listKeyVersions, listTenantKeyVersions } from '../../../packages/server/src/store/keys.js'
-import { MOST_AUDIT_KEY_BYTES } from '../../../packages/server/src/store/tenants.js'
+import { findApiKey, findApiKeyByDigest, listApiKeys } from '../../../packages/server/src/core/store/api-keys.js'
+import { findHead, listHeads, listHeadsWithKeys, lockHead } from '../../../packages/server/src/core/store/audit.js'
+import type { Transaction } from '../../../packages/server/src/core/store/db.js'
+import {
+  findKey,
+  listKeys,
+  listKeyVersions,
+  listTenantKeyVersions,
+} from '../../../packages/server/src/core/store/keys.js'
+import { MOST_AUDIT_KEY_BYTES } from '../../../packages/server/src/core/store/tenants.js'
+import { compareWitnesses, listAlarms } from '../../../packages/server/src/guard/store/alarms.js'
+import { listAnchoredHeads, listCurrentHeads } from '../../../packages/server/src/guard/store/anchors.js'
 import { setWatchScene } from './scene.js'
 
 const scene = setWatchScene()

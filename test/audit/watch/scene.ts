@@ -2,14 +2,14 @@
 // alarms as a server does.
 
 import { afterAll, beforeAll, beforeEach } from 'vitest'
-import { openAuditKey } from '../../../packages/server/src/audit/audit-key.js'
-import type { AuditKey } from '../../../packages/server/src/audit/formats/chain.js'
-import { alarmMac, type Head } from '../../../packages/server/src/audit/formats/chain.js'
-import { Comparisons } from '../../../packages/server/src/audit/watch/comparisons.js'
-import { createHeadWatches } from '../../../packages/server/src/audit/watch/head-watch.js'
-import { createSharedAlarms } from '../../../packages/server/src/audit/watch/shared-alarms.js'
-import { listAlarms, writeAlarm } from '../../../packages/server/src/store/alarms.js'
-import { findHead } from '../../../packages/server/src/store/audit.js'
+import { openAuditKey } from '../../../packages/server/src/core/audit/audit-key.js'
+import type { AuditKey } from '../../../packages/server/src/core/audit/formats/chain.js'
+import { alarmMac, type Head } from '../../../packages/server/src/core/audit/formats/chain.js'
+import { findHead } from '../../../packages/server/src/core/store/audit.js'
+import { listAlarms, writeAlarm } from '../../../packages/server/src/guard/store/alarms.js'
+import { Comparisons } from '../../../packages/server/src/guard/watch/comparisons.js'
+import { createHeadWatches } from '../../../packages/server/src/guard/watch/head-watch.js'
+import { createSharedAlarms } from '../../../packages/server/src/guard/watch/shared-alarms.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 
 /** Makes the scene once for a file. Before each test the tenant's alarms are deleted. */

@@ -2,9 +2,9 @@
 // `RESULT <json>`.
 import { createHmac, createSecretKey } from 'node:crypto'
 import { entryText } from '../../../packages/audit/src/formats/chain.js'
-import { readConfig } from '../../../packages/server/src/config.js'
+import { readConfig } from '../../../packages/server/src/core/config.js'
+import { readChain } from '../../../packages/server/src/core/store/audit.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'
-import { readChain } from '../../../packages/server/src/store/audit.js'
 
 const { url, rootKey, tenant_id, entries, rounds } = JSON.parse(process.argv[2] ?? '{}')
 const config = readConfig({ EAAS_DATABASE_URL: url, EAAS_ROOT_KEY: rootKey })

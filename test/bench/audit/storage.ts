@@ -1,7 +1,7 @@
 // What an entry of the audit log takes in the database, table and indexes, and what it costs to append: a mixed load by
 // batches of several lengths, of tenants with several keys of which one is busy.
 import { randomBytes } from 'node:crypto'
-import { openStore } from '../../../packages/server/src/store/open-store.js'
+import { openStore } from '../../../packages/server/src/core/store/open-store.js'
 import { randomFrom } from '../../support/audit/long-log.js'
 import { postgresCpuMs } from '../lib/cpus.js'
 import { cpuMs, type Database, type Running, startServer } from '../lib/process.js'

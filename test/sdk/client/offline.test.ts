@@ -8,7 +8,7 @@ import { type Client, createClient, text } from '../../../packages/sdk/src/index
 import * as offline from '../../../packages/sdk/src/offline.js'
 import { useService } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY } from '../../../packages/sdk/src/test-support/service.js'
-import indexVectors from '../../../packages/server/src/crypto/blind-index.vectors.json' with { type: 'json' }
+import indexVectors from '../../../packages/server/src/core/crypto/blind-index.vectors.json' with { type: 'json' }
 import { loadOn } from '../../support/platforms/platform.js'
 import { ANY_CHARACTER } from '../../support/vectors/any-text.js'
 

@@ -1,7 +1,7 @@
 // A root key in AWS KMS, of which moto's server is a stand-in.
 import { CreateKeyCommand, KMSClient } from '@aws-sdk/client-kms'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConfig } from '../../../packages/server/src/config.js'
+import { readConfig } from '../../../packages/server/src/core/config.js'
 import { providerOf } from '../../../packages/server/src/installation.js'
 import { findOrInstallMoto, type Moto, startMoto } from '../../support/custody/moto.js'
 import { type ProviderUnderTest, testProvider } from '../../support/custody/provider-suite.js'

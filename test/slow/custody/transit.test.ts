@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConfig } from '../../../packages/server/src/config.js'
+import { readConfig } from '../../../packages/server/src/core/config.js'
 import { providerOf } from '../../../packages/server/src/installation.js'
 import { type ProviderUnderTest, testProvider } from '../../support/custody/provider-suite.js'
 import { findOrInstallOpenbao } from '../../support/openbao/find-openbao.js'

@@ -1,10 +1,10 @@
 // Replaces an entry by another one that is genuine in itself: a server wrote it in another history of the log.
 
 import type { ChainedEntry } from '../../../packages/audit/src/formats/chain.js'
-import type { AuditKey } from '../../../packages/server/src/audit/formats/chain.js'
-import { extendChain } from '../../../packages/server/src/audit/formats/chain.js'
-import { readChain } from '../../../packages/server/src/store/audit.js'
-import type { Sql } from '../../../packages/server/src/store/db.js'
+import type { AuditKey } from '../../../packages/server/src/core/audit/formats/chain.js'
+import { extendChain } from '../../../packages/server/src/core/audit/formats/chain.js'
+import { readChain } from '../../../packages/server/src/core/store/audit.js'
+import type { Sql } from '../../../packages/server/src/core/store/db.js'
 
 /** Replaces the entry; returns a function that restores the true one. */
 export async function exchangeEntry(

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
 import type postgres from 'postgres'
 import type { ChainedEntry } from '../../../packages/audit/src/formats/chain.js'
-import { type EntryDraft, extendChain, type Head } from '../../../packages/server/src/audit/formats/chain.js'
+import { type EntryDraft, extendChain, type Head } from '../../../packages/server/src/core/audit/formats/chain.js'
 import { openAuditKey } from '../../independent/stored.js'
 
 /** Rows sent to the database at a time. */

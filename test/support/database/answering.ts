@@ -1,5 +1,5 @@
 // A database that answers some statements otherwise than it is: by a lock between two statements, a view or a policy, whoever owns it can do that.
-import type { Sql } from '../../../packages/server/src/store/db.js'
+import type { Sql } from '../../../packages/server/src/core/store/db.js'
 
 /** The rows of an answer; each test knows those of its statement. */
 type Rows = Record<string, unknown>[]

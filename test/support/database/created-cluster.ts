@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { PGlite } from '@electric-sql/pglite'
-import { createClusterIfAbsent } from '../../../packages/server/src/store/embedded/cluster.js'
+import { createClusterIfAbsent } from '../../../packages/server/src/embedded/cluster.js'
 import { copyFolder } from '../run/copy-folder.js'
 import { madeOnce } from '../run/made-once.js'
 

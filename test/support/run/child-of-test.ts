@@ -3,13 +3,13 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { ROOT } from '../sources/source-files.js'
 
-/** What a module imports from the folder above it. */
-const FROM_ABOVE = /from '\.\.\/([a-z-]+)\.js'/g
+/** What a module imports from outside its folder. */
+const FROM_ABOVE = /from '\.\.\/([a-z-]+(?:\/[a-z-]+)*)\.js'/g
 // Below node_modules: packages resolve from there, and nothing there is committed.
 const builds = join(ROOT, 'node_modules/.child-of-test/')
 
@@ -30,7 +30,7 @@ export interface Child {
 }
 
 /**
- * Compiles for child processes the modules of a test's folder, and those of the folder above that they import. The test
+ * Compiles for child processes the modules of a test's folder, and those outside of it that they import. The test
  * passes its own URL. Our other packages are the built ones.
  */
 export function compileForChildren(test: string): Compiled {
@@ -42,7 +42,8 @@ export function compileForChildren(test: string): Compiled {
   mkdirSync(folder)
   const names = readdirSync(here).filter((name) => name.endsWith('.ts') && !/\.test\.ts$/.test(name))
   const imported = names.flatMap((name) => [...compile(join(here, name), folder).matchAll(FROM_ABOVE)])
-  for (const name of new Set(imported.map(([, stem]) => `${stem}.ts`))) compile(join(here, '..', name), directory)
+  for (const name of new Set(imported.map(([, stem]) => `${stem}.ts`)))
+    compile(join(here, '..', name), join(directory, dirname(name)))
   return {
     start: (script, ...args) => start(folder, script, args),
     remove: () => rmSync(directory, { recursive: true, force: true }),
@@ -51,6 +52,7 @@ export function compileForChildren(test: string): Compiled {
 
 /** Compiles a module into a folder, and returns its text, without type-only imports. */
 function compile(file: string, folder: string): string {
+  mkdirSync(folder, { recursive: true })
   const { outputText } = ts.transpileModule(readFileSync(file, 'utf8'), {
     compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
   })

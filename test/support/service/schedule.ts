@@ -1,6 +1,6 @@
 // A schedule as a server starts it, without a server: its reports are not measured, and it compares no log with
 // another one's alarm or anchor.
-import { type Config, readConfig } from '../../../packages/server/src/config.js'
+import { type Config, readConfig } from '../../../packages/server/src/core/config.js'
 import { type Schedule, type ScheduleOptions, startSchedule } from '../../../packages/server/src/jobs/schedule.js'
 import { ROOT_KEY, type Service } from './service.js'
 

@@ -2,7 +2,7 @@
 // CPU time. Tests of what a process does, such as its signals, streams and crashes, and of the first start's tenant
 // use `startEaas`.
 import type { AddressInfo } from 'node:net'
-import { readConfig } from '../../../packages/server/src/config.js'
+import { readConfig } from '../../../packages/server/src/core/config.js'
 import { openServer, type Server } from '../../../packages/server/src/server.js'
 import { type EaasOptions, environmentOf, NO_PURGE } from './eaas-process.js'
 

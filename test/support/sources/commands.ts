@@ -1,7 +1,7 @@
 // The commands of `eaas` as its help lists them.
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { COMMANDS } from '../../../packages/server/src/cli/commands.js'
+import { COMMANDS } from '../../../packages/server/src/operate/cli/commands.js'
 import { ROOT } from './source-files.js'
 
 // The one that the server uses; another package of the repository may use another version.

@@ -10,7 +10,7 @@ export interface Metric {
   labels: string[]
 }
 
-const HTTP = join(ROOT, 'packages/server/src/http')
+const HTTP = join(ROOT, 'packages/server/src/observe')
 /** A string in single or double quotes. */
 const TEXT = `(?:'([^']*)'|"([^"]*)")`
 const DECLARED = new RegExp(

@@ -1,0 +1,287 @@
+/**
+ * Verifies a chain in the database: recomputes it from its beginning, or from the last purge, to the head at
+ * the start of the verification, and compares the rows that grant rights with it. Reads in pages, so memory
+ * stays flat and other calls run meanwhile; entries appended meanwhile are not verified.
+ */
+
+import {
+  type ChainedEntry,
+  type Checkpoint,
+  createRightsHistory,
+  entryHash,
+  genesisHash,
+  hasTimeGoneBack,
+  type RightsFault,
+} from '@eaas/audit'
+import { encodeHex, type wire } from '@eaas/protocol'
+import {
+  type NamedEntry,
+  type RecordedTenants,
+  recordedTenants,
+  TENANT_ACTIONS,
+} from '../../../guard/recorded-tenants.js'
+import { deriveRowKey, type StoreKeys } from '../../crypto/key-hierarchy.js'
+import { turn } from '../../event-loop.js'
+import { readChain } from '../../store/audit.js'
+import { readEvidence } from '../../store/audit-evidence.js'
+import { findLastMark } from '../../store/audit-purge.js'
+import type { Sql } from '../../store/db.js'
+import { assertFormats } from '../../store/text-formats.js'
+import { followAuditKey } from '../audit-key.js'
+import {
+  type AuditKey,
+  areMarksAuthentic,
+  currentKey,
+  entryMac,
+  equalBytes,
+  firstOfCurrent,
+  isHeadAuthentic,
+  type PurgeMark,
+  type Witness,
+} from '../formats/chain.js'
+import { findBeyond } from '../head-fault.js'
+import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
+
+/**
+ * Entries read at a time and then computed: a query costs as much as dozens of entries. Reading ahead would
+ * be a third faster, but would occupy the database's and the server's processor at once, while other calls
+ * wait for either.
+ */
+const PAGE_ENTRIES = 250
+/** Entries computed between two turns of the event loop: an eighth of a millisecond of work. */
+const TURN_ENTRIES = 25
+const PROGRESS_ENTRIES = 10_000
+
+/** What makes a log invalid. */
+export type Fault =
+  | 'head_missing'
+  | 'head_forged'
+  | 'head_repeated'
+  | 'head_mismatch'
+  | 'entry_missing'
+  | 'entry_repeated'
+  | 'entry_altered'
+  | 'entry_forged'
+  | 'entry_beyond_head'
+  | 'entry_before_first'
+  | 'head_behind'
+  | 'time_went_back'
+  | 'mark_forged'
+  | 'mark_mismatch'
+  | RightsFault
+  | 'row_repeated'
+  | 'row_forged'
+  | 'row_missing'
+  | 'row_replaced'
+  | 'checkpoint_mismatch'
+  | 'behind_checkpoint'
+
+export interface VerifyOptions {
+  tenant_id: string
+  auditKey: AuditKey
+  /** open the secrets in the rows */
+  storeKeys: StoreKeys
+  /** a statement that was signed earlier and must still hold */
+  checkpoint?: Checkpoint | undefined
+  /** the head that an alarm witnessed, which the log must contain too */
+  witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
+  /** an entry that the log must have: the installation's log names it */
+  named?: NamedEntry | undefined
+  /** verify the log up to the last entry that exists, whatever its head is; used before the head is made again */
+  isHeadIgnored?: boolean | undefined
+  /** only the entries after this id; the entry with the id is trusted */
+  after_id?: number | undefined
+  /** only the entries up to this id */
+  through_id?: number | undefined
+  /** the entries whose hashes `onValid` gets */
+  noted?: NotedEntries | undefined
+  /** called from time to time with the number of verified entries */
+  onProgress?: ((entries: number) => void) | undefined
+  /** called if the whole log is valid, with its last entry and the entry that wrote each row */
+  onValid?: ((valid: ValidLog) => void) | undefined
+  /** ends the verification between two pages */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Entries of a log: the one with the id, and each whose distance from the newest mark is a multiple of `every`.
+ */
+export interface NotedEntries {
+  id: number
+  every: number
+}
+
+/** What a wholly valid log says of the rows that grant rights. */
+export interface ValidLog {
+  last_id: number
+  /** the hash of that entry, and its time */
+  hash: Uint8Array
+  created_at: string
+  /** the hashes of the entries that were to be noted, by their ids: computed, so that they lead to `hash` */
+  noted: ReadonlyMap<number, Uint8Array>
+  writtenBy: WrittenBy
+  /** which tenants the log says there must be; none unless it is the installation's */
+  recorded: RecordedTenants
+  /** a key or API key that, by the log, can still be used; undefined if there is none */
+  usable: string | undefined
+}
+
+/** A position in the chain up to which everything is verified. */
+interface Position {
+  id: number
+  hash: Uint8Array
+  created_at: string
+}
+
+/**
+ * Verifies a tenant's log (chain.md 9). `broken_at` is the id of the first entry that is missing or not as
+ * the server wrote it.
+ *
+ * @throws the signal's reason once it is aborted, WrongFormatError if the session does not read rows as they
+ * were written
+ */
+export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
+  const current = currentKey(options.auditKey)
+  const answer = await verify(sql, options)
+  if (!answer.valid) await followAuditKey(sql, options.auditKey)
+  if (!answer.valid && currentKey(options.auditKey) !== current) return verifyLog(sql, options) // it was renewed meanwhile
+  if (!answer.valid) await assertFormats(sql)
+  return answer
+}
+
+async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
+  const evidence = await readEvidence(sql, options.tenant_id, { withRows: options.after_id === undefined })
+  const { head } = evidence
+  const { checkpoint: kept, witnessed, named, isHeadIgnored = false } = options
+  let compared = false
+  const areMarksGood = areMarksAuthentic(options.auditKey, evidence.marks)
+  // Forged marks are ignored: without a mark, the entries from the first one on are missing.
+  const mark = areMarksGood ? evidence.marks.at(-1) : undefined
+  let position = startPosition(options.tenant_id, mark)
+  let verified = 0
+  const purged_through = position.id
+
+  const answer = (fault?: Fault, broken_at = position.id + 1): wire.Verification => ({
+    valid: fault === undefined,
+    total_entries: Math.max(0, (head?.last_id ?? 0) - purged_through),
+    verified_entries: verified,
+    ...(fault === undefined ? {} : { broken_at, reason: fault }),
+    head: head ? { id: head.last_id, hash: encodeHex(head.hash), created_at: head.created_at } : null,
+    purged_through,
+    ...(kept === undefined ? {} : { checkpoint: { id: kept.last_id, compared } }),
+  })
+  const contradicts = (): boolean => {
+    if (witnessed?.last_id === position.id && !equalBytes(witnessed.hash, position.hash)) return true
+    if (kept?.last_id !== position.id) return false
+    compared = true
+    return !equalBytes(kept.hash, position.hash)
+  }
+
+  if (!areMarksGood) return answer('mark_forged')
+  const isHeadGood =
+    head !== undefined && !isHeadIgnored && !evidence.hasSeveralHeads && isHeadAuthentic(options.auditKey, head)
+  // Where the log ends is taken from its last entry if the head is forged.
+  const end = isHeadGood ? head.last_id : evidence.last_id
+  // Entries from before a new key are proven only by the first MAC under that key (chain.md 14).
+  const through_id = Math.min(Math.max(options.through_id ?? end, firstOfCurrent(options.auditKey)), end)
+
+  if (options.after_id !== undefined && options.after_id > position.id) {
+    const [entry] = await readChain(sql, {
+      ...options,
+      after_id: options.after_id - 1,
+      through_id: options.after_id,
+      limit: 1,
+    })
+    if (!entry) {
+      if (await isPurgedBeyond(sql, options.tenant_id, position.id)) return verify(sql, options)
+      return answer('entry_missing', options.after_id)
+    }
+    position = entry
+  }
+  const rows = createRowAudit(deriveRowKey(currentKey(options.auditKey)), options.storeKeys)
+  const history = createRightsHistory({ after_id: position.id })
+  const told: ChainedEntry[] = []
+  const noted = new Map<number, Uint8Array>()
+  if (contradicts()) return answer('checkpoint_mismatch', position.id)
+  while (position.id < through_id) {
+    options.signal?.throwIfAborted()
+    const read = await readChain(sql, { ...options, after_id: position.id, through_id, limit: PAGE_ENTRIES + 1 })
+    // The additional entry is taken only if it repeats the last one: the next page would begin after it.
+    const page = read.slice(0, read[PAGE_ENTRIES]?.id === read[PAGE_ENTRIES - 1]?.id ? undefined : PAGE_ENTRIES)
+    if (page[0]?.id !== position.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, position.id))) {
+      return verify(sql, options) // a purge deleted what was being read: begin again from its mark
+    }
+    if (page.length === 0) return answer('entry_missing')
+    for (const [at, entry] of page.entries()) {
+      if (at % TURN_ENTRIES === 0) await turn() // calls that arrived meanwhile run first
+      const fault = findFault(position, entry, options.auditKey) ?? history.read(entry)
+      if (fault) return answer(fault, entry.id === position.id ? entry.id : undefined)
+      rows.note(entry)
+      if (TENANT_ACTIONS.includes(entry.action)) told.push(entry)
+      position = entry
+      verified += 1
+      if (options.noted && isNoted(entry.id, options.noted, purged_through))
+        noted.set(entry.id, Uint8Array.from(entry.hash))
+      const isOther = entry.id === named?.id && !equalBytes(entry.hash, named.hash)
+      if (isOther || contradicts()) return answer('checkpoint_mismatch', position.id)
+    }
+    if (verified % PROGRESS_ENTRIES === 0) options.onProgress?.(verified)
+  }
+  if (options.through_id !== undefined && options.through_id < end) return answer()
+  if (!isHeadIgnored) {
+    if (!head) return answer('head_missing')
+    if (evidence.hasSeveralHeads) return answer('head_repeated')
+    if (!isHeadGood) return answer('head_forged')
+    if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
+    if (evidence.last_id > head.last_id) {
+      const beyond = await findBeyond(sql, options, head)
+      return beyond?.isGenuine ? answer('head_behind') : answer('entry_beyond_head', beyond?.id)
+    }
+  }
+  if (evidence.first_id < 1) return answer('entry_before_first', evidence.first_id)
+  if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0, named?.id ?? 0) > end) return answer('behind_checkpoint')
+  const unfinished = history.end()
+  if (unfinished) return answer(unfinished, position.id)
+  if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries
+  if (purged_through !== rows.purgedThrough()) {
+    return answer('mark_mismatch', Math.min(purged_through, rows.purgedThrough()) + 1)
+  }
+  if (evidence.repeated !== undefined) return answer('row_repeated', Math.min(evidence.repeated, position.id + 1))
+  const rowFault = rows.findFault(evidence.rows, purged_through)
+  if (rowFault) return answer(rowFault.fault, Math.min(rowFault.entry_id, position.id + 1))
+  options.onValid?.({
+    last_id: position.id,
+    hash: Uint8Array.from(position.hash),
+    created_at: position.created_at,
+    noted,
+    writtenBy: writersOf(evidence.rows),
+    recorded: recordedTenants(told),
+    usable: history.findUsable(),
+  })
+  return answer()
+}
+
+function startPosition(tenant_id: string, mark: PurgeMark | undefined): Position {
+  return mark
+    ? { id: mark.purged_through, hash: mark.hash, created_at: '' }
+    : { id: 0, hash: genesisHash(tenant_id), created_at: '' }
+}
+
+function isNoted(entry_id: number, { id, every }: NotedEntries, purged_through: number): boolean {
+  return entry_id === id || (entry_id - purged_through) % every === 0
+}
+
+async function isPurgedBeyond(sql: Sql, tenant_id: string, id: number): Promise<boolean> {
+  const mark = await findLastMark(sql, tenant_id)
+  return mark !== undefined && mark.purged_through > id
+}
+
+function findFault(last: Position, entry: ChainedEntry, auditKey: AuditKey): Fault | undefined {
+  if (entry.id === last.id) return 'entry_repeated'
+  if (entry.id !== last.id + 1) return 'entry_missing'
+  const hash = entryHash(last.hash, entry)
+  if (!equalBytes(entry.hash, hash)) return 'entry_altered'
+  if (!equalBytes(entry.mac, entryMac(auditKey, entry.id, hash))) return 'entry_forged'
+  if (hasTimeGoneBack(last, entry)) return 'time_went_back'
+  return undefined
+}

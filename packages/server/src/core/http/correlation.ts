@@ -1,0 +1,74 @@
+/**
+ * What connects a call with those that caused it: the request's id, which the caller may choose, and the trace of W3C
+ * Trace Context. Both go into the answer, the line of the log and, if the caller sent them, the audit entries.
+ * Malformed values are ignored, as the specification says for `traceparent`.
+ */
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyInstance } from 'fastify'
+import type { Tracing } from '../../observe/tracing.js'
+import type { Correlation } from '../runner/operation.js'
+import { atCallEnd } from './call-end.js'
+
+/** An API key that was sent in the wrong header must not be logged. Repeated headers are joined by a comma. */
+const REQUEST_ID = /^(?!eaas_)[A-Za-z0-9._~+/=:@-]{1,64}$/
+/** Version 00; neither id may be all zeros. */
+const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/
+
+/** The trace that a call belongs to, and a span in it: the call's own or, as the caller sent it, the caller's. */
+export interface Trace {
+  trace_id: string
+  span_id: string
+  /** two hexadecimal digits */
+  flags: string
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    trace: Trace | null
+  }
+}
+
+/** The id of a request: the caller's if it sent one, otherwise a new one. */
+export function requestId({ headers }: { headers: IncomingHttpHeaders }): string {
+  return readRequestId(headers) ?? randomUUID()
+}
+
+/** Gives each request its trace, and tells the caller both ids. */
+export function correlate(app: FastifyInstance, tracing: Tracing | undefined): void {
+  app.decorateRequest('trace', null)
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    const sent = readTrace(request.headers)
+    const trace = tracing?.begin(request, sent) ?? (sent && { ...sent, span_id: randomBytes(8).toString('hex') })
+    if (trace) {
+      request.trace = trace
+      reply.header('traceresponse', `00-${trace.trace_id}-${trace.span_id}-${trace.flags}`)
+    }
+    done()
+  })
+  if (!tracing) return
+  app.addHook('preHandler', (request, _, done) => tracing.within(request, done))
+  atCallEnd(app, tracing.end)
+}
+
+/** The valid ids that the caller sent, for the audit entries; undefined if there are none. */
+export function sentIds(headers: IncomingHttpHeaders): Correlation | undefined {
+  if (headers['x-request-id'] === undefined && headers.traceparent === undefined) return undefined
+  const request_id = readRequestId(headers)
+  const [, trace_id] = TRACEPARENT.exec(String(headers.traceparent)) ?? []
+  if (request_id === undefined && trace_id === undefined) return undefined
+  return { ...(request_id === undefined ? {} : { request_id }), ...(trace_id === undefined ? {} : { trace_id }) }
+}
+
+function readRequestId(headers: IncomingHttpHeaders): string | undefined {
+  const sent = headers['x-request-id']
+  return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : undefined
+}
+
+/** The trace and the span that the caller named. */
+function readTrace({ traceparent }: IncomingHttpHeaders): Trace | undefined {
+  if (typeof traceparent !== 'string') return undefined
+  const [, trace_id, span_id = '', flags = ''] = TRACEPARENT.exec(traceparent) ?? []
+  return trace_id === undefined ? undefined : { trace_id, span_id, flags }
+}

@@ -1,0 +1,129 @@
+/**
+ * Serves the table of routes: for each row, admission, then body and query by their schemas, then its
+ * operation.
+ */
+import type { IncomingMessage } from 'node:http'
+import { DETAILS, foldUuid, wire } from '@eaas/protocol'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
+import { en } from 'zod/locales'
+import { config, type ZodMiniType } from 'zod/mini'
+import { noteRefusedItems } from '../../observe/refusals.js'
+import { noteFailure, UNEXPECTED } from '../../observe/request-log.js'
+import { Paged } from '../operations/shared/pages.js'
+import { type Admitted, admitCall, type Credentials, performAdmitted } from '../runner/admission.js'
+import { findFailure } from '../runner/failure.js'
+import type { Operation, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { peekBody } from './bodies/json-body.js'
+import { beginHolding } from './connections.js'
+import { isLong, STREAMED_BYTES, sendLong, sendPaged } from './long-answer.js'
+import { requestCredentials } from './request-head.js'
+import type { ServedRoute } from './route.js'
+
+config(en())
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** who the caller says it is */
+    credentials: Credentials | null
+    /** what is known of it once it is admitted */
+    admitted: Admitted | null
+  }
+}
+
+/** Registers the routes. */
+export function serveRoutes(app: FastifyInstance, services: Services, routes: readonly ServedRoute[]): void {
+  app.decorateRequest('credentials', null)
+  app.decorateRequest('admitted', null)
+  for (const row of routes) {
+    app.route({
+      method: row.method,
+      url: row.path,
+      ...(row.bodyLimit === undefined ? {} : { bodyLimit: row.bodyLimit }),
+      ...(row.timeoutMs === undefined ? {} : { handlerTimeout: row.timeoutMs }),
+      onRequest: (request) => admitCaller(services, row, request),
+      ...(row.serverMode ? { preParsing: refuseEnvelopeOnly(services, row) } : {}),
+      handler: (request, reply) => answer(services, row, request, reply),
+    })
+  }
+}
+
+// Runs before the body is read, so that a caller without the right to call is refused, whatever the body is.
+async function admitCaller(services: Services, row: ServedRoute, request: FastifyRequest): Promise<void> {
+  const identify = () => {
+    request.credentials = requestCredentials(services, request, row.isOperators ? 'operator' : 'tenant')
+    return request.credentials
+  }
+  const needs = { permissions: row.permissions, isBatch: row.countOperations !== undefined }
+  const admitted = await admitCall(services, needs, identify)
+  request.admitted = admitted
+  beginHolding(request, admitted.holding)
+}
+
+// Refuses whatever the body is, and records the key that it names if it can be read. `envelope_only` may be
+// out of date, so this decides on the current state, because a refusal on record must be right.
+function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: ServedRoute) {
+  return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
+    const { credentials, admitted } = request
+    if (!credentials || !admitted?.envelope_only) return payload
+    const { body, replay } = await peekBody(payload as IncomingMessage, {
+      limit: bodyLimit ?? request.server.initialConfig.bodyLimit ?? 0,
+      holding: request.holding,
+    })
+    await performAdmitted(services, { credentials, permissions, serverMode: { operation: operationId, body } }, goOn)
+    return replay()
+  }
+}
+
+const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
+
+async function answer(
+  services: Services,
+  row: ServedRoute,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const { credentials, holding } = request
+  if (!credentials || !holding) throw new Error('a handler was reached without admission')
+  const { id = '', version = '' } = request.params as { id?: string; version?: string }
+  const body = row.body && parse(row.body, request.body, DETAILS.E_VALIDATION.body)
+  const operation = row.operation({
+    id: foldUuid(id),
+    version,
+    body,
+    query: row.query && parse(row.query, request.query, DETAILS.E_VALIDATION.query),
+    // Not a getter: V8 gives each object literal that has one a hidden class of its own, and keeps that, with the whole
+    // request, until a full garbage collection.
+    signal: () => request.signal,
+    onError: (error) => noteFailure(request, error, findFailure(error)?.log ?? UNEXPECTED),
+  })
+  if (row.contentType) holding.take(STREAMED_BYTES)
+  const call = {
+    credentials,
+    permissions: row.permissions,
+    operations: row.countOperations?.(body),
+    serverMode: row.serverMode && { operation: row.operationId, body: request.body },
+  }
+  const value = await performAdmitted(services, call, operation)
+  if (row.countOperations) noteRefusedItems(request, value as wire.BatchResults)
+  reply.code(row.status).header('cache-control', 'no-store')
+  if (row.contentType) reply.type(row.contentType)
+  if (row.status === 204) return reply.send()
+  // A call that only reads is refused if there is no room for its answer. Any other call has been carried out by now,
+  // and there was room for its body.
+  const hold = row.method === 'GET' ? holding.take : holding.add
+  const plain = value instanceof Paged ? await sendPaged(reply, value, hold) : value
+  return plain !== reply && isLong(plain) ? sendLong(reply, plain, hold) : plain
+}
+
+/**
+ * Parses unknown input by a schema into a typed value, once. `otherwise` says what is wrong if no field can be
+ * named. @throws Refusal E_VALIDATION, which names the field
+ */
+export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
+  const overlong = wire.findOverlong(input)
+  if (overlong) throw new Refusal('E_VALIDATION', overlong)
+  const result = schema.safeParse(input)
+  if (result.success) return result.data
+  throw new Refusal('E_VALIDATION', wire.describeIssue(result.error, otherwise))
+}

@@ -1,0 +1,165 @@
+/**
+ * What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`.
+ */
+
+import type { LogAction, UnrecordedKind } from '@eaas/protocol'
+import type { Committer } from '../audit/append/committer.js'
+import type { AuditKey } from '../audit/formats/chain.js'
+import type { VerifyLog } from '../audit/verification-thread.js'
+import type { StoreKeys } from '../crypto/key-hierarchy.js'
+import type { ApiKeyRow } from '../store/api-keys.js'
+import type { Queryable, Sql, Transaction } from '../store/db.js'
+import type { ApiKeyUses } from './api-key-uses.js'
+import type { Allowances, BudgetCounts } from './budgets.js'
+import type { HeldBytes } from './held-bytes.js'
+import type { InstallationKey } from './installation-key.js'
+import type { WrittenRows } from './opened-keys.js'
+import type { Peppers } from './peppers.js'
+import type { InSearchPlace } from './search-places.js'
+import type { ShareVerification } from './shared-verification.js'
+import type { TenantState, TenantStates } from './tenant-state.js'
+import type { UnrecordedCalls } from './unrecorded-calls.js'
+import type { WorkGate } from './work-gate.js'
+
+/** What operations and their runner use; one per process. */
+export interface Services {
+  sql: Sql
+  storeKeys: StoreKeys
+  /** for finding API keys by their digests */
+  peppers: Peppers
+  /** the actor where no API key acts: `system` for the server itself, and the operator by name for a command */
+  actor: string
+  /** the audit key of the installation's own log */
+  installationKey: AuditKey
+  /** signs checkpoints */
+  signingKey: InstallationKey
+  states: TenantStates
+  committer: Committer
+  apiKeyUses: ApiKeyUses
+  unrecordedCalls: UnrecordedCalls
+  budgetCounts: BudgetCounts
+  /** lets an API key expire if its budgets demand that */
+  expireApiKey: (apiKey: ApiKeyRow) => Operation<void>
+  /** admits batches */
+  gate: WorkGate
+  /** admits the pages of exports */
+  readGate: WorkGate
+  /** admits searches of the log */
+  inSearchPlace: InSearchPlace
+  /** has callers who wait for the same verification of a log share one */
+  shareVerification: ShareVerification
+  /** admits bodies and long answers */
+  hold: HeldBytes
+  /** verifies a log, in a thread of its own where that helps */
+  verifyLog: VerifyLog
+  /**
+   * the server's time, in milliseconds since 1970; setting the system clock does not move it (audit/append/clock.ts)
+   */
+  now: () => number
+  /** the time by the database's clock: an irreversible step must be due by both clocks */
+  databaseNow: (sql?: Queryable) => Promise<number>
+  /** days between the request to destroy a key and its destruction; 0 is at once */
+  destroyWindowDays: number
+  /** how many DEKs a version of a key wraps before the server rotates the key */
+  rotateAfterWraps: number
+  /** versions that could not be replaced in time and must wrap nothing more, by `nameVersion` */
+  spentVersions: ReadonlySet<string>
+}
+
+/** Ids that the caller sent, to find its call again. */
+export interface Correlation {
+  request_id?: string
+  trace_id?: string
+}
+
+/** The actor of a call. */
+export interface Caller {
+  /** the API key's id, `system`, or `operator:` with the operator's name */
+  actor: string
+  ip_address: string | null
+  /** the end user that the caller names; added to the metadata of each entry */
+  on_behalf_of: string | undefined
+  /** added to the metadata of each entry, too */
+  correlation?: Correlation | undefined
+  /** undefined for what the server or its operator does */
+  apiKey: ApiKeyRow | undefined
+}
+
+export interface Context {
+  state: TenantState
+  caller: Caller
+  services: Services
+  /**
+   * the connection for a decision's reads; under the lock of the head no other may be awaited. `release`
+   * reads by `services.sql`
+   */
+  sql: Queryable
+  /**
+   * how many encrypt calls the tenant's quota leaves this month; Infinity unless this decision must respect a
+   * limit
+   */
+  quotaLeft: number
+  /** what the budgets of the API key leave this call; unlimited until its needs are known */
+  allowances: Readonly<Allowances>
+}
+
+/** An entry as an operation states it; actor and address are added when it is committed. */
+export interface EntryNote {
+  action: LogAction
+  key_id?: string
+  key_version?: number
+  /** small, flat, nothing secret; stored as canonical JSON */
+  metadata?: Record<string, string | number | boolean | null>
+}
+
+/** The position of a management change's entries in the log. */
+export interface EntryPosition {
+  /** the id and the hash of the first entry */
+  entry_id: number
+  entry_hash: Uint8Array
+  created_at: string
+}
+
+/**
+ * Which state a decision needs.
+ *
+ * - `current`: the state in the database now, as the server wrote it. A decision on an outdated state is made again; a
+ *   row that was tampered with fails the call.
+ * - `as_found`: the current one if that can be determined, and otherwise what is there. Verification reports
+ *   tampering that every
+ *   other call fails on.
+ * - `cached`: the one that this process read last. Another decision on the current state follows before
+ *   anything is done.
+ */
+export type Freshness = 'current' | 'as_found' | 'cached'
+
+export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
+  /** committed before anything is released; none for calls that only read */
+  entries: readonly EntryNote[]
+  /**
+   * writes the rows of a management change through the transaction of the entries, and nothing else; returns
+   * the new rows
+   */
+  change?: (sql: Transaction, at: EntryPosition) => Promise<Written>
+  /**
+   * makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose
+   * refusal is on record
+   */
+  release: (written: Written) => Answer | Promise<Answer>
+  /** counts of what has no entry, added once the call is carried out; `observe/refusals.ts` counts refused calls */
+  unrecorded?: ReadonlyMap<UnrecordedKind, number>
+  /** `current` by default */
+  freshness?: Freshness
+  /** zeroed once the answer is made, or when it cannot be made */
+  secrets?: readonly Uint8Array[]
+}
+
+/** Types a decision by the rows that its change returns and its release receives. */
+export function decision<Answer, Written extends WrittenRows>(
+  made: Decision<Answer, Written> & Required<Pick<Decision<Answer, Written>, 'change'>>,
+): Decision<Answer> {
+  return made as unknown as Decision<Answer>
+}
+
+/** May run several times for one call, and must not change anything itself. @throws Refusal */
+export type Operation<Answer> = (context: Context) => Decision<Answer> | Promise<Decision<Answer>>

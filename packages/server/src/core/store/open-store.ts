@@ -1,0 +1,197 @@
+/** Opens the configured database, PostgreSQL or the embedded one. */
+
+import {
+  findRunningEmbedded,
+  hasEmbeddedDatabase,
+  openEmbedded,
+  type RunningEmbedded,
+} from '../../embedded/database.js'
+import { readDatabaseUrl } from '../database-url.js'
+import { connect, type Sql } from './db.js'
+import type { Login } from './login.js'
+import { findReached } from './pooler.js'
+import { EMBEDDED_PATH } from './search-path.js'
+import { type Durability, findDurability } from './settings.js'
+import { assertFormats } from './text-formats.js'
+import { untilReached } from './until-reached.js'
+import { probeCommit } from './writability.js'
+
+/** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
+const POSTGRES_CONNECTIONS = 10
+const CLOSE_TIMEOUT_S = 5
+/** What a server uses at its start: for its first jobs, for what it compares each second, and for the installation's log. */
+const START_CONNECTIONS = 3
+
+/** Where the database is: on PostgreSQL, or in the data directory. */
+export interface Location {
+  databaseUrl: string | undefined
+  databaseUrlFile?: string | undefined
+  databasePooler: Pooler
+  dataDir: string
+}
+
+/** What is between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is detected. */
+export type Pooler = 'auto' | 'transaction' | 'none'
+
+/** A database, opened. */
+export interface Store {
+  sql: Sql
+  isEmbedded: boolean
+  /** whether it is reached through a pooler that gives each transaction another back end */
+  isPooled: boolean
+  /** the search path that its sessions begin with */
+  searchPath: string | undefined
+  /** as at its opening; undefined beside a server of the embedded database that does not report it */
+  durability: Durability | undefined
+  /** Reads the durability in force, which the database's operator may have changed. */
+  findDurability(): Promise<Durability>
+  /**
+   * Commits a write that changes nothing; ends when the database acknowledges it, however long that takes.
+   */
+  probeCommit(): Promise<void>
+  description: string
+  close(): Promise<void>
+}
+
+/** Thrown if there is no database where one is expected, as in a wrong directory. */
+export class NoDatabaseError extends Error {
+  override readonly name = 'NoDatabaseError'
+}
+
+/**
+ * Encodings that return text unchanged. PostgreSQL converts to any other one: a character that it lacks is an error,
+ * and some characters come back as others, so that the MAC of their row no longer matches. SQL_ASCII converts nothing.
+ */
+const LOSSLESS_ENCODINGS = ['UTF8', 'SQL_ASCII']
+
+/** Thrown if the database stores text in an encoding that does not return every text unchanged. */
+export class DatabaseEncodingError extends Error {
+  override readonly name = 'DatabaseEncodingError'
+
+  /** `database` contains no credentials. */
+  constructor(database: string, encoding: string | undefined) {
+    super(
+      `The database at ${database} has the encoding ${encoding}, in which not every name is stored as it is given, and eaas needs UTF8: create another ` +
+        "one with create database … encoding 'UTF8' locale 'C' template template0, and move an installation that exists there with pg_dump and psql",
+    )
+  }
+}
+
+export interface OpenStoreOptions {
+  /** connect to the process that holds the embedded database, if there is one */
+  beside: boolean
+  /** create the embedded database if there is none */
+  mayCreate: boolean
+  /** open the connections to PostgreSQL that a server needs at its start; by default one */
+  serves?: boolean
+  /**
+   * called when the embedded database fails while it is open, and serves no more; by default the process ends
+   */
+  onFailure?: ((error: Error) => void) | undefined
+  /** called when the file of PostgreSQL's URL cannot be used any more; connections log in as before */
+  onStaleLogin?: ((error: Error) => void) | undefined
+}
+
+/**
+ * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this
+ * process.
+ *
+ * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError,
+ * UnusableDataDirectoryError, DatabaseEncodingError, WrongFormatError, or the database's own error
+ */
+export async function openStore(
+  config: Location,
+  { beside, mayCreate, serves = false, onFailure, onStaleLogin }: OpenStoreOptions,
+): Promise<Store> {
+  const { databaseUrl: url, databaseUrlFile: urlFile, databasePooler } = config
+  if (url !== undefined) {
+    const connections = serves ? START_CONNECTIONS : 1
+    return untilReached(() => openPostgres({ url, urlFile, onStaleLogin }, databasePooler, connections), config)
+  }
+  const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
+  if (running) return embeddedStore(config, running, async () => undefined)
+  if (!mayCreate && !hasEmbeddedDatabase(config.dataDir)) {
+    throw new NoDatabaseError(
+      `There is no database in ${config.dataDir}. Set EAAS_DATA_DIR to its directory, or create one: eaas start`,
+    )
+  }
+  const embedded = await openEmbedded({ dataDir: config.dataDir, ...(onFailure && { onFailure }) })
+  return embeddedStore(config, embedded, () => embedded.close())
+}
+
+const DURABILITIES = { fsync: 'synchronous', none: 'asynchronous' } as const
+
+async function embeddedStore(
+  { dataDir }: Location,
+  { socketPath, durability: found }: Pick<RunningEmbedded, 'socketPath' | 'durability'>,
+  close: () => Promise<void>,
+): Promise<Store> {
+  const durability = found && DURABILITIES[found]
+  const sql = connect({ socketPath, max: 1 })
+  const closeBoth = async () => {
+    await end(sql)
+    await close()
+  }
+  try {
+    await assertFormats(sql)
+  } catch (error) {
+    await closeBoth()
+    throw error
+  }
+  return {
+    sql,
+    isEmbedded: true,
+    isPooled: false,
+    searchPath: EMBEDDED_PATH,
+    durability,
+    // Its settings do not show what its file system does.
+    findDurability: () => sql`select 1`.then(() => durability ?? 'asynchronous'),
+    probeCommit: () => probeCommit(sql),
+    description: `embedded, in ${dataDir}`,
+    close: closeBoth,
+  }
+}
+
+async function openPostgres(
+  login: Login & Pick<OpenStoreOptions, 'onStaleLogin'>,
+  pooler: Pooler,
+  connections: number,
+): Promise<Store> {
+  const { url } = login
+  const reached = await findReached(login)
+  const { searchPath, encoding } = reached
+  const { description } = readDatabaseUrl(url) ?? { description: '' }
+  if (!LOSSLESS_ENCODINGS.includes(encoding ?? '')) throw new DatabaseEncodingError(description, encoding)
+  const isPooled = pooler === 'auto' ? reached.isPooled : pooler === 'transaction'
+  const sql = connect({ ...login, max: POSTGRES_CONNECTIONS, isPooled, searchPath })
+  try {
+    await openConnections(sql, connections)
+    await assertFormats(sql)
+    const durability = await findDurability(sql)
+    return {
+      sql,
+      isEmbedded: false,
+      isPooled,
+      searchPath,
+      durability,
+      findDurability: () => findDurability(sql),
+      probeCommit: () => probeCommit(sql),
+      description: `PostgreSQL at ${description}${isPooled ? ', through a pooler' : ''}`,
+      close: () => end(sql),
+    }
+  } catch (error) {
+    await end(sql)
+    throw error
+  }
+}
+
+// They stay open for those who use them next.
+async function openConnections(sql: Sql, count: number): Promise<void> {
+  const opening = await Promise.allSettled(Array.from({ length: count }, () => sql.reserve()))
+  for (const opened of opening) if (opened.status === 'fulfilled') opened.value.release()
+  for (const opened of opening) if (opened.status === 'rejected') throw opened.reason
+}
+
+function end(sql: Sql): Promise<void> {
+  return sql.end({ timeout: CLOSE_TIMEOUT_S })
+}

@@ -1,0 +1,312 @@
+/** Writes anchors: entries of the installation's log that cover the heads of all tenants (anchor.md 3). */
+
+import { anchorMetadata } from '@eaas/audit'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { ChainAlarmError, UnfollowedLogError, untilFollowed } from '../core/audit/append-errors.js'
+import { openAuditKey } from '../core/audit/audit-key.js'
+import type { AuditKey } from '../core/audit/formats/chain.js'
+import { type Head, isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../core/audit/formats/chain.js'
+import { RECOVERY_PAGE } from '../core/recovery-page.js'
+import type { EntryNote, Services } from '../core/runner/operation.js'
+import { systemCaller } from '../core/runner/perform.js'
+import { lockHead } from '../core/store/audit.js'
+import type { Transaction } from '../core/store/db.js'
+import { TamperedRowError } from '../core/store/tampered-row.js'
+import { listTenantIds } from '../core/store/tenants.js'
+import { recordForInstallation } from './installation-log.js'
+import { readRecordedTenants } from './recorded-tenants.js'
+import {
+  type AnchoredHead,
+  type CurrentHead,
+  clearAnchoredHeads,
+  listCurrentHeads,
+  replaceAnchoredHeads,
+} from './store/anchors.js'
+import { followAll, followHeads, LATER_AT_ONCE, readLater } from './watch/follow.js'
+import { changedAnchored } from './watch/head-watch.js'
+import { AnchorFault, lockAnchorHeads } from './watch/newest-anchor.js'
+import { earliestOf, isSame } from './watch/points.js'
+
+export interface AnchorOptions {
+  /** entries to write before the anchor */
+  notes?: readonly EntryNote[]
+  /** a tenant whose loss was accepted: it is no longer covered */
+  without?: string
+  /** tenants whose rollback is being accepted, regardless of their anchored heads */
+  accepted?: ReadonlySet<string>
+  /** write an anchor even if every head is covered already */
+  evenIfSame?: boolean
+  /**
+   * cover what the database has now, regardless of the anchored heads: after a rollback of the installation's own log
+   * was accepted
+   */
+  afresh?: boolean
+  /** whether tenants may stay covered as they were: while one loss is accepted, others may still be open */
+  mayLeave?: boolean
+  /**
+   * called with each tenant that stays covered as it was, because of its head or an alarm; without it, no anchor is
+   * written then
+   */
+  onLeft?: (tenant_id: string, what: string) => void
+  /** how long logs are followed before the transaction begins, in milliseconds; by default until all are */
+  followMs?: number
+}
+
+/**
+ * Writes an anchor in a transaction of its own; returns false if every head is covered already. Refuses if a tenant's
+ * head is missing, forged, or behind its entries or what this process witnessed, or if the tenant has an alarm: such an
+ * anchor would prove less than it seems to.
+ *
+ * @throws ChainAlarmError then too, Refusal, AuditWriteError
+ */
+export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
+  if (!options?.afresh) await followChanged(services, options?.followMs ?? Number.POSITIVE_INFINITY)
+  const head = await services.sql.begin((sql) => anchorHeads(services, sql, { mayLeave: false, ...options }))
+  if (head) services.committer.watches.get(INSTALLATION_ID).commit(head)
+  return head !== undefined
+}
+
+/**
+ * Writes an anchor over the heads that the server wrote; returns the new head of the installation's log,
+ * undefined if every head is covered already. A tenant whose head is forged, missing or behind what was
+ * anchored stays covered as it was, so that an anchor never hides what an earlier one shows.
+ *
+ * @throws ChainAlarmError, also if the anchored heads are not those of the newest anchor, AuditWriteError
+ */
+export async function anchorHeads(
+  services: Services,
+  sql: Transaction,
+  { notes = [], without, accepted, evenIfSame = false, afresh = false, mayLeave = true, onLeft }: AnchorOptions = {},
+): Promise<Head | undefined> {
+  // Proves the heads here too, although each server compares before it anchors: heads that were edited in between must
+  // not be covered.
+  const before = afresh ? await clearHeads(sql) : await lockAnchored(services, sql)
+  const anchored = new Map(before.map((head) => [head.tenant_id, head]))
+  const { changed, left } = await judgeHeads(services, sql, anchored, { accepted, mayLeave })
+  if (!mayLeave) reportLeft(left, onLeft)
+  const removed = without !== undefined && anchored.delete(without) ? [without] : []
+  if (changed.length + removed.length + notes.length === 0 && !evenIfSame && !afresh) return undefined
+  const covered = new Map<string, Head>([...anchored, ...changed.map((head) => [head.tenant_id, head] as const)])
+  const leaves = [...covered.values()].sort((a, b) => (a.tenant_id < b.tenant_id ? -1 : 1))
+  const anchor: EntryNote = { action: 'installation.anchor', metadata: anchorMetadata(leaves) }
+  const head = await recordForInstallation(services, sql, systemCaller(services), [...notes, anchor])
+  await replaceAnchoredHeads(sql, { changed, removed })
+  return head
+}
+
+async function clearHeads(sql: Transaction): Promise<AnchoredHead[]> {
+  await lockHead(sql, INSTALLATION_ID) // anchors take turns
+  await clearAnchoredHeads(sql)
+  return []
+}
+
+/**
+ * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads
+ * that the newest one covers. If they can't be proven, this raises the alarm about that log. @throws
+ * ChainAlarmError
+ */
+export async function lockAnchored(
+  { committer, installationKey }: Pick<Services, 'committer' | 'installationKey'>,
+  sql: Transaction,
+): Promise<AnchoredHead[]> {
+  try {
+    return await lockAnchorHeads(sql, installationKey)
+  } catch (error) {
+    if (!(error instanceof AnchorFault)) throw error
+    const own = committer.watches.get(INSTALLATION_ID)
+    await own.raise(sql, error.message)
+    throw new ChainAlarmError(`no anchor is written: ${error.message}. ${RECOVERY_PAGE}`)
+  }
+}
+
+/**
+ * Follows each log whose head is not the anchored one, from every point that it must continue from, so that little is
+ * left to read while the head of the installation's log is locked. The transaction itself reports faults.
+ */
+async function followChanged(services: Services, ms: number): Promise<void> {
+  const { sql, committer, storeKeys, installationKey } = services
+  const until = performance.now() + ms
+  const heads = (await listCurrentHeads(sql)).filter(({ tenant_id, is_changed }) => {
+    const { held, alarm } = committer.watches.get(tenant_id)
+    return is_changed && held.all.length > 0 && !alarm
+  })
+  for (let at = 0; at < heads.length && performance.now() < until; at += LATER_AT_ONCE) {
+    const some = heads.slice(at, at + LATER_AT_ONCE).map(({ is_changed: _, last_entry: __, ...head }) => head)
+    const unreached = await followHeads(sql, some, {
+      watches: committer.watches,
+      installationKey,
+      openKey: (row) => openAuditKey(storeKeys, row),
+    })
+    for (const { watch, head } of unreached) {
+      try {
+        const auditKey = openAuditKey(storeKeys, head as CurrentHead)
+        await untilFollowed(async () => (performance.now() < until ? watch.read(sql, auditKey) : undefined))
+      } catch (error) {
+        if (!(error instanceof ChainAlarmError || error instanceof TamperedRowError)) throw error
+      }
+    }
+  }
+}
+
+/** Whether a log must continue from its present head alone: then nothing needs to be read. */
+function isEnd([only, ...others]: readonly Witness[], head: Head): boolean {
+  return only !== undefined && others.length === 0 && isSame(only, head) && only.policy_version === head.policy_version
+}
+
+// The heads that the anchor newly covers, and by tenant why others stay as they were: that list is complete only if no
+// tenant may be left.
+async function judgeHeads(
+  services: Services,
+  sql: Transaction,
+  anchored: ReadonlyMap<string, AnchoredHead>,
+  { accepted, mayLeave }: { accepted: ReadonlySet<string> | undefined; mayLeave: boolean },
+): Promise<{ changed: Head[]; left: Map<string, string> }> {
+  // Read before the heads, which need not show what is committed meanwhile.
+  const { watches } = services.committer
+  const known = new Map(
+    [...watches.all()].map(({ tenant_id, witnessed, held: { all } }) => [tenant_id, { witnessed, held: all }]),
+  )
+  const alarmed = new Set(watches.alarmed().map(({ tenant_id }) => tenant_id))
+  const listed = await listCurrentHeads(sql)
+  const left = new Map<string, string>()
+  const judged: Judged[] = []
+  for (const head of listed) {
+    const { witnessed, held = [] } = known.get(head.tenant_id) ?? {}
+    const found = anchored.get(head.tenant_id)
+    const isExplained = mayLeave || found?.is_contradicted || alarmed.has(head.tenant_id)
+    const fault = isExplained ? undefined : findBehind(head, witnessed?.last_id)
+    if (fault !== undefined) left.set(head.tenant_id, fault)
+    else if (head.is_changed) {
+      judged.push({ head, anchored: found, held, isAccepted: accepted?.has(head.tenant_id) === true })
+    }
+  }
+  const changed: Head[] = []
+  for (const { tenant_id, proven } of await proveHeads(services, sql, judged)) {
+    if (typeof proven === 'string') left.set(tenant_id, proven)
+    else changed.push(proven)
+  }
+  if (mayLeave) return { changed, left }
+  for (const tenant_id of await findUnlisted(sql, [...anchored.keys()], listed))
+    left.set(tenant_id, `tenant ${tenant_id} or its head is missing`)
+  for (const { tenant_id, alarm } of watches.alarmed()) {
+    if (tenant_id !== INSTALLATION_ID)
+      left.set(tenant_id, `there is an alarm about tenant ${tenant_id}: ${alarm?.reason}`)
+  }
+  return { changed, left }
+}
+
+function reportLeft(left: ReadonlyMap<string, string>, onLeft: AnchorOptions['onLeft']): void {
+  for (const [tenant_id, what] of left) {
+    if (!onLeft) throw new ChainAlarmError(`no anchor is written: ${what}. ${RECOVERY_PAGE}`)
+    onLeft(tenant_id, what)
+  }
+}
+
+// An attacker may restore an older head for the moment in which the anchor is written.
+function findBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed = 0): string | undefined {
+  const known = Math.max(last_entry, witnessed)
+  if (last_id >= known) return undefined
+  return `the head of tenant ${tenant_id} is of entry ${last_id}, and entry ${known} was written`
+}
+
+// Finds tenants that have no head, but should have one by the anchored heads, the installation's log or their own rows.
+async function findUnlisted(
+  sql: Transaction,
+  anchored: readonly string[],
+  listed: readonly CurrentHead[],
+): Promise<string[]> {
+  const { present } = await readRecordedTenants(sql)
+  const expected = new Set([...anchored, ...present.keys(), ...(await listTenantIds(sql))])
+  for (const { tenant_id } of listed) expected.delete(tenant_id)
+  return [...expected]
+}
+
+/** A head that changed, and what its log must continue from. */
+interface Judged {
+  head: CurrentHead
+  anchored: AnchoredHead | undefined
+  /** what this process knew before the head was read */
+  held: readonly Witness[]
+  /** a rollback of it is being accepted */
+  isAccepted: boolean
+}
+
+// For each tenant the head that the anchor can cover, or why it can't: a stored hash proves nothing, so each
+// log is followed from what the last anchor covers, and from all that this process knows, to exactly that
+// head.
+async function proveHeads(
+  services: Services,
+  sql: Transaction,
+  judged: readonly Judged[],
+): Promise<{ tenant_id: string; proven: Head | string }[]> {
+  const answers: { tenant_id: string; proven: Head | string }[] = []
+  const open: (Judged & { auditKey: AuditKey; all: Witness[] })[] = []
+  for (const each of judged) {
+    const { tenant_id } = each.head
+    const found = openHead(services, each)
+    if (typeof found === 'string') answers.push({ tenant_id, proven: found })
+    else if (found.all.length === 0 || isEnd(found.all, each.head)) answers.push({ tenant_id, proven: each.head })
+    else open.push({ ...each, ...found })
+  }
+  for (let at = 0; at < open.length; at += LATER_AT_ONCE) {
+    const some = open.slice(at, at + LATER_AT_ONCE)
+    const later = some.map(({ head, all }) => ({ head, point: earliestOf(all) as Witness }))
+    const read = await readLater(sql, later)
+    for (const each of some) {
+      const { head, all, auditKey } = each
+      const isProven = followAll(all, { head, stretch: read.get(head.tenant_id) ?? [], auditKey }) === head
+      answers.push({ tenant_id: head.tenant_id, proven: isProven ? head : await readProven(services, sql, each) })
+    }
+  }
+  return answers
+}
+
+// The audit key of a head that the server wrote, and what its log must continue from; or why the head can't
+// be covered.
+function openHead(
+  { committer, storeKeys }: Services,
+  { head, anchored, held, isAccepted }: Judged,
+): { auditKey: AuditKey; all: Witness[] } | string {
+  const { tenant_id } = head
+  const watch = committer.watches.get(tenant_id)
+  try {
+    watch.assertNoAlarm()
+    const auditKey = openAuditKey(storeKeys, head)
+    if (!isHeadAuthentic(auditKey, head)) return `the head of tenant ${tenant_id} was not written by a server`
+    if (isAccepted) return { auditKey, all: [] }
+    if (anchored && !isKeptHeadAuthentic(auditKey, tenant_id, anchored)) {
+      const policy_version = Math.max(watch.held.current?.policy_version ?? 0, head.policy_version)
+      const { fault: reason, witness } = changedAnchored(anchored, policy_version)
+      watch.learn({ reason, witness })
+      watch.assertNoAlarm()
+    }
+    if (!anchored || held.some((witness) => isSame(witness, anchored))) return { auditKey, all: [...held] }
+    watch.held.rememberAnchored(anchored, { isContradicted: anchored.is_contradicted })
+    // It is not remembered if this process has seen a later head.
+    const isNeeded = watch.held.all.some((witness) => isSame(witness, anchored))
+    return { auditKey, all: isNeeded ? [...held, anchored] : [...held] }
+  } catch (error) {
+    return faultOf(tenant_id, error)
+  }
+}
+
+// A purge or an accepted rollback may explain why the log does not lead there; or the log has grown meanwhile.
+// Otherwise this raises the alarm.
+async function readProven(
+  { committer }: Services,
+  sql: Transaction,
+  { head: { tenant_id }, auditKey }: { head: CurrentHead; auditKey: AuditKey },
+): Promise<Head | string> {
+  try {
+    return await committer.watches.get(tenant_id).read(sql, auditKey)
+  } catch (error) {
+    return faultOf(tenant_id, error)
+  }
+}
+
+function faultOf(tenant_id: string, error: unknown): string {
+  const isOfTenant =
+    error instanceof ChainAlarmError || error instanceof TamperedRowError || error instanceof UnfollowedLogError
+  if (!isOfTenant) throw error
+  return `tenant ${tenant_id}: ${error.message}`
+}

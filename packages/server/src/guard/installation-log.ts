@@ -1,0 +1,127 @@
+/**
+ * The installation's own log (anchor.md): who created, changed and deleted tenants, what was purged, when
+ * servers started and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the
+ * last one that a transaction locks.
+ */
+
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Clock } from '../core/audit/append/clock.js'
+import { appendToLocked } from '../core/audit/append/send-appends.js'
+import { AuditWriteError, explainObstacle } from '../core/audit/append-errors.js'
+import { openAuditKey } from '../core/audit/audit-key.js'
+import type { AuditKey } from '../core/audit/formats/chain.js'
+import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../core/audit/formats/chain.js'
+import { type StoreKeys, sealNewSecret } from '../core/crypto/key-hierarchy.js'
+import { RECOVERY_PAGE } from '../core/recovery-page.js'
+import type { Caller, EntryNote, Services } from '../core/runner/operation.js'
+import { draftEntry, systemCaller } from '../core/runner/perform.js'
+import { Refusal } from '../core/runner/refusal.js'
+import { insertHead, lockHead } from '../core/store/audit.js'
+import type { Transaction } from '../core/store/db.js'
+import { setInstallationKey } from '../core/store/instance.js'
+
+/**
+ * Begins the log, in the transaction that creates the installation or brings its schema to the version that
+ * has the log.
+ */
+export async function beginInstallationLog(
+  sql: Transaction,
+  { storeKeys, clock, actor, version }: { storeKeys: StoreKeys; clock: Clock; actor: string; version: string },
+): Promise<void> {
+  const tenant_id = INSTALLATION_ID
+  const wrapped_audit_key = sealNewSecret(storeKeys, { purpose: 'audit-key', tenant_id })
+  const auditKey = openAuditKey(storeKeys, { tenant_id, wrapped_audit_key })
+  const time = clock.read()
+  const genesis = genesisHead(auditKey, tenant_id, new Date(time).toISOString())
+  await setInstallationKey(sql, wrapped_audit_key)
+  await insertHead(sql, genesis)
+  const note: EntryNote = { action: 'installation.create', metadata: { version } }
+  await append(sql, genesis, { auditKey, clock, time, caller: systemCaller({ actor }), notes: [note] })
+}
+
+/**
+ * Records a migration in its transaction, even in a log that is ahead of the clock: the command that resolves this
+ * migrates too. @throws AuditWriteError if the head is missing or forged
+ */
+export async function recordMigration(
+  sql: Transaction,
+  { auditKey, clock, actor, note }: { auditKey: AuditKey; clock: Clock; actor: string; note: EntryNote },
+): Promise<void> {
+  const head = await lockHead(sql, INSTALLATION_ID)
+  if (!head || !isHeadAuthentic(auditKey, head)) {
+    throw new AuditWriteError(`the head of the installation's log is missing or forged. ${RECOVERY_PAGE}`)
+  }
+  await append(sql, head, { auditKey, clock, time: clock.read(), caller: systemCaller({ actor }), notes: [note] })
+}
+
+type Recording = Pick<Services, 'committer' | 'installationKey'>
+
+/** @throws Refusal E_STATE while the installation's log has an alarm: nothing may be done that it could not record */
+export function assertRecordable({ committer }: Pick<Services, 'committer'>): void {
+  const { alarm } = committer.watches.get(INSTALLATION_ID)
+  if (!alarm) return
+  throw new Refusal(
+    'E_STATE',
+    `the installation's own log is not the one that was written: ${alarm.reason}. If that log verifies (eaas audit verify --installation), see first: eaas audit accept-rollback --installation --help. If it does not: ${RECOVERY_PAGE}`,
+  )
+}
+
+/**
+ * Appends entries to the installation's log in a transaction of their own; returns the new head. @throws
+ * Refusal, ChainAlarmError, AuditWriteError
+ */
+export async function recordAlone(
+  services: Recording & Pick<Services, 'sql' | 'actor'>,
+  notes: readonly EntryNote[],
+): Promise<Head> {
+  const head = await services.sql.begin((sql) => recordForInstallation(services, sql, systemCaller(services), notes))
+  services.committer.watches.get(INSTALLATION_ID).commit(head)
+  return head
+}
+
+/**
+ * Appends entries to the installation's log in the transaction of the change that they record, so that both commit
+ * together. Returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError
+ */
+export async function recordForInstallation(
+  recording: Recording,
+  sql: Transaction,
+  caller: Caller,
+  notes: readonly EntryNote[],
+): Promise<Head> {
+  const head = await lockInstallationHead(recording, sql)
+  const { committer, installationKey: auditKey } = recording
+  const { clock } = committer
+  return append(sql, head, { auditKey, clock, time: clock.read(head), caller, notes })
+}
+
+/**
+ * Locks the head of the installation's log until the transaction ends: for work that only one process may do at a
+ * time, before it writes anything. @throws Refusal, ChainAlarmError
+ */
+export async function lockInstallationHead({ committer, installationKey }: Recording, sql: Transaction): Promise<Head> {
+  assertRecordable({ committer })
+  return committer.watches.get(INSTALLATION_ID).read(sql, installationKey, lockHead)
+}
+
+/** Appends entries after the head, which this transaction has locked or made; returns the new head. */
+async function append(
+  sql: Transaction,
+  head: Head,
+  {
+    auditKey,
+    clock,
+    time,
+    caller,
+    notes,
+  }: { auditKey: AuditKey; clock: Clock; time: number; caller: Caller; notes: readonly EntryNote[] },
+): Promise<Head> {
+  const drafts = notes.map((note) => draftEntry(note, caller))
+  const { entries, head: next } = extendChain(head, drafts, { auditKey, now: time })
+  try {
+    await appendToLocked(sql, clock, { previous: head, next, entries, time })
+  } catch (error) {
+    throw explainObstacle(error)
+  }
+  return next
+}

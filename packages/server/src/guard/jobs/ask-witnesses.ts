@@ -1,0 +1,176 @@
+/**
+ * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that
+ * does not answer changes nothing for callers: the next one that answers shows the same.
+ */
+import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Head } from '../../core/audit/formats/chain.js'
+import { createTreeReader } from '../../core/audit/proven-tree.js'
+import type { Services } from '../../core/runner/operation.js'
+import { findHead } from '../../core/store/audit.js'
+import { createLineWriter, signHead } from './emit-checkpoints.js'
+import { askWitness, type KnownWitness } from './witness-client.js'
+
+/**
+ * A witness is asked at most twice, by the known size and by that in its 409; a third time if another server was
+ * faster.
+ */
+const MOST_ATTEMPTS = 3
+/** How long one request to a witness may take, in milliseconds; while the server stops, less. */
+export const WITNESS_TIMEOUT_MS = 10_000
+const LAST_TIMEOUT_MS = 1_500
+
+/** What came of asking one witness. */
+export interface WitnessOutcome {
+  /** the name of its key */
+  witness: string
+  /**
+   * `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer tree
+   * of another server
+   */
+  kind: 'cosigned' | 'contradicted' | 'overtaken' | 'failed'
+  /** what happened, in a sentence; for `cosigned`, the entry */
+  detail: string
+  /** the line of the cosignature */
+  line?: string
+}
+
+export interface AskingOptions {
+  witnesses: readonly KnownWitness[]
+  /** by witness, the size that it cosigned last as far as this process knows; updated */
+  sizes: Map<string, number>
+  /** proves the tree before it is signed; by default a new reader */
+  readTree?: ReturnType<typeof createTreeReader>
+  timeoutMs: number
+  /** aborted when the server stops: unanswered requests are given up */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Asks every witness at once for the tree that ends with the head. @throws if the head is not the server's or
+ * the entries do not lead to it
+ */
+export async function askWitnesses(
+  { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
+  head: Head,
+  { witnesses, sizes, readTree = createTreeReader(), ...limits }: AskingOptions,
+): Promise<{ outcomes: WitnessOutcome[]; note: string; hashes: HashedLeaves }> {
+  const hashes = await readTree(sql, head, { auditKey: installationKey, signal: limits.signal })
+  const note = signTree(signingKey, hashes, signingKey.publicKeys[0])
+  const outcomes = await Promise.all(
+    witnesses.map(async (witness) => {
+      const { key } = witness
+      const { size, ...outcome } = await askUntilAnswered(witness, {
+        offer: (old) => ({ note, proof: consistencyProof(hashes, old), size: hashes.length }),
+        old: Math.min(sizes.get(key.name) ?? 0, hashes.length),
+        length: hashes.length,
+        findLastId: () => findLastId(sql),
+        ...limits,
+      })
+      if (size !== undefined) sizes.set(key.name, size)
+      return { witness: key.name, ...outcome }
+    }),
+  )
+  return { outcomes, note, hashes }
+}
+
+/**
+ * Compares the log that ends with the head with what each witness cosigned last. Offers it that tree again, never
+ * a larger one: a copy of the database must not get entries cosigned that only the copy has. @throws as
+ * `askWitnesses`
+ */
+export async function compareWithWitnesses(
+  { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
+  head: Head,
+  { witnesses, timeoutMs }: Pick<AskingOptions, 'witnesses' | 'timeoutMs'>,
+): Promise<WitnessOutcome[]> {
+  const hashes = await createTreeReader()(sql, head, { auditKey: installationKey })
+  const [first] = signingKey.publicKeys
+  return Promise.all(
+    witnesses.map(async (witness) => {
+      const { size: _, ...outcome } = await askUntilAnswered(witness, {
+        offer: (size) => ({ note: signTree(signingKey, { ...hashes, length: size }, first), proof: [], size }),
+        old: 1, // every copy has this entry; the answer is the size that the witness has
+        length: hashes.length,
+        findLastId: () => findLastId(sql),
+        timeoutMs,
+      })
+      return { witness: witness.key.name, ...outcome }
+    }),
+  )
+}
+
+/** Creates the round that follows each checkpoint; returns undefined if there is no witness to ask. */
+export function createWitnessRound(
+  services: Services,
+  { witnesses, file }: { witnesses: readonly KnownWitness[]; file: string | undefined },
+): (run: { isLast: boolean; signal?: AbortSignal | undefined }) => Promise<WitnessOutcome[] | undefined> {
+  const sizes = new Map<string, number>()
+  const readTree = createTreeReader()
+  const write = file === undefined ? undefined : createLineWriter(file)
+  let written = ''
+  return async ({ isLast, signal }) => {
+    if (witnesses.length === 0) return undefined
+    const { line, head } = await signHead(services, INSTALLATION_ID)
+    const timeoutMs = isLast ? LAST_TIMEOUT_MS : WITNESS_TIMEOUT_MS
+    const options = { witnesses, sizes, readTree, timeoutMs, signal }
+    const { outcomes, note, hashes } = await askWitnesses(services, head, options)
+    const cosigned = outcomes.filter(({ kind }) => kind === 'cosigned')
+    // An unchanged log is cosigned again, which shows how fresh it is, but not written again.
+    const state = [head.last_id, ...cosigned.map(({ witness }) => witness)].join(' ')
+    if (write && cosigned.length > 0 && state !== written) {
+      const tree = keepTree(note + cosigned.map(({ line = '' }) => line).join(''), hashes)
+      await write({ ...line, tree })
+      written = state
+    }
+    return outcomes
+  }
+}
+
+async function findLastId(sql: Services['sql']): Promise<number> {
+  return (await findHead(sql, INSTALLATION_ID))?.last_id ?? 0
+}
+
+interface Asking extends Pick<AskingOptions, 'timeoutMs' | 'signal'> {
+  /** the tree to be cosigned by a witness that has cosigned `old` entries, and its size */
+  offer: (old: number) => { note: string; proof: Uint8Array[]; size: number }
+  old: number
+  /** how many entries the log has */
+  length: number
+  /** where the log ends now */
+  findLastId: () => Promise<number>
+}
+
+async function askUntilAnswered(
+  witness: KnownWitness,
+  { offer, old, length, findLastId, ...limits }: Asking,
+): Promise<Omit<WitnessOutcome, 'witness'> & { size?: number }> {
+  for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
+    const { size, ...tree } = offer(old)
+    if (size === 0)
+      return {
+        kind: 'failed',
+        detail: 'it has cosigned nothing of this log yet: start a server with it in EAAS_WITNESSES',
+      }
+    const answer = await askWitness(witness, { old, ...tree }, limits)
+    if (answer.kind === 'cosigned') return { kind: 'cosigned', detail: `entry ${size}`, line: answer.line, size }
+    if (answer.kind === 'failed') return answer
+    if (answer.kind === 'inconsistent') return { kind: 'contradicted', detail: contradiction(old) }
+    if (answer.size === old && old === size) return { kind: 'contradicted', detail: contradiction(old) }
+    if (answer.size === old) return { kind: 'failed', detail: `it answered 409 with the size ${old} that it was sent` }
+    if (answer.size > length) {
+      const lastId = await findLastId()
+      if (lastId >= answer.size) return { kind: 'overtaken', detail: `entry ${answer.size}`, size: answer.size }
+      return {
+        kind: 'contradicted',
+        detail: `it cosigned entry ${answer.size} of the installation's log, which ends with entry ${lastId}`,
+      }
+    }
+    old = answer.size
+  }
+  return { kind: 'failed', detail: 'it answered each request with another size' }
+}
+
+function contradiction(size: number): string {
+  return `it cosigned the installation's log through entry ${size}, of which this log is no continuation`
+}

@@ -1,0 +1,41 @@
+/**
+ * Anchors the logs, and keeps their ends in the checkpoint file, once they grew far since that was last done. The
+ * next start follows each log from there and refuses the tenant's calls until it has, so a server that is killed
+ * must not leave too much.
+ */
+
+import type { Failed } from '../../core/jobs/periodic.js'
+import type { Services } from '../../core/runner/operation.js'
+import type { HeadWatch } from '../watch/head-watch.js'
+import type { WrittenHeads } from './emit-checkpoints.js'
+
+/** How many entries a start may have to follow, apart from those of some seconds: a slow machine follows 40,000 a second. */
+const MOST_UNCOVERED = 50_000
+/** At least so many for each tenant: an anchor covers all tenants, and takes a tenth of a millisecond of CPU time for each. */
+const LEAST_PER_TENANT = 100
+
+export interface GrowthCover {
+  /** returns whether the logs are covered now */
+  anchor: (failed: Failed) => Promise<boolean>
+  keep: (grown: readonly HeadWatch[], failed: Failed) => Promise<void>
+  written: WrittenHeads
+}
+
+/** Creates the job's work. */
+export function createGrowthCover(
+  { committer: { recent, watches } }: Pick<Services, 'committer'>,
+  { anchor, keep, written }: GrowthCover,
+): (failed: Failed) => Promise<void> {
+  let anchoredAt = 0
+  return async (failed) => {
+    const { entries } = recent
+    const all = [...watches.all()]
+    if (entries - anchoredAt >= Math.max(MOST_UNCOVERED, LEAST_PER_TENANT * all.length)) {
+      if (await anchor(failed)) anchoredAt = entries
+    }
+    const isGrown = ({ tenant_id, known }: HeadWatch) =>
+      known !== undefined && known.last_id - (written.get(tenant_id)?.[0]?.last_id ?? 0) >= MOST_UNCOVERED
+    const grown = all.filter(isGrown)
+    if (grown.length > 0) await keep(grown, failed)
+  }
+}

@@ -1,0 +1,280 @@
+/**
+ * Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what
+ * was witnessed.
+ */
+
+import type { Stats } from 'node:fs'
+import { constants, type FileHandle, open, stat } from 'node:fs/promises'
+import { encodePublicKey, signCheckpoint } from '@eaas/audit'
+import { encodeBase64 } from '@eaas/protocol'
+import { equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
+import type { Services } from '../../core/runner/operation.js'
+import { findHead, listHeads } from '../../core/store/audit.js'
+import { withDeadline } from '../../core/store/deadline.js'
+import type { HeadWatch } from '../watch/head-watch.js'
+import { type KeptLine, STANDARD_OUTPUT } from '../watch/kept-witnesses.js'
+import { findGoneBack, sealedOf } from '../watch/points.js'
+
+const LINE_FEED = 0x0a
+
+/** The heads of the last lines that this process wrote, by tenant: two if the tenant has an alarm. */
+export type WrittenHeads = Map<string, readonly KeptHead[]>
+
+/**
+ * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. It writes at
+ * least what this process witnessed, whatever the list of heads shows. A tenant whose log cannot be signed, for
+ * instance because it does not continue from the witnessed head, is reported and does not stop the others; a
+ * file that cannot be written ends the call. A head that `written` has is compared, but gets no second line.
+ */
+export function createCheckpointEmitter(
+  services: Services,
+  file: string,
+  onError: (error: unknown, tenant_id: string) => void,
+  written: WrittenHeads = new Map(),
+): () => Promise<void> {
+  const proven = new Map<string, Head>()
+  const write = createLineWriter(file)
+  return async () => {
+    // Taken before the heads are read, because that may miss what is committed meanwhile.
+    const witnessed = listWitnessed(services.committer.watches.all())
+    for (const listed of await listHeads(services.sql)) {
+      const { tenant_id } = listed
+      const least = witnessed.get(tenant_id)
+      witnessed.delete(tenant_id)
+      const isBehind = least !== undefined && findGoneBack(listed, least) !== undefined
+      // The last head was proven when it was signed, so a head that equals it in all that the MAC covers is
+      // proven too.
+      if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
+      const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
+        (error: unknown) => onError(error, tenant_id),
+      )
+      if (!signed) continue
+      const { line, head } = signed
+      const setWritten = () => {
+        written.set(tenant_id, [head])
+        proven.set(tenant_id, head)
+      }
+      if (written.get(tenant_id)?.some((other) => isEqual(head, other))) setWritten()
+      else await write(line, setWritten)
+    }
+    for (const [tenant_id, witness] of witnessed) {
+      const head = sealedOf(witness) ?? witness
+      if (written.get(tenant_id)?.some((other) => isSame(head, other))) continue
+      await write(keep(services, tenant_id, head), () => written.set(tenant_id, [head]))
+    }
+  }
+}
+
+// A tenant with an alarm has a line of what was witnessed as soon as the alarm is known (chain.md 10).
+function listWitnessed(watches: Iterable<HeadWatch>): Map<string, KeptHead> {
+  return new Map(
+    [...watches].flatMap(({ tenant_id, witnessed, alarm }) => (witnessed && !alarm ? [[tenant_id, witnessed]] : [])),
+  )
+}
+
+function isEqual(head: Head, other: KeptHead | undefined): boolean {
+  return (
+    isSame(head, other) &&
+    head.created_at === other?.created_at &&
+    other.mac !== undefined &&
+    equalBytes(head.mac, other.mac)
+  )
+}
+
+/**
+ * Creates the emitter for what was witnessed. For each of these tenants, a call writes a line of the witnessed
+ * head, not of the one in the database, and one of the head that its alarm witnessed, unless the last lines of
+ * the tenant are the same. So the next start compares the log with the later head, and raises an alarm again
+ * even if its row was deleted meanwhile. If a log was followed only in part, the line is of the last head with a
+ * MAC: for an entry without one, the next start could not tell on which side of an accepted rollback it is.
+ */
+export function createWitnessEmitter(
+  { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
+  file: string,
+  written: WrittenHeads = new Map(),
+): (watches: Iterable<Pick<HeadWatch, 'tenant_id' | 'alarm' | 'witnessed'>>) => Promise<void> {
+  const write = createLineWriter(file)
+  return async (watches) => {
+    for (const { tenant_id, alarm, witnessed } of watches) {
+      const before = written.get(tenant_id) ?? []
+      const heads: KeptHead[] = []
+      // For the same entry an alarm may have a lower policy version, because the real one was not proven: such a
+      // line would contradict the other.
+      for (const witness of [witnessed, alarm?.witness]) {
+        const head = witness && (sealedOf(witness) ?? witness)
+        if (!head || heads.some(({ last_id, hash }) => last_id === head.last_id && equalBytes(hash, head.hash)))
+          continue
+        const setWritten = () => written.set(tenant_id, [...(written.get(tenant_id) ?? []), head])
+        if (!before.some((other) => isSame(head, other)))
+          await write(keep({ signingKey, now }, tenant_id, head), setWritten)
+        heads.push(head)
+      }
+      written.set(tenant_id, heads)
+    }
+  }
+}
+
+function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
+  return (
+    head.last_id === other?.last_id && head.policy_version === other.policy_version && equalBytes(head.hash, other.hash)
+  )
+}
+
+/**
+ * Signs the line of a tenant's checkpoint. The head is compared with the witnessed one before it is signed,
+ * and is then itself the head that the log must continue from. @throws ChainAlarmError, TamperedRowError
+ */
+export async function signHead(
+  services: Services,
+  tenant_id: string,
+  find: typeof findHead = findHead,
+): Promise<{ line: KeptLine; head: Head }> {
+  const { sql, states, committer } = services
+  const state = await states.find(tenant_id)
+  if (!state) throw new Error('the database has a head for a tenant that does not exist')
+  if (state.fault) throw state.fault
+  const watch = committer.watches.get(tenant_id)
+  watch.assertNoAlarm()
+  const head = await watch.read(sql, state.auditKey, find)
+  const line = keep(services, tenant_id, head)
+  watch.witness(head)
+  return { line, head }
+}
+
+function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_id: string, head: KeptHead): KeptLine {
+  const { last_id, hash, policy_version, created_at, mac } = head
+  const checkpoint = signCheckpoint(signingKey, { tenant_id, last_id, hash, created_at: new Date(now()).toISOString() })
+  const sealed = created_at && mac ? { head: { created_at, mac: encodeBase64(mac) } } : {}
+  const key_change = signingKey.changes.at(-1)
+  const signer = { public_key: encodePublicKey(signingKey), ...(key_change !== undefined && { key_change }) }
+  return { tenant_id, policy_version, checkpoint, ...signer, ...sealed }
+}
+
+/** How long a line may take to be written, in milliseconds: rounds of checkpoints and the stop of a server wait for it. */
+const WRITE_DEADLINE_MS = 4_000
+
+/** Thrown if a write takes too long: a pipe is full, say, or a file server hangs. The line may still be written. */
+export class StuckSinkError extends Error {
+  override readonly name = 'StuckSinkError'
+
+  constructor(file: string) {
+    const sink = file === STANDARD_OUTPUT ? 'standard output' : file
+    super(
+      `${sink} (EAAS_CHECKPOINT_FILE${file === STANDARD_OUTPUT ? '=-' : ''}) takes nothing: see that what reads it, or holds it, goes on. Until then no checkpoint is kept`,
+    )
+  }
+}
+
+/** What this process writes to a file: one line at a time, so that a file that hangs holds one thread. */
+interface Sink {
+  last: Promise<void>
+  /** a line was not written in time, and still is not */
+  isStuck: boolean
+}
+
+const sinks = new Map<string, Sink>()
+
+function sinkOf(file: string): Sink {
+  const known = sinks.get(file)
+  if (known) return known
+  const sink = { last: Promise.resolve(), isStuck: false }
+  sinks.set(file, sink)
+  return sink
+}
+
+/** Whether a file takes nothing. Node's own exit would wait for that file forever. */
+export function isSinkStuck(): boolean {
+  return [...sinks.values()].some(({ isStuck }) => isStuck)
+}
+
+/**
+ * Creates the function that appends lines to the file of checkpoints. A line is on disk when its promise resolves,
+ * and when `onWritten` is called. `onWritten` is also called for a line that is written late, so a slow file
+ * progresses line by line. @throws StuckSinkError, at once while an earlier line is stuck
+ */
+export function createLineWriter(
+  file: string,
+  { deadlineMs = WRITE_DEADLINE_MS } = {},
+): (line: KeptLine, onWritten?: () => void) => Promise<void> {
+  const sink = sinkOf(file)
+  const append = async (line: KeptLine) => {
+    const text = `${JSON.stringify(line)}\n`
+    if (file === STANDARD_OUTPUT) return print(text)
+    const found = await stat(file).catch(() => undefined) // appending reports what is wrong
+    const held = found?.isFIFO() ? await openIfRead(file) : undefined
+    try {
+      const isCut = found?.isFile() && (await isCutShort(file, found))
+      await appendWhole(file, `${isCut ? '\n' : ''}${text}`)
+    } finally {
+      await held?.close()
+    }
+  }
+  return async (line, onWritten) => {
+    if (sink.isStuck) throw new StuckSinkError(file)
+    const { last } = sink
+    let isLate = false
+    const writing = last.then(async () => {
+      if (isLate) return
+      await append(line)
+      onWritten?.()
+    })
+    const release = () => {
+      sink.isStuck = false
+    }
+    sink.last = writing.then(release, release)
+    await withDeadline(writing, deadlineMs, () => {
+      isLate = sink.isStuck = true
+      return new StuckSinkError(file)
+    })
+  }
+}
+
+// A disk that fills up during the write leaves a part of the line. It is cut off again, unless another process appended after it.
+async function appendWhole(file: string, text: string): Promise<void> {
+  const bytes = Buffer.from(text)
+  const handle = await open(file, 'a', 0o644)
+  try {
+    const before = await handle.stat()
+    let written = 0
+    try {
+      while (written < bytes.length) written += (await handle.write(bytes, written)).bytesWritten
+      if (!before.isFIFO()) await handle.sync()
+    } catch (error) {
+      const { size } = await handle.stat()
+      if (before.isFile() && size === before.size + written) await handle.truncate(before.size)
+      throw error
+    }
+  } finally {
+    await handle.close()
+  }
+}
+
+// A pipe that nobody reads would hold the thread that opens it, and with that a command that is done.
+async function openIfRead(pipe: string): Promise<FileHandle> {
+  try {
+    return await open(pipe, constants.O_WRONLY | constants.O_NONBLOCK)
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'ENXIO' ? new StuckSinkError(pipe) : error
+  }
+}
+
+// A crash or a full disk may have cut the last line short, whichever process wrote it: the next one must begin on a
+// line of its own.
+async function isCutShort(file: string, { size }: Stats): Promise<boolean> {
+  if (size === 0) return false
+  const handle = await open(file)
+  try {
+    const last = Buffer.alloc(1)
+    await handle.read(last, 0, 1, size - 1)
+    return last[0] !== LINE_FEED
+  } finally {
+    await handle.close()
+  }
+}
+
+// A line that nobody reads counts as not written, and is tried again.
+function print(line: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(line, (error) => (error ? reject(error) : resolve()))
+  })
+}

@@ -1,0 +1,75 @@
+/**
+ * Lists all tenants, compared with the installation's log. The list is one statement, and the database
+ * administrator can hide a row from that statement alone: work on every tenant would then silently leave one
+ * out.
+ */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Services } from '../../core/runner/operation.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { readValidLog } from '../../core/runner/valid-log.js'
+import { findMissingTenants, listTenants, type TenantRow } from '../../core/store/tenants.js'
+import type { RecordedTenants } from '../recorded-tenants.js'
+import { TENANT_GONE } from '../watch/shared-alarms.js'
+
+/** Why a tenant counts as tampered with if it has a row but was missing from the list of tenants. */
+const TENANT_LEFT_OUT =
+  "the list of tenants left out this tenant, which the installation's log has: its row was hidden while the tenants were listed"
+
+/** A tenant that must exist, and that the list of tenants did not show. */
+export interface LeftOut {
+  tenant_id: string
+  reason: string
+}
+
+/**
+ * Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that must
+ * exist; the caller has read them before.
+ */
+export async function listTenantsOnRecord(
+  { sql }: Pick<Services, 'sql'>,
+  recorded: Iterable<string>,
+): Promise<{ tenants: TenantRow[]; leftOut: LeftOut[] }> {
+  const tenants = await listTenants(sql)
+  const listed = new Set(tenants.map(({ tenant_id }) => tenant_id))
+  const unlisted = [...new Set(recorded)].filter((tenant_id) => !listed.has(tenant_id))
+  const gone = new Set(await findMissingTenants(sql, unlisted))
+  const leftOut = unlisted.map((tenant_id) => ({
+    tenant_id,
+    reason: gone.has(tenant_id) ? TENANT_GONE : TENANT_LEFT_OUT,
+  }))
+  return { tenants, leftOut }
+}
+
+/**
+ * Lists all tenants, and those that the installation's log has and the list left out. `unread` is why that
+ * log could not be used: then the list may lack a tenant unnoticed.
+ */
+export async function listTenantsByVerifiedRecord(
+  services: Pick<Services, 'sql' | 'verifyLog' | 'states'>,
+  signal?: AbortSignal,
+): Promise<{ tenants: TenantRow[]; leftOut: LeftOut[]; unread?: unknown }> {
+  try {
+    const { present } = await readVerifiedRecord(services, signal)
+    return await listTenantsOnRecord(services, present.keys())
+  } catch (unread) {
+    return { tenants: await listTenants(services.sql), leftOut: [], unread }
+  }
+}
+
+/**
+ * Reads from the installation's log which tenants must exist. @throws Refusal E_STATE if that log is not
+ * valid
+ */
+async function readVerifiedRecord(
+  services: Pick<Services, 'verifyLog' | 'states'>,
+  signal?: AbortSignal,
+): Promise<RecordedTenants> {
+  const state = await services.states.find(INSTALLATION_ID)
+  if (!state) throw new Error("the installation's own log is gone")
+  const log = await readValidLog(services, state, { signal })
+  if (log.valid) return log.valid.recorded
+  throw new Refusal(
+    'E_STATE',
+    `the installation's own log does not verify (${log.reason}, entry ${log.broken_at}), so a tenant may be left out unseen`,
+  )
+}

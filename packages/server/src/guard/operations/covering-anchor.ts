@@ -1,0 +1,123 @@
+/**
+ * The newest anchor of the installation's log, and what links kept checkpoints to it, as an export shows them
+ * (export.md 8 and 9).
+ */
+import {
+  anchorLeaf,
+  type ChainedEntry,
+  type ExportAnchor,
+  type ExportLinks,
+  inclusionProof,
+  signCheckpoint,
+  signStretch,
+  signTree,
+} from '@eaas/audit'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Head } from '../../core/audit/formats/chain.js'
+import { createTreeReader, UnprovenTreeError } from '../../core/audit/proven-tree.js'
+import type { Services } from '../../core/runner/operation.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { findEntryHash } from '../../core/store/audit.js'
+import { AnchorFault, readAnchor } from '../watch/newest-anchor.js'
+
+/** The entries of the installation's log, by their ids, that an export is to link to its anchor. */
+export interface ToLink {
+  /** left out if they cannot be linked */
+  known: readonly number[]
+  /** if none of them can be linked, the export is refused */
+  demanded: readonly number[]
+}
+
+export interface Covering {
+  anchor: ExportAnchor
+  links: ExportLinks | undefined
+}
+
+/**
+ * Finds the anchor and the links; undefined if the tenant is not covered yet, or if the installation's log is not as
+ * the server wrote it.
+ *
+ * @throws Refusal E_STATE if none of the entries that are demanded can be linked
+ */
+export async function findCovering(
+  services: Services,
+  tenant_id: string,
+  { known, demanded }: ToLink = { known: [], demanded: [] },
+): Promise<Covering | undefined> {
+  const { sql, installationKey } = services
+  // Read before the log: what the log shows is of this time or later, and a checkpoint of later entries is signed
+  // later.
+  const created_at = new Date(services.now()).toISOString()
+  const anchor = await readAnchor(sql, installationKey).catch((error: unknown) => {
+    if (!(error instanceof AnchorFault)) throw error
+  })
+  const index = anchor?.heads.findIndex((head) => head.tenant_id === tenant_id) ?? -1
+  const covered = anchor?.heads[index]
+  const after_hash = anchor && (await findEntryHash(sql, INSTALLATION_ID, anchor.entry.id - 1))
+  if (!anchor || !covered || !after_hash) {
+    if (demanded.length === 0) return undefined
+    throw new Refusal(
+      'E_STATE',
+      'no anchor covers the tenant, so no checkpoint of the installation can be linked to it',
+    )
+  }
+  const { entry, heads, head } = anchor
+  return {
+    anchor: {
+      anchor: entry,
+      after_hash,
+      last_id: covered.last_id,
+      hash: covered.hash,
+      index,
+      proof: inclusionProof(heads.map(anchorLeaf), index),
+      signed: signPosition(services, { last_id: entry.id, hash: entry.hash, created_at }, head),
+    },
+    links: await findLinks(services, { anchor: entry, head, known, demanded }),
+  }
+}
+
+function signPosition(
+  { signingKey }: Services,
+  position: Pick<Head, 'last_id' | 'hash' | 'created_at'>,
+  head: Head,
+): string {
+  const statement = { tenant_id: INSTALLATION_ID, ...position }
+  if (head.last_id === position.last_id) return signCheckpoint(signingKey, statement)
+  return signStretch(signingKey, { ...statement, head_id: head.last_id, head_hash: head.hash })
+}
+
+async function findLinks(
+  { sql, signingKey, installationKey }: Services,
+  { anchor, head, known, demanded }: { anchor: ChainedEntry; head: Head } & ToLink,
+): Promise<ExportLinks | undefined> {
+  // The verifier refuses a checkpoint of a later entry, whatever the export links.
+  const wanted = new Set([...known, ...demanded].filter((id) => id <= head.last_id))
+  if (wanted.size === 0) return undefined
+  const hashes = new Map<number, Uint8Array>()
+  let afreshBy = 0
+  const onEntry = ({ id, hash, action }: ChainedEntry) => {
+    if (wanted.has(id)) hashes.set(id, hash)
+    if (action === 'audit.rollback_accepted' && id <= anchor.id) afreshBy = id
+  }
+  try {
+    const tree = await createTreeReader()(sql, head, { auditKey: installationKey, onEntry })
+    // The anchors began afresh with such an entry (anchor.md 4): an earlier one says nothing about what the later ones
+    // cover.
+    if (demanded.length > 0 && demanded.every((id) => id < afreshBy)) {
+      throw new Refusal(
+        'E_STATE',
+        `entry ${afreshBy} of the installation's log accepted a rollback of that log, so an earlier checkpoint covers no tenant: compare with one of the tenant itself`,
+      )
+    }
+    const entries = [...hashes].filter(([id]) => id >= afreshBy)
+    return {
+      tree: signTree(signingKey, tree, signingKey.publicKeys[0]),
+      proof: inclusionProof(tree, anchor.id - 1),
+      entries: entries.map(([id, hash]) => ({ id, hash, proof: inclusionProof(tree, id - 1) })),
+    }
+  } catch (error) {
+    if (!(error instanceof UnprovenTreeError)) throw error
+    if (demanded.length > 0) throw new Refusal('E_STATE', error.message)
+    return undefined
+  }
+}

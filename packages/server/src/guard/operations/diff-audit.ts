@@ -1,0 +1,265 @@
+/**
+ * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also
+ * works for a tenant that is not served, so that an operator learns what to do after a rollback.
+ */
+import { type ExportedEntry, readMetadata } from '@eaas/audit'
+import { ComputedHashes, type EntryFault } from '../../core/audit/computed-hashes.js'
+import { alarmMac, equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
+import { findHeadFault, HEAD_MISMATCH, type HeadFault } from '../../core/audit/head-fault.js'
+import type { Services } from '../../core/runner/operation.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import type { TenantState } from '../../core/runner/tenant-state.js'
+import { type Evidence, readEvidence } from '../../core/store/audit-evidence.js'
+import { listAlarms } from '../store/alarms.js'
+import { createAcceptedLosses } from '../watch/acceptances.js'
+
+const PAGE_ENTRIES = 500
+
+export interface DiffOptions {
+  /** the heads of signed checkpoints of this tenant's log, in any order */
+  checkpoints: readonly KeptHead[]
+  /** the entries of a verified export, in order; undefined without one */
+  exported?: AsyncIterable<ExportedEntry> | undefined
+  /** called from time to time with the number of entries that were read */
+  onProgress?: ((entries: number) => void) | undefined
+}
+
+export interface AuditDiff {
+  tenant_id: string
+  /** the last entry of the log now; 0 if it has none */
+  last_id: number
+  /** the last entry that is known to be the same; 0 if none is */
+  agrees_through: number
+  /** the first entry that is known to be missing or different; null if nothing is known to differ */
+  differs_at: number | null
+  /** the last entry that is known to have been written */
+  witnessed_through: number
+  /**
+   * the last entry of a checkpoint whose loss an operator accepted, by the log; everything else leaves out such
+   * checkpoints. Null if there is none
+   */
+  accepted_through: number | null
+  /**
+   * what is wrong with the head, which no checkpoint and no export shows; null if it is authentic and of the
+   * last entry
+   */
+  head_fault: HeadFault | null
+  /** which entry does not follow from those before it; `differs_at` is this one, or one before it. Null if none is found */
+  entry_fault: EntryFault | null
+  /** the entries of the export that are not in the log; null without an export */
+  lost: ExportedEntry[] | null
+  /** what was undone with the lost entries, in their order */
+  undone: Undone[]
+}
+
+/** A change that is missing from the rows of the database. */
+export interface Undone {
+  entry_id: number
+  change: ExportedEntry['action']
+  key_id?: string
+  key_version?: number
+  api_key_id?: string
+  /** how many DEKs were wrapped under the lost key version */
+  wraps?: number
+  /** what the operator should do now */
+  remedy: string
+}
+
+/** Compares a tenant's log with kept checkpoints and an export. @throws Refusal E_NOT_FOUND */
+export async function diffAudit(
+  services: Services,
+  tenant_id: string,
+  { checkpoints, exported, onProgress }: DiffOptions,
+): Promise<AuditDiff> {
+  const { sql } = services
+  const state = await services.states.find(tenant_id)
+  if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  const { auditKey } = state
+  // Only an export shows what the rows lack.
+  const evidence = await readEvidence(sql, tenant_id, { withRows: exported !== undefined })
+  const { head } = evidence
+  const last_id = Math.min(evidence.last_id, head?.last_id ?? evidence.last_id)
+  const alarmed = await findWitness(services, state)
+  const noted = new Set([...checkpoints, ...alarmed, ...(head ? [head] : [])].map((position) => position.last_id))
+  const log = new ComputedHashes(sql, { tenant_id, auditKey, noted, onProgress })
+  const verdicts: Verdicts = { same: [], other: [], accepted: [] }
+  const lost = exported === undefined ? null : await findLost(exported, log, verdicts)
+  await log.readThrough(evidence.last_id)
+  const isAccepted = createAcceptedLosses(sql, { tenant_id, auditKey, last_id })
+  await compare(checkpoints, { log, hashes: log.noted, verdicts, isAccepted })
+  await compare(alarmed, { log, hashes: log.noted, verdicts }) // an alarm that still exists was not accepted
+  const { same, other, accepted } = verdicts
+  // Entries beyond the head are a fault of the head.
+  const entry_fault = log.fault && log.fault.entry_id <= last_id ? log.fault : null
+  const different = entry_fault === null ? other : [...other, entry_fault.entry_id]
+  const differs_at = different.length === 0 ? null : different.reduce((least, id) => Math.min(least, id))
+  const agrees_through = same.reduce((most, id) => (id < (differs_at ?? Infinity) ? Math.max(most, id) : most), 0)
+  const witnessed_through = [...same, ...other].reduce((most, id) => Math.max(most, id), 0)
+  const accepted_through = accepted.length === 0 ? null : accepted.reduce((most, id) => Math.max(most, id))
+  const undone = lost === null ? [] : findUndone(lost, evidence)
+  const found = await findHeadFault(sql, { tenant_id, auditKey })
+  const head_fault = found ?? (leadsTo(log, head) ? null : HEAD_MISMATCH)
+  const compared = { agrees_through, differs_at, witnessed_through, accepted_through }
+  return { tenant_id, last_id, ...compared, head_fault, entry_fault, lost, undone }
+}
+
+/** Whether the entries lead to a head; also true if a fault among them is reported already. */
+function leadsTo({ fault, noted }: ComputedHashes, head: Head | undefined): boolean {
+  if (fault || !head) return fault !== undefined
+  const hash = noted.get(head.last_id)
+  return hash !== undefined && equalBytes(hash, head.hash)
+}
+
+type Position = Pick<Head, 'last_id' | 'hash'>
+
+interface Verdicts {
+  same: number[]
+  other: number[]
+  /** neither: an operator accepted that the log lost them */
+  accepted: number[]
+}
+
+async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState): Promise<Position[]> {
+  const alarms = await listAlarms(sql)
+  return alarms.filter(
+    (alarm) =>
+      alarm.tenant_id === tenant.tenant_id && alarm.last_id > 0 && equalBytes(alarm.mac, alarmMac(auditKey, alarm)),
+  )
+}
+
+// Of the purged entries, only the last one can be compared, by the mark.
+async function compare<Compared extends Position>(
+  positions: readonly Compared[],
+  {
+    log,
+    hashes,
+    verdicts,
+    isAccepted = async () => false,
+  }: {
+    log: ComputedHashes
+    hashes: ReadonlyMap<number, Uint8Array>
+    verdicts: Verdicts
+    isAccepted?: (position: Compared) => Promise<boolean>
+  },
+): Promise<void> {
+  for (const position of positions) {
+    const { last_id, hash } = position
+    const found = hashes.get(last_id)
+    if (!found && last_id <= log.purged_through) continue
+    if (found && equalBytes(found, hash)) verdicts.same.push(last_id)
+    else verdicts[(await isAccepted(position)) ? 'accepted' : 'other'].push(last_id)
+  }
+}
+
+// Each hash covers all entries before it: what follows the first entry that differs is lost too.
+async function findLost(
+  exported: AsyncIterable<ExportedEntry>,
+  log: ComputedHashes,
+  verdicts: Verdicts,
+): Promise<ExportedEntry[]> {
+  const lost: ExportedEntry[] = []
+  let page: ExportedEntry[] = []
+  const settle = async () => {
+    const positions = page.map(({ id, hash }) => ({ last_id: id, hash }))
+    const hashes = await log.readThrough(
+      page.at(-1)?.id ?? 0,
+      page.map(({ id }) => id),
+    )
+    const found: Verdicts = { same: [], other: [], accepted: [] }
+    await compare(positions, { log, hashes, verdicts: found })
+    const { same, other } = found
+    const [first] = other
+    const last = page.at(-1)
+    if (first !== undefined) {
+      lost.push(...page.filter(({ id }) => id >= first))
+      verdicts.other.push(first)
+      verdicts.same.push(...same.filter((id) => id < first).slice(-1))
+    } else verdicts.same.push(...same.slice(-1))
+    if (last && first !== undefined) verdicts.other.push(last.id)
+    page = []
+  }
+  for await (const entry of exported) {
+    page.push(entry)
+    if (page.length === PAGE_ENTRIES) await settle()
+  }
+  if (page.length > 0) await settle()
+  return lost
+}
+
+function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[] {
+  const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
+  const keys = new Map(rows.keys.map((row) => [row.key_id, row]))
+  const versions = new Set(rows.versions.map(({ key_id, version }) => `${key_id} ${version}`))
+  // A version of the same number may have been created again since: it is a different one, written by another
+  // entry.
+  const goneVersions = new Set(
+    lost.filter(({ action }) => action === 'key.create' || action === 'key.rotate').map(nameVersion),
+  )
+  const wraps = new Map<string, number>()
+  for (const entry of lost) {
+    const name = nameVersion(entry)
+    const isUseless = goneVersions.has(name) || !versions.has(name)
+    if (/^(?:key\.wrap|encrypt)$/.test(entry.action) && isUseless) wraps.set(name, (wraps.get(name) ?? 0) + 1)
+  }
+  return lost.flatMap((entry): Undone[] => {
+    const { id, action, key_id, key_version } = entry
+    const remedy = (text: string, more: Partial<Undone> = {}): Undone[] => [
+      {
+        entry_id: id,
+        change: action,
+        ...(key_id === null ? {} : { key_id }),
+        ...(key_version === null ? {} : { key_version }),
+        ...more,
+        remedy: text,
+      },
+    ]
+    const { api_key_id = '', ...metadata } = readMetadata(entry)
+    const change = { api_key_id: String(api_key_id) }
+    switch (action) {
+      case 'api_key.revoke': {
+        const row = apiKeys.get(change.api_key_id)
+        if (!row) return remedy('nothing: the API key is lost too', change)
+        return remedy(
+          row.revoked_at === null ? 'revoke it again: it is valid again' : 'nothing: it was revoked again',
+          change,
+        )
+      }
+      case 'api_key.create':
+        return remedy('create another one: this one no longer exists and gets 401', change)
+      case 'api_key.update':
+        return remedy(`change it again: ${metadata.changed ?? 'it'} is as it was before`, change)
+      case 'key.create':
+      case 'key.rotate': {
+        const lostWraps = wraps.get(nameVersion(entry)) ?? 0
+        const what = action === 'key.create' ? 'create the key again' : 'rotate again'
+        const text = `${what}; DEKs wrapped by this version can't be unwrapped: encrypt their data again from another source`
+        return remedy(text, { wraps: lostWraps })
+      }
+      case 'key.disable':
+      case 'key.enable':
+      case 'key.destroy': {
+        const row = keys.get(key_id ?? '')
+        if (!row) return remedy('nothing: the key is lost too')
+        return remedy(`repeat it if you still want it: the key is ${row.status} now`)
+      }
+      case 'key.update':
+      case 'key.rotation_policy':
+      case 'tenant.update':
+        return remedy('repeat it if you still want it')
+      case 'installation.tenant_create':
+      case 'installation.tenant_update':
+      case 'installation.tenant_suspend':
+      case 'installation.tenant_resume':
+      case 'installation.tenant_delete':
+        return remedy(`compare the tenant's own log: eaas audit diff --tenant ${metadata.tenant_id}`)
+      case 'installation.tenant_gone':
+        return remedy(`accept again that tenant ${metadata.tenant_id} is gone, if there is an alarm about it`)
+      default:
+        return []
+    }
+  })
+}
+
+function nameVersion({ key_id, key_version }: ExportedEntry): string {
+  return `${key_id} ${key_version ?? 1}`
+}

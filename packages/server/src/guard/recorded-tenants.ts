@@ -1,0 +1,183 @@
+/**
+ * What the installation's log says of tenants: which ones must exist, what their logs must hold, and what the
+ * logs of gone tenants held (anchor.md 4).
+ */
+
+import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
+import type { AuditKey, Witness } from '../core/audit/formats/chain.js'
+import { readAuthenticEntry } from '../core/audit/read-entry.js'
+import { listEntriesOf, type ToldEntry } from '../core/store/audit.js'
+import type { Queryable } from '../core/store/db.js'
+
+/** The actions after which a tenant must exist. */
+const PRESENT_ACTIONS: readonly string[] = ['installation.tenant_create', 'installation.rollback_accepted']
+
+/** The actions of the entries that say which tenants there are, and which entries of their logs. */
+export const TENANT_ACTIONS: readonly LogAction[] = [
+  'installation.tenant_create',
+  'installation.tenant_update',
+  'installation.tenant_suspend',
+  'installation.tenant_resume',
+  'installation.tenant_delete',
+  'installation.tenant_gone',
+  'installation.rollback_accepted',
+]
+
+export interface RecordedTenants {
+  /** created, or accepted by an operator after a loss, and not gone since; with the entry that says so */
+  present: ReadonlyMap<string, number>
+  /** the entry by which an operator accepted that the tenant is gone */
+  gone: ReadonlyMap<string, number>
+  /**
+   * the last entry of the tenant's own log that this log names; entries that it named before an accepted
+   * rollback may be lost
+   */
+  ends: ReadonlyMap<string, NamedEntry>
+  /**
+   * the status that the last such entry gave the tenant, if one did since its creation or an accepted
+   * rollback
+   */
+  statuses: ReadonlyMap<string, string>
+}
+
+/** An entry of a tenant's own log, as the installation's log names it. */
+export interface NamedEntry {
+  id: number
+  hash: Uint8Array
+}
+
+/** The status that a tenant has after such an entry. */
+const STATUSES: Readonly<Record<string, string>> = {
+  'installation.tenant_suspend': 'suspended',
+  'installation.tenant_resume': 'active',
+  'installation.tenant_delete': 'deleted',
+}
+
+/** Entries read at a time, which take at most 80 MB even if an attacker edited them. */
+const PAGE_ENTRIES = 5_000
+
+/**
+ * Reads which tenants the log has, or what it has of one; the entries are not authenticated here.
+ * `altered_id` is the first entry whose metadata is missing or longer than any that a server writes: it says
+ * nothing.
+ */
+export async function readRecordedTenants(
+  sql: Queryable,
+  tenant_id?: string,
+): Promise<RecordedTenants & { altered_id: number | undefined }> {
+  const record = createRecord()
+  let altered_id: number | undefined
+  let after_id = 0 // no server writes an id below 1
+  while (true) {
+    const where = { actions: TENANT_ACTIONS, text: tenant_id, after_id, limit: PAGE_ENTRIES }
+    const page = await listEntriesOf(sql, INSTALLATION_ID, where)
+    for (const entry of page) {
+      if (entry.metadata === null) altered_id ??= entry.id
+      record.read(entry)
+      after_id = entry.id
+    }
+    if (page.length < PAGE_ENTRIES) return { ...record.tenants, altered_id }
+  }
+}
+
+/** The last entry of a tenant's own log that the installation's log names; undefined if it names none. */
+export async function findNamedEnd(sql: Queryable, tenant_id: string): Promise<NamedEntry | undefined> {
+  return (await readRecordedTenants(sql, tenant_id)).ends.get(tenant_id)
+}
+
+/** What these entries, given in order, say of tenants. */
+export function recordedTenants(entries: readonly ToldEntry[]): RecordedTenants {
+  const record = createRecord()
+  for (const entry of entries) record.read(entry)
+  return record.tenants
+}
+
+function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) => void } {
+  const present = new Map<string, number>()
+  const gone = new Map<string, number>()
+  const ends = new Map<string, NamedEntry>()
+  const statuses = new Map<string, string>()
+  const read = ({ id, action, metadata }: ToldEntry) => {
+    const told = parse(metadata)
+    const { tenant_id } = told
+    if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) return // an edited entry, which a verification names
+    const named = readNamed(told)
+    const end = action === 'installation.rollback_accepted' ? 0 : (ends.get(tenant_id)?.id ?? 0)
+    if (named && named.id >= end) ends.set(tenant_id, named)
+    const status = STATUSES[action]
+    if (status !== undefined) statuses.set(tenant_id, status)
+    else if (action !== 'installation.tenant_update') statuses.delete(tenant_id)
+    if (action === 'installation.tenant_gone') {
+      present.delete(tenant_id)
+      ends.delete(tenant_id)
+      gone.set(tenant_id, id)
+    } else if (PRESENT_ACTIONS.includes(action)) {
+      present.set(tenant_id, id)
+      gone.delete(tenant_id)
+    }
+  }
+  return { tenants: { present, gone, ends, statuses }, read }
+}
+
+function readNamed({ entry_id: id, entry_hash }: Partial<Record<string, unknown>>): NamedEntry | undefined {
+  if (typeof id !== 'number' || !Number.isSafeInteger(id)) return undefined
+  const isHash = typeof entry_hash === 'string' && /^[0-9a-f]{64}$/.test(entry_hash)
+  return isHash ? { id, hash: decodeHex(entry_hash) } : undefined
+}
+
+/**
+ * Reads the head that was known of a tenant when an operator accepted that it is gone. Undefined if none was
+ * known, if the alarm was not proven, so that more may have been known, or if the entry is not authentic or says
+ * something else.
+ */
+export async function readLostHead(
+  sql: Queryable,
+  where: { auditKey: AuditKey; tenant_id: string; id: number },
+): Promise<Witness | undefined> {
+  const entry = await readLoss(sql, where)
+  return entry && parse(entry.metadata).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
+}
+
+/**
+ * Whether an operator accepted, in the installation's log, that the tenant is gone with all that was witnessed
+ * of its log.
+ */
+export async function isLossAccepted(
+  sql: Queryable,
+  {
+    installationKey,
+    tenant_id,
+    witness,
+  }: { installationKey: AuditKey; tenant_id: string; witness: Witness | undefined },
+): Promise<boolean> {
+  const id = (await readRecordedTenants(sql, tenant_id)).gone.get(tenant_id)
+  if (id === undefined) return false
+  const entry = await readLoss(sql, { auditKey: installationKey, tenant_id, id })
+  return entry !== undefined && (witness?.last_id ?? 0) <= (lostHead(entry.metadata)?.last_id ?? 0)
+}
+
+async function readLoss(
+  sql: Queryable,
+  { auditKey, tenant_id, id }: { auditKey: AuditKey; tenant_id: string; id: number },
+): Promise<{ metadata: string | null } | undefined> {
+  const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  const isOf = entry?.action === 'installation.tenant_gone' && parse(entry.metadata).tenant_id === tenant_id
+  return isOf ? entry : undefined
+}
+
+/** The head that the metadata of such an entry names; undefined if it names none. */
+export function lostHead(metadata: string | null): Witness | undefined {
+  const { witnessed_id, witnessed_hash } = parse(metadata)
+  if (typeof witnessed_id !== 'number' || witnessed_id === 0 || typeof witnessed_hash !== 'string') return undefined
+  // The policy version is not on record; 0 is behind every other one.
+  return { last_id: witnessed_id, hash: decodeHex(witnessed_hash), policy_version: 0 }
+}
+
+// An entry may have been edited: metadata that is not an object says nothing.
+function parse(metadata: string | null): Partial<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(metadata ?? '{}'))
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,128 @@
+/** Alarms about audit chains, and the entries that settle them. */
+
+import type { LogAction } from '@eaas/protocol'
+import type { ChainAlarm, Witness } from '../../core/audit/formats/chain.js'
+import { type HeadWithKey, headColumns } from '../../core/store/audit.js'
+import type { Queryable, Transaction } from '../../core/store/db.js'
+import { TamperedRowError } from '../../core/store/tampered-row.js'
+import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
+
+/** The longest reason of an alarm, in characters. */
+export const MAX_REASON = 1_000
+/**
+ * Most alarms that are read at once. An attacker who adds rows to hide an alarm could also delete its row: the process
+ * that found the fault raises it all the same.
+ */
+const MAX_ALARMS = 10_000
+
+/** Lists the alarms, by their tenants' ids; the caller checks the MACs of their rows. */
+export function listAlarms(sql: Queryable, limit = MAX_ALARMS): Promise<ChainAlarm[]> {
+  return sql<ChainAlarm[]>`select ${alarmColumns(sql)} from chain_alarms a order by a.tenant_id limit ${limit}`
+}
+
+// As with heads, an attacker who writes rows can make a value as long as memory. A truncated one has no valid MAC.
+function alarmColumns(sql: Queryable) {
+  return sql`a.tenant_id, pg_catalog."left"(a.reason, ${MAX_REASON}::integer) as reason, a.last_id,
+    pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.raised_at, pg_catalog.substr(a.mac, 1, 33) as mac`
+}
+
+/** Finds a tenant's alarm and locks it until the transaction ends. */
+export async function lockAlarm(sql: Transaction, tenant_id: string): Promise<ChainAlarm | undefined> {
+  const [row] = await sql<ChainAlarm[]>`
+    select ${alarmColumns(sql)} from chain_alarms a where a.tenant_id = ${tenant_id} limit 1 for update`
+  return row
+}
+
+/** Writes a tenant's alarm. Keeps an existing one unless the new one witnessed a later head. */
+export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<void> {
+  await sql`
+    insert into chain_alarms as a (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
+    values (${alarm.tenant_id}, ${alarm.reason}, ${alarm.last_id}, ${alarm.hash}, ${alarm.policy_version},
+            ${alarm.raised_at}, ${alarm.mac})
+    on conflict (tenant_id) do update
+    set reason = excluded.reason, last_id = excluded.last_id, hash = excluded.hash,
+        policy_version = excluded.policy_version, raised_at = excluded.raised_at, mac = excluded.mac
+    where excluded.last_id > a.last_id`
+}
+
+/** Replaces a tenant's alarm, which `lockAlarm` found. */
+export async function replaceAlarm(sql: Transaction, alarm: ChainAlarm): Promise<void> {
+  await sql`
+    update chain_alarms
+    set reason = ${alarm.reason}, last_id = ${alarm.last_id}, hash = ${alarm.hash}, policy_version = ${alarm.policy_version},
+        raised_at = ${alarm.raised_at}, mac = ${alarm.mac}
+    where tenant_id = ${alarm.tenant_id}`
+}
+
+/** Removes a tenant's alarm. */
+export async function deleteAlarm(sql: Transaction, tenant_id: string): Promise<void> {
+  await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
+}
+
+/** Removes this row of an alarm; returns false if it is no longer there. */
+export async function deleteAlarmRow(sql: Queryable, { tenant_id, mac }: ChainAlarm): Promise<boolean> {
+  const { count } = await sql`delete from chain_alarms as a where a.tenant_id = ${tenant_id} and a.mac = ${mac}`
+  return count > 0
+}
+
+/**
+ * The ids of a log's entries of an action by which an operator accepts something, newest first; the caller
+ * authenticates the entries.
+ */
+export async function listAcceptanceIds(
+  sql: Queryable,
+  tenant_id: string,
+  action: LogAction = 'audit.rollback_accepted',
+): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    select id from audit_log where tenant_id = ${tenant_id} and action = ${action} order by id desc`
+  return rows.map(({ id }) => id)
+}
+
+/** What the database has instead of a witnessed head, or after it. */
+export interface ComparedHead {
+  tenant_id: string
+  /**
+   * whether the log lacks the witnessed entry: it is missing, purged or different, or the head is before it or another
+   * one
+   */
+  is_contradicted: boolean
+  /**
+   * the head in the database, not authenticated, and the wrapped key that authenticates it; undefined if
+   * there is none
+   */
+  head: HeadWithKey | undefined
+}
+
+/**
+ * Returns the tenants whose log does not contain the witnessed entry, and those whose head is after it. Reads both
+ * tables for each tenant, so that it fails while a lock keeps this process from reading one.
+ */
+export async function compareWitnesses(
+  sql: Queryable,
+  witnesses: readonly (Witness & { tenant_id: string })[],
+): Promise<ComparedHead[]> {
+  // The witnessed tenant's id replaces the head's, which is null if there is no head.
+  const rows = await sql<(HeadWithKey & { is_contradicted: boolean; is_there: boolean })[]>`
+    select ${headColumns(sql)}, w.tenant_id, h.last_id is not null as is_there,
+           (select pg_catalog.substr(wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) from tenants where tenant_id = w.tenant_id limit 1) as wrapped_audit_key,
+           e.hash is distinct from w.hash or coalesce(
+             h.last_id < w.id or h.policy_version < w.policy_version or (h.last_id = w.id and h.hash <> w.hash), true
+           ) as is_contradicted
+    from unnest(
+      ${witnesses.map((witness) => witness.tenant_id)}::uuid[], ${witnesses.map((witness) => witness.last_id)}::bigint[],
+      ${sql.array(witnesses.map((witness) => witness.hash))}::bytea[], ${witnesses.map((witness) => witness.policy_version)}::bigint[]
+    ) as w (tenant_id, id, hash, policy_version)
+    left join audit_log as e on e.tenant_id = w.tenant_id and e.id = w.id
+    left join heads as h on h.tenant_id = w.tenant_id
+    where e.hash is distinct from w.hash
+      or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version or h.hash <> w.hash, true)
+    limit ${2 * witnesses.length}`
+  // Each witness has one row; several rows of one could have displaced another's at the limit.
+  if (rows.length > witnesses.length) throw new TamperedRowError('the database holds heads or entries more than once')
+  return rows.map(({ tenant_id, is_contradicted, is_there, ...rest }) => ({
+    tenant_id,
+    is_contradicted,
+    head: is_there ? { tenant_id, ...rest } : undefined,
+  }))
+}

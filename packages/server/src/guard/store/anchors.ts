@@ -1,0 +1,108 @@
+/** The heads that the newest anchor of the installation's log covers, and the heads that the database has now. */
+
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Head } from '../../core/audit/formats/chain.js'
+import { headColumns } from '../../core/store/audit.js'
+import type { Queryable, Transaction } from '../../core/store/db.js'
+import { pageOfBlocks } from '../../core/store/entry-indexes.js'
+import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
+
+/** The head of a tenant as it was anchored. */
+export interface AnchoredHead extends Head {
+  /** whether the tenant has a row */
+  is_there: boolean
+  /**
+   * whether the log no longer holds this head: it ends before it, has another entry in its place, or a purge
+   * took the entry
+   */
+  is_contradicted: boolean
+}
+
+/**
+ * Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them with the
+ * anchor. If `tenants` says how many there must be, at most one more is read, which shows that there are too many.
+ */
+export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<AnchoredHead[]> {
+  return sql<AnchoredHead[]>`
+    select a.tenant_id, a.last_id, pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.created_at,
+           pg_catalog.substr(a.mac, 1, 33) as mac, t.tenant_id is not null as is_there,
+           t.tenant_id is null or h.last_id is null or h.last_id < a.last_id or e.hash is distinct from a.hash
+             as is_contradicted
+    from anchored_heads a
+    left join tenants t on t.tenant_id = a.tenant_id
+    left join heads h on h.tenant_id = a.tenant_id
+    left join audit_log e on e.tenant_id = a.tenant_id and e.id = a.last_id
+    order by a.tenant_id limit ${tenants === undefined ? null : tenants + 1}`
+}
+
+/** The id of the newest anchor in the installation's log; the caller authenticates the entry. */
+export async function findAnchorId(sql: Queryable): Promise<number | undefined> {
+  const tenant_id = INSTALLATION_ID
+  const [row] = await sql<{ id: number }[]>`
+    select id from audit_log ${pageOfBlocks(sql, tenant_id, sql`action = 'installation.anchor'`, { limit: 1 })}`
+  return row?.id
+}
+
+/**
+ * Whether a head `h` differs from the anchored one `a`. The root of the anchor proves only the id and the hash of `a`,
+ * so the MAC of `a` alone proves nothing: an attacker may have copied that of the head.
+ */
+function differs(sql: Queryable) {
+  return sql`(a.last_id, a.hash, a.policy_version, a.created_at, a.mac)
+    is distinct from (h.last_id, h.hash, h.policy_version, h.created_at, h.mac)`
+}
+
+/** A head in the database, and the wrapped key that authenticates it. */
+export interface CurrentHead extends Head {
+  wrapped_audit_key: Uint8Array
+  /** whether it differs from what is anchored */
+  is_changed: boolean
+  /** the last entry of the log, which is the head's unless one of them was rolled back */
+  last_entry: number
+}
+
+/** Lists the heads of all tenants and the ends of their logs, in one statement. */
+export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
+  return sql<CurrentHead[]>`
+    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key,
+           ${differs(sql)} as is_changed, coalesce(e.id, h.last_id) as last_entry
+    from heads h join tenants t on t.tenant_id = h.tenant_id
+    left join anchored_heads a on a.tenant_id = h.tenant_id
+    left join lateral (
+      select id from audit_log where audit_log.tenant_id = h.tenant_id order by id desc limit 1
+    ) as e on true`
+}
+
+/** The tenants whose newest entry is from before a time and is not covered by the newest anchor. */
+export async function findUncovered(sql: Queryable, since: string): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select t.name from heads h join tenants t on t.tenant_id = h.tenant_id
+    left join anchored_heads a on a.tenant_id = h.tenant_id
+    where h.created_at < ${since} and ${differs(sql)} order by h.created_at`
+  return rows.map(({ name }) => name)
+}
+
+/** Replaces the anchored heads by others. */
+export async function replaceAnchoredHeads(
+  sql: Transaction,
+  { changed, removed }: { changed: readonly Head[]; removed: readonly string[] },
+): Promise<void> {
+  if (removed.length > 0) await sql`delete from anchored_heads where tenant_id = any(${[...removed]}::uuid[])`
+  if (changed.length === 0) return
+  await sql`
+    insert into anchored_heads (tenant_id, last_id, hash, policy_version, created_at, mac)
+    select n.tenant_id, n.last_id, n.hash, n.policy_version, n.created_at, n.mac
+    from unnest(
+      ${changed.map((head) => head.tenant_id)}::uuid[], ${changed.map((head) => head.last_id)}::bigint[],
+      ${sql.array(changed.map((head) => head.hash))}::bytea[], ${changed.map((head) => head.policy_version)}::bigint[],
+      ${changed.map((head) => head.created_at)}::timestamptz[], ${sql.array(changed.map((head) => head.mac))}::bytea[]
+    ) as n (tenant_id, last_id, hash, policy_version, created_at, mac)
+    on conflict (tenant_id) do update
+    set last_id = excluded.last_id, hash = excluded.hash, policy_version = excluded.policy_version,
+        created_at = excluded.created_at, mac = excluded.mac`
+}
+
+/** Removes all anchored heads. */
+export async function clearAnchoredHeads(sql: Transaction): Promise<void> {
+  await sql`delete from anchored_heads`
+}

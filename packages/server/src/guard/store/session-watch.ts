@@ -1,0 +1,97 @@
+/**
+ * Checks that sessions are as they began. A function that runs in our session, such as a trigger, can change there
+ * where names lead, whose rights are used or which triggers run, and can replace the driver's prepared statements by
+ * others of the same names. All of that outlives the function, so the sessions are checked periodically.
+ *
+ * The check itself is not a prepared statement; it names everything with its schema, and uses no operator.
+ */
+import type { Sql } from '../../core/store/db.js'
+import { EMBEDDED_PATH } from '../../core/store/search-path.js'
+
+/** Thrown when a session differs from those with which the process began. */
+export class ChangedSessionError extends Error {
+  override readonly name = 'ChangedSessionError'
+}
+
+/** How many sessions one check covers: all that a process has. */
+const MOST_SESSIONS = 10
+
+/**
+ * Creates the check that sessions are as the first one was, and have no statement prepared by SQL, which the driver
+ * never uses. A changed session is ended, or repaired if the database has only one. @throws ChangedSessionError
+ */
+export function createSessionWatch({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): () => Promise<void> {
+  let first: string | undefined
+  return async () => {
+    const changed = new Map<number, string>()
+    for (const { pid, state, hasPrepared } of await findSessions(sql, isEmbedded ? 1 : MOST_SESSIONS)) {
+      first ??= state
+      if (state !== first) changed.set(pid, `${state} in a session of the server, and not ${first}`)
+      else if (hasPrepared) changed.set(pid, 'SQL prepared statements in a session of the server')
+    }
+    for (const pid of changed.keys()) {
+      if (isEmbedded) await repair(sql)
+      else await end(sql, pid).catch(() => undefined) // fails if it is sent on that session
+    }
+    const [change] = changed.values()
+    if (change !== undefined) throw new ChangedSessionError(change)
+  }
+}
+
+/** Ends a session, with the original rights of the session that sends this. */
+async function end(sql: Sql, pid: number): Promise<void> {
+  await sql`select pg_catalog.set_config('role', 'none', false), pg_catalog.pg_terminate_backend(${pid})`
+}
+
+/**
+ * Undoes in the embedded database's session what `findSessions` sees. The driver prepares its statements
+ * again.
+ */
+async function repair(sql: Sql): Promise<void> {
+  await sql`deallocate all; reset role; reset session_replication_role`.simple()
+  await sql`select pg_catalog.set_config('search_path', ${EMBEDDED_PATH}, false)`
+}
+
+interface Session {
+  pid: number
+  /** where names lead, whose rights are used, and which triggers run */
+  state: string
+  /** whether SQL prepared statements in it */
+  hasPrepared: boolean
+}
+
+interface SessionRow {
+  pid: number
+  schemas: string[]
+  role: string
+  replication: string
+  has_prepared: boolean
+}
+
+/**
+ * The idle sessions of this process. The driver uses its idle connections in turn, so all have been seen when the first
+ * one comes again.
+ */
+async function findSessions(sql: Sql, limit: number): Promise<Session[]> {
+  const sessions = new Map<number, Session>()
+  while (sessions.size < limit) {
+    const [session] = await sql<SessionRow[]>`
+      select pg_catalog.pg_backend_pid() as pid, pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas, current_user as role,
+             pg_catalog.current_setting('session_replication_role') as replication,
+             exists (select from pg_catalog.pg_prepared_statements where from_sql) as has_prepared`.simple()
+    if (!session || sessions.has(session.pid)) break
+    const { pid, schemas, role, replication, has_prepared: hasPrepared } = session
+    const path = withoutTemporary(schemas).join(', ')
+    sessions.set(pid, {
+      pid,
+      state: `names lead to ${path}, with rights of ${role} and triggers of ${replication}`,
+      hasPrepared,
+    })
+  }
+  return [...sessions.values()]
+}
+
+/** Temporary tables at the end of a path hide nothing. */
+function withoutTemporary(schemas: readonly string[]): readonly string[] {
+  return schemas.at(-1)?.startsWith('pg_temp_') ? schemas.slice(0, -1) : schemas
+}

@@ -1,0 +1,128 @@
+/**
+ * Compares the logs in the database with their points, even while there are no calls, and follows them to the
+ * heads that commands and other servers wrote. Tenants take turns.
+ */
+
+import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
+import type { AuditKey, KeptHead } from '../../core/audit/formats/chain.js'
+import { findHead, type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } from '../../core/store/audit.js'
+import type { Queryable, Sql } from '../../core/store/db.js'
+import { TamperedRowError } from '../../core/store/tampered-row.js'
+import { compareWitnesses } from '../store/alarms.js'
+import { followHeads, type KeysOfHeads, LATER_AT_ONCE } from './follow.js'
+import type { HeadWatch, HeadWatches } from './head-watch.js'
+
+/** Tenants whose points are compared in one run. */
+const COMPARED_AT_ONCE = LATER_AT_ONCE
+/**
+ * How long one run follows logs that one statement did not suffice for, in milliseconds; the next run
+ * continues.
+ */
+const FOLLOW_MS = 1_000
+/** Sorts before every tenant's id and that of the installation. */
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+
+/** The reason of an alarm about a tenant whose log can't be compared, because its audit key does not open. */
+export const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
+
+export interface LogComparisonOptions extends KeysOfHeads {
+  sql: Sql
+  watches: HeadWatches
+  /** undefined if there is no such tenant */
+  findAuditKey: (tenant_id: string) => Promise<AuditKey | undefined>
+}
+
+/** What one run compared: it may begin a round over all tenants, and may end it. */
+export interface Turn {
+  begins: boolean
+  ends: boolean
+}
+
+/** Called with an error: of the database, or of a single tenant, which does not stop the others. */
+export interface OnError {
+  unread: (error: unknown) => undefined
+  ofTenant: (error: unknown) => undefined
+}
+
+/**
+ * Creates the function of a run; one per process. A server, which lives long, also finds the heads of tenants
+ * that it has not served.
+ */
+export function createLogComparison({
+  sql,
+  watches,
+  findAuditKey,
+  ...keys
+}: LogComparisonOptions): (onError: OnError, options: { findsUnseen: boolean }) => Promise<Turn> {
+  const nextPoints = createTurns(watches)
+  /** the tenant up to which `listUnseen` has searched the database */
+  let searchedThrough = FIRST_ID
+
+  /** Lists the heads of the next tenants that this process has seen no head of. */
+  async function listUnseen(): Promise<HeadWithKey[]> {
+    const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
+    searchedThrough = page.length < COMPARED_AT_ONCE ? FIRST_ID : (page.at(-1) ?? FIRST_ID)
+    const isUnseen = ({ held, alarm }: HeadWatch) => held.all.length === 0 && !alarm
+    const unseen = page.filter((tenant_id) => isUnseen(watches.get(tenant_id)))
+    return unseen.length > 0 ? listHeadsWithKeys(sql, unseen) : []
+  }
+
+  async function examine(watch: HeadWatch): Promise<void> {
+    if (watch.alarm) return
+    const auditKey = await findAuditKey(watch.tenant_id).catch(unlessTampered)
+    if (auditKey === 'tampered') await watch.raise(sql, KEY_CHANGED)
+    else if (auditKey) await compareLog(sql, watch, auditKey)
+  }
+
+  return async ({ unread, ofTenant }, { findsUnseen }) => {
+    const { points, ...round } = nextPoints()
+    const compared = points.length > 0 ? await compareWitnesses(sql, points).catch(unread) : []
+    const contradicted = new Set(compared?.flatMap((each) => (each.is_contradicted ? [each.tenant_id] : [])))
+    for (const tenant_id of contradicted) await examine(watches.get(tenant_id)).catch(ofTenant)
+    const later = new Map(
+      compared?.map(({ tenant_id, head }) => [tenant_id, contradicted.has(tenant_id) ? undefined : head]),
+    )
+    const unseen = findsUnseen ? await listUnseen().catch(unread) : []
+    const heads = [...later.values(), ...(unseen ?? [])].filter((head) => head !== undefined)
+    // From now on these logs must not go back behind these heads.
+    const unreached = await followHeads(sql, heads, { watches, ...keys }).catch(unread)
+    const until = performance.now() + FOLLOW_MS
+    for (const { watch, isBroken } of unreached ?? [])
+      if (isBroken || performance.now() < until) await examine(watch).catch(ofTenant)
+    return round
+  }
+}
+
+/**
+ * Creates the function that returns the points of the next tenants. It counts tenants, since a run changes how many
+ * points a tenant has. Tenants with an alarm are included: a process that does not know of the alarm may still write
+ * their logs.
+ */
+export function createTurns(watches: {
+  all(): Iterable<{ tenant_id: string; held: { all: readonly KeptHead[] } }>
+}): () => Turn & { points: (KeptHead & { tenant_id: string })[] } {
+  let turn = 0
+  return () => {
+    const all = [...watches.all()]
+    if (turn >= all.length) turn = 0
+    const from = turn
+    turn += COMPARED_AT_ONCE
+    const points = all
+      .slice(from, turn)
+      .flatMap(({ tenant_id, held }) => held.all.map((point) => ({ tenant_id, ...point })))
+    return { points, begins: from === 0, ends: turn >= all.length }
+  }
+}
+
+/** Compares a log with its points, as far as one reading leads; the next run continues. */
+export async function compareLog(sql: Queryable, watch: HeadWatch, auditKey: AuditKey): Promise<void> {
+  await watch.read(sql, auditKey, findHead, { isEntryRead: true }).catch((error: unknown) => {
+    if (!(error instanceof ChainAlarmError || error instanceof UnfollowedLogError)) throw error
+  })
+}
+
+/** Returns `tampered` for a tenant's audit key that was exchanged: then nothing about the tenant can be checked. */
+export function unlessTampered(error: unknown): 'tampered' {
+  if (!(error instanceof TamperedRowError)) throw error
+  return 'tampered'
+}

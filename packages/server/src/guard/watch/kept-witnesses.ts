@@ -1,0 +1,430 @@
+/**
+ * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines
+ * are not as a server wrote them.
+ */
+
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import {
+  type Checkpoint,
+  findKeyChange,
+  isSignedCheckpoint,
+  type KeptTree,
+  NO_LINE,
+  type PublicKeys,
+  parseCheckpoint,
+  splitLines,
+} from '@eaas/audit'
+import {
+  type AuditKey,
+  equalBytes,
+  isKeptHeadAuthentic,
+  type KeptHead,
+  nextPolicyEpoch,
+} from '../../core/audit/formats/chain.js'
+
+/**
+ * A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and
+ * after a rollback.
+ */
+export interface KeptLine {
+  tenant_id: string
+  policy_version: number
+  /**
+   * time and MAC (base64) of the signed head, which authenticate the policy version to a process with the
+   * audit key
+   */
+  head?: { created_at: string; mac: string }
+  checkpoint: string
+  public_key: string
+  /** the statement that this key replaced another one (key-change.md 4) */
+  key_change?: string
+  /** of the installation's log, once witnesses have cosigned it (tree.md 5) */
+  tree?: KeptTree
+}
+
+/** A line that is not as a server wrote it, by its number from 1. */
+export interface LineFault {
+  line: number
+  what: string
+}
+
+export interface KeptFile {
+  /**
+   * the latest head of each tenant that the key signed; if it has no MAC, with the latest one before it that
+   * has
+   */
+  witnesses: Map<string, KeptHead & { line: number }>
+  /**
+   * the head in a tenant's last line, where it differs from that latest head and is not later: a command may
+   * have written a line of a fork, and a server then a line of the true log
+   */
+  others: (KeptHead & { tenant_id: string; line: number })[]
+  /** without remnants; 0 after a quick reading, as are the remnants */
+  lines: number
+  /** the lines that a crash or a full disk cut short: they prove nothing, and are no fault */
+  remnants: number
+  /** in the order of the file, MOST_FAULTS at most; none after a quick reading */
+  faults: LineFault[]
+}
+
+/** The file name that means standard output. */
+export const STANDARD_OUTPUT = '-'
+/**
+ * How many lines at the end have their signatures checked, in addition to each tenant's latest line. Checking
+ * all would take too long.
+ */
+const CHECKED_SIGNATURES = 2_000
+const MOST_FAULTS = 100
+const MOST_NAMED = 5
+
+const CUT = 'cut short, not UTF-8 or too long'
+const NO_FORM = 'not the line of a checkpoint'
+const INCOMPLETE = 'it lacks policy_version or public_key'
+const FOREIGN_KEY = 'of another signing key'
+const FORGED = 'its signature does not verify'
+const CONTRADICTS = 'it contradicts the previous line of the same tenant'
+
+export interface ReadingOptions {
+  /** report the lines that are not as a server wrote them */
+  isThorough: boolean
+  /** the audit keys of these tenants that the database has and that open */
+  findAuditKeys: (tenants: readonly string[]) => Promise<ReadonlyMap<string, AuditKey>>
+}
+
+/**
+ * Reads a file of checkpoints. A line proves nothing, and gives no witness, if it is not a checkpoint or if
+ * neither these keys nor their successors signed it: a crash may have cut it short, and an attacker who can
+ * write to the file could have deleted it as well. A thorough reading reports such lines. A file that does
+ * not exist yet, or that is a pipe or a terminal, holds nothing.
+ */
+export async function readKeptFile(
+  file: string,
+  ownKeys: PublicKeys,
+  { isThorough, findAuditKeys }: ReadingOptions,
+): Promise<KeptFile> {
+  const text = await openText(file)
+  const publicKey = await addSuccessors(text, [ownKeys].flat())
+  const judge = isThorough ? createJudge(publicKey) : undefined
+  const epochs = new Map<string, Set<number>>()
+  const claimed = await findSigned(text, publicKey, { judge, epochs })
+  const disputed = [...claimed.signed.keys()].filter((tenant_id) => (epochs.get(tenant_id)?.size ?? 0) > 1)
+  const weigh = { keys: disputed.length === 0 ? undefined : await findKeys(disputed, findAuditKeys) }
+  const { signed, besides, isGood } = weigh.keys ? await findSigned(text, publicKey, weigh) : claimed
+  const isSealed = [...signed.values()].every(isProven)
+  const isGoodAndProven = (line: Parsed) => isProven(line) && isGood(line)
+  const sealed = isSealed ? signed : (await findLatest(text, publicKey, { ...weigh, isGood: isGoodAndProven })).latest
+  const witnesses = new Map(
+    [...signed].map(([tenant_id, line]) => {
+      const before = isProven(line) ? undefined : sealed.get(tenant_id)
+      return [tenant_id, { ...headOf(line), sealed: before && headOf(before), line: line.number }]
+    }),
+  )
+  const others = [...besides].map(([tenant_id, line]) => ({ tenant_id, ...headOf(line), line: line.number }))
+  return { witnesses, others, ...(judge?.verdict() ?? { lines: 0, remnants: 0, faults: [] }) }
+}
+
+/**
+ * Adds the keys that replaced these, by the statements in the file. A database that went back to before a
+ * replacement lacks the new key.
+ */
+async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<string[]> {
+  const keys = new Set(ownKeys)
+  let last = ''
+  for await (const line of text()) {
+    if (!line.includes('"key_change":')) continue
+    const note = findMember(line, 'key_change')
+    if (note === undefined || note === last) continue
+    last = note
+    addSuccessor(keys, note)
+  }
+  return [...keys]
+}
+
+/** Adds the key that replaced one of these, if the note is a statement of that. */
+export function addSuccessor(keys: Set<string>, note: string): void {
+  const change = findKeyChange(note)
+  if (change && keys.has(change.from)) keys.add(change.to)
+}
+
+function findMember(text: string, name: keyof KeptLine): string | undefined {
+  try {
+    const value = (JSON.parse(text) as Partial<Record<keyof KeptLine, unknown>>)[name]
+    return typeof value === 'string' ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Tells whether the file holds a checkpoint, whoever signed it. */
+export async function holdsCheckpoints(file: string): Promise<boolean> {
+  const text = await openText(file)
+  for await (const line of text()) if (parseLine(line, 0)) return true
+  return false
+}
+
+/** What to do about the faults of a file. */
+export const FAULTS_ADVICE =
+  'Somebody edited the file, or another installation wrote these lines. Keep a copy of the file, and compare the logs with ' +
+  'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). Remove the lines only if you know why they are there: if you did not ' +
+  'create this installation anew, lines of another signing key mean that the server does not use the database that it used before'
+
+/** Names faults for a sentence: the first ones, each with the number of its line. */
+export function nameFaults(faults: readonly LineFault[]): string {
+  const named = faults.slice(0, MOST_NAMED).map(({ line, what }) => `line ${line}: ${what}`)
+  return [...named, ...(faults.length > MOST_NAMED ? ['and more'] : [])].join('; ')
+}
+
+interface Judge {
+  /** Takes each line of the file in turn; `line` is undefined if the text does not have the form of one. */
+  see(line: Parsed | undefined, text: string): void
+  /** Records that the signature of a line does not verify. */
+  condemn(line: Parsed | undefined): void
+  verdict(): Pick<KeptFile, 'lines' | 'remnants' | 'faults'>
+}
+
+function createJudge(publicKey: PublicKeys): Judge {
+  const found = new Map<number, string>()
+  const before = new Map<string, Parsed>()
+  const last: Parsed[] = []
+  let lines = 0
+  let remnants = 0
+  const note = (line: number, what: string) => {
+    if (found.size < MOST_FAULTS) found.set(line, what)
+  }
+  const condemn = (line: Parsed | undefined) => {
+    if (line && !found.has(line.number)) note(line.number, FORGED)
+  }
+  return {
+    condemn,
+    see(line, text) {
+      lines += 1
+      if (!line && isRemnant(text)) remnants += 1
+      else if (!line) note(lines, text === NO_LINE ? CUT : NO_FORM)
+      if (!line) return
+      if (!line.isComplete) note(line.number, INCOMPLETE)
+      else if (![publicKey].flat().includes(String(line.public_key))) note(line.number, FOREIGN_KEY)
+      const { tenant_id } = line.statement
+      if (contradicts(line, before.get(tenant_id))) note(line.number, CONTRADICTS)
+      before.set(tenant_id, line)
+      last[lines % CHECKED_SIGNATURES] = line
+    },
+    verdict() {
+      for (const line of last) if (line && !isSigned(line, publicKey)) condemn(line)
+      const faults = [...found].map(([line, what]) => ({ line, what })).sort((a, b) => a.line - b.line)
+      return { lines: lines - remnants, remnants, faults }
+    },
+  }
+}
+
+/** How every line begins. */
+const HEAD = /^\{"tenant_id":"[0-9a-f-]{36}","policy_version":\d+,"checkpoint":"/
+const A_HEAD = '{"tenant_id":"00000000-0000-4000-8000-000000000000","policy_version":1,"checkpoint":"'
+
+// Whoever can edit the file can remove a line as well as cut it, so that a remnant is no fault hides nothing.
+function isRemnant(text: string): boolean {
+  if (text === '' || isJson(text)) return false
+  return HEAD.test(text) || Array.from(A_HEAD, (_, at) => A_HEAD.slice(at)).some((rest) => HEAD.test(text + rest))
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+// Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together.
+// Several processes may write one file, so a line may follow one of a longer log. Lines of alarms, and of
+// entries up to which a log was followed, have no MAC of a head: their policy version is only a lower bound.
+function contradicts(line: Parsed, other: Parsed | undefined): boolean {
+  if (!other || line.epoch !== other.epoch) return false
+  const entries = line.statement.last_id - other.statement.last_id
+  const changes = isProven(line) && isProven(other) ? line.policy_version - other.policy_version : 0
+  if (entries === 0) return changes !== 0 || !equalBytes(line.statement.hash, other.statement.hash)
+  return changes !== 0 && entries > 0 !== changes > 0
+}
+
+/** Whether a line has a policy version, and the MAC of a head that covers it. */
+function isProven({ policy_version, sealed }: Parsed): boolean {
+  return policy_version > 0 && sealed.mac !== undefined
+}
+
+function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed): KeptHead {
+  return { last_id, hash, policy_version, ...sealed }
+}
+
+/**
+ * Opens the audit keys of tenants whose lines claim several epochs. An accepted rollback begins one, and so does whoever
+ * appends an old line with a higher policy version.
+ */
+async function findKeys(
+  disputed: readonly string[],
+  findAuditKeys: ReadingOptions['findAuditKeys'],
+): Promise<Map<string, AuditKey | undefined>> {
+  const opened = await findAuditKeys(disputed)
+  return new Map(disputed.map((tenant_id) => [tenant_id, opened.get(tenant_id)]))
+}
+
+interface Search {
+  isGood?: (line: Parsed) => boolean
+  judge?: Judge | undefined
+  /** filled with the epochs that each tenant's lines claim */
+  epochs?: Map<string, Set<number>>
+  /** of the tenants whose lines are weighed instead of believed; undefined for a key that does not open */
+  keys?: ReadonlyMap<string, AuditKey | undefined> | undefined
+}
+
+interface Latest {
+  /** each tenant's latest good line */
+  latest: Map<string, Parsed>
+  /** of the signed lines after it that have a MAC and are not of a later entry, the one of the latest entry */
+  besides: Map<string, Parsed>
+}
+
+/** Finds each tenant's latest line that one of the keys signed. */
+async function findSigned(text: Text, publicKey: PublicKeys, { judge, ...search }: Search) {
+  const claimed = await findLatest(text, publicKey, { judge, ...search })
+  const forged = new Set([...claimed.latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
+  for (const id of forged) judge?.condemn(claimed.latest.get(id))
+  // Only the latest line of a tenant has to be verified, unless that one is forged.
+  const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
+  const found = forged.size === 0 ? claimed : await findLatest(text, publicKey, { ...search, isGood })
+  return { signed: found.latest, besides: found.besides, isGood }
+}
+
+async function findLatest(
+  text: Text,
+  publicKey: PublicKeys,
+  { isGood = () => true, judge, epochs, keys = new Map() }: Search,
+): Promise<Latest> {
+  const [latest, besides] = [new Map<string, Parsed>(), new Map<string, Parsed>()]
+  const weigh = createScales(keys)
+  let number = 0
+  for await (const line of text()) {
+    number += 1
+    const read = parseLine(line, number)
+    judge?.see(read, line)
+    if (!read) continue
+    const weighed = weigh(read)
+    const { tenant_id } = read.statement
+    if (epochs) epochs.set(tenant_id, (epochs.get(tenant_id) ?? new Set()).add(weighed.epoch))
+    const [before, other] = [latest.get(tenant_id), besides.get(tenant_id)]
+    if (isLater(weighed, before) && isGood(weighed)) {
+      latest.set(tenant_id, weighed)
+      besides.delete(tenant_id)
+    } else if (
+      isProven(weighed) &&
+      isBesides(weighed, before) &&
+      isLater(weighed, other) &&
+      isSigned(read, publicKey)
+    ) {
+      besides.set(tenant_id, weighed)
+    }
+  }
+  return { latest, besides }
+}
+
+// chain.md 10: without a MAC that verifies, no line is of a later epoch than the lines before it that have one.
+function createScales(keys: ReadonlyMap<string, AuditKey | undefined>): (line: Parsed) => Parsed {
+  const proven = new Map<string, number>()
+  return (line) => {
+    const { tenant_id } = line.statement
+    if (!keys.has(tenant_id)) return line
+    const key = keys.get(tenant_id)
+    const known = proven.get(tenant_id) ?? nextPolicyEpoch(0)
+    if (!key) return { ...line, epoch: known } // once it opens, the MAC proves the version
+    if (!isKeptHeadAuthentic(key, tenant_id, headOf(line))) {
+      return { ...line, sealed: {}, epoch: Math.min(line.epoch, known) }
+    }
+    proven.set(tenant_id, Math.max(line.epoch, known))
+    return line
+  }
+}
+
+/** Reads the lines of a file as it was when it was opened, from its beginning at each call. */
+type Text = () => AsyncGenerator<string>
+
+// Whoever appends between two passes must not be read by one of them alone.
+async function openText(file: string): Promise<Text> {
+  const found =
+    file === STANDARD_OUTPUT
+      ? undefined
+      : await stat(file).catch((error: NodeJS.ErrnoException) => {
+          if (error.code !== 'ENOENT') throw error
+        })
+  return async function* () {
+    if (found?.isFile() && found.size > 0) yield* splitLines(endLine(createReadStream(file, { end: found.size - 1 })))
+  }
+}
+
+const LINE_FEED = 0x0a
+
+// So that the last line is read as it is, although a crash or a full disk cut it short.
+async function* endLine(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let end: number | undefined
+  for await (const chunk of chunks) {
+    end = chunk.at(-1)
+    yield chunk
+  }
+  if (end !== LINE_FEED) yield Uint8Array.of(LINE_FEED)
+}
+
+interface Parsed {
+  number: number
+  statement: Checkpoint
+  policy_version: number
+  /** on which side of accepted rollbacks the line is; what it claims, unless it was weighed */
+  epoch: number
+  sealed: Pick<KeptHead, 'created_at' | 'mac'>
+  checkpoint: string
+  public_key: unknown
+  /** whether it has every member of a line */
+  isComplete: boolean
+}
+
+function parseLine(text: string, number: number): Parsed | undefined {
+  if (!text.startsWith('{')) return undefined
+  try {
+    const members = JSON.parse(text) as Partial<Record<keyof KeptLine, unknown>>
+    const { tenant_id, policy_version = 0, checkpoint, public_key } = members
+    if (typeof checkpoint !== 'string' || typeof policy_version !== 'number') return undefined
+    if (!Number.isSafeInteger(policy_version) || policy_version < 0) return undefined
+    const statement = parseCheckpoint(checkpoint)
+    if (statement.tenant_id !== tenant_id) return undefined
+    const isComplete = members.policy_version !== undefined && typeof public_key === 'string'
+    const sealed = readSealed(members.head)
+    const epoch = nextPolicyEpoch(policy_version)
+    return { number, statement, policy_version, epoch, sealed, checkpoint, public_key, isComplete }
+  } catch {
+    return undefined
+  }
+}
+
+/** Reads `head` of a line. If anything is wrong with it, it authenticates nothing. */
+export function readSealed(head: unknown): Pick<KeptHead, 'created_at' | 'mac'> {
+  const { created_at, mac } = (head ?? {}) as Partial<Record<string, unknown>>
+  return typeof created_at === 'string' && typeof mac === 'string'
+    ? { created_at, mac: Buffer.from(mac, 'base64') }
+    : {}
+}
+
+// The id is signed and the policy version is not. The latter only decides the epoch.
+function isLater(line: Parsed, than: Parsed | undefined): boolean {
+  if (!than) return true
+  if (line.epoch !== than.epoch) return line.epoch > than.epoch
+  return line.statement.last_id > than.statement.last_id
+}
+
+// A line from before an accepted rollback shows no loss.
+function isBesides(line: Parsed, latest: Parsed | undefined): boolean {
+  if (!latest || line.epoch !== latest.epoch) return false
+  const [{ last_id, hash }, { statement }] = [line.statement, latest]
+  return last_id < statement.last_id || (last_id === statement.last_id && !equalBytes(hash, statement.hash))
+}
+
+function isSigned({ checkpoint }: Parsed, publicKey: PublicKeys): boolean {
+  return isSignedCheckpoint(checkpoint, publicKey)
+}

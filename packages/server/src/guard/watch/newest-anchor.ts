@@ -1,0 +1,139 @@
+/** Reads the newest anchor of the installation's log and what it covers, see anchor.md 4. */
+
+import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { followAuditKey } from '../../core/audit/audit-key.js'
+import type { AuditKey } from '../../core/audit/formats/chain.js'
+import { equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
+import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import { findHead, lockHead } from '../../core/store/audit.js'
+import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
+import { TamperedRowError } from '../../core/store/tampered-row.js'
+import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../store/anchors.js'
+import { followLog } from './follow.js'
+
+/**
+ * Thrown when the anchored heads are not those of the newest anchor, or when the log from there on is not as
+ * the server wrote it.
+ */
+export class AnchorFault extends Error {
+  override readonly name = 'AnchorFault'
+}
+
+/** The newest anchor, and the heads that it covers in the order of their tenants' ids. */
+export interface Anchor {
+  entry: ChainedEntry
+  heads: AnchoredHead[]
+  /** the head of the installation's log, to which the entries from the anchor on lead */
+  head: Head
+}
+
+/**
+ * Reads the newest anchor, and checks that it is the newest one and covers the anchored heads; undefined
+ * before the first one.
+ *
+ * @throws AnchorFault
+ */
+export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor | undefined> {
+  // In one snapshot: another process may write an anchor meanwhile.
+  return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey)) as Promise<
+    Anchor | undefined
+  >
+}
+
+/**
+ * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads
+ * that the newest one covers. @throws AnchorFault
+ */
+export async function lockAnchorHeads(sql: Transaction, auditKey: AuditKey): Promise<AnchoredHead[]> {
+  await lockHead(sql, INSTALLATION_ID)
+  return (await readFrom(sql, auditKey))?.heads ?? []
+}
+
+/**
+ * The time of the newest anchor; undefined if there is none, or if no server wrote it: a forged
+ * later time must not delay the next anchor.
+ */
+export async function readAnchorTime(sql: Queryable, auditKey: AuditKey): Promise<string | undefined> {
+  await followAuditKey(sql, auditKey)
+  const id = await findAnchorId(sql)
+  const where = { tenant_id: INSTALLATION_ID, auditKey }
+  const entry = id === undefined ? undefined : await readAuthenticEntry(sql, { ...where, id })
+  return entry?.action === 'installation.anchor' ? entry.created_at : undefined
+}
+
+async function readFrom(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
+  await followAuditKey(sql, auditKey)
+  const id = await findAnchorId(sql)
+  const entry =
+    id === undefined ? undefined : await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  const heads = await listAnchoredHeads(sql, readAnchorMetadata(entry?.metadata ?? null)?.tenants ?? 0)
+  const anchor = compareAnchor({ id, entry, heads })
+  const head = await followToHead(sql, auditKey, anchor?.entry)
+  return anchor && { ...anchor, head }
+}
+
+/**
+ * Checks that no anchor follows this one, or, without one, that there is none. The entry was found by its
+ * column `action`, which the database administrator can edit for the moment in which it is read. So this
+ * follows the log to its head by computed hashes, which cover that column, in the transaction in which the
+ * anchored heads were read. @throws AnchorFault
+ */
+async function followToHead(sql: Transaction, auditKey: AuditKey, anchor: ChainedEntry | undefined): Promise<Head> {
+  const tenant_id = INSTALLATION_ID
+  const head = await findHead(sql, tenant_id).catch((error: unknown) => {
+    if (!(error instanceof TamperedRowError)) throw error
+  })
+  if (!head || !isHeadAuthentic(auditKey, head)) {
+    throw new AnchorFault("the head of the installation's log is missing, or not as the server wrote it")
+  }
+  const start: KeptHead = { last_id: anchor?.id ?? 0, hash: anchor?.hash ?? genesisHash(tenant_id), policy_version: 0 }
+  for await (const { from, stretch, reached } of followLog(sql, start, { head, auditKey })) {
+    if ('kind' in reached) {
+      throw new AnchorFault(
+        `the installation's log does not lead from ${nameOf(anchor)} to its head: entry ${reached.id}`,
+      )
+    }
+    const later = stretch.find(({ id, action }) => id > from.last_id && action === 'installation.anchor')
+    if (later) throw new AnchorFault(`${nameOf(anchor)} is not the newest anchor: entry ${later.id} is`)
+  }
+  return head
+}
+
+function nameOf(anchor: ChainedEntry | undefined): string {
+  return anchor ? `the newest anchor that was found (entry ${anchor.id})` : 'its beginning'
+}
+
+/**
+ * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the
+ * newest anchor, `entry` is undefined if that is not authentic. @throws AnchorFault
+ */
+export function compareAnchor({
+  id,
+  entry,
+  heads,
+}: {
+  id: number | undefined
+  entry: ChainedEntry | undefined
+  heads: AnchoredHead[]
+}): Omit<Anchor, 'head'> | undefined {
+  if (id === undefined) {
+    if (heads.length > 0) throw new AnchorFault("there are anchored heads, and no anchor in the installation's log")
+    return undefined
+  }
+  if (!entry) throw new AnchorFault(`the newest anchor (entry ${id}) is not as the server wrote it`)
+  const covered = readAnchorMetadata(entry.metadata)
+  if (!covered || covered.tenants !== heads.length || !equalBytes(rootOf(heads), covered.root)) {
+    throw new AnchorFault(`the anchored heads are not those of the newest anchor (entry ${id})`)
+  }
+  return { entry, heads }
+}
+
+// An edited row may hold what no leaf can.
+function rootOf(heads: readonly AnchoredHead[]): Uint8Array {
+  try {
+    return anchorRoot(heads)
+  } catch {
+    throw new AnchorFault('an anchored head holds values that no head has')
+  }
+}

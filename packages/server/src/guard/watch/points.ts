@@ -1,0 +1,216 @@
+/**
+ * The points of one tenant's log: the heads from which it must continue (README.md). None takes the place of
+ * another one until the log is known to continue from both. Nothing here reads the database.
+ */
+
+import type { ChainedEntry } from '@eaas/audit'
+import {
+  type AuditKey,
+  equalBytes,
+  type Head,
+  isKeptHeadAuthentic,
+  type KeptHead,
+  nextPolicyEpoch,
+  type Witness,
+} from '../../core/audit/formats/chain.js'
+
+/** A head from which the log must continue, and its source. */
+interface Point {
+  head: KeptHead
+  /**
+   * `process`: this process committed or read it; `file`: a line of the checkpoint file; `copy`: the copy of
+   * an anchored head, with the MAC that a server wrote; `entry`: another entry of the installation's log
+   */
+  by: 'process' | 'file' | 'copy' | 'entry'
+}
+
+export class Points {
+  /** the first is what this process committed or read last; until then, what it was told first */
+  #points: Point[] = []
+  /** told, and not yet compared: their policy versions are weighed once the audit key is known */
+  #told: Point[] = []
+  #latestTold: KeptHead | undefined
+  #forged: KeptHead | undefined
+
+  constructor(private readonly tenant_id: string) {}
+
+  /** The one that this process committed or read last; until then the first that it was told. */
+  get current(): KeptHead | undefined {
+    return this.#points[0]?.head
+  }
+
+  /** All heads from which the log must continue, as far as that is not yet checked. */
+  get all(): KeptHead[] {
+    return [...this.#points, ...this.#told].map(({ head }) => head)
+  }
+
+  /** The latest one that this process committed or read, or that the checkpoint file has. */
+  get witnessed(): KeptHead | undefined {
+    const told = ({ by }: Point) => by === 'copy' || by === 'entry'
+    return latestOf([...this.#points, ...this.#told].map((point) => (told(point) ? undefined : point.head)))
+  }
+
+  /** The latest one as an alarm may state it: without a policy version that is not proven yet. */
+  get proven(): KeptHead | undefined {
+    return latestOf([...this.#points, ...withoutVersions(this.#told)].map(({ head }) => head))
+  }
+
+  /** The latest told one, in the same form; excludes what this process committed or read. */
+  get provenTold(): KeptHead | undefined {
+    return latestOf([this.#latestTold, ...withoutVersions(this.#told).map(({ head }) => head)])
+  }
+
+  /**
+   * The latest copy of an anchored head whose MAC is not the server's, until an operator accepted that. The
+   * root of the anchor proves only its id and hash.
+   */
+  get forged(): KeptHead | undefined {
+    return this.#forged
+  }
+
+  /** Records that an operator accepted what is in the database: no copy told before counts as changed. */
+  settle(): void {
+    this.#forged = undefined
+    for (const point of this.#told) if (point.by === 'copy') point.by = 'entry'
+  }
+
+  /** Records the head of a kept checkpoint. */
+  remember(head: KeptHead): void {
+    this.#told.push({ head, by: 'file' })
+  }
+
+  /**
+   * Records a head of this log that an anchor or another entry of the installation's log names. It needs no
+   * comparison if this process has seen a later one, unless the database contradicts it.
+   */
+  rememberAnchored(head: KeptHead, { isContradicted = false } = {}): void {
+    const [current] = this.#points
+    const isSeen = current?.by === 'process' && isPast(current.head, head)
+    if (isSeen && (!isContradicted || isSame(current.head, head))) return
+    const isHeld = this.all.some((other) => isSame(other, head) && other.policy_version >= head.policy_version)
+    if (!isHeld) this.#told.push({ head, by: head.mac ? 'copy' : 'entry' })
+  }
+
+  /** Whether a point after this entry was told and is not weighed yet. */
+  hasUnweighed(after_id = -1): boolean {
+    return this.#told.some(({ head }) => head.last_id > after_id)
+  }
+
+  /**
+   * Weighs the points that were told, with the tenant's audit key. A policy version without an authentic MAC
+   * of its head may have been edited. It counts as that of the last head before it with such a MAC. If there
+   * is none, one from the file counts as 0, because no acceptance could end the alarm of a raised version;
+   * one from the installation's log counts as this process's own, because any earlier acceptance would
+   * explain a 0.
+   */
+  weigh(auditKey: AuditKey): void {
+    for (const { head, by } of this.#told.splice(0)) {
+      const sealed = [head, head.sealed].find((each) => each && isKeptHeadAuthentic(auditKey, this.tenant_id, each))
+      const unproven = by === 'file' ? 0 : (this.current?.policy_version ?? 0)
+      const weighed = sealed === head ? head : { ...head, policy_version: sealed?.policy_version ?? unproven, sealed }
+      if (by === 'copy' && sealed !== head) this.#forged = laterOf(this.#forged, weighed)
+      this.#latestTold = laterOf(this.#latestTold, weighed)
+      this.#hold({ head: weighed, by })
+    }
+  }
+
+  // None takes the place of another one: the attacker may have had another log anchored, or a line written
+  // into the file.
+  #hold(point: Point): void {
+    const same = this.#points.find(({ head }) => isSame(head, point.head))
+    if (!same) this.#points.push(point)
+    else if (same.head.policy_version < point.head.policy_version) same.head = point.head
+  }
+
+  /**
+   * Records a head that this process committed; returns false if a later one is known. A commit that was given
+   * up on may end after later ones: the log must continue from both. Only an accepted rollback lowers the id,
+   * and this process knows of the one that it committed.
+   */
+  commit(head: Head): boolean {
+    const before = this.current
+    const isAccepted = before && nextPolicyEpoch(head.policy_version) > nextPolicyEpoch(before.policy_version)
+    const isLatest = !before || isAccepted || isPast(head, before)
+    if (isLatest) this.#points[0] = { head, by: 'process' }
+    else if (!isSame(before, head)) this.#points.push({ head, by: 'process' })
+    return isLatest
+  }
+
+  /**
+   * Records how far the log was followed: the head, or the last entry of a stretch, takes the place of the
+   * points that it passed. Such an entry has no MAC of a head, and takes the highest policy version of these.
+   */
+  reach(reached: KeptHead, passed: ReadonlySet<KeptHead>): void {
+    const [first, ...others] = this.#points.filter(({ head }) => passed.has(head))
+    const left = this.#points.filter(({ head }) => !passed.has(head))
+    const isHead = reached.mac !== undefined
+    if (!isHead && first) {
+      const heads = [first, ...others].map(({ head }) => head)
+      reached.policy_version = Math.max(...[reached, ...heads].map((head) => head.policy_version))
+      reached.sealed = latestOf(heads.map(sealedOf))
+    }
+    const next: Point = { head: reached, by: isHead || !first ? 'process' : first.by }
+    const [current] = this.#points
+    if (first === current) this.#points = [next, ...left]
+    // A head that was read before does not displace what was committed meanwhile.
+    else this.#points = isHead && current && isPast(current.head, reached) ? left : [...left, next]
+  }
+}
+
+function withoutVersions(told: readonly Point[]): Point[] {
+  return told.map(({ head, by }) => ({ head: { ...head, policy_version: 0 }, by }))
+}
+
+/**
+ * Whether a head is at or after the other one, by its entry and by its policy version.
+ */
+export function isPast(head: Witness, other: Witness): boolean {
+  return head.last_id >= other.last_id && head.policy_version >= other.policy_version
+}
+
+/** Whether two heads are of the same entry. */
+export function isSame(head: Witness, other: Witness): boolean {
+  return head.last_id === other.last_id && equalBytes(head.hash, other.hash)
+}
+
+/** The head of the earliest entry, from which a log is followed past the others. */
+export function earliestOf(heads: readonly KeptHead[]): KeptHead | undefined {
+  return heads.toSorted((one, other) => one.last_id - other.last_id)[0]
+}
+
+/**
+ * The head of the later entry, which an alarm states. If both are of the same entry, the one of the higher
+ * policy version, or else the first.
+ */
+export function laterOf(one: KeptHead | undefined, other: KeptHead | undefined): KeptHead | undefined {
+  if (!one || !other) return one ?? other
+  if (one.last_id !== other.last_id) return one.last_id > other.last_id ? one : other
+  return other.policy_version > one.policy_version ? other : one
+}
+
+/** The latest of several heads, by `laterOf`. */
+export function latestOf(heads: readonly (KeptHead | undefined)[]): KeptHead | undefined {
+  return heads.reduce(laterOf, undefined)
+}
+
+/** Says how the log went back, if a head is before a point; undefined if it is not. */
+export function findGoneBack(head: Witness, point: Witness): string | undefined {
+  if (isPast(head, point)) return undefined
+  const from =
+    head.last_id < point.last_id
+      ? `from entry ${point.last_id} to ${head.last_id}`
+      : `to before a change of rights (policy version ${point.policy_version}, now ${head.policy_version})`
+  return `the audit chain went back ${from}: the database was restored or tampered with`
+}
+
+/** What proves a point to another process: its MAC, or that of the last head before it that has one. */
+export function sealedOf(point: KeptHead): KeptHead | undefined {
+  return point.mac ? point : point.sealed
+}
+
+/** The points that a log passes by a stretch of entries that follow from the first of them. */
+export function passedBy(stretch: readonly ChainedEntry[], from: KeptHead, points: readonly KeptHead[]): KeptHead[] {
+  const isOneOf = ({ last_id, hash }: Witness) =>
+    stretch.some((entry) => entry.id === last_id && equalBytes(entry.hash, hash))
+  return points.filter((point) => point === from || isOneOf(point))
+}

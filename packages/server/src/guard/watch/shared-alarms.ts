@@ -1,0 +1,192 @@
+/**
+ * Shares alarms among the processes of one database (chain.md 10): each process compares the logs, writes its
+ * alarms as rows, and adopts those of others.
+ */
+
+import { genesisHash } from '@eaas/audit'
+import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
+import { findEntryHash } from '../../core/store/audit.js'
+import { assertFormats } from '../../core/store/text-formats.js'
+import { assertWhole, HiddenRowsError } from '../../core/store/whole-tables.js'
+import { isLossAccepted } from '../recorded-tenants.js'
+import { deleteAlarmRow, listAlarms, lockAlarm, MAX_REASON, replaceAlarm, writeAlarm } from '../store/alarms.js'
+import { findAcceptedRollback, findNewestAcceptance } from './acceptances.js'
+import { compareLog, createLogComparison, type LogComparisonOptions, unlessTampered } from './compare-logs.js'
+import type { Alarm, HeadWatch } from './head-watch.js'
+import { laterOf } from './points.js'
+
+export interface SharedAlarmsOptions extends LogComparisonOptions {
+  /** @throws ChangedSessionError if a session is not as it began */
+  assertSessions: () => Promise<void>
+  /** reads whether the tenant's row is gone from the database, and if so drops the cached state */
+  isGone: (tenant_id: string) => Promise<boolean>
+  /** called after the alarm about a tenant that is gone has ended */
+  onGoneAccepted?: ((tenant_id: string) => void) | undefined
+  /** called after the deletion of the row of an alarm whose loss an operator had accepted before */
+  onAcceptedRow?: ((tenant_id: string) => void) | undefined
+  /** milliseconds since 1970 */
+  now: () => number
+}
+
+export interface SharedAlarms {
+  /**
+   * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms.
+   * A tenant that fails does not stop the others: returns the errors. A server, which lives long, also finds
+   * the heads of tenants that it has not served.
+   *
+   * @throws the database's own error when the alarms or the logs can't be read
+   */
+  compare(options?: { findsUnseen?: boolean }): Promise<unknown[]>
+}
+
+/** The reason of an alarm about a tenant that is missing from the database. */
+export const TENANT_GONE =
+  'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
+
+/** Creates the sharing of alarms; one per process. */
+export function createSharedAlarms({
+  assertSessions,
+  isGone,
+  onGoneAccepted,
+  onAcceptedRow,
+  now,
+  ...options
+}: SharedAlarmsOptions): SharedAlarms {
+  const { sql, watches, installationKey, findAuditKey } = options
+  const compareLogs = createLogComparison(options)
+  /**
+   * of alarms without a witness: the newest rollback that was accepted before the alarm, which does not
+   * settle it
+   */
+  const acceptedBefore = new WeakMap<Alarm, number>()
+
+  async function compare({ findsUnseen = false } = {}): Promise<unknown[]> {
+    const errors: unknown[] = []
+    const unread: unknown[] = []
+    const note = (list: unknown[]) => (error: unknown) => {
+      list.push(error)
+      watches.comparisons.failed() // at once: the rest of a run may take long if each statement waits for a lock
+      return undefined
+    }
+    try {
+      await assertSessions()
+      await assertFormats(sql)
+      if (findsUnseen) await assertWhole(sql)
+    } catch (error) {
+      watches.comparisons.failed({ isCertain: error instanceof HiddenRowsError })
+      throw error
+    }
+    const rows = await listAlarms(sql).catch(note(unread))
+    for (const row of rows ?? []) await learn(row, findsUnseen).catch(note(errors))
+    // Even if the alarms could not be read: an attacker who locks them must not keep this process from
+    // raising its own.
+    const turn = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
+    if (unread.length + errors.length === 0) watches.comparisons.succeeded(turn)
+    const found = new Map(rows?.map((row) => [row.tenant_id, row]))
+    for (const watch of rows ? watches.alarmed() : []) {
+      await share(watch, found.get(watch.tenant_id)).catch((error: unknown) => void errors.push(error))
+    }
+    if (unread.length > 0) throw unread[0]
+    return errors
+  }
+
+  // A row that no server wrote raises an alarm too, but its witness proves nothing.
+  async function learn(row: ChainAlarm, isServing: boolean): Promise<void> {
+    const watch = watches.get(row.tenant_id)
+    if (watch.alarm && row.last_id <= (watch.alarm.witness?.last_id ?? 0)) return
+    if (await isGone(row.tenant_id)) return watch.raise(sql, TENANT_GONE)
+    const auditKey = await findAuditKey(row.tenant_id).catch(unlessTampered)
+    if (!auditKey || auditKey === 'tampered' || !isGenuine(row, auditKey))
+      return watch.raise(sql, 'the database contains an alarm that no server wrote')
+    if (await wasAccepted(row, auditKey)) {
+      if (await deleteAlarmRow(sql, row)) onAcceptedRow?.(row.tenant_id)
+      return
+    }
+    const { reason, last_id, hash, policy_version } = row
+    const witness = last_id === 0 ? undefined : { last_id, hash, policy_version }
+    if (watch.alarm) return watch.learnWitness(witness)
+    // What this process witnessed may be later than what the row says: then its own alarm replaces the row.
+    // Taken before the log is read, which may have been cut off by now; a process that opens, such as a
+    // command, has read it already.
+    const own = isServing ? watch.held.proven : watch.held.provenTold
+    await compareLog(sql, watch, auditKey)
+    watch.learn({ reason, witness: laterOf(witness, own) })
+  }
+
+  /**
+   * Whether an operator accepted the loss that this alarm is about, and the log is the one that was left
+   * then: such a row was restored. An alarm without a witness, or without a proven policy version, may be
+   * about a later loss.
+   */
+  async function wasAccepted(row: ChainAlarm, auditKey: AuditKey): Promise<boolean> {
+    const { tenant_id, last_id, policy_version } = row
+    if (policy_version === 0) return false
+    const accepted = await findAcceptedRollback(sql, { tenant_id, auditKey }, row)
+    if (!accepted || last_id > accepted.agrees_through) return accepted !== undefined
+    const found = await findEntryHash(sql, tenant_id, last_id)
+    return found !== undefined && equalBytes(found, row.hash)
+  }
+
+  // If the row of the alarm is gone, either an operator settled the alarm, which the tenant's log records, or
+  // the row was deleted and is written again. For a tenant that is gone, the installation's log records it,
+  // and the installation's key makes the MAC.
+  async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
+    const { tenant_id, alarm } = watch
+    if (!alarm) return
+    if (
+      !row &&
+      (await isGone(tenant_id)) &&
+      (await isLossAccepted(sql, { installationKey, tenant_id, witness: alarm.witness }))
+    ) {
+      watch.release()
+      return onGoneAccepted?.(tenant_id)
+    }
+    const auditKey = await findAuditKey(tenant_id)
+    const key = auditKey ?? installationKey
+    if (auditKey && !alarm.witness && !acceptedBefore.has(alarm)) {
+      acceptedBefore.set(alarm, (await findNewestAcceptance(sql, { tenant_id, auditKey })).id)
+    }
+    // Without the tenant's key, a row that another process wrote with it can't be judged.
+    const isGarbled = (found: ChainAlarm) =>
+      alarm.witness !== undefined &&
+      auditKey !== undefined &&
+      ![auditKey, installationKey].some((each) => isGenuine(found, each))
+    const isKept = (found: ChainAlarm) => !isGarbled(found) && found.last_id >= (alarm.witness?.last_id ?? 0)
+    if (row) {
+      if (!isKept(row)) await replace(alarmRow(alarm, tenant_id, key), isKept)
+      return
+    }
+    if (auditKey && (await isSettled(tenant_id, auditKey, alarm))) return watch.release()
+    await writeAlarm(sql, alarmRow(alarm, tenant_id, key))
+  }
+
+  // The row is judged again under its lock: meanwhile an operator may have accepted the loss, or another
+  // process have written what it knows.
+  function replace(alarm: ChainAlarm, isKept: (found: ChainAlarm) => boolean): Promise<unknown> {
+    return sql.begin(async (transaction) => {
+      const found = await lockAlarm(transaction, alarm.tenant_id)
+      if (found && !isKept(found)) await replaceAlarm(transaction, alarm)
+    })
+  }
+
+  function alarmRow({ reason, witness }: Alarm, tenant_id: string, key: AuditKey): ChainAlarm {
+    const { last_id, policy_version } = witness ?? { last_id: 0, policy_version: 0 }
+    const hash = last_id === 0 || !witness ? genesisHash(tenant_id) : witness.hash
+    const raised_at = new Date(now()).toISOString()
+    const row = { tenant_id, reason: reason.slice(0, MAX_REASON), last_id, hash, policy_version, raised_at }
+    return { ...row, mac: alarmMac(key, row) }
+  }
+
+  async function isSettled(tenant_id: string, auditKey: AuditKey, alarm: Alarm): Promise<boolean> {
+    const log = { tenant_id, auditKey }
+    if (alarm.witness) return (await findAcceptedRollback(sql, log, alarm.witness)) !== undefined
+    const before = acceptedBefore.get(alarm)
+    return before !== undefined && (await findNewestAcceptance(sql, log)).id > before
+  }
+
+  return { compare }
+}
+
+function isGenuine(row: ChainAlarm, auditKey: AuditKey): boolean {
+  return equalBytes(row.mac, alarmMac(auditKey, row))
+}

@@ -1,0 +1,449 @@
+/**
+ * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses,
+ * actions and witnesses: ids of tenants or keys would show who does what to anybody who can reach the page,
+ * and make ever more series.
+ */
+import {
+  type LogAction,
+  PROBLEMS,
+  type ProblemCode,
+  UNRECORDED_KINDS,
+  type UnrecordedKind,
+  type wire,
+} from '@eaas/protocol'
+import type { FastifyInstance } from 'fastify'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { atCallEnd } from '../core/http/call-end.js'
+import type { TlsListener } from '../core/http/tls-listener.js'
+import type { HealthCheck } from '../core/operations/check-health.js'
+import type { Services } from '../core/runner/operation.js'
+import { UNAUTHORIZED_REASONS, type UnauthorizedReason } from '../core/runner/refusal.js'
+import { VERSION } from '../version.js'
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+
+/** What operators alarm on: a rate needs the series before the first entry. */
+const ALARMING = [
+  'api_key.create',
+  'budget.refused',
+  'key.destroy',
+  'key.export',
+  'usage.doubled',
+] as const satisfies LogAction[]
+
+/**
+ * The label of requests that match no route: their path is the caller's text, and must not become a label.
+ */
+const UNMATCHED = 'unmatched'
+/** The label, in place of a status, of requests whose client left before the whole answer was sent. */
+const UNANSWERED = 'unanswered'
+
+/**
+ * The last run of a job, or the start of the process until there is one; `left` is what the run left undone, if that is
+ * known.
+ */
+interface Run {
+  at: number
+  left?: number | undefined
+}
+
+/**
+ * What a gauge shows, and how its value is read for each answer. The gauge is absent while that is undefined, since 0
+ * would read as "just now".
+ */
+type Reading = readonly [help: string, read: () => number | undefined]
+
+/** Rows with a secret under an earlier store key, and API keys under the former pepper. */
+interface Former {
+  sealed: number
+  api_keys: number
+}
+
+/** The metrics of one application; several in a process do not collide. */
+export interface Metrics {
+  registry: Registry
+  /** called with each group of audit entries after its commit */
+  observeCommit: (commit: { actions: readonly LogAction[]; seconds: number }) => void
+  /** called with calls that are counted instead of recorded */
+  observeUnrecorded: (kind: UnrecordedKind, calls: number) => void
+  /** called with refused calls, operations of batches and requests; `reason` only of E_UNAUTHORIZED */
+  observeRefusal: (refusal: { code: ProblemCode; reason?: UnauthorizedReason | undefined }, calls: number) => void
+  /** called after a run if the end of every log is in a written checkpoint */
+  checkpointsWritten: () => void
+  /** called with how many rows and API keys still need what a rotation of the store key replaced */
+  custodyCounted: (former: Former) => void
+  /** called with the number of differences between the tables and what the migrations make */
+  tablesCompared: (differences: number) => void
+  /**
+   * called after each round of anchors with the number of tenants without an alarm whose newest entries it does not
+   * cover; undefined if another server had written one
+   */
+  anchored: (left: number | undefined) => void
+  /** called after each run of the purge that went through every log, with the number of tenants whose purge was refused */
+  purgeRan: (failed: number) => void
+  /**
+   * called after a later look with how many of these tenants still keep such entries, since another purge may have
+   * taken them
+   */
+  purgeLeft: (tenants: number) => void
+  /** the last of these numbers; 0 before */
+  unpurged: () => number
+  /** called after each run of a job with why it failed; undefined if it did not */
+  jobRan: (job: string, failure: unknown) => void
+  /** the jobs whose last run failed, and why */
+  failedJobs: () => ReadonlyMap<string, unknown>
+  /**
+   * called after each verification with the number of logs that are not valid; it was not complete if a log
+   * could not be verified
+   */
+  verificationRan: (invalid: number, run: { isComplete: boolean }) => void
+  /** called with the outcome of asking each witness */
+  witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
+  /** the present ages of what guards the log, as far as this process knows */
+  ages: () => Ages
+  /** how many logs the last verification found invalid; null until there was one */
+  invalidLogs: () => number | null
+}
+
+/** In seconds; null for what this process does not do. Until the first run, the time since the process started. */
+export interface Ages {
+  anchor: number | null
+  checkpoint: number | null
+  verification: number | null
+  purge: number | null
+  witnesses: { name: string; cosignature: number; contradicted: boolean }[]
+}
+
+/** What this process was configured to do. */
+export interface MetricsOptions {
+  /** the names of the witnesses that it asks */
+  witnesses?: readonly string[]
+  anchors?: boolean
+  checkpoints?: boolean
+  purges?: boolean
+  verifications?: boolean
+}
+
+/**
+ * Creates the metrics of the audit log, and of the witnesses. Call it before creating the committer, which reports to
+ * them, and the application. Until the first run of a configured job, its age counts from now: an alert on it must fire
+ * for a job that never succeeds.
+ */
+export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = {}): Metrics {
+  const registry = new Registry()
+  const registers = [registry]
+  const entries = new Counter({
+    name: 'eaas_audit_entries_total',
+    help: 'Audit entries committed by this process.',
+    labelNames: ['action'],
+    registers,
+  })
+  for (const action of ALARMING) entries.inc({ action }, 0)
+  const unrecorded = new Counter({
+    name: 'eaas_unrecorded_calls_total',
+    help: 'Calls of an API key without an audit entry: hashes, and refused calls and operations of batches, by reason.',
+    labelNames: ['kind'],
+    registers,
+  })
+  for (const kind of UNRECORDED_KINDS) unrecorded.inc({ kind }, 0) // a rate needs the series before the first call
+  const refusals = createRefusalCounter(registers)
+  const batchEntries = new Histogram({
+    name: 'eaas_audit_batch_entries',
+    help: 'Audit entries per commit.',
+    buckets: ENTRIES,
+    registers,
+  })
+  const commitSeconds = new Histogram({
+    name: 'eaas_audit_commit_seconds',
+    help: 'Time that the commit of a group of audit entries took.',
+    buckets: SECONDS,
+    registers,
+  })
+  const begin = (isExpected = false): Run | undefined => (isExpected ? { at: performance.now() } : undefined)
+  let anchors = begin(expected.anchors)
+  let checkpoints = begin(expected.checkpoints)
+  let verification = begin(expected.verifications)
+  let purge = begin(expected.purges)
+  const failedJobs = new Map<string, unknown>()
+  let differences: number | undefined
+  let former: Former | undefined
+  addGauges(registry, {
+    eaas_audit_anchor_age_seconds: [
+      'Seconds since this process last wrote an anchor of the logs, or found a recent one of another server, or since its start until then.',
+      () => anchors && secondsSince(anchors.at),
+    ],
+    eaas_audit_unanchored_tenants: [
+      'Tenants whose newest entries the last anchor does not cover, because the head is missing, forged or behind its entries; absent until this process writes an anchor, and while another server does.',
+      () => anchors?.left,
+    ],
+    eaas_audit_checkpoint_age_seconds: [
+      'Seconds since this process last had the end of every log in a written checkpoint, or since its start until then; absent without a checkpoint file.',
+      () => checkpoints && secondsSince(checkpoints.at),
+    ],
+    eaas_audit_purge_age_seconds: [
+      'Seconds since this process last ran the purge, or since its start until then; absent without a retention.',
+      () => purge && secondsSince(purge.at),
+    ],
+    eaas_audit_purge_failed_tenants: [
+      'Tenants whose purge was refused in the last run, and which still keep entries older than the retention; absent until the first run.',
+      () => purge?.left,
+    ],
+    eaas_audit_verification_age_seconds: [
+      'Seconds since this process last verified every log, or since its start until then; absent if it never verifies.',
+      () => verification && secondsSince(verification.at),
+    ],
+    eaas_audit_verification_failed_logs: [
+      'Logs that were not valid when this process last verified; absent until then.',
+      () => verification?.left,
+    ],
+    eaas_schema_differences: [
+      'Differences between the tables and what the migrations make, in columns, constraints, triggers and the like; absent until this process has compared them.',
+      () => differences,
+    ],
+    eaas_secrets_under_former_store_key: [
+      'Rows with a secret that a rotation of the store key has not sealed again yet; absent until this process has counted them.',
+      () => former?.sealed,
+    ],
+    eaas_api_keys_under_former_pepper: [
+      'API keys that were neither used nor revoked since the last rotation of the store key, and have not expired; the server keeps the former pepper while there are any.',
+      () => former?.api_keys,
+    ],
+  })
+  const { witnessesAsked, witnessAges } = createWitnessMetrics(registry, witnesses)
+  const ageOf = (run: Run | undefined) => (run ? secondsSince(run.at) : null)
+  return {
+    registry,
+    witnessesAsked,
+    ages: () => ({
+      anchor: ageOf(anchors),
+      checkpoint: ageOf(checkpoints),
+      verification: ageOf(verification),
+      purge: ageOf(purge),
+      witnesses: witnessAges(),
+    }),
+    observeUnrecorded(kind, calls) {
+      unrecorded.inc({ kind }, calls)
+    },
+    observeRefusal({ code, reason = '' }, calls) {
+      refusals.inc({ code, reason }, calls)
+    },
+    verificationRan(invalid, { isComplete }) {
+      if (isComplete) verification = { at: performance.now(), left: invalid }
+      // The logs that were invalid before may be those that could not be verified now.
+      else if (verification && invalid > (verification.left ?? 0)) verification.left = invalid
+    },
+    checkpointsWritten() {
+      checkpoints = { at: performance.now() }
+    },
+    anchored(left) {
+      anchors = { at: performance.now(), left }
+    },
+    custodyCounted(found) {
+      former = found
+    },
+    tablesCompared(found) {
+      differences = found
+    },
+    purgeRan(failed) {
+      purge = { at: performance.now(), left: failed }
+    },
+    purgeLeft(left) {
+      if (purge) purge.left = left
+    },
+    invalidLogs: () => verification?.left ?? null,
+    unpurged: () => purge?.left ?? 0,
+    failedJobs: () => failedJobs,
+    jobRan(job, failure) {
+      if (failure === undefined) failedJobs.delete(job)
+      else failedJobs.set(job, failure)
+    },
+    observeCommit({ actions, seconds }) {
+      for (const action of actions) entries.inc({ action })
+      batchEntries.observe(actions.length)
+      commitSeconds.observe(seconds)
+    },
+  }
+}
+
+// A rate needs a series before its first refusal, so all of them begin at 0.
+function createRefusalCounter(registers: Registry[]): Counter<'code' | 'reason'> {
+  const refusals = new Counter({
+    name: 'eaas_refusals_total',
+    help: 'Calls, operations of batches and malformed requests that were refused, by code; E_UNAUTHORIZED also by what was wrong with the API key.',
+    labelNames: ['code', 'reason'],
+    registers,
+  })
+  for (const [code, { status }] of Object.entries(PROBLEMS)) {
+    if (status >= 500) continue
+    const reasons = code === 'E_UNAUTHORIZED' ? UNAUTHORIZED_REASONS : ['']
+    for (const reason of reasons) refusals.inc({ code, reason }, 0)
+  }
+  return refusals
+}
+
+// A server without witnesses has no such metrics.
+function createWitnessMetrics(
+  registry: Registry,
+  names: readonly string[],
+): Pick<Metrics, 'witnessesAsked'> & { witnessAges: () => Ages['witnesses'] } {
+  if (names.length === 0) return { witnessesAsked: () => undefined, witnessAges: () => [] }
+  const cosignedAt = new Map<string, number>()
+  const contradicting = new Set<string>()
+  const cosignatureAge = (witness: string) => secondsSince(cosignedAt.get(witness) ?? startedAt)
+  const registers = [registry]
+  new Gauge({
+    name: 'eaas_witness_cosignature_age_seconds',
+    help: "Seconds since the witness last cosigned the installation's log for this process, or since its start until then.",
+    labelNames: ['witness'],
+    registers,
+    collect() {
+      for (const witness of names) this.set({ witness }, cosignatureAge(witness))
+    },
+  })
+  const contradicted = new Gauge({
+    name: 'eaas_witness_contradicted',
+    help: '1 if the witness, by its newest answer, cosigned a log that this one does not continue, 0 otherwise.',
+    labelNames: ['witness'],
+    registers,
+  })
+  for (const witness of names) contradicted.set({ witness }, 0)
+  const startedAt = performance.now()
+  return {
+    witnessesAsked(outcomes) {
+      for (const { witness, kind } of outcomes) {
+        if (kind === 'cosigned' || kind === 'overtaken') cosignedAt.set(witness, performance.now())
+        if (kind === 'failed') continue
+        contradicted.set({ witness }, kind === 'contradicted' ? 1 : 0)
+        if (kind === 'contradicted') contradicting.add(witness)
+        else contradicting.delete(witness)
+      }
+    },
+    witnessAges: () =>
+      names.map((name) => ({ name, cosignature: cosignatureAge(name), contradicted: contradicting.has(name) })),
+  }
+}
+
+/** Registers gauges by their names. */
+function addGauges(registry: Registry, gauges: Readonly<Record<string, Reading>>): void {
+  for (const [name, [help, read]] of Object.entries(gauges)) {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        const value = read()
+        this.reset()
+        if (value === undefined) this.remove()
+        else this.set(value)
+      },
+    })
+  }
+}
+
+function secondsSince(at: number): number {
+  return (performance.now() - at) / 1_000
+}
+
+function addTlsGauges(registry: Registry, tls: TlsListener): void {
+  addGauges(registry, {
+    eaas_tls_certificate_expiry_timestamp_seconds: [
+      'When the certificate that the server shows expires, in seconds since 1970.',
+      () => tls.state().expiresAt / 1_000,
+    ],
+    eaas_tls_certificate_stale: [
+      '1 while the TLS files cannot be used and the server keeps an earlier certificate, 0 otherwise.',
+      () => Number(tls.state().isStale),
+    ],
+  })
+}
+
+/** Registers the route, and measures every call of the application. */
+export function serveMetrics(
+  app: FastifyInstance,
+  { committer }: Services,
+  {
+    metrics: { registry },
+    checkHealth,
+    tls,
+  }: { metrics: Metrics; checkHealth: HealthCheck; tls: TlsListener | undefined },
+): void {
+  const registers = [registry]
+  const ofProcess = processRegistry() // now, so that its observations begin with the server and not with the first scrape
+  const requests = new Counter({
+    name: 'eaas_http_requests_total',
+    help: 'Requests, by the status of the answer.',
+    labelNames: ['method', 'route', 'status'],
+    registers,
+  })
+  const requestSeconds = new Histogram({
+    name: 'eaas_http_request_duration_seconds',
+    help: 'Time from a request to the end of its answer.',
+    labelNames: ['route'],
+    buckets: SECONDS,
+    registers,
+  })
+  new Gauge({
+    name: 'eaas_build_info',
+    help: 'The running version; always 1.',
+    labelNames: ['version'],
+    registers,
+  }).set({ version: VERSION }, 1)
+  let health: wire.Health | undefined
+  addGauges(registry, {
+    eaas_audit_alarmed_tenants: [
+      "Logs, the installation's own included, that differ in the database from what the server wrote; their tenants are no longer served.",
+      () => committer.alarmed().length,
+    ],
+    eaas_audit_watch_age_seconds: [
+      'Seconds since this process last began to compare every audit chain in the database with what it witnessed, or since its start until then.',
+      () => committer.watches.comparisons.age / 1_000,
+    ],
+    eaas_degraded: ['1 while /health answers degraded, 0 while healthy.', () => Number(health?.status === 'degraded')],
+    eaas_durability_synchronous: [
+      '1 while a commit is on disk when it is acknowledged, 0 otherwise; absent while that is unknown.',
+      () => (health?.durability === 'unknown' ? undefined : Number(health?.durability === 'synchronous')),
+    ],
+    eaas_clock_ahead_seconds: [
+      "How far this server's clock was ahead of the database's when they were last compared; negative when it was behind.",
+      () => committer.clock.ahead() / 1_000,
+    ],
+    eaas_clock_wrong: [
+      '1 while nothing is written because the clock is wrong, 0 otherwise.',
+      () => Number(committer.clock.isWrong()),
+    ],
+    eaas_clock_ahead_logs: [
+      "Logs whose last entry is in this server's future, because a clock was wrong: their new entries are refused or get that time.",
+      () => committer.watches.ahead(committer.clock).length,
+    ],
+    eaas_audit_queue_entries: ['Audit entries that are waiting for a commit.', () => committer.waiting()],
+  })
+
+  if (tls) addTlsGauges(registry, tls)
+
+  atCallEnd(app, (request, reply, isAnswered) => {
+    const route = request.routeOptions.url ?? UNMATCHED
+    requests.inc({ method: request.method, route, status: isAnswered ? reply.statusCode : UNANSWERED })
+    requestSeconds.observe({ route }, reply.elapsedTime / 1_000)
+  })
+  app.get('/metrics', async (_, reply) => {
+    health = (await checkHealth()).health
+    const texts = await Promise.all([registry.metrics(), ofProcess.metrics()])
+    return reply.header('cache-control', 'no-store').type(registry.contentType).send(texts.join('\n'))
+  })
+}
+
+/** Gauges that are named like counters, which tools refuse; they are the sums of others. */
+const MISNAMED = ['active_handles', 'active_requests', 'active_resources'].map((name) => `nodejs_${name}_total`)
+
+// Once per process, whatever the number of applications: these metrics have observers that cannot be removed.
+let ofThisProcess: Registry | undefined
+
+function processRegistry(): Registry {
+  if (!ofThisProcess) {
+    ofThisProcess = new Registry()
+    collectDefaultMetrics({ register: ofThisProcess })
+    for (const name of MISNAMED) ofThisProcess.removeSingleMetric(name)
+  }
+  return ofThisProcess
+}

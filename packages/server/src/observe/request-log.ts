@@ -1,0 +1,201 @@
+/**
+ * Writes one log line per request. The line of a failure has at most 512 bytes, and equal failures get one line a
+ * second. Equal refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
+ */
+import type { Socket } from 'node:net'
+import { finished, Readable } from 'node:stream'
+import { PROBLEMS } from '@eaas/protocol'
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { atCallEnd } from '../core/http/call-end.js'
+import { findParserProblem } from '../core/http/parser-errors.js'
+import { clientAddress } from '../core/http/request-head.js'
+import type { Services } from '../core/runner/operation.js'
+import { createSampler, type Sampler, type Write } from './log-sampler.js'
+import type { Metrics } from './metrics.js'
+import { countRefusals, type RefusalLine } from './refusals.js'
+
+/** Most bytes of a failure's line with its line feed, as `loggerOptions` writes it. */
+const LINE_BYTES = 512
+/** Between two lines of equal failures, in milliseconds. */
+const BETWEEN_LINES_MS = 1_000
+/**
+ * Lines a minute for refusals of one kind: the same code and reason, and the same API key or, without one, the same
+ * address.
+ */
+const FIRST_REFUSALS = 5
+const REFUSALS_MS = 60_000
+/**
+ * Kinds of lines that are told apart at a time; refusals beyond that are sampled by their code. An attacker
+ * can have any number of addresses.
+ */
+const MOST_KINDS = 256
+/** The kind of failures beyond that. */
+const OTHERS = 'others'
+/** Pino's number of `error`. */
+const ERROR = 50
+
+/** The log's message for a request. */
+const REQUEST = 'request'
+
+/** The log's message for an unexpected error. */
+export const UNEXPECTED = 'unexpected error'
+
+interface Failure {
+  error: unknown
+  msg: string
+}
+
+const failures = new WeakMap<FastifyRequest, Failure>()
+
+/** Records why a request failed, for its log line. If there are several errors, as in a batch, the first is logged. */
+export function noteFailure(request: FastifyRequest, error: unknown, msg: string): void {
+  if (!failures.has(request)) failures.set(request, { error, msg })
+}
+
+/** Logs requests, and counts what was refused. One per application. */
+export interface RequestLog {
+  /** Logs each request of the application when it is answered, and each that could not be read. */
+  attach(app: FastifyInstance): void
+  /** Logs a request for which the framework runs no hooks. Call it before the request is answered. */
+  logWithoutHooks(request: FastifyRequest, reply: FastifyReply): void
+}
+
+/**
+ * Creates the log of an application, with the route of each request rather than the URL, which may contain a
+ * secret by mistake.
+ */
+export function createRequestLog(services: Services, metrics: Metrics): RequestLog {
+  const failureLines = createSampler({ first: 1, windowMs: BETWEEN_LINES_MS, mostKinds: MOST_KINDS })
+  const refusalLines = createSampler({ first: FIRST_REFUSALS, windowMs: REFUSALS_MS, mostKinds: MOST_KINDS })
+
+  function logRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): void {
+    const failure = failures.get(request)
+    const refusal = countRefusals(request, services, metrics)
+    const line = describeRequest(request, reply, isAnswered)
+    if (failure) logFailure(request, { line, failure, sampler: failureLines })
+    else if (reply.statusCode >= 500 && isAnswered) {
+      const kind = JSON.stringify([reply.statusCode, line.route, line.api_key_id])
+      failureLines.take(kind, OTHERS, writer(request.log, line))
+    } else if (refusal?.code === undefined) request.log.info({ ...line, ...refusal }, REQUEST)
+    else logRefusal(request.log, { ...line, ...refusal })
+  }
+
+  function logRefusal(log: FastifyBaseLogger, line: RefusalLine): void {
+    const { code = OTHERS, reason, api_key_id, ip_address } = line
+    refusalLines.take(JSON.stringify([code, reason, api_key_id ?? ip_address]), code, writer(log, line))
+  }
+
+  return {
+    attach(app) {
+      atCallEnd(app, logRequest)
+      app.addHook('onSend', (request, reply, payload, done) => {
+        if (payload instanceof Readable) {
+          payload.once('error', (error) => {
+            if (reply.raw.headersSent) noteFailure(request, error, 'answer cut off')
+          })
+        }
+        done(null, payload)
+      })
+      app.addHook('onClose', (_, done) => {
+        failureLines.close()
+        refusalLines.close()
+        done()
+      })
+      // Before the answer, which can close the socket: its address is then unknown. The parser fails again
+      // with each further piece.
+      app.server.prependListener('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+        const [code] = findParserProblem(error) ?? []
+        // A client that closes in the middle of a request has left: it is not refused.
+        if (code === undefined || error.code === 'HPE_INVALID_EOF_STATE' || !socket.writable) return
+        metrics.observeRefusal({ code }, 1)
+        const ip_address = clientAddress(socket.remoteAddress)
+        const line = { method: null, route: null, status: PROBLEMS[code].status, code, ip_address }
+        logRefusal(app.log, line)
+      })
+    },
+    logWithoutHooks(request, reply) {
+      finished(reply.raw, (error) => logRequest(request, reply, !error))
+    },
+  }
+}
+
+/** Keeps only the line, so that a line that waits does not keep the bytes of the request's body in memory. */
+function writer(log: FastifyBaseLogger, line: object): Write {
+  return (leftOut) => log.info({ ...line, ...leftOutOf(leftOut) }, REQUEST)
+}
+
+function logFailure(
+  request: FastifyRequest,
+  { line, failure: { error, msg }, sampler }: { line: RequestLine; failure: Failure; sampler: Sampler },
+): void {
+  const { id, log } = request
+  // An unexpected error is a defect, which is found by its stack: one line with it is enough. Errors of the
+  // driver have no frame of their caller, so the route distinguishes them too.
+  const isDefect = msg === UNEXPECTED
+  const stack = isDefect && error instanceof Error ? error.stack?.match(/^\s+at .*$/gm) : undefined
+  const place = isDefect ? [request.routeOptions.url, stack] : []
+  sampler.take(JSON.stringify([msg, kindsOf(error), place]), OTHERS, (leftOut, isFirst) => {
+    if (isFirst && isDefect) log.error({ err: error }, msg)
+    const fields = { ...line, ...leftOutOf(leftOut), error: '' }
+    const others = { level: ERROR, time: Date.now(), reqId: id, ...fields, msg }
+    const room = LINE_BYTES - Buffer.byteLength(JSON.stringify(others)) - 1
+    log.error({ ...fields, error: shorten(describeError(error), room) }, msg)
+  })
+}
+
+interface RequestLine {
+  trace_id?: string
+  span_id?: string
+  /** of a call that was admitted, as in its audit entries */
+  tenant_id?: string
+  api_key_id?: string
+  method: string
+  route: string | null
+  status: number
+  ms: number
+  /** Whether the whole answer was sent, if it was not. */
+  answered?: false
+}
+
+function describeRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): RequestLine {
+  const { trace, credentials, admitted } = request
+  return {
+    ...(trace ? { trace_id: trace.trace_id, span_id: trace.span_id } : {}),
+    ...(credentials && admitted ? { tenant_id: credentials.tenant_id, api_key_id: admitted.api_key_id } : {}),
+    method: request.method,
+    route: request.routeOptions.url ?? null,
+    status: reply.statusCode,
+    ms: Math.round(reply.elapsedTime * 10) / 10,
+    ...(isAnswered ? {} : { answered: false }),
+  }
+}
+
+function leftOutOf(count: number): { left_out?: number } {
+  return count > 0 ? { left_out: count } : {}
+}
+
+/** Names and codes, from the error to its first cause, then the message of that cause, which says most. */
+function describeError(error: unknown): string {
+  let first = error
+  while (first instanceof Error && first.cause !== undefined) first = first.cause
+  return `${kindsOf(error)}: ${first instanceof Error ? first.message : String(first)}`
+}
+
+function kindsOf(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error
+  const { code } = error as { code?: unknown }
+  const own = typeof code === 'string' ? `${error.name} ${code}` : error.name
+  return error.cause === undefined ? own : `${own} < ${kindsOf(error.cause)}`
+}
+
+// Counts the bytes in JSON, where escapes are longer than the characters that they encode.
+function shorten(text: string, bytes: number): string {
+  let kept = ''
+  let left = bytes
+  for (const character of text) {
+    left -= Buffer.byteLength(JSON.stringify(character)) - 2
+    if (left < 0) break
+    kept += character
+  }
+  return kept
+}

@@ -1,0 +1,85 @@
+/**
+ * Spans of OpenTelemetry, one for each request, where the application installed `@opentelemetry/api`. Unless an SDK of
+ * OpenTelemetry is registered in this process, the spans are not recorded.
+ */
+import type { Context, Span } from '@opentelemetry/api'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Trace } from '../core/http/correlation.js'
+import { VERSION } from '../version.js'
+
+export interface Tracing {
+  /** Starts the span of a request, in the trace that the caller sent; undefined if no SDK is registered. */
+  begin(request: FastifyRequest, sent: Trace | undefined): Trace | undefined
+  /** Runs a function in the context of the span. */
+  within(request: FastifyRequest, work: () => void): void
+  end(request: FastifyRequest, reply: FastifyReply): void
+}
+
+/** Loads OpenTelemetry's API; undefined if it is not installed. */
+export async function loadTracing(): Promise<Tracing | undefined> {
+  try {
+    return createTracing(await import('@opentelemetry/api'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND') return undefined
+    throw error
+  }
+}
+
+type Api = typeof import('@opentelemetry/api')
+
+/** Creates the tracing of requests by OpenTelemetry's API. */
+export function createTracing({
+  context,
+  isSpanContextValid,
+  propagation,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+}: Api): Tracing {
+  const tracer = trace.getTracer('@eaas/server', VERSION)
+  const spans = new WeakMap<FastifyRequest, Span>()
+
+  /** Adds the caller's span, if no propagator is registered that found one. */
+  function withSent(extracted: Context, sent: Trace | undefined): Context {
+    if (!sent || trace.getSpanContext(extracted)) return extracted
+    const { trace_id: traceId, span_id: spanId, flags } = sent
+    return trace.setSpanContext(extracted, { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true })
+  }
+
+  return {
+    begin(request, sent) {
+      // If an instrumentation of node:http has already begun a span of the request, this one is within it.
+      const active = context.active()
+      const isInner = trace.getSpan(active) !== undefined
+      const parent = isInner ? active : withSent(propagation.extract(active, request.headers), sent)
+      const { method, routeOptions } = request
+      const route = routeOptions.url
+      const span = tracer.startSpan(
+        route === undefined ? method : `${method} ${route}`,
+        {
+          kind: isInner ? SpanKind.INTERNAL : SpanKind.SERVER,
+          attributes: { 'http.request.method': method, ...(route === undefined ? {} : { 'http.route': route }) },
+        },
+        parent,
+      )
+      const { traceId, spanId, traceFlags } = span.spanContext()
+      // Without an SDK, the API returns no span of its own: the parent, or one that is not valid.
+      if (trace.getSpanContext(parent)?.spanId === spanId) return undefined
+      if (!isSpanContextValid({ traceId, spanId, traceFlags })) return undefined
+      spans.set(request, span)
+      return { trace_id: traceId, span_id: spanId, flags: traceFlags.toString(16).padStart(2, '0') }
+    },
+    within(request, work) {
+      const span = spans.get(request)
+      if (span) context.with(trace.setSpan(context.active(), span), work)
+      else work()
+    },
+    end(request, { statusCode }) {
+      const span = spans.get(request)
+      if (!span) return
+      span.setAttribute('http.response.status_code', statusCode)
+      if (statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR })
+      span.end()
+    },
+  }
+}

@@ -1,0 +1,100 @@
+/** `eaas backup`: all rows of the installation in one file, from one snapshot. */
+import { resolve } from 'node:path'
+import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
+import { type Command, Option } from 'commander'
+import type { Config } from '../../core/config.js'
+import { withDeadline } from '../../core/store/deadline.js'
+import { noteBackup } from '../../core/store/instance.js'
+import { compareSchemas } from '../../core/store/migrations.js'
+import { openStore } from '../../core/store/open-store.js'
+import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
+import { VERSION } from '../../version.js'
+import { countAll, type RowCounts, type RowsHeader, readAllRows } from '../store/all-rows.js'
+import { createWriter } from './backup-file.js'
+import {
+  assertOneOutput,
+  commandConfig,
+  JSON_OPTION,
+  NEW_FILE,
+  RECIPIENT_OPTION,
+  readNewFile,
+  SAME_ENVIRONMENT,
+} from './command.js'
+import { failWithoutDatabase } from './fail.js'
+import { counted, print, printBeside, printJson, showProgress } from './output.js'
+import { createOut } from './sealed-file.js'
+import { messageOf } from './with-services.js'
+
+/** Adds `eaas backup`. */
+export function addBackup(program: Command): void {
+  program
+    .command('backup')
+    .description(
+      'Write all rows of the database into a new file, in one consistent snapshot, while servers run; needs no root key. Secrets in the file are sealed under the root key, which it does not contain; names, audit entries and addresses are in plaintext. On the embedded database, calls wait until it is done.',
+    )
+    .argument('<file>', NEW_FILE, readNewFile)
+    .addOption(RECIPIENT_OPTION)
+    .addOption(new Option('--plain', 'do not encrypt the file').conflicts('recipient').default(false))
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((file: string, options, command: Command) => {
+      if (!options.plain && options.recipient === undefined) {
+        command.error("error: option '--recipient <age1…>' not specified; '--plain' leaves the file unencrypted", {
+          exitCode: 2,
+        })
+      }
+      assertOneOutput(command, [file], options)
+      return backup(commandConfig(), file, options)
+    })
+}
+
+interface BackupOptions {
+  /** none: it is not encrypted */
+  recipient?: string[]
+  json: boolean
+}
+
+/** @throws RecipientError, CommandError, RowsError, SchemaVersionError, or the errors of openStore */
+async function backup(config: Config, file: string, { recipient = [], json }: BackupOptions): Promise<void> {
+  const write = await createWriter(recipient)
+  const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
+  const progress = showProgress('backup:')
+  let done: { header: RowsHeader; counts: RowCounts; unnoted: string | undefined } | undefined
+  try {
+    await compareSchemas(store.sql, MIGRATIONS_DIRECTORY) // a newer one may have tables that this version does not read
+    let read: { header: RowsHeader; counts: RowCounts } | undefined
+    async function* lines() {
+      read = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
+    }
+    await createOut(file, (sink) => write(sink, lines()), { isText: false })
+    if (read) {
+      const noting = withDeadline(noteBackup(store.sql, read.header.created_at))
+      const unnoted = await noting.then(() => undefined, messageOf)
+      done = { ...read, unnoted }
+    }
+  } finally {
+    progress.done()
+    await store.close()
+  }
+  if (!done) throw new CommandError('the database was not read') // the sink was given all of its lines
+  const { header, counts, unnoted } = done
+  const rows = countAll(counts)
+  if (json)
+    return printJson({
+      file: resolve(file),
+      ...header,
+      rows,
+      recipients: recipient.length,
+      is_noted: unnoted === undefined,
+    })
+  if (unnoted !== undefined)
+    printBeside(file, `Its time could not be noted in the database, for operators to see: ${unnoted}`)
+  if (file === STANDARD_STREAM) return
+  print(
+    `${counted(rows, 'row')} of schema ${header.schema} in ${resolve(file)}, as they were at ${header.created_at}.`,
+    recipient.length === 0
+      ? 'It is not encrypted. Its secrets are sealed under the root key; names, audit entries and addresses can be read.'
+      : `It is encrypted to ${counted(recipient.length, 'recipient')}.`,
+    'It opens nothing without the root key: keep that elsewhere. Try it: eaas restore --check',
+  )
+}

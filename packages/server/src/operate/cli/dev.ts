@@ -1,0 +1,87 @@
+/**
+ * `eaas dev`: serves the API to the application in this folder, on the embedded database, and writes where the
+ * application can find the server.
+ */
+import { spawnSync } from 'node:child_process'
+import { outliveOutput } from '@eaas/audit/node'
+import { PERMISSIONS } from '@eaas/protocol'
+import { type Command, Option } from 'commander'
+import { type Config, ConfigError } from '../../core/config.js'
+import { createApiKey } from '../../core/operations/create-api-key.js'
+import { createTenant } from '../../core/operations/create-tenant.js'
+import type { Services } from '../../core/runner/operation.js'
+import { performAsSystem } from '../../core/runner/perform.js'
+import { commandConfig, readKeptPath } from './command.js'
+import { readEnvFile, setEnvFile } from './env-file.js'
+import { baseUrl, FIRST_TENANT, isLocal } from './greeting.js'
+import { print } from './output.js'
+import { serve } from './start.js'
+import { findTenant } from './with-services.js'
+
+const API_KEY_NAME = 'eaas dev'
+
+/** Adds `eaas dev`. */
+export function addDev(program: Command): void {
+  program
+    .command('dev')
+    .description(
+      'Serve the API to the application in this folder, on the embedded database: make a tenant and an API key, and write EAAS_URL and EAAS_API_KEY where createClient() finds them. For development only.',
+    )
+    .addOption(
+      new Option('--file <file>', 'file to write both variables to').argParser(readKeptPath).default('.env.local'),
+    )
+    .addHelpText('after', '\nEAAS_DATA_DIR, EAAS_PORT and EAAS_LOG_LEVEL apply: see eaas start --help.')
+    .action(({ file }) => {
+      outliveOutput()
+      return dev(commandConfig(), file)
+    })
+}
+
+async function dev(config: Config, envFile: string): Promise<void> {
+  if (config.databaseUrl !== undefined)
+    throw new ConfigError(
+      'EAAS_DATABASE_URL is set, and eaas dev is for the embedded database: unset it, or use eaas start',
+    )
+  if (!isLocal(baseUrl(config.host, 0)))
+    throw new ConfigError('EAAS_HOST lets other machines in, and eaas dev has no TLS: unset it, or use eaas start')
+  const { EAAS_URL, EAAS_API_KEY } = await readEnvFile(envFile)
+  // The file may have the only copy of another server's API key.
+  if (EAAS_URL && !(URL.canParse(EAAS_URL) && isLocal(EAAS_URL)))
+    throw new ConfigError(`${envFile} has the EAAS_URL of another server: remove it, or name another file with --file`)
+  const logLevel = config.logLevel === 'info' ? 'warn' : config.logLevel // info, the default, has a line for each call
+  const plain = { ...config, socket: undefined, tls: undefined, logLevel }
+  await serve(plain, async ({ installation: { services } }, url) => {
+    const isKept = EAAS_API_KEY !== undefined && (await isAccepted(url, EAAS_API_KEY))
+    // The EAAS_URL of the server that made it may be in another file.
+    if (EAAS_API_KEY && !isKept && !(EAAS_URL && new URL(EAAS_URL).port === new URL(url).port))
+      throw new ConfigError(
+        `${envFile} has an EAAS_API_KEY that this server does not accept, perhaps that of another server: remove it, or name another file with --file`,
+      )
+    const values = { EAAS_URL: url, EAAS_API_KEY: isKept ? EAAS_API_KEY : await makeApiKey(services) }
+    if (!isKept || EAAS_URL !== url) await setEnvFile(envFile, values)
+    print(
+      `EaaS is listening on ${url}`,
+      `${envFile} has EAAS_URL and EAAS_API_KEY, which createClient() reads: node --env-file=${envFile} app.mjs`,
+      `For development only. Data stays in ${config.dataDir}. Ctrl-C stops it.`,
+      ...(isSeenByGit(envFile) ? [`git does not ignore ${envFile}, which has a secret: add it to .gitignore`] : []),
+    )
+  })
+}
+
+/** Whether the server accepts the API key, which may be from a deleted data directory. */
+async function isAccepted(url: string, apiKey: string): Promise<boolean> {
+  const { status } = await fetch(`${url}/v1/keys?limit=1`, { headers: { authorization: `Bearer ${apiKey}` } })
+  return status !== 401
+}
+
+async function makeApiKey(services: Services): Promise<string> {
+  const tenant = await findTenant(services, FIRST_TENANT)
+  if (!tenant) return (await createTenant(services, { name: FIRST_TENANT, envelope_only: true })).api_key.secret
+  const fields = { name: API_KEY_NAME, permissions: [...PERMISSIONS], expires_at: null, allowed_ips: null, keys: null }
+  return (await performAsSystem(services, tenant.tenant_id, createApiKey(fields))).secret
+}
+
+/** Whether a commit could include the file. Without git, or outside a repository, none could. */
+function isSeenByGit(file: string): boolean {
+  return spawnSync('git', ['check-ignore', '--quiet', '--', file]).status === 1
+}

@@ -1,0 +1,226 @@
+/**
+ * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes nothing
+ * except the installation's log, which records the run.
+ */
+import { existsSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Command } from 'commander'
+import { createClock } from '../../core/audit/append/clock.js'
+import { createCommitter } from '../../core/audit/append/committer.js'
+import type { Config } from '../../core/config.js'
+import { randomKey } from '../../core/crypto/aead.js'
+import type { StoreKeys } from '../../core/crypto/key-hierarchy.js'
+import { openStoreKeys } from '../../core/runner/store-keys.js'
+import { withDeadline } from '../../core/store/deadline.js'
+import type { Store } from '../../core/store/open-store.js'
+import { countFormer } from '../../core/store/peppers.js'
+import { recordAlone } from '../../guard/installation-log.js'
+import { findAcceptedSchema } from '../../guard/operations/accept-schema.js'
+import type { SchemaDifferences } from '../../guard/store/schema.js'
+import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
+import { findOwnInstance, findProvider, openInstallationKey, openSigningKey, rootKeyFiles } from '../../installation.js'
+import { openProvider } from '../../root-keys/open-provider.js'
+import { withAdvice } from './advice.js'
+import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
+import {
+  examineClock,
+  examineDatabase,
+  examineDurability,
+  examineErasure,
+  examineLimits,
+  examineOtherSchemas,
+  examineRights,
+  examineSchema,
+  examineTables,
+  examineWrites,
+  findDifferences,
+} from './examine-database.js'
+import { examineFile, examineFolder, examineKeyFile, examineTls } from './examine-files.js'
+import {
+  examineAlarms,
+  examineAnchor,
+  examineChains,
+  examineCheckpoints,
+  examinePurge,
+  examineUnused,
+} from './examine-logs.js'
+import { examineWitnesses } from './examine-witnesses.js'
+import type { Finding, Found, Result } from './finding.js'
+import { counted, print, printJson } from './output.js'
+import { messageOf, operatorName } from './with-services.js'
+
+/** The checks that must pass before the log is extended or shown to a witness: it may have gone back. */
+const SOUND = ['writes', 'alarms', 'checkpoints', 'audit chains', 'anchor', 'witnesses']
+
+/** Adds `eaas doctor`. */
+export function addDoctor(program: Command): void {
+  program
+    .command('doctor')
+    .description(
+      "Check configuration, database, durability, clock, root key and audit chains. Changes nothing; the installation's log records the run.",
+    )
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options) => succeed(doctor(commandConfig(), options)))
+}
+
+/** Prints the findings; returns true if all is well. */
+async function doctor(config: Config, { json }: { json: boolean }): Promise<boolean> {
+  const findings = await examine(config)
+  const isWell = findings.every(({ ok }) => ok)
+  if (json) printJson({ ok: isWell, findings })
+  else {
+    print(...findings.map((finding) => `${mark(finding)}  ${finding.check.padEnd(15)}  ${finding.detail}`))
+    print('', conclude(findings))
+  }
+  return isWell
+}
+
+/** Records the run, which proves that a commit reaches the disk. */
+async function record(
+  { sql, isEmbedded }: Store,
+  { storeKeys, maxClockSkewMs, ok }: { storeKeys: StoreKeys; maxClockSkewMs: number; ok: boolean },
+): Promise<Result> {
+  try {
+    const clock = createClock({ now: Date.now, toleranceMs: maxClockSkewMs, isDatabaseLocal: isEmbedded })
+    const committer = createCommitter({ sql, clock, onAlarm: () => undefined })
+    const installationKey = await openInstallationKey(sql, storeKeys)
+    const services = { sql, committer, installationKey, actor: operatorName() }
+    await withDeadline(recordAlone(services, [{ action: 'installation.doctor', metadata: { ok } }]))
+    return { detail: "the installation's log records this run" }
+  } catch (error) {
+    return { ok: false, detail: `the installation's log does not record this run: ${messageOf(error)}` }
+  }
+}
+
+function conclude(findings: readonly Finding[]): string {
+  if (findings.some(({ ok }) => !ok)) return 'A check failed: see the lines marked WRONG.'
+  return findings.some(({ warning }) => warning)
+    ? 'No check failed, but see the lines marked WARN.'
+    : 'All checks passed.'
+}
+
+function mark({ ok, warning }: Finding): string {
+  if (!ok) return 'WRONG'
+  return warning ? 'WARN ' : 'ok   '
+}
+
+async function examine(config: Config): Promise<Finding[]> {
+  const findings: Finding[] = []
+  const examineOne = async <T>(check: string, work: () => Promise<Result<T> | Found<T>>) => {
+    try {
+      const { found, ok = true, detail, ...more } = await work()
+      if (detail !== undefined) findings.push({ check, ok, detail, ...more })
+      return found
+    } catch (error) {
+      findings.push({ check, ok: false, detail: withAdvice(error, messageOf(error)) })
+      return undefined
+    }
+  }
+
+  for (const file of rootKeyFiles(config).filter((name) => existsSync(name))) {
+    await examineOne('root key file', () => examineKeyFile(file))
+  }
+  const { checkpointFile, auditArchiveDir, tls } = config
+  if (tls) await examineOne('TLS', () => examineTls(tls))
+  let checkpoints: 'directory' | undefined
+  if (checkpointFile !== undefined && checkpointFile !== STANDARD_OUTPUT) {
+    checkpoints = await examineOne('checkpoint file', () => examineCheckpointFile(config, checkpointFile))
+  }
+  if (auditArchiveDir !== undefined) {
+    await examineOne('audit archive', () => examineFolder('EAAS_AUDIT_ARCHIVE_DIR', auditArchiveDir))
+  }
+
+  const store = await examineOne('database', () => examineDatabase(config))
+  if (!store) return findings
+  try {
+    // Before any table is read: a superuser would execute what a view or a policy calls.
+    const differences = await examineOne('tables', () => findDifferences(store))
+    if (!differences) return findings
+    if (store.isPooled) await examineOne('pooler', () => examineLimits(store.sql))
+    const schema = await examineOne('schema', () => examineSchema(store))
+    // The path of the embedded database is fixed.
+    if (!store.isEmbedded) await examineOne('other schemas', () => examineOtherSchemas(store.sql))
+    if (schema === 'current') {
+      await examineOne('writes', () => examineWrites(store))
+      if (!store.isEmbedded) await examineOne('rights', () => examineRights(store, config))
+      if (!store.isEmbedded) await examineOne('erasure', () => examineErasure(store.sql))
+      await examineOne('alarms', () => examineAlarms(store.sql))
+    }
+    await examineOne('durability', async () => examineDurability(store))
+    await examineOne('clock', () => examineClock(store))
+    const storeKeys = await examineOne('root key', () => examineRootKey(store, config, schema === 'current'))
+    if (schema === 'current') await examineOne('tables', () => examineAccepted(store, { differences, storeKeys }))
+    if (checkpointFile !== undefined && checkpoints !== 'directory') {
+      if (!storeKeys) await examineOne('checkpoints', () => examineUnused(store.sql, checkpointFile))
+      else if (schema === 'current') {
+        await examineOne('checkpoints', () => examineCheckpoints(store.sql, storeKeys, checkpointFile))
+      }
+    }
+    if (storeKeys && schema === 'current') {
+      await examineOne('audit chains', () => examineChains(store.sql, storeKeys))
+      await examineOne('anchor', () => examineAnchor(store.sql, storeKeys, config))
+      await examineOne('purge', () => examinePurge(store.sql, storeKeys, config))
+      const isSound = () => findings.every(({ check, ok }) => ok || !SOUND.includes(check))
+      if (isSound() && config.witnesses.length > 0) {
+        await examineOne('witnesses', () => examineWitnesses(store.sql, storeKeys, config.witnesses))
+      }
+      // Before the first start there is no log.
+      if (isSound() && (await findOwnInstance(store.sql))) {
+        const ok = findings.every(({ ok }) => ok)
+        await examineOne('record', () => record(store, { storeKeys, maxClockSkewMs: config.maxClockSkewMs, ok }))
+      }
+    }
+  } finally {
+    await store.close()
+  }
+  return findings
+}
+
+// The first start creates the data directory, and the file in it.
+async function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): Promise<Result<'directory'>> {
+  const found = await stat(path).catch(() => undefined) // examineFile says what is wrong
+  if (found && !found.isFile() && !found.isDirectory()) {
+    return { warning: true, detail: `${path} is no regular file: a start compares the database with nothing in it` }
+  }
+  const directory = dirname(resolve(path))
+  const isCreated = databaseUrl === undefined && directory === resolve(dataDir) && !existsSync(directory)
+  return isCreated ? examineFolder('EAAS_DATA_DIR', directory) : examineFile('EAAS_CHECKPOINT_FILE', path)
+}
+
+// Without the root key no entry proves that an operator accepted the differences.
+async function examineAccepted(
+  { sql }: Store,
+  { differences, storeKeys }: { differences: SchemaDifferences; storeKeys: StoreKeys | undefined },
+): Promise<Result> {
+  if (!storeKeys || differences.digest === '') return examineTables(differences)
+  return examineTables(
+    differences,
+    await findAcceptedSchema(sql, await openInstallationKey(sql, storeKeys), differences),
+  )
+}
+
+async function examineRootKey(store: Store, config: Config, isCurrent: boolean) {
+  const instance = await findOwnInstance(store.sql)
+  const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
+  const [file] = rootKeyFiles(config)
+  if (!instance && store.isEmbedded && !fromEnvironment && file !== undefined && !existsSync(file)) {
+    return { detail: 'the database is new; the first start creates a root key' }
+  }
+  const provider = await findProvider(store, config, { fromEnvironment, mayCreate: false })
+  if (!instance) return { detail: 'the database is new; the first start binds it to this root key' }
+  const storeKeys = await openStoreKeys(store.sql, provider)
+  await openSigningKey(store.sql, storeKeys, instance)
+  await provider.wrap(randomKey()) // as a rotation of the store key will
+  const rotation = storeKeys.keys.size > 1
+  const { sealed, api_keys } = isCurrent ? await countFormer(store.sql, Date.now()) : { sealed: 0, api_keys: 0 }
+  const waiting = api_keys > 0 ? `; ${counted(api_keys, 'API key needs', 'API keys need')} the former pepper` : ''
+  return {
+    found: storeKeys,
+    detail: rotation
+      ? `opens this database, whose store key is being rotated: ${counted(sealed, 'row is', 'rows are')} left. If eaas store-key rotate does not run, it was interrupted: repeat it. If no operator began one, an attacker added a store key: verify every log first`
+      : `opens this database (${provider.kind} ${provider.name})${waiting}`,
+    ...(rotation && { warning: true as const }),
+  }
+}

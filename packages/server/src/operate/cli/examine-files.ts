@@ -1,0 +1,73 @@
+/** Examines files and directories for `eaas doctor`, without writing: creating a file would be a change. */
+import { constants, existsSync } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { TlsSetting } from '../../core/config.js'
+import { isReadableByAll } from '../../core/crypto/root-key.js'
+import { readTls } from '../../core/http/tls-listener.js'
+import { assertOwnDirectory } from '../../embedded/database.js'
+import type { Result } from './finding.js'
+
+/** A certificate that expires within this time should have been renewed, in milliseconds. */
+const SOON_MS = 7 * 86_400_000
+
+/** Examines a file with a key. */
+export async function examineKeyFile(path: string): Promise<Result> {
+  try {
+    await access(path, constants.R_OK)
+  } catch (error) {
+    return { ok: false, detail: `${path} can't be read (${(error as NodeJS.ErrnoException).code})` }
+  }
+  if (!(await isReadableByAll(path))) return { detail: path }
+  return { warning: true, detail: `everybody on this machine can read ${path}: chmod 600` }
+}
+
+/** Examines the files of TLS. @throws TlsError */
+export async function examineTls(files: TlsSetting): Promise<Result> {
+  const { expiresAt } = readTls(files, Date.now())
+  const until = `the certificate expires at ${new Date(expiresAt).toISOString()}`
+  const key = await examineKeyFile(files.keyFile)
+  if (key.warning) return key
+  return expiresAt - Date.now() < SOON_MS ? { warning: true, detail: until } : { detail: until }
+}
+
+/** Examines a file that is appended to, and created if it is missing. */
+export async function examineFile(variable: string, path: string): Promise<Result<'directory'>> {
+  if (!existsSync(path)) return examineWritable(variable, path, dirname(resolve(path)))
+  if ((await stat(path)).isDirectory())
+    return { ok: false, found: 'directory', detail: `${variable} names a directory: ${path}` }
+  return examineWritable(variable, path, path)
+}
+
+/** Examines a directory that is written to, and created if it is missing. */
+export async function examineFolder(variable: string, path: string): Promise<Result> {
+  return examineWritable(variable, path, nearest(path), { isFolder: true })
+}
+
+/** Examines where a data directory will be created. @throws if that is not possible */
+export async function examineNewDirectory(dataDir: string): Promise<void> {
+  const folder = nearest(dataDir)
+  await access(folder, constants.W_OK)
+  if (folder === dataDir) assertOwnDirectory(folder)
+}
+
+async function examineWritable(
+  variable: string,
+  path: string,
+  target: string,
+  { isFolder = target !== path } = {},
+): Promise<Result<never>> {
+  try {
+    await access(target, constants.W_OK)
+    if (isFolder && !(await stat(target)).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' })
+    return { detail: path }
+  } catch (error) {
+    return { ok: false, detail: `${variable} can't be written (${(error as NodeJS.ErrnoException).code}): ${path}` }
+  }
+}
+
+/** The path itself, or its nearest existing parent. */
+function nearest(path: string): string {
+  const whole = resolve(path)
+  return existsSync(whole) || whole === dirname(whole) ? whole : nearest(dirname(whole))
+}

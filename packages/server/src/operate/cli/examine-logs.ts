@@ -1,0 +1,279 @@
+/**
+ * Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the
+ * newest anchor.
+ */
+import { existsSync } from 'node:fs'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { ChainAlarmError, untilFollowed } from '../../core/audit/append-errors.js'
+import { openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
+import type { AuditKey } from '../../core/audit/formats/chain.js'
+import { currentKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
+import { authentic, tenantMac } from '../../core/audit/formats/row-mac.js'
+import { findHeadFault } from '../../core/audit/head-fault.js'
+import { findPutBack } from '../../core/audit/newest-row.js'
+import { verifyLog } from '../../core/audit/verify/verify.js'
+import type { Config } from '../../core/config.js'
+import { deriveRowKey, type StoreKeys } from '../../core/crypto/key-hierarchy.js'
+import { RECOVERY_PAGE } from '../../core/recovery-page.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { createTenantStates } from '../../core/runner/tenant-state.js'
+import { findLastMark } from '../../core/store/audit-purge.js'
+import type { Sql } from '../../core/store/db.js'
+import { findCurrentInstallation } from '../../core/store/instance.js'
+import { findOutdatedRow } from '../../core/store/newest-entry.js'
+import { TamperedRowError } from '../../core/store/tampered-row.js'
+import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
+import { describeRefused } from '../../guard/alarm-texts.js'
+import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
+import { listAlarms } from '../../guard/store/alarms.js'
+import { findUncovered } from '../../guard/store/anchors.js'
+import { compareWithAnchor } from '../../guard/watch/anchor-watch.js'
+import { createHeadWatches, HeadWatch } from '../../guard/watch/head-watch.js'
+import {
+  FAULTS_ADVICE,
+  type KeptFile,
+  nameFaults,
+  readKeptFile,
+  STANDARD_OUTPUT,
+} from '../../guard/watch/kept-witnesses.js'
+import { readAnchorTime } from '../../guard/watch/newest-anchor.js'
+import { TENANT_GONE } from '../../guard/watch/shared-alarms.js'
+import {
+  assertUnused,
+  findOwnInstance,
+  MISSING_TENANT,
+  openInstallationKey,
+  openSigningKey,
+} from '../../installation.js'
+import { findHold, findLeft } from '../operations/purge-audit.js'
+import { type Result, someOf } from './finding.js'
+import { counted } from './output.js'
+import { messageOf } from './with-services.js'
+
+const MINUTE_MS = 60_000
+const OWN_LOG = "the installation's own log"
+/** How long entries may be due before a daily purge counts as missed, in milliseconds. */
+const UNPURGED_MS = 2 * 24 * 60 * MINUTE_MS
+
+/** Lists the alarms. A row that no server wrote is an alarm too. */
+export async function examineAlarms(sql: Sql): Promise<Result> {
+  const alarms = await listAlarms(sql)
+  if (alarms.length === 0) return { detail: 'none' }
+  const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
+  names.set(INSTALLATION_ID, OWN_LOG)
+  const named = alarms.map(({ tenant_id, reason }) => {
+    const name = names.get(tenant_id)
+    return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
+  })
+  return {
+    ok: false,
+    detail: `${someOf(named)}. ${describeRefused(alarms.map(({ tenant_id }) => tenant_id))}`,
+  }
+}
+
+/** For a database that no root key opens: a new one needs an unused checkpoint file, as a start demands. */
+export async function examineUnused(sql: Sql, file: string): Promise<Result> {
+  if (await findOwnInstance(sql))
+    return { warning: true, detail: `not compared with ${file}, for want of the root key` }
+  await assertUnused(sql, file)
+  return { detail: 'the database is new' }
+}
+
+/** Compares the logs with the checkpoint file, as a start does. */
+export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: string): Promise<Result> {
+  if (file === STANDARD_OUTPUT)
+    return { detail: 'written to standard output, so a start cannot compare the database with them' }
+  const instance = await findOwnInstance(sql)
+  if (!instance) return { detail: 'the database is new' }
+  const signingKey = await openSigningKey(sql, storeKeys, instance)
+  const { witnesses, others, lines, remnants, faults } = await readKeptFile(file, signingKey.publicKeys, {
+    isThorough: true,
+    findAuditKeys: (tenants) => readAuditKeys(sql, storeKeys, tenants),
+  })
+  if (!existsSync(file))
+    return {
+      warning: true,
+      detail: `${file} does not exist, so nothing was compared. A server that starts writes it; if one did before, find out what removed it`,
+    }
+  const behind = await findBehind(sql, storeKeys, { witnesses, others })
+  const missing = (await findMissingTenants(sql, [...witnesses.keys()])).map(
+    (tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`,
+  )
+  const found = [
+    ...(behind.size === 0
+      ? []
+      : [
+          `${someOf([...behind.values()])} (${file}). So it is with the next command, and with a server that starts. ${describeRefused([...behind.keys()])}`,
+        ]),
+    ...(faults.length === 0 ? [] : [`${nameFaults(faults)} (${file}). ${FAULTS_ADVICE}`]),
+    ...(missing.length === 0 ? [] : [`${MISSING_TENANT}: ${someOf(missing)} in ${file}`]),
+  ]
+  if (found.length === 0) {
+    const cut = remnants === 0 ? '' : `, and ${remnants} that a crash or a full disk cut short`
+    return {
+      detail:
+        lines === 0
+          ? `no lines in ${file} to compare with`
+          : `${counted(lines, 'line')} in ${file}, all of them valid${cut}`,
+    }
+  }
+  // A missing tenant alone does not prevent a start.
+  const isWrong = behind.size > 0 || faults.length > 0
+  return { ...(isWrong ? { ok: false } : { warning: true }), detail: found.join('. ') }
+}
+
+// Compares as a start does. The finding `audit chains` reports a head that is itself wrong.
+async function findBehind(
+  sql: Sql,
+  storeKeys: StoreKeys,
+  { witnesses, others }: Pick<KeptFile, 'witnesses' | 'others'>,
+): Promise<Map<string, string>> {
+  const behind = new Map<string, string>()
+  const installation = await findCurrentInstallation(sql)
+  for (const [tenant_id, witness] of witnesses) {
+    const tenant = tenant_id === INSTALLATION_ID ? installation?.tenant : await findTenant(sql, tenant_id)
+    if (!tenant) continue
+    const watch = new HeadWatch(tenant_id, () => undefined)
+    watch.held.remember(witness)
+    for (const other of others) if (other.tenant_id === tenant_id) watch.held.remember(other)
+    try {
+      const auditKey = openAuditKey(storeKeys, tenant)
+      await untilFollowed(() => watch.read(sql, auditKey))
+    } catch (error) {
+      if (error instanceof TamperedRowError) continue
+      if (!(error instanceof ChainAlarmError)) throw error
+      behind.set(tenant_id, `${tenant_id === INSTALLATION_ID ? OWN_LOG : tenant.name}: ${watch.alarm?.reason}`)
+    }
+  }
+  return behind
+}
+
+/**
+ * Checks that every tenant in the installation's log exists; and of each log the head, the last entry, the last purge
+ * mark, the tenant's row, and that rows name the newest entry about them. The MACs of keys and API keys are not
+ * checked, because that would read every row, which takes as long as a verification.
+ */
+export async function examineChains(sql: Sql, storeKeys: StoreKeys) {
+  const states = createTenantStates({ sql, storeKeys })
+  const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord({
+    sql,
+    states,
+    verifyLog: (options) => verifyLog(sql, { ...options, storeKeys }),
+  })
+  const broken = leftOut.map(({ tenant_id, reason }) => `${tenant_id}: ${reason}`)
+  if (unread !== undefined) broken.push(messageOf(unread))
+  for (const tenant of tenants) {
+    const fault = await findChainFault(sql, storeKeys, tenant)
+    if (fault) broken.push(`${tenant.name}: ${fault}`)
+  }
+  if (broken.length === 0) {
+    return {
+      detail: `the heads of the logs (${tenants.length}) are valid, each is of the last entry, no tenant is missing that the installation's log has, and no older row is in the place of a newer one. The entries before the last are not read here; eaas audit verify --all checks every entry, key and API key`,
+    }
+  }
+  return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify). ${RECOVERY_PAGE}` }
+}
+
+/**
+ * Compares as a start does: the installation's log from its newest anchor on, and every tenant that the
+ * anchor covers.
+ */
+export async function examineAnchor(
+  sql: Sql,
+  storeKeys: StoreKeys,
+  { checkpointMinutes }: Pick<Config, 'checkpointMinutes'>,
+): Promise<Result> {
+  const instance = await findOwnInstance(sql)
+  if (!instance) return { detail: 'the database is new' }
+  const installationKey = await openInstallationKey(sql, storeKeys)
+  const faults: string[] = []
+  const alarmed: string[] = []
+  const watches = createHeadWatches((tenant_id, reason) => {
+    alarmed.push(tenant_id)
+    faults.push(`${tenant_id === INSTALLATION_ID ? OWN_LOG : tenant_id}: ${reason}`)
+  })
+  const errors = await compareWithAnchor({
+    sql,
+    watches,
+    installationKey,
+    openKey: (row) => openAuditKey(storeKeys, row),
+    findAuditKey: async (tenant_id) => {
+      const tenant = await findTenant(sql, tenant_id)
+      return tenant && openAuditKey(storeKeys, tenant)
+    },
+  })
+  faults.push(...errors.map(messageOf))
+  if (faults.length > 0) {
+    return {
+      ok: false,
+      detail: [someOf(faults), ...(alarmed.length > 0 ? [describeRefused(alarmed)] : [])].join('. '),
+    }
+  }
+  const time = await readAnchorTime(sql, installationKey)
+  if (time === undefined) return { detail: "none yet; the installation's log is as the server wrote it" }
+  // Twice the interval: one round may be under way.
+  const since = new Date(Date.now() - 2 * checkpointMinutes * MINUTE_MS).toISOString()
+  const uncovered = await findUncovered(sql, since)
+  if (uncovered.length === 0) return { detail: `of ${time}; every tenant's log has what it covers` }
+  return {
+    warning: true,
+    detail:
+      `of ${time}; every tenant's log has what it covers, but no anchor was written over what these logs have had for ` +
+      `${2 * checkpointMinutes} minutes and longer: ${someOf(uncovered)}. If a server runs, its log says why. Verify them (eaas audit verify)`,
+  }
+}
+
+/**
+ * Finds the tenants whose due entries a daily purge keeps: it would hold them back, or has not taken them for two days.
+ * The line `audit chains` names a tenant whose key or mark is invalid.
+ */
+export async function examinePurge(
+  sql: Sql,
+  storeKeys: StoreKeys,
+  { auditRetentionMonths: retentionMonths }: Pick<Config, 'auditRetentionMonths'>,
+): Promise<Result> {
+  if (retentionMonths === 0) return { detail: 'EAAS_AUDIT_RETENTION_MONTHS is 0: nothing is ever purged' }
+  const now = Date.now()
+  const kept: string[] = []
+  for (const tenant of await listTenants(sql)) {
+    try {
+      const log = { sql, state: { tenant, auditKey: openAuditKey(storeKeys, tenant) } }
+      const left = await findLeft(log, { retentionMonths, now })
+      if (!left) continue
+      const entries = left.through_id - left.after_id
+      const held = entries > 0 ? await findHold(sql, left, { now }) : undefined
+      if (held !== undefined) kept.push(`${tenant.name}: ${held}`)
+      else if (entries <= 0)
+        kept.push(`${tenant.name}: entries are marked as purged, and the database has not deleted them`)
+      else if (await findLeft(log, { retentionMonths, now: now - UNPURGED_MS }))
+        kept.push(
+          `${tenant.name}: ${counted(entries, 'entry is', 'entries are')} due, some for over two days, and no purge took them`,
+        )
+    } catch (error) {
+      if (!(error instanceof TamperedRowError || error instanceof Refusal)) throw error
+    }
+  }
+  if (kept.length === 0) return { detail: `nothing older than ${counted(retentionMonths, 'month')} is held back` }
+  return {
+    warning: true,
+    detail: `entries older than EAAS_AUDIT_RETENTION_MONTHS (${retentionMonths}) are kept until you act: ${someOf(kept)}. See eaas purge --dry-run`,
+  }
+}
+
+async function findChainFault(sql: Sql, storeKeys: StoreKeys, tenant: TenantRow): Promise<string | undefined> {
+  const { tenant_id } = tenant
+  let auditKey: AuditKey
+  try {
+    auditKey = openAuditKey(storeKeys, tenant)
+    authentic(tenant, tenantMac, deriveRowKey(currentKey(auditKey)))
+  } catch (error) {
+    if (!(error instanceof TamperedRowError)) throw error
+    return error.message
+  }
+  const head = await findHeadFault(sql, { tenant_id, auditKey })
+  if (head) return head.detail
+  const mark = await findLastMark(sql, tenant_id)
+  if (mark && !isPurgeMarkAuthentic(auditKey, mark)) return 'the mark of the last purge is forged'
+  const outdated = await findOutdatedRow(sql, tenant_id)
+  return outdated && findPutBack(outdated, outdated.what)?.message
+}

@@ -1,0 +1,102 @@
+/** How a failed command ends: what it prints, and when its process exits. */
+import { CheckpointError } from '@eaas/audit'
+import { CommandError } from '@eaas/audit/command'
+import { DataDirectoryInUseError, ForeignServerError, ListenError, LockLostError } from '@eaas/audit/node'
+import { visibleLine } from '@eaas/protocol'
+import { AuditWriteError } from '../../core/audit/append-errors.js'
+import { ConfigError } from '../../core/config.js'
+import { RefusedPinError, RootKeyError } from '../../core/crypto/root-key.js'
+import { TlsError } from '../../core/http/tls-listener.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { DatabaseDeadlineError } from '../../core/store/deadline.js'
+import { RoleError } from '../../core/store/grants.js'
+import { LockedTablesError, SchemaVersionError } from '../../core/store/migrations.js'
+import { DatabaseEncodingError, NoDatabaseError } from '../../core/store/open-store.js'
+import { TamperedRowError } from '../../core/store/tampered-row.js'
+import { WrongFormatError } from '../../core/store/text-formats.js'
+import { UnreachableDatabaseError } from '../../core/store/until-reached.js'
+import { HiddenRowsError } from '../../core/store/whole-tables.js'
+import { CreationKilledError } from '../../embedded/cluster.js'
+import {
+  ForeignDataDirectoryError,
+  MovedInstallationError,
+  UnlockedServerError,
+  UnusableDataDirectoryError,
+} from '../../embedded/database.js'
+import { EmbeddedStoppedError } from '../../embedded/stopped.js'
+import { DecryptError, RecipientError } from '../../root-keys/age.js'
+import { PIN_REFUSED } from '../../root-keys/program.js'
+import { ChangedMeanwhileError } from '../operations/renew-tenant.js'
+import { RowsError, UsedDatabaseError } from '../store/all-rows.js'
+import { withAdvice } from './advice.js'
+
+/** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
+const EXPECTED = [
+  AuditWriteError,
+  ChangedMeanwhileError,
+  CheckpointError,
+  CommandError,
+  ConfigError,
+  CreationKilledError,
+  DataDirectoryInUseError,
+  DatabaseDeadlineError,
+  DatabaseEncodingError,
+  DecryptError,
+  EmbeddedStoppedError,
+  ForeignDataDirectoryError,
+  ForeignServerError,
+  HiddenRowsError,
+  ListenError,
+  LockedTablesError,
+  LockLostError,
+  MovedInstallationError,
+  NoDatabaseError,
+  RecipientError,
+  WrongFormatError,
+  Refusal,
+  RoleError,
+  RootKeyError,
+  RowsError,
+  SchemaVersionError,
+  TamperedRowError,
+  TlsError,
+  UnlockedServerError,
+  UnusableDataDirectoryError,
+  UsedDatabaseError,
+]
+
+/** Prints why the command failed, and ends the process, with exit code 1 unless another one is set or more specific. */
+export function fail(error: unknown): void {
+  process.exitCode ??= error instanceof RefusedPinError ? PIN_REFUSED : 1
+  const lines = explain(error).split('\n').map(visibleLine)
+  // Everything that can be closed is closed by now. A connection whose commit the database never acknowledges would
+  // keep the process alive.
+  process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())
+}
+
+/** How long the reader of standard error may take once the database is gone, in milliseconds. */
+const PRINTED_MS = 1_000
+
+/** Prints why the embedded database failed, and ends the process soon, even if nothing reads its output. */
+export function failWithoutDatabase(error: Error): void {
+  setTimeout(() => process.exit(), PRINTED_MS)
+  fail(error)
+}
+
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { message, cause } = error
+  const { code } = error as NodeJS.ErrnoException
+  // It says itself what to do.
+  if (error instanceof UnreachableDatabaseError) return `${message}: ${withCode(cause)}`
+  if (cause !== undefined) return `${message}: ${explain(cause)}`
+  if (EXPECTED.some((kind) => error instanceof kind)) return message
+  // Errors of the system and of the database carry a code; their stack adds nothing.
+  if (code === undefined) return error.stack ?? message
+  return withAdvice(error, withCode(error))
+}
+
+function withCode(error: unknown): string {
+  const { message = String(error), code } = (error ?? {}) as Partial<NodeJS.ErrnoException>
+  return code === undefined || message.includes(code) ? message : `${message} (${code})`
+}

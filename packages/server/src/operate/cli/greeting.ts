@@ -1,0 +1,103 @@
+/** What `eaas start` prints when it listens, and the tenant of a first start. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config } from '../../core/config.js'
+import { createFirstTenant, type NewTenant } from '../../core/operations/create-tenant.js'
+import { findFailure } from '../../core/runner/failure.js'
+import { hasTenants } from '../../core/store/tenants.js'
+import { isNotConnected } from '../../core/store/unreachable.js'
+import { RETRY_MS } from '../../core/store/until-reached.js'
+import type { Server } from '../../server.js'
+import { isStandardOutput } from './output.js'
+
+export const FIRST_TENANT = 'default'
+
+/**
+ * Prints where the server is; at the first start, creates a tenant and prints its API key, unless a log would keep
+ * that.
+ */
+export async function greet(
+  { app, installation, emitCheckpoints }: Pick<Server, 'app' | 'installation' | 'emitCheckpoints'>,
+  { journalStream }: Pick<Config, 'journalStream'>,
+  url: string,
+): Promise<void> {
+  process.stdout.write(
+    `EaaS is listening on ${url}\n${url.startsWith('http:') && !isLocal(url) ? OPEN : ''}Database: ${installation.database}\n`,
+  )
+  let mayBeCreated = false
+  const tenant = await untilAnswered(app, async () => {
+    // Checks without the lock first: otherwise every start would wait for it.
+    if (await hasTenants(installation.services.sql)) return undefined
+    if (isKept(journalStream)) return 'none'
+    const created = await createFirstTenant(installation.services, { name: FIRST_TENANT, envelope_only: true }).catch(
+      (error: unknown) => {
+        mayBeCreated ||= !isNotConnected(error)
+        throw error
+      },
+    )
+    mayBeCreated = false
+    return created
+  })
+  if (tenant === 'none') process.stdout.write(NO_TENANT)
+  if (tenant === undefined && mayBeCreated) process.stderr.write(LOST)
+  if (tenant === undefined || tenant === 'none') return
+  process.stdout.write(welcome(tenant, url), (error) => {
+    if (error) process.stderr.write(LOST)
+  })
+  emitCheckpoints().catch((error: unknown) => app.log.error({ err: error }, 'writing checkpoints failed'))
+}
+
+/** The URL of the address that a server is bound to; the address for all interfaces is written as it is. */
+export function baseUrl(host: string, port: number, { isTls = false } = {}): string {
+  return `${isTls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+/** Whether only this machine reaches the address. */
+export function isLocal(url: string): boolean {
+  const { hostname } = new URL(url)
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
+}
+
+/**
+ * Whether standard output goes to the journal, or, for the first process of a container, to the container's log. Both
+ * keep it, and others may read it.
+ */
+function isKept(journalStream: string | undefined): boolean {
+  return isStandardOutput(journalStream) || (process.pid === 1 && !process.stdout.isTTY)
+}
+
+/** The database may have no connection for this yet, or not answer: the server serves meanwhile as well as it can. */
+async function untilAnswered<T>({ log }: Pick<Server['app'], 'log'>, work: () => Promise<T>): Promise<T> {
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await work()
+    } catch (error) {
+      if (findFailure(error)?.code !== 'E_UNAVAILABLE') throw error
+      if (isFirst) log.warn({ err: error }, 'looking for tenants failed; it is tried again')
+      await sleep(RETRY_MS, undefined, { ref: false })
+    }
+  }
+}
+
+function welcome({ name, api_key }: NewTenant, url: string): string {
+  return `
+This is the first start. Tenant "${name}" was created. Its API key, which is shown only once:
+
+  ${api_key.secret}
+
+Save it in a file that only you can read. To use it: npm install @eaas/sdk, and follow its README.
+The API is described at ${url}/docs
+
+`
+}
+
+const LOST = `eaas: tenant "${FIRST_TENANT}" was created, but its API key could not be printed and is lost. Create another one: eaas api-key create --help\n`
+
+const OPEN =
+  'Other machines can reach this address, without TLS: put a proxy with TLS in front of it, or set EAAS_TLS_CERT_FILE.\n'
+
+const NO_TENANT = `
+There is no tenant yet. The log would keep its API key, so create the first one beside this server:
+
+  umask 077; eaas tenant create --name main > first-key
+
+`

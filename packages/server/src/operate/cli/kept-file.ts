@@ -1,0 +1,179 @@
+/** The file of checkpoints that a log in the database is verified against, and the server's own. */
+
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import {
+  CheckpointError,
+  describeKept,
+  KeptIds,
+  type KeptNote,
+  type KeptStatement,
+  notesOf,
+  type PublicKeys,
+  parseCheckpoint,
+  parseKept,
+  readCheckpoint,
+  splitLines,
+  viewCheckpoint,
+  type Witnessed,
+} from '@eaas/audit'
+import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit/command'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { KeptHead } from '../../core/audit/formats/chain.js'
+import { LATER_KEY } from '../../core/recovery-page.js'
+import type { Services } from '../../core/runner/operation.js'
+import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
+import { counted } from './output.js'
+
+/** What to verify a log against. */
+export interface Kept {
+  note?: string
+  /** the keys that may have signed it */
+  signers?: PublicKeys
+  /** what the demanded witnesses cosigned */
+  witnessed?: Witnessed
+}
+
+/** Reads what to verify a log in the database against; nothing if no file was given. @throws CheckpointError */
+export async function readKept(
+  { signingKey }: Pick<Services, 'signingKey'>,
+  tenant_id: string,
+  { checkpoint, witness }: { checkpoint?: string | undefined; witness?: string[] | undefined },
+): Promise<Kept> {
+  if (checkpoint === undefined) return {}
+  if (witness === undefined) {
+    const kept = await readKeptFiles(checkpoint)
+    const [{ note }] = notesOf(kept, [tenant_id])
+    return { note, signers: signersOf(signingKey, kept) }
+  }
+  const witnessed = await readWitnessedNote(checkpoint, { publicKey: signingKey.publicKeys, witness })
+  return { note: witnessed.note, witnessed }
+}
+
+/** The checkpoints in a file, by the log that they are of. */
+export interface KeptCheckpoints {
+  /** the logs that it has checkpoints of, signed or not */
+  logs: string[]
+  /**
+   * Reads the heads of a log's checkpoints. Only what the installation's key signed counts: a truncated or forged line
+   * proves nothing. The signature does not cover the policy version, which is 0 where the line has none.
+   */
+  of(tenant_id: string): KeptHead[]
+  /** Says what the file has instead of a log's checkpoints. */
+  faultOf(tenant_id: string): string
+}
+
+/**
+ * Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, CommandError if
+ * it cannot be read
+ */
+export async function readKeptCheckpoints(
+  { signingKey }: Pick<Services, 'signingKey'>,
+  file: string,
+): Promise<KeptCheckpoints> {
+  const kept = parseKept(await readGiven(file))
+  const { notes } = kept
+  const signers = signersOf(signingKey, kept)
+  const groups = groupByLog(notes)
+  return {
+    logs: [...groups.keys()],
+    of: (tenant_id) => (groups.get(tenant_id) ?? []).flatMap((note) => readSigned(note, signers)),
+    faultOf: (tenant_id) => {
+      const contents = groups.has(tenant_id)
+        ? `checkpoints of it that this installation's key did not sign. ${LATER_KEY}`
+        : describeKept(notes)
+      const log = tenant_id === INSTALLATION_ID ? "the installation's log" : "this tenant's log"
+      return `${file} must have a checkpoint of ${log}, but has ${contents}`
+    },
+  }
+}
+
+/** The installation's keys, and those that replaced them by the statements in a file (key-change.md 4). */
+function signersOf({ publicKeys }: Services['signingKey'], { changes }: ReturnType<typeof parseKept>): PublicKeys {
+  const keys = new Set<string>(publicKeys)
+  for (const note of new Set(changes)) addSuccessor(keys, note)
+  return [...keys]
+}
+
+function groupByLog(notes: readonly KeptNote[]): Map<string, KeptNote[]> {
+  const groups = new Map<string, KeptNote[]>()
+  for (const note of notes) {
+    const group = groups.get(note.tenant_id)
+    if (group) group.push(note)
+    else groups.set(note.tenant_id, [note])
+  }
+  return groups
+}
+
+function readSigned({ note, policy_version, head }: KeptNote, publicKey: PublicKeys): KeptHead[] {
+  try {
+    const { last_id, hash } = readCheckpoint(note, publicKey)
+    return [
+      { last_id, hash, policy_version: typeof policy_version === 'number' ? policy_version : 0, ...readSealed(head) },
+    ]
+  } catch (error) {
+    if (error instanceof CheckpointError) return []
+    throw error
+  }
+}
+
+/**
+ * Collects the entries of the installation's log that the last lines of a server's checkpoint file name; none if there
+ * is no such file, or if this user may not read it. That, and lines that are no server's, are reported on standard error.
+ */
+export async function readOwnIds(file: string | undefined): Promise<number[]> {
+  const ids = new KeptIds()
+  if (file === undefined || file === STANDARD_OUTPUT || !(await isFile(file))) return []
+  let unread = 0
+  try {
+    for await (const line of splitLines(createReadStream(file))) {
+      const notes = findNotes(line)
+      if (notes) ids.add(notes)
+      else unread += 1
+    }
+    if (unread > 0)
+      process.stderr.write(`eaas: ${file} has ${counted(unread, 'line')} that no server wrote; see eaas doctor\n`)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'EACCES' && code !== 'EPERM') throw error
+    process.stderr.write(`eaas: this user may not read ${file}, so the export links none of its checkpoints\n`)
+  }
+  return ids.all()
+}
+
+// Anybody who may append a line to the file could otherwise prevent every export.
+function findNotes(line: string): KeptNote[] | undefined {
+  try {
+    return parseKept(line).notes
+  } catch (error) {
+    if (error instanceof CheckpointError) return undefined
+    throw error
+  }
+}
+
+async function isFile(path: string): Promise<boolean> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  return found?.isFile() === true
+}
+
+/**
+ * Reads the entries of the installation's log that the checkpoints in a given file name. @throws CheckpointError if it
+ * has none of that log
+ */
+export async function readGivenIds(file: string): Promise<number[]> {
+  return readAs(file, ({ notes }) => {
+    const ids = new KeptIds()
+    ids.add(notes.toReversed())
+    if (ids.all().length === 0) {
+      throw new CheckpointError(`it must have a checkpoint of the installation's log, but has ${describeKept(notes)}`)
+    }
+    return ids.all()
+  })
+}
+
+/** What a verdict says about the checkpoint that a log was verified against; undefined without one. */
+export function viewKept(note: string | undefined): KeptStatement | undefined {
+  return note === undefined ? undefined : viewCheckpoint(parseCheckpoint(note))
+}

@@ -1,0 +1,298 @@
+/**
+ * `eaas key`: lets the operator manage a tenant's keys; the tenant's log records each change with the actor
+ * `system`.
+ */
+import { resolve } from 'node:path'
+import { STANDARD_STREAM } from '@eaas/audit/command'
+import { foldUuid, isUuid, visible, type wire } from '@eaas/protocol'
+import { type Command, InvalidArgumentError } from 'commander'
+import type { Config } from '../../core/config.js'
+import { createKey } from '../../core/operations/create-key.js'
+import { cancelDestruction, destroyKey } from '../../core/operations/destroy-key.js'
+import { destroyVersion } from '../../core/operations/destroy-version.js'
+import { disableKey, enableKey } from '../../core/operations/disable-key.js'
+import { exportKey } from '../../core/operations/export-key.js'
+import { listKeys } from '../../core/operations/list-keys.js'
+import { readKey } from '../../core/operations/read-key.js'
+import { rotateKey } from '../../core/operations/rotate-key.js'
+import { updateKey } from '../../core/operations/update-key.js'
+import type { Operation, Services } from '../../core/runner/operation.js'
+import { performAsSystem } from '../../core/runner/perform.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import {
+  assertOneOutput,
+  commandConfig,
+  JSON_OPTION,
+  NEEDED_RECIPIENT_OPTION,
+  NEW_FILE,
+  readName,
+  readNewFile,
+  SAME_ENVIRONMENT,
+  TENANT_OPTION,
+} from './command.js'
+import { counted, print, printJson, table } from './output.js'
+import { createSealedFile } from './sealed-file.js'
+import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
+
+/** Changes of a key that need no other option. */
+const CHANGES = {
+  rotate: {
+    operation: rotateKey,
+    description: 'Rotate a key: a new version encrypts, older ones only decrypt.',
+  },
+  disable: { operation: disableKey, description: 'Disable a key: it still decrypts, but encrypts nothing new.' },
+  enable: { operation: enableKey, description: 'Enable a disabled key.' },
+  'cancel-destruction': {
+    operation: cancelDestruction,
+    description: 'Cancel a pending destruction: the key is disabled again.',
+  },
+} as const
+type KeyChange = keyof typeof CHANGES
+
+/** Adds `eaas key` and its subcommands. */
+export function addKey(program: Command): void {
+  const key = program
+    .command('key')
+    .description("Manage a tenant's keys. Works whether or not a server is running.")
+    .addHelpText('afterAll', SAME_ENVIRONMENT)
+
+  key
+    .command('list')
+    .description("Print a tenant's keys.")
+    .addOption(TENANT_OPTION)
+    .addOption(JSON_OPTION)
+    .action((options) => keyList(commandConfig(), options))
+
+  key
+    .command('show')
+    .description('Print one key and its versions.')
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .addOption(JSON_OPTION)
+    .action((name, options) => keyShow(commandConfig(), name, options))
+
+  key
+    .command('create')
+    .description('Create a key.')
+    .addOption(TENANT_OPTION)
+    .requiredOption('--name <name>', 'name of the key, 1 to 255 characters; names are never reused', readName)
+    .addOption(JSON_OPTION)
+    .action((options) => keyCreate(commandConfig(), options))
+
+  for (const change of Object.keys(CHANGES) as KeyChange[]) {
+    key
+      .command(change)
+      .description(CHANGES[change].description)
+      .argument('<key>', 'name or id')
+      .addOption(TENANT_OPTION)
+      .addOption(JSON_OPTION)
+      .action((name, options) => keyChange(commandConfig(), { change, key: name }, options))
+  }
+
+  key
+    .command('update')
+    .description('Set the oldest version of a key that still opens. First rewrap what older versions wrapped.')
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .requiredOption(
+      '--min-unwrap-version <version>',
+      '1 to the current version; wrapped keys of older versions no longer open. It may be lowered again',
+      readVersion,
+    )
+    .addOption(JSON_OPTION)
+    .action((name, options) => keyUpdate(commandConfig(), name, options))
+
+  key
+    .command('export')
+    .description(
+      "Export a key's secrets, encrypted to recipients of age: they open all that the key protects, without the server. The tenant's log records it.",
+    )
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .addOption(NEEDED_RECIPIENT_OPTION)
+    .requiredOption('--out <file>', NEW_FILE, readNewFile)
+    .addOption(JSON_OPTION)
+    .action((name, options, command: Command) => {
+      assertOneOutput(command, [options.out], options)
+      return keyExport(commandConfig(), name, options)
+    })
+
+  key
+    .command('destroy')
+    .description('Destroy a disabled key for good, after a waiting period (EAAS_DESTROY_WINDOW_DAYS).')
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .requiredOption(
+      '--confirm <name>',
+      "the key's name, repeated: data encrypted under the key can't be decrypted afterwards",
+    )
+    .addOption(JSON_OPTION)
+    .action((name, options) => keyDestroy(commandConfig(), name, options))
+
+  key
+    .command('destroy-version')
+    .description(
+      'Destroy the oldest version that a key has left, once it has been closed (eaas key update) for the waiting period (EAAS_DESTROY_WINDOW_DAYS).',
+    )
+    .argument('<key>', 'name or id')
+    .argument('<version>', 'its number', readVersion)
+    .addOption(TENANT_OPTION)
+    .requiredOption(
+      '--confirm <name>',
+      "the key's name, repeated: what the version wrapped can't be decrypted afterwards",
+    )
+    .addOption(JSON_OPTION)
+    .action((name, version, options) => keyDestroyVersion(commandConfig(), { key: name, version }, options))
+}
+
+interface OfTenant {
+  /** the tenant's name or id */
+  tenant: string
+  json: boolean
+}
+
+/** Prints a tenant's keys, oldest first. */
+async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
+  const { owner, answer } = await performIn(config, tenant, listKeys({}))
+  if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
+  const rows = answer.keys.map(({ name, id, status, current_version, min_unwrap_version, created_at, rotation }) => [
+    name,
+    id,
+    status,
+    String(current_version),
+    String(min_unwrap_version),
+    created_at,
+    rotation?.next_rotation_at ?? '-',
+  ])
+  print(
+    ...table(['NAME', 'ID', 'STATUS', 'VERSION', 'OPENS FROM', 'CREATED', 'NEXT ROTATION'], rows),
+    '',
+    `${counted(rows.length, 'key')} of ${describeTenant(owner)}`,
+  )
+}
+
+/** Prints one key with its versions. */
+async function keyShow(config: Config, key: string, { tenant, json }: OfTenant): Promise<void> {
+  const { owner, answer } = await onKey(config, { tenant, key }, (key_id) => readKey({ key_id }))
+  if (json) return printKey({ owner, answer }, { json })
+  const rows = answer.versions.map(({ version, status, created_at, wraps, last_unwrapped_at }) => [
+    String(version),
+    status,
+    created_at,
+    String(wraps),
+    last_unwrapped_at?.slice(0, 10) ?? '-',
+  ])
+  print(describe(owner, answer), '', ...table(['VERSION', 'STATUS', 'CREATED', 'WRAPPED', 'LAST OPENED'], rows))
+}
+
+/** Creates a key. */
+async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { name: string }): Promise<void> {
+  printKey(await performIn(config, tenant, createKey({ name })), { json })
+}
+
+/** Rotates, disables or enables a key, or cancels its destruction; prints the changed key. */
+async function keyChange(
+  config: Config,
+  { change, key }: { change: KeyChange; key: string },
+  { tenant, json }: OfTenant,
+): Promise<void> {
+  printKey(await onKey(config, { tenant, key }, (key_id) => CHANGES[change].operation({ key_id })), { json })
+}
+
+/** Sets the oldest version of a key that still opens; prints the changed key. */
+async function keyUpdate(
+  config: Config,
+  key: string,
+  { tenant, minUnwrapVersion, json }: OfTenant & { minUnwrapVersion: number },
+): Promise<void> {
+  const operation = (key_id: string) => updateKey({ key_id, min_unwrap_version: minUnwrapVersion })
+  printKey(await onKey(config, { tenant, key }, operation), { json })
+}
+
+function readVersion(text: string): number {
+  if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('must be the number of a version, such as 3')
+}
+
+/** Exports a key into a file that only the recipients can open. @throws RecipientError, Refusal, CommandError */
+async function keyExport(
+  config: Config,
+  key: string,
+  { tenant, recipient, out, json }: OfTenant & { recipient: string[]; out: string },
+): Promise<void> {
+  const { owner, answer } = await createSealedFile(out, recipient, async () => {
+    const exported = await onKey(config, { tenant, key }, (key_id) => exportKey({ key_id }))
+    return { ...exported, text: `${JSON.stringify(exported.answer)}\n` }
+  })
+  const versions = answer.versions.length
+  if (json) printJson({ file: resolve(out), key_id: answer.key_id, versions, tenant_id: owner.tenant_id })
+  else if (out !== STANDARD_STREAM) {
+    print(
+      `The key ${visible(answer.name)} (${answer.key_id}) of ${describeTenant(owner)} is in ${resolve(out)}, in ${counted(versions, 'version')}. Whoever opens it opens all that the key ever protected.`,
+    )
+  }
+}
+
+/** Schedules the destruction of a disabled key; `confirm` must be its name. */
+async function keyDestroy(
+  config: Config,
+  key: string,
+  { tenant, confirm, json }: OfTenant & { confirm: string },
+): Promise<void> {
+  const destroyed = onKey(config, { tenant, key }, (key_id) => destroyKey({ key_id, confirm }))
+  printKey(await destroyed.catch(nameDisable), { json })
+}
+
+function nameDisable(error: unknown): never {
+  if (!(error instanceof Refusal && error.code === 'E_STATE')) throw error
+  throw new Refusal(error.code, `${error.message} (eaas key disable)`)
+}
+
+/** Destroys a closed version of a key; `confirm` must be the key's name. */
+async function keyDestroyVersion(
+  config: Config,
+  { key, version }: { key: string; version: number },
+  { tenant, confirm, json }: OfTenant & { confirm: string },
+): Promise<void> {
+  const operation = (key_id: string) => destroyVersion({ key_id, version: String(version), confirm })
+  printKey(await onKey(config, { tenant, key }, operation), { json })
+}
+
+function onKey<Answer>(
+  config: Config,
+  { tenant, key }: { tenant: string; key: string },
+  operation: (key_id: string) => Operation<Answer>,
+): Promise<{ owner: FoundTenant; answer: Answer }> {
+  return withServices(config, async (services) => {
+    const owner = await getTenant(services, tenant)
+    const key_id = await getKeyId(services, { tenant_id: owner.tenant_id, tenant, key })
+    return { owner, answer: await performAsSystem(services, owner.tenant_id, operation(key_id)) }
+  })
+}
+
+// A tenant chooses names, and one may look like the id of another key, so ids are tried first.
+async function getKeyId(
+  services: Services,
+  { tenant_id, tenant, key }: { tenant_id: string; tenant: string; key: string },
+): Promise<string> {
+  const id = foldUuid(key)
+  const state = isUuid(id) ? await services.states.find(tenant_id) : undefined
+  if (await state?.findKey(id)) return id
+  const [named] = (await performAsSystem(services, tenant_id, listKeys({ name: key }))).keys
+  if (named) return named.id
+  throw new Refusal('E_NOT_FOUND', `${tenant} has no key ${key}; see: eaas key list --tenant ${tenant}`)
+}
+
+function printKey({ owner, answer }: { owner: FoundTenant; answer: wire.Key }, { json }: { json: boolean }): void {
+  if (json) printJson({ ...answer, tenant_id: owner.tenant_id })
+  else print(describe(owner, answer))
+}
+
+function describe(
+  owner: FoundTenant,
+  { name, id, status, current_version, min_unwrap_version, destroy_at }: wire.Key,
+): string {
+  const least = min_unwrap_version === 1 ? '' : `, opens from version ${min_unwrap_version} on`
+  const until = destroy_at === undefined ? '' : `, to be destroyed at ${destroy_at} unless cancelled`
+  return `Key ${visible(name)} (${id}) of ${describeTenant(owner)}: ${status}, version ${current_version}${least}${until}.`
+}

@@ -1,0 +1,100 @@
+/** `eaas operator-key`: API keys for operators, with which automation manages tenants over HTTP. */
+import { readId } from '@eaas/audit/command'
+import { INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
+import type { Command } from 'commander'
+import type { Config } from '../../core/config.js'
+import { createApiKey } from '../../core/operations/create-api-key.js'
+import { listApiKeys } from '../../core/operations/list-api-keys.js'
+import { revokeApiKey } from '../../core/operations/update-api-key.js'
+import type { Operation } from '../../core/runner/operation.js'
+import { performAsSystem } from '../../core/runner/perform.js'
+import { commandConfig, JSON_OPTION, permissionsOf, readList, readName, SAME_ENVIRONMENT } from './command.js'
+import { counted, print, printJson, printNewApiKey, table } from './output.js'
+import { withServices } from './with-services.js'
+
+/** Adds `eaas operator-key` and its subcommands. */
+export function addOperatorKey(program: Command): void {
+  const operatorKey = program
+    .command('operator-key')
+    .description(
+      'Manage the API keys of operators, which servers with EAAS_OPERATOR_API=on accept below /admin/v1. Works whether or not a server is running.',
+    )
+    .addHelpText('afterAll', SAME_ENVIRONMENT)
+
+  operatorKey
+    .command('create')
+    .description("Create an operator's API key and print its secret, which is shown only once.")
+    .requiredOption('--name <name>', 'name of the API key, 1 to 255 characters', readName)
+    .requiredOption(
+      '--permissions <list>',
+      `comma-separated, or all:  ${OPERATOR_PERMISSIONS.join(',')}`,
+      permissionsOf(OPERATOR_PERMISSIONS, ' of operators'),
+    )
+    .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
+    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', readList)
+    .addOption(JSON_OPTION)
+    .action((options) => operatorKeyCreate(commandConfig(), options))
+
+  operatorKey
+    .command('list')
+    .description("Print the operators' API keys, without their secrets.")
+    .addOption(JSON_OPTION)
+    .action((options) => operatorKeyList(commandConfig(), options))
+
+  operatorKey
+    .command('revoke')
+    .description("Revoke an operator's API key for good.")
+    .argument('<id>', 'id of the API key', readId)
+    .addOption(JSON_OPTION)
+    .action((id, options) => operatorKeyRevoke(commandConfig(), id, options))
+}
+
+interface Format {
+  json: boolean
+}
+
+interface CreateOptions extends Format {
+  name: string
+  permissions: OperatorPermission[]
+  expiresAt?: string
+  allowedIps?: string[]
+}
+
+/** Operators' API keys belong to the installation, whose own log records their changes. */
+function perform<Answer>(config: Config, operation: Operation<Answer>): Promise<Answer> {
+  return withServices(config, (services) => performAsSystem(services, INSTALLATION_ID, operation))
+}
+
+/** Creates an operator's API key and prints its secret, which is shown only here. */
+async function operatorKeyCreate(
+  config: Config,
+  { name, permissions, expiresAt, allowedIps, json }: CreateOptions,
+): Promise<void> {
+  const fields = { name, permissions, expires_at: expiresAt ?? null, allowed_ips: allowedIps ?? null }
+  const apiKey = await perform(config, createApiKey(fields))
+  await printNewApiKey(apiKey, {
+    json,
+    what: `Operator's API key ${apiKey.name} (${apiKey.id})`,
+    revoke: `eaas operator-key revoke ${apiKey.id}`,
+  })
+}
+
+/** Prints the operators' API keys, without their secrets. */
+async function operatorKeyList(config: Config, { json }: Format): Promise<void> {
+  const list = await perform(config, listApiKeys())
+  if (json) return printJson(list)
+  const columns = ['NAME', 'ID', 'STATUS', 'EXPIRES', 'LAST USED', 'ADDRESSES', 'PERMISSIONS']
+  print(...table(columns, list.api_keys.map(cells)), '', `${counted(list.count, 'API key')} of operators`)
+}
+
+function cells({ name, id, status, permissions, expires_at, last_used_at, allowed_ips }: wire.ApiKey): string[] {
+  const limits = [expires_at ?? 'never', last_used_at ?? 'never', allowed_ips?.join(' ') ?? 'any']
+  return [name, id, status, ...limits, permissions.join(' ')]
+}
+
+/** Revokes an operator's API key for good. */
+async function operatorKeyRevoke(config: Config, id: string, { json }: Format): Promise<void> {
+  await perform(config, revokeApiKey({ api_key_id: id }))
+  if (json) printJson({ id, status: 'revoked' })
+  else print(`Operator's API key ${id} is revoked.`)
+}

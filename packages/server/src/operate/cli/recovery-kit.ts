@@ -1,0 +1,133 @@
+/**
+ * `eaas recovery-kit`: the exports of all keys of a tenant in one encrypted file, for a day when this server is gone.
+ */
+import { resolve } from 'node:path'
+import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
+import { visible, visibleLine, type wire } from '@eaas/protocol'
+import type { Command } from 'commander'
+import type { Config } from '../../core/config.js'
+import { exportKey } from '../../core/operations/export-key.js'
+import { listKeys } from '../../core/operations/list-keys.js'
+import type { Services } from '../../core/runner/operation.js'
+import { performAsSystem } from '../../core/runner/perform.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { TamperedRowError } from '../../core/store/tampered-row.js'
+import {
+  assertOneOutput,
+  commandConfig,
+  JSON_OPTION,
+  NEEDED_RECIPIENT_OPTION,
+  NEW_FILE,
+  readNewFile,
+  SAME_ENVIRONMENT,
+  succeed,
+  TENANT_OPTION,
+} from './command.js'
+import { counted, print, printBeside, printJson, showProgress } from './output.js'
+import { createSealedFile } from './sealed-file.js'
+import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
+
+/** How many exports wait for their entries at once; the committer writes them together. */
+const AT_ONCE = 64
+
+/** Adds `eaas recovery-kit`. */
+export function addRecoveryKit(program: Command): void {
+  program
+    .command('recovery-kit')
+    .description(
+      "Export all keys of a tenant into one file, encrypted to recipients of age: it opens all that the tenant's keys protect, without the server. The tenant's log records each export. Make it again after creating or rotating keys.",
+    )
+    .addOption(TENANT_OPTION)
+    .addOption(NEEDED_RECIPIENT_OPTION)
+    .requiredOption('--out <file>', NEW_FILE, readNewFile)
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options, command: Command) => {
+      assertOneOutput(command, [options.out], options)
+      return succeed(recoveryKit(commandConfig(), options))
+    })
+}
+
+interface KitOptions {
+  /** the tenant's name or id */
+  tenant: string
+  recipient: string[]
+  out: string
+  json: boolean
+}
+
+interface Kit {
+  owner: FoundTenant
+  /** a line for each key, each what `POST /v1/keys/:id/export` answers */
+  text: string
+  exported: number
+  /** keys whose material is destroyed, or will be: they cannot be exported */
+  left_out: number
+  failed: { key_id: string; name: string; error: string }[]
+}
+
+/**
+ * Creates the kit; returns true if it has every key that has material. Keys that it lacks are reported.
+ *
+ * @throws RecipientError, Refusal, CommandError
+ */
+async function recoveryKit(config: Config, { tenant, recipient, out, json }: KitOptions): Promise<boolean> {
+  const { owner, exported, left_out, failed } = await createSealedFile(out, recipient, () =>
+    withServices(config, async (services) => makeKit(services, await getTenant(services, tenant))),
+  )
+  if (json) printJson({ file: resolve(out), tenant_id: owner.tenant_id, exported, left_out, failed })
+  else {
+    if (out !== STANDARD_STREAM)
+      print(
+        `${counted(exported, 'key')} of ${describeTenant(owner)} in ${resolve(out)}. Whoever opens it opens all that they ever protected.`,
+      )
+    if (left_out > 0)
+      printBeside(out, `Left out: ${counted(left_out, 'key')} that destruction has taken, or waits for.`)
+    for (const { key_id, name, error } of failed) {
+      process.stderr.write(`eaas: the kit lacks key ${visibleLine(`${visible(name)} (${key_id}): ${error}`)}\n`)
+    }
+  }
+  return failed.length === 0
+}
+
+async function makeKit(services: Services, owner: FoundTenant): Promise<Kit> {
+  const { keys } = await performAsSystem(services, owner.tenant_id, listKeys({}))
+  const progress = showProgress('exporting keys')
+  const kit: Kit = { owner, text: '', exported: 0, left_out: 0, failed: [] }
+  const lines: string[] = []
+  try {
+    for (let from = 0; from < keys.length; from += AT_ONCE) {
+      progress(`${from} of ${keys.length}`)
+      const some = keys.slice(from, from + AT_ONCE)
+      const found = await Promise.all(some.map((key) => exportOne(services, owner, key)))
+      for (const { line, failure } of found) {
+        if (line !== undefined) lines.push(line)
+        else if (failure) kit.failed.push(failure)
+        else kit.left_out++
+      }
+    }
+  } finally {
+    progress.done()
+  }
+  if (lines.length === 0) {
+    const reason = kit.failed.map(({ error }) => error)[0] ?? 'it has none'
+    throw new CommandError(`No key of ${describeTenant(owner)} can be exported: ${reason}.`)
+  }
+  return { ...kit, text: lines.join(''), exported: lines.length }
+}
+
+// A fault of one key must not prevent exporting the others.
+async function exportOne(
+  services: Services,
+  { tenant_id }: FoundTenant,
+  { id: key_id, name, status }: wire.Key,
+): Promise<{ line?: string; failure?: Kit['failed'][number] }> {
+  if (status === 'destroyed' || status === 'pending_destruction') return {}
+  try {
+    const exported = await performAsSystem(services, tenant_id, exportKey({ key_id }))
+    return { line: `${JSON.stringify(exported)}\n` }
+  } catch (error) {
+    if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
+    return { failure: { key_id, name, error: messageOf(error) } }
+  }
+}

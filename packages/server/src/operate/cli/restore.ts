@@ -1,0 +1,135 @@
+/**
+ * `eaas restore`: restores a backup into an empty database, or with `--check` into a temporary one that is verified.
+ */
+import { rmSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEnd } from '@eaas/audit/node'
+import type { Command } from 'commander'
+import type { Config } from '../../core/config.js'
+import { openStore } from '../../core/store/open-store.js'
+import { UnusableDataDirectoryError } from '../../embedded/database.js'
+import { assertOpens, findProvider, rootKeySettingOf } from '../../installation.js'
+import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
+import { openProvider } from '../../root-keys/open-provider.js'
+import { verifyAll } from '../jobs/verify-all.js'
+import { countAll, type WrittenRows, writeAllRows } from '../store/all-rows.js'
+import { asOwner } from './advice.js'
+import { openBackup } from './backup-file.js'
+import { commandConfig, JSON_OPTION, NOT_VALID, readInputFile, SAME_ENVIRONMENT } from './command.js'
+import { failWithoutDatabase } from './fail.js'
+import { counted, print, printJson, reportLeftOut, showProgress } from './output.js'
+import { withServices } from './with-services.js'
+
+/** Adds `eaas restore`. */
+export function addRestore(program: Command): void {
+  program
+    .command('restore')
+    .argument('<file>', 'the backup, - for standard input', readInputFile)
+    .description(
+      'Restore a backup into the database, in one transaction. The database must be empty, and the root key must open what is in the backup. On PostgreSQL, run it as the role that will own the tables.',
+    )
+    .option(
+      '--identity <file>',
+      'the identity of age that the backup is encrypted to, as age-keygen writes it',
+      readInputFile,
+    )
+    .option(
+      '--check',
+      'restore into a temporary embedded database instead, verify every log and print the verdict; exit code 1 if a log is not valid',
+      false,
+    )
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((file, options) => (options.check ? check : restore)(commandConfig(), file, options))
+}
+
+interface RestoreOptions {
+  identity?: string
+  json: boolean
+}
+
+async function restore(config: Config, file: string, options: RestoreOptions): Promise<void> {
+  const release = beforeEnd(() => process.stderr.write('eaas: interrupted: the database is empty, or has every row\n'))
+  const restored = await restoreInto(config, file, options).finally(release)
+  if (options.json) return printJson(view(file, restored))
+  print(
+    `${describe(restored)} restored.`,
+    'Before servers use it: eaas audit verify --all, with a checkpoint that you kept (--checkpoint). It says what was lost since.',
+    ...(config.databaseUrl === undefined ? [] : ['If servers have a role of their own: eaas migrate --role ROLE']),
+  )
+}
+
+/** Restores into the configured database; the configured root key must open it. */
+async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<WrittenRows> {
+  const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
+  const isEmbedded = config.databaseUrl === undefined
+  const provider = await findProvider({ isEmbedded }, config, { fromEnvironment, mayCreate: false })
+  const chunks = await openBackup(file, identity)
+  const store = await openStore(config, { beside: false, mayCreate: true, onFailure: failWithoutDatabase })
+  const progress = showProgress('restore:')
+  try {
+    const writing = writeAllRows(store.sql, chunks, {
+      directory: MIGRATIONS_DIRECTORY,
+      check: (transaction) => assertOpens(transaction, provider),
+      onRows: (rows) => progress(counted(rows, 'row')),
+    })
+    const written = await asOwner(writing).finally(progress.done)
+    reportLeftOut(written.leftOut)
+    return written
+  } finally {
+    await store.close()
+  }
+}
+
+/** Restores into a temporary database and verifies it there: nothing of the installation is touched. */
+async function check(config: Config, file: string, options: RestoreOptions): Promise<void> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'eaas-restore-')).catch(throwOfTemporary)
+  const release = beforeEnd(() => rmSync(dataDir, { recursive: true, force: true }))
+  try {
+    const trial: Config = {
+      ...config,
+      databaseUrl: undefined,
+      databaseUrlFile: undefined,
+      dataDir,
+      rootKey: rootKeySettingOf(config),
+      checkpointFile: undefined, // it would keep what the trial wrote
+    }
+    const restored = await restoreInto(trial, file, options)
+    const progress = showProgress('verified')
+    const { verdicts, unverified } = await withServices(trial, (services) =>
+      verifyAll(services, { onProgress: (name, entries) => progress(`${name}: ${entries} entries`) }),
+    ).finally(progress.done)
+    const invalid = verdicts.filter(({ valid }) => !valid)
+    const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)
+    const isValid = invalid.length + unverified.length === 0
+    if (!isValid) process.exitCode = NOT_VALID
+    if (options.json) return printJson({ valid: isValid, ...view(file, restored), logs: verdicts, entries })
+    const faults = invalid.map(({ tenant_id, name, reason }) => `${name ?? tenant_id} (${reason})`)
+    print(
+      isValid
+        ? `Valid: ${describe(restored)}; the root key opens it, and ${counted(verdicts.length, 'log verifies', 'logs verify')}, with ${counted(entries, 'entry', 'entries')}.`
+        : `NOT valid: ${describe(restored)}; ${counted(faults.length, 'log does', 'logs do')} not verify: ${faults.join(', ')}; ${unverified.length} could not be verified.`,
+    )
+  } catch (error) {
+    if (error instanceof UnusableDataDirectoryError) throwOfTemporary(error)
+    throw error
+  } finally {
+    await rm(dataDir, { recursive: true, force: true })
+    release()
+  }
+}
+
+// The directory is not the configured one.
+function throwOfTemporary(error: unknown): never {
+  throw UnusableDataDirectoryError.of(tmpdir(), error, 'TMPDIR') ?? error
+}
+
+function describe({ header, counts }: WrittenRows): string {
+  return `${counted(countAll(counts), 'row')} of schema ${header.schema}, of ${header.created_at}`
+}
+
+function view(file: string, { header, counts }: WrittenRows) {
+  return { file, ...header, rows: countAll(counts) }
+}

@@ -1,0 +1,248 @@
+/** `eaas root-key`: the key outside the database, which wraps the store keys. */
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { STANDARD_STREAM } from '@eaas/audit/command'
+import { beforeEnd } from '@eaas/audit/node'
+import { type Command, Option } from 'commander'
+import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting, VARIABLES } from '../../core/config.js'
+import { isRolledBack } from '../../core/store/db.js'
+import { countWaiting, getPeppers } from '../../core/store/peppers.js'
+import { countSealed } from '../../core/store/store-keys.js'
+import { providerOf } from '../../installation.js'
+import { makeRootKey, type RootKeyForm } from '../../root-keys/generate.js'
+import { openProvider } from '../../root-keys/open-provider.js'
+import { readCommandLine } from '../../root-keys/program.js'
+import { ASK } from '../../root-keys/shares.js'
+import { rotateRootKey } from '../operations/rotate-root-key.js'
+import { asOwner } from './advice.js'
+import {
+  assertOneOutput,
+  commandConfig,
+  JSON_OPTION,
+  NEW_FILE,
+  RECIPIENT_OPTION,
+  readInputFile,
+  readKeptPath,
+  readNewFile,
+  readPositive,
+  SAME_ENVIRONMENT,
+} from './command.js'
+import { counted, print, printJson } from './output.js'
+import { addPkcs11 } from './root-key-pkcs11.js'
+import { withServices } from './with-services.js'
+
+/**
+ * What a root key is rotated to, by the name of the option's value. A root key itself as an option would show in the
+ * list of processes.
+ */
+const TARGETS = {
+  path: 'file',
+  command: 'command',
+  shares: 'shares',
+  program: 'exec',
+  url: 'transit',
+  arn: 'aws-kms',
+} as const satisfies Record<string, RootKeySetting['kind']>
+
+/**
+ * Printed if the command ends between the commit and its acknowledgement: an operator who then deletes the wrong root
+ * key loses everything.
+ */
+const UNKNOWN_ROTATION =
+  'It is unknown whether the root key was replaced, and it still may be. Keep both root keys, and once the database answers, see with each which one opens it: eaas root-key status'
+
+const GENERATE_HELP = `
+With --recipient alone, each recipient opens the file with any age tool, without the others. With --shares and
+--threshold, each gets a share, a file of its own in the folder --out; without recipients the shares are not
+encrypted. A start takes decrypted shares: see EAAS_ROOT_KEY_SHARES in eaas start --help.`
+
+/** Adds `eaas root-key` and its subcommands. */
+export function addRootKey(program: Command): void {
+  const rootKey = program.command('root-key').description('Manage the root key.')
+
+  rootKey
+    .command('generate')
+    .description(
+      'Generate a root key for a new installation: in a file, encrypted to recipients, or in shares. Opens no database, and never prints the key.',
+    )
+    .requiredOption('--out <path>', `${NEW_FILE}; with --shares a new folder`, readNewFile)
+    .addOption(RECIPIENT_OPTION)
+    .option('--shares <number>', 'split it into this many shares, one for each recipient', readPositive)
+    .option('--threshold <number>', 'how many of the shares open it', readPositive)
+    .option('--from <file>', 'take the root key of this file instead of a new one', readInputFile)
+    .addOption(JSON_OPTION)
+    .addHelpText('after', GENERATE_HELP)
+    .action((options: GenerateOptions, command: Command) => {
+      const { shares, threshold } = options
+      if ((shares === undefined) !== (threshold === undefined)) {
+        return command.error('error: --shares and --threshold go together')
+      }
+      const split = shares === undefined || threshold === undefined ? undefined : { shares, threshold }
+      assertOneOutput(command, [options.out], options)
+      if (options.out === STANDARD_STREAM && (split || options.recipient === undefined))
+        command.error("error: option '--out': standard output gets a root key only whole and encrypted (--recipient)", {
+          exitCode: 2,
+        })
+      return rootKeyGenerate({ ...options, split, path: options.out }, options)
+    })
+
+  rootKey
+    .command('status')
+    .description('Show where the root key is, which store keys it wraps, and how many rows each of them seals.')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action(({ json }) => rootKeyStatus(commandConfig(), { json }))
+
+  addPkcs11(rootKey)
+
+  const rotate = rootKey
+    .command('rotate')
+    .description(
+      'Replace the root key, while servers run. Takes a second, whatever the number of keys; every start from then on needs the new one. On PostgreSQL, run it as the owner of the tables.',
+    )
+    .addOption(JSON_OPTION)
+    .addHelpText(
+      'after',
+      `
+Say by one of the options where the new root key is. A start takes it from the variable of the same name:
+${Object.values(TARGETS)
+  .map((kind) => ROOT_KEY_VARIABLES[kind])
+  .join(', ')}.
+${SAME_ENVIRONMENT}`,
+    )
+  const targets = Object.entries(TARGETS).map(([value, kind]) => ({
+    kind,
+    option: new Option(`--to-${kind} <${value}>`, VARIABLES[ROOT_KEY_VARIABLES[kind]]),
+  }))
+  for (const { kind, option } of targets) {
+    if (kind === 'file') option.argParser(readKeptPath)
+    const others = targets.filter((target) => target.option !== option)
+    rotate.addOption(option.conflicts(others.map((other) => other.option.attributeName())))
+  }
+  rotate.action(({ json, ...named }: Record<string, string> & { json: boolean }) => {
+    const target = targets.find(({ option }) => option.attributeName() in named)
+    if (!target) {
+      return rotate.error(
+        `error: name where the new root key is: ${targets.map(({ option }) => option.long).join(', ')}`,
+      )
+    }
+    const { kind, option } = target
+    const value = named[option.attributeName()] ?? ''
+    const config = commandConfig()
+    const setting = { kind, value: kind === 'file' ? resolve(value) : value, login: config.transitLogin }
+    return rootKeyRotate(config, setting, { json })
+  })
+}
+
+interface GenerateOptions {
+  out: string
+  recipient?: string[]
+  shares?: number
+  threshold?: number
+  from?: string
+  json: boolean
+}
+
+/** Writes a root key in the chosen form. @throws RootKeyError, RecipientError */
+async function rootKeyGenerate(
+  { path: out, split, from, recipient: recipients = [] }: Omit<RootKeyForm, 'recipients'> & { recipient?: string[] },
+  { json }: { json: boolean },
+): Promise<void> {
+  const { files, set } = await makeRootKey({ path: out, recipients, split, from })
+  if (out === STANDARD_STREAM) return
+  const path = resolve(out)
+  if (json) return printJson(set === undefined ? { file: path } : { files, set, threshold: split?.threshold })
+  const what = from === undefined ? 'A new root key' : `The root key of ${from}`
+  if (split) {
+    return print(
+      `${what} is in ${counted(files.length, 'share')}, any ${split.threshold} of which open it: the set ${set}.`,
+      ...files.map(
+        (file, at) => `${file}  ${recipients[at] === undefined ? 'not encrypted' : `for ${recipients[at]}`}`,
+      ),
+      'Hand each to another person. Before you need them, have them open the database once: eaas root-key status with EAAS_ROOT_KEY_SHARES',
+    )
+  }
+  if (recipients.length > 0) {
+    return print(
+      `${what} is in ${path}, encrypted to ${counted(recipients.length, 'recipient')}, each of whom opens it alone: age -d -i IDENTITY ${path}`,
+      ...(from === undefined ? ['Nothing in the database opens without it.'] : []),
+    )
+  }
+  print(
+    `${what} is in ${path}. Copy it to a safe place apart from the backups of the database: without it nothing in the database opens.`,
+    `Start a new installation with EAAS_ROOT_KEY_FILE set to this file. For one that exists: eaas root-key rotate --to-file ${path}`,
+  )
+}
+
+/** Shows the provider and the store keys that it opened. @throws RootKeyError */
+async function rootKeyStatus(config: Config, { json }: { json: boolean }): Promise<void> {
+  const { storeKeys, pepper } = await withServices(config, async ({ sql, now }) => {
+    const { pepper: number } = await getPeppers(sql)
+    return { storeKeys: await countSealed(sql), pepper: { number, waiting: await countWaiting(sql, now()) } }
+  })
+  const { kind, name } = await providerOf(config)
+  if (json) return printJson({ root_key: { kind, name }, store_keys: storeKeys, pepper })
+  print(
+    `root key      ${kind} ${name}, which opens this database`,
+    ...storeKeys.map(
+      ({ number, created_at, rows }) => `store key ${number}   of ${created_at}, seals ${counted(rows, 'row', 'rows')}`,
+    ),
+  )
+  if (pepper.waiting > 0) {
+    print(
+      `pepper ${pepper.number}      replaces one that ${counted(pepper.waiting, 'API key', 'API keys')} still ${pepper.waiting === 1 ? 'needs' : 'need'}: not used since, nor expired. Revoke those that nobody uses (last_used_at of eaas api-key list)`,
+    )
+  }
+  if (storeKeys.length > 1)
+    print(
+      'A rotation of the store key is under way, was interrupted, or ended because a server could not open the new one: eaas store-key rotate. If no operator began one, an attacker added a store key: verify every log first.',
+    )
+}
+
+/** Wraps the store keys under another root key. @throws RootKeyError, Refusal */
+async function rootKeyRotate(config: Config, setting: RootKeySetting, { json }: { json: boolean }): Promise<void> {
+  await askForCurrent(config.rootKey, setting)
+  const to = await openProvider(setting)
+  warnOfRelative(setting)
+  let release = (): void => undefined
+  const beforeCommit = () => {
+    release = beforeEnd(() => process.stderr.write(`eaas: ${UNKNOWN_ROTATION}\n`))
+  }
+  const rotation = withServices(config, async (services) =>
+    rotateRootKey(services, { from: await providerOf(config), to, beforeCommit }).catch((error: unknown) => {
+      if (isRolledBack(error)) release()
+      throw error
+    }),
+  )
+  const store_keys = await asOwner(rotation)
+  release()
+  if (json) return printJson({ root_key: { kind: to.kind, name: to.name }, store_keys })
+  print(
+    `The root key is that of ${to.kind} ${to.name} now. Servers that run go on; for each start, set ${ROOT_KEY_VARIABLES[setting.kind]} to ${setting.value}`,
+    'Before you rotate the store key, restart them with it.',
+    'Backups from before still open under the earlier root key. So that they do not, destroy it, and see: eaas store-key rotate --help',
+  )
+}
+
+// Asks for the new shares after the current ones, and says which are meant.
+async function askForCurrent(current: RootKeySetting | undefined, next: RootKeySetting): Promise<void> {
+  const isAsked = ({ kind, value }: RootKeySetting) => kind === 'shares' && value === ASK
+  if (current && isAsked(current)) {
+    process.stderr.write('First the shares of the current root key.\n')
+    await openProvider(current)
+  }
+  if (isAsked(next)) process.stderr.write('Now the shares of the new root key.\n')
+}
+
+// A service starts in another folder, where it would find another file or none.
+function warnOfRelative({ kind, value }: RootKeySetting): void {
+  if (kind !== 'exec' && kind !== 'command') return
+  const words = readCommandLine(value, ROOT_KEY_VARIABLES[kind])
+  const found = words
+    .map((word) => word.replace(/^--[\w-]+=/, ''))
+    .find((word) => /^[^/].*\//.test(word) && existsSync(word))
+  if (found === undefined) return
+  process.stderr.write(
+    `eaas: ${found} is found from this folder only: a service needs its whole path, ${resolve(found)}\n`,
+  )
+}

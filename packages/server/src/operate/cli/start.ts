@@ -1,0 +1,88 @@
+/** `eaas start`: serves the API until a signal stops it, as `eaas dev` does too. */
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { explainListening, outliveOutput } from '@eaas/audit/node'
+import type { Command } from 'commander'
+import { createVerificationThread, type ThreadDatabase } from '../../core/audit/verification-thread.js'
+import { type Config, getPort, readConfig } from '../../core/config.js'
+import { claimSocketFile, openSocketFile } from '../../core/http/socket-file.js'
+import type { Server } from '../../server.js'
+import { commandConfig, ENVIRONMENT } from './command.js'
+import { failWithoutDatabase } from './fail.js'
+import { baseUrl, greet } from './greeting.js'
+import { createNotifier } from './notify.js'
+import { closeAndExit, onSignals } from './stop.js'
+
+/** What names the address in an error. */
+const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' }
+
+/** The build puts the program of the thread that verifies logs beside that of the command. */
+const openVerifier = (database: ThreadDatabase) =>
+  createVerificationThread(database, new URL('./verification-thread-program.js', import.meta.url))
+
+/** Adds `eaas start`. */
+export function addStart(program: Command): void {
+  program
+    .command('start')
+    .description('Serve the API; on the embedded database unless a URL of PostgreSQL is set.')
+    .addHelpText('after', ENVIRONMENT)
+    .action(() => {
+      outliveOutput()
+      const config = commandConfig()
+      return serve(config, (server, url) => greet(server, config, url))
+    })
+}
+
+/** Starts the server; returns once it listens and has said so. */
+export async function serve(config: Config, say: (server: Server, url: string) => Promise<void>): Promise<void> {
+  // Where objects live long at the start, because calls wait while their tenants are loaded, V8 would put those of all
+  // later calls into the old generation, which keeps them, and each request with them, until a full garbage collection.
+  setFlagsFromString('--no-allocation-site-pretenuring')
+  if (!config.socket) getPort(config) // before the database is opened
+  // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
+  const { openServer } = await import('../../server.js')
+  const server = await openServer({ config, openVerifier, onDatabaseFailure: failWithoutDatabase })
+  const { app } = server
+  const notifier = createNotifier(config.serviceManager, app.log)
+  try {
+    const url = await listen(server, config)
+    obeySignals(server, { drainMs: config.drainSeconds * 1_000, onStop: notifier.stopping })
+    notifier.ready()
+    await say(server, url)
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+}
+
+/** Listens on the socket or the address of the settings; returns where, as a URL. @throws ListenError */
+async function listen({ app }: Server, { host, socket, tls, ...config }: Config): Promise<string> {
+  const listenTextResolver = () => 'listening'
+  if (socket) {
+    await claimSocketFile(socket.path)
+    await app.listen({ path: socket.path, listenTextResolver })
+    openSocketFile(socket.path, socket.mode)
+    return `unix:${socket.path}`
+  }
+  const port = getPort(config)
+  await app.listen({ host, port, listenTextResolver }).catch((error: unknown) => {
+    throw explainListening(error, { host, port }, VARIABLES)
+  })
+  return baseUrl(host, (app.server.address() as AddressInfo).port, { isTls: tls !== undefined })
+}
+
+// To stop, /health first fails while calls are still served, until a load balancer must have noticed; then the server
+// closes.
+function obeySignals(server: Server, { drainMs, onStop }: { drainMs: number; onStop: () => void }): void {
+  onSignals({
+    reload: () => server.reload(() => readConfig(process.env)),
+    async stop(signal) {
+      onStop()
+      server.app.log.info({ signal, drain_seconds: drainMs / 1_000 }, 'stopping')
+      server.beginStopping()
+      if (drainMs > 0) await sleep(drainMs)
+      closeAndExit(server)
+    },
+  })
+}

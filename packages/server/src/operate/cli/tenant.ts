@@ -1,0 +1,319 @@
+/** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
+
+import { INSTALLATION_ID, visible, visibleLine, wire } from '@eaas/protocol'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import type { Config } from '../../core/config.js'
+import { CREATE_DEADLINE_MS, createTenant, type NewTenant } from '../../core/operations/create-tenant.js'
+import { readTenantForOperator } from '../../core/operations/read-tenant.js'
+import {
+  authenticTenant,
+  findNameFault,
+  type OperatorTenant,
+  type Reason,
+  viewForOperator,
+} from '../../core/operations/shared/tenant.js'
+import { resumeTenant, suspendTenant } from '../../core/operations/suspend-tenant.js'
+import { type TenantChanges, updateTenant } from '../../core/operations/update-tenant.js'
+import type { Services } from '../../core/runner/operation.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { DatabaseDeadlineError } from '../../core/store/deadline.js'
+import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
+import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
+import {
+  commandConfig,
+  JSON_OPTION,
+  REASON_OPTION,
+  readBoolean,
+  readName,
+  SAME_ENVIRONMENT,
+  succeed,
+} from './command.js'
+import { counted, print, printJson, printOnce, showProgress, table } from './output.js'
+import { getTenant, messageOf, performIn, withServices } from './with-services.js'
+
+const STATUS_CHANGES = {
+  suspend:
+    'Refuse every call of a tenant, on every server. Nothing is deleted; rotations and destructions of its keys wait.',
+  resume: 'Serve a suspended tenant again.',
+} as const
+
+/** Adds `eaas tenant` and its subcommands. */
+export function addTenant(program: Command): void {
+  const tenant = program
+    .command('tenant')
+    .description('Manage tenants. Works whether or not a server is running.')
+    .addHelpText('afterAll', SAME_ENVIRONMENT)
+
+  tenant
+    .command('create')
+    .description('Create a tenant and print its first API key, which is shown only once.')
+    .requiredOption('--name <name>', 'name of the tenant, 1 to 255 characters, not a UUID', readTenantName)
+    .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean, true)
+    .addOption(JSON_OPTION)
+    .action((options) => tenantCreate(commandConfig(), options))
+
+  tenant
+    .command('list')
+    .description("Print every tenant, and name those that the installation's log has and the database lacks.")
+    .addOption(JSON_OPTION)
+    .action((options) => succeed(tenantList(commandConfig(), options)))
+
+  tenant
+    .command('show')
+    .description('Print one tenant.')
+    .argument('<tenant>', 'name or id')
+    .addOption(JSON_OPTION)
+    .action((name, options) => tenantShow(commandConfig(), name, options))
+
+  tenant
+    .command('set')
+    .description("Change a tenant's settings; that tenant's own audit log records the change.")
+    .argument('<tenant>', 'name or id')
+    .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean)
+    .option('--monthly-encrypt-quota <number>', 'encrypt calls a month in server mode, or none', readQuota)
+    .addOption(
+      new Option(
+        '--plaintext-encoding <encoding>',
+        'how server mode reads a plaintext if the call does not say (default: utf8)',
+      ).choices(wire.PLAINTEXT_ENCODINGS),
+    )
+    .addOption(JSON_OPTION)
+    .action((name, { envelopeOnly, monthlyEncryptQuota: quota, plaintextEncoding, json }) =>
+      tenantSet(
+        commandConfig(),
+        name,
+        {
+          envelope_only: envelopeOnly,
+          monthly_encrypt_quota: quota === 'none' ? null : quota,
+          plaintext_encoding: plaintextEncoding,
+        },
+        { json },
+      ),
+    )
+
+  for (const change of ['suspend', 'resume'] as const) {
+    tenant
+      .command(change)
+      .description(`${STATUS_CHANGES[change]} The tenant's log records it.`)
+      .argument('<tenant>', 'name or id')
+      .addOption(REASON_OPTION)
+      .addOption(JSON_OPTION)
+      .action((name, options) => tenantSetStatus(commandConfig(), name, { change, ...options }))
+  }
+
+  tenant
+    .command('delete')
+    .description(
+      'Destroy the key material of a suspended tenant and revoke its API keys, for good. Its audit log remains, and can be verified and exported until a purge deletes it. Without --confirm, print what would be destroyed and do nothing.',
+    )
+    .argument('<tenant>', 'name or id')
+    .option(
+      '--confirm <name>',
+      "the tenant's name, repeated: data encrypted under its keys can't be decrypted afterwards",
+    )
+    .addOption(REASON_OPTION)
+    .addOption(JSON_OPTION)
+    .action((name, options) => succeed(tenantDelete(commandConfig(), name, options)))
+}
+
+function readTenantName(text: string): string {
+  const fault = findNameFault(readName(text))
+  if (fault !== undefined) throw new InvalidArgumentError(`It ${fault}.`)
+  return text
+}
+
+// The parser reads null as a missing value, so the word stays a word until the action.
+function readQuota(text: string): number | 'none' {
+  if (text === 'none') return text
+  const quota = Number(text)
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(quota))
+    throw new InvalidArgumentError('It must be a whole number, or none.')
+  return quota
+}
+
+interface Format {
+  json: boolean
+}
+
+/** Creates a tenant and prints it with its first API key, which is shown only here. */
+async function tenantCreate(
+  config: Config,
+  { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
+): Promise<void> {
+  const create = (services: Services) =>
+    createTenant(services, { name, envelope_only: envelopeOnly }).catch((error: unknown) => {
+      if (!(error instanceof DatabaseDeadlineError)) throw error
+      throw new Refusal(
+        'E_UNAVAILABLE',
+        `the database did not acknowledge the tenant within ${CREATE_DEADLINE_MS / 1_000} s; a synchronous standby may be missing ` +
+          '(eaas doctor). Run eaas tenant list before you repeat this; if the tenant exists, create an API key for it with eaas api-key create',
+      )
+    })
+  const tenant = await withServices(config, create, { mayCreate: true })
+  const { tenant_id, api_key } = tenant
+  const lines = json ? [JSON.stringify(tenant)] : describeNewTenant(tenant)
+  await printOnce(
+    lines,
+    `tenant ${tenant_id} was created, but the secret of its API key could not be printed and is lost. Create another one with ` +
+      `eaas api-key create --tenant ${tenant_id}, and then revoke the lost one: eaas api-key revoke ${api_key.id} --tenant ${tenant_id}`,
+  )
+}
+
+/**
+ * Prints every tenant; returns true if all of their rows are as the server wrote them, and no tenant in the
+ * installation's log is missing. Of any other row only the tenant's id is reported.
+ */
+async function tenantList(config: Config, { json }: Format): Promise<boolean> {
+  const tenants: OperatorTenant[] = []
+  const failed: { tenant_id: string; error: string }[] = []
+  await withServices(config, async (services) => {
+    const { tenants: rows, leftOut, unread } = await listTenantsByVerifiedRecord(services)
+    if (unread !== undefined) failed.push({ tenant_id: INSTALLATION_ID, error: messageOf(unread) })
+    failed.push(...leftOut.map(({ tenant_id, reason }) => ({ tenant_id, error: reason })))
+    for (const row of rows) {
+      try {
+        tenants.push(viewForOperator(authenticTenant(services, row)))
+      } catch (error) {
+        failed.push({ tenant_id: row.tenant_id, error: messageOf(error) })
+      }
+    }
+  })
+  if (json) printJson({ tenants, count: tenants.length, ...(failed.length > 0 && { failed }) })
+  else {
+    const cells = (tenant: OperatorTenant) => [
+      tenant.name,
+      tenant.tenant_id,
+      tenant.status,
+      mode(tenant),
+      quota(tenant),
+      tenant.created_at,
+    ]
+    print(...table(['NAME', 'ID', 'STATUS', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], tenants.map(cells)))
+    for (const { tenant_id, error } of failed)
+      process.stderr.write(`eaas: tenant ${tenant_id}: ${visibleLine(error)}\n`)
+  }
+  return failed.length === 0
+}
+
+/** Prints one tenant. */
+async function tenantShow(config: Config, tenant: string, { json }: Format): Promise<void> {
+  const { answer } = await performIn(config, tenant, readTenantForOperator())
+  printTenant(answer, json)
+}
+
+/** Changes a tenant's settings; what changed is written into that tenant's own log. */
+async function tenantSet(config: Config, tenant: string, changes: TenantChanges, { json }: Format): Promise<void> {
+  const { answer } = await performIn(config, tenant, updateTenant(changes))
+  printTenant(answer, json)
+}
+
+/** Suspends a tenant or resumes it; which one, and why, is written into that tenant's own log. */
+async function tenantSetStatus(
+  config: Config,
+  tenant: string,
+  { change, json, ...reason }: Format & Reason & { change: 'suspend' | 'resume' },
+): Promise<void> {
+  const operation = change === 'suspend' ? suspendTenant(reason) : resumeTenant(reason)
+  let before: string | undefined
+  const { answer: changed } = await performIn(config, tenant, (context) => {
+    before = context.state.tenant.status // the last decision counts
+    return operation(context)
+  })
+  if (json) return printJson(changed)
+  const { name, tenant_id, status } = changed
+  const effect = change === 'suspend' ? ': all of its calls are refused' : ''
+  if (before !== status) return print(`Tenant ${name} (${tenant_id}) is ${status}${effect}.`)
+  const recorded = reason.reason === undefined ? 'Nothing' : 'The reason'
+  print(`Tenant ${name} (${tenant_id}) is ${status} already${effect}. ${recorded} was recorded.`)
+}
+
+/**
+ * Deletes a suspended tenant if `confirm` is its name; without `confirm`, prints what it would delete and
+ * returns false.
+ */
+async function tenantDelete(
+  config: Config,
+  tenant: string,
+  { confirm, json, ...reason }: Format & Reason & { confirm?: string },
+): Promise<boolean> {
+  return withServices(config, async (services) => {
+    const { tenant_id } = await getTenant(services, tenant)
+    const plan = await planDeletion(services, tenant_id)
+    if (confirm === undefined) {
+      if (json) printJson({ ...plan, deleted: false })
+      else
+        print(
+          ...describeDeletion(plan),
+          '',
+          'Nothing was deleted. To delete the tenant, repeat the command with --confirm and its name.',
+        )
+      return false
+    }
+    const progress = showProgress('destroying keys')
+    const onProgress = (keys: number) => progress(String(keys))
+    const deleted = await deleteTenant(services, tenant_id, { ...reason, confirm, onProgress }).finally(progress.done)
+    if (json) printJson({ ...plan, tenant: deleted, deleted: true })
+    else
+      print(
+        `Tenant ${deleted.name} (${tenant_id}) is deleted: the material of ${counted(plan.keys, 'key')} is destroyed and ${counted(plan.api_keys, 'API key')} revoked. Its log remains.`,
+      )
+    return true
+  })
+}
+
+function describeDeletion({
+  tenant: { name, tenant_id },
+  keys,
+  versions,
+  api_keys,
+  last_entry,
+}: DeletionPlan): string[] {
+  return [
+    `Deleting tenant ${visible(name)} (${tenant_id}) cannot be undone.`,
+    '',
+    `Destroyed at once  the material of ${counted(keys, 'key')} in ${counted(versions, 'version')}: data encrypted under them can never be decrypted again`,
+    `Revoked            ${counted(api_keys, 'API key')}`,
+    `Kept               the audit log, which ends at entry ${last_entry} so far, until a purge deletes it; it can still be verified and exported`,
+    '                   the records of keys and API keys, without key material; the name of the tenant, which stays taken',
+    '',
+    'Backups of the database hold the key material for as long as they are kept.',
+    `To save the log as a file: eaas audit export --tenant ${tenant_id} --out FILE`,
+  ]
+}
+
+function printTenant(tenant: OperatorTenant, json: boolean): void {
+  if (json) printJson(tenant)
+  else print(...describeTenant(tenant))
+}
+
+function describeTenant(tenant: OperatorTenant): string[] {
+  return [
+    `name              ${visible(tenant.name)}`,
+    `id                ${tenant.tenant_id}`,
+    `status            ${tenant.status}`,
+    `mode              ${mode(tenant)}`,
+    `encrypts a month  ${quota(tenant)}`,
+    ...(tenant.plaintext_encoding
+      ? [`plaintext         ${tenant.plaintext_encoding} unless a call says otherwise`]
+      : []),
+    `created           ${tenant.created_at}`,
+  ]
+}
+
+function mode({ envelope_only }: OperatorTenant): string {
+  return envelope_only ? 'envelope only' : 'server mode open'
+}
+
+function quota({ monthly_encrypt_quota }: OperatorTenant): string {
+  return monthly_encrypt_quota === null ? 'no limit' : String(monthly_encrypt_quota)
+}
+
+function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string[] {
+  return [
+    `Tenant ${visible(name)} (${tenant_id}) was created${envelope_only ? '' : ', with server mode open'}.`,
+    'Its API key, which is shown only once:',
+    '',
+    `  ${api_key.secret}`,
+    '',
+  ]
+}

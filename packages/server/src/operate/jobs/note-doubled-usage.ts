@@ -1,0 +1,83 @@
+/**
+ * Records which API keys open or hash more than twice what is usual for them: today, and on the day before, because
+ * that day's last calls came after its last run. Every process compares, since each knows the counts of all; the lock
+ * of the head ensures that one of them records it, once for each day.
+ */
+
+import type { Services } from '../../core/runner/operation.js'
+import { performAsSystem } from '../../core/runner/perform.js'
+import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/api-key-usage.js'
+import { listTenantIds } from '../../core/store/tenants.js'
+import { noteDoubledUsage } from '../operations/note-doubled-usage.js'
+
+/** Fewer in a day are not recorded: three opened values after a day with one are no news. */
+const LEAST_NOTED = 100
+const DAY_MS = 86_400_000
+
+/** What is compared or recorded. */
+export type UsageOf = Pick<ApiKeyUsage, 'tenant_id'> & Partial<Pick<ApiKeyUsage, 'api_key_id'>>
+
+export interface DoubledUsageOptions {
+  /** called for each entry that was written */
+  onDoubled?: (usage: ApiKeyUsage) => void
+  /**
+   * called for an API key whose entry could not be written, and for a tenant whose counts could not be read; the
+   * others continue. Without it, the error is thrown
+   */
+  onError?: (error: unknown, of: UsageOf) => void
+  /** ends the work after the current API key */
+  signal?: AbortSignal
+}
+
+/** Creates the job; one per process, which remembers what is on record today. */
+export function createDoubledUsageJob(services: Services): (options?: DoubledUsageOptions) => Promise<void> {
+  let noted = new Map<string, Set<string>>()
+  return async (options = {}) => {
+    const now = services.now()
+    const days = [now - DAY_MS, now].map((at) => new Date(at).toISOString().slice(0, 10))
+    noted = new Map(days.map((day) => [day, noted.get(day) ?? new Set()]))
+    for (const tenant_id of await listTenantIds(services.sql)) {
+      for (const [day, names] of noted) await noteDay(services, { tenant_id, day, names }, options)
+    }
+  }
+}
+
+interface Day {
+  tenant_id: string
+  day: string
+  /** what is on record */
+  names: Set<string>
+}
+
+// One tenant per statement, so that a tenant whose counts cannot be read in time does not stop the others.
+async function noteDay(
+  services: Services,
+  { tenant_id, day, names }: Day,
+  { onDoubled, onError, signal }: DoubledUsageOptions,
+): Promise<void> {
+  const attempt = async <Result>(of: UsageOf, work: () => Promise<Result>): Promise<Result | undefined> => {
+    if (signal?.aborted) return undefined
+    try {
+      return await work()
+    } catch (error) {
+      if (!onError) throw error
+      onError(error, of)
+      return undefined
+    }
+  }
+  const all = await attempt({ tenant_id }, () => listApiKeyUsage(services.sql, { tenant_id, day }))
+  for (const usage of all?.filter(isDoubled) ?? []) {
+    const { api_key_id, kind } = usage
+    const name = `${api_key_id} ${kind}`
+    if (names.has(name)) continue
+    await attempt({ tenant_id, api_key_id }, async () => {
+      const isNew = await performAsSystem(services, tenant_id, noteDoubledUsage(usage, day), { inTurn: true })
+      names.add(name)
+      if (isNew) onDoubled?.(usage)
+    })
+  }
+}
+
+function isDoubled({ today, median }: ApiKeyUsage): boolean {
+  return median !== null && today > 2 * median && today >= LEAST_NOTED
+}

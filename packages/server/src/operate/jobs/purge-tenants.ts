@@ -1,0 +1,193 @@
+/**
+ * Purges the logs, tenant by tenant: archives entries that are too old, if configured, restates the rights that
+ * only they record, marks the entries, and deletes them in small batches.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { isFinding } from '../../core/jobs/findings.js'
+import type { Services } from '../../core/runner/operation.js'
+import { performAsSystem } from '../../core/runner/perform.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { deleteOldest, hasEntryThrough } from '../../core/store/audit-purge.js'
+import { createTableComparison } from '../../guard/jobs/compare-tables.js'
+import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
+import {
+  OtherEntriesRefusal,
+  type PurgeOptions,
+  type PurgePlan,
+  purgeAudit,
+  reviewLeft,
+  verifyOnce,
+} from '../operations/purge-audit.js'
+import { restateRights } from '../operations/restate-rights.js'
+import { archiveEntries, setAside } from './archive-entries.js'
+
+/** Entries deleted in one statement, and the pause after it, in milliseconds. */
+const BATCH_ENTRIES = 2_000
+const PAUSE_MS = 20
+
+export interface PurgeTenantOptions extends PurgeOptions {
+  /** directory that the entries are exported to before they are marked */
+  archiveDir?: string | undefined
+  onProgress?: ((deleted: number) => void) | undefined
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did
+ * not delete.
+ *
+ * @throws Refusal E_STATE, also if not all entries were deleted
+ */
+export async function purgeTenant(
+  services: Services,
+  tenant_id: string,
+  { archiveDir, onProgress, signal, ...options }: PurgeTenantOptions,
+): Promise<PurgePlan> {
+  let verify = verifyOnce()
+  const planning = purgeAudit({ ...options, verify, dryRun: true, isReview: options.dryRun === true })
+  const { hash, ...plan } = await performAsSystem(services, tenant_id, planning)
+  if (options.dryRun) return plan
+  const through_id = plan.purged_through
+  let archive: string | undefined
+  // There is no hash if there is nothing to purge.
+  if (archiveDir !== undefined && hash) {
+    const stretch = { tenant_id, after_id: through_id - plan.entries, through_id, hash }
+    archive = await archiveEntries(services, stretch, archiveDir)
+  }
+  if (plan.restates > 0) {
+    await restate(services, tenant_id, { through_id, signal })
+    if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
+    // Verify once more while the entries that go still exist: everything up to the new entries, and that no row
+    // was hidden from its restatement.
+    verify = verifyOnce()
+  }
+  const marking = { ...options, verify, signal, through_id, through_hash: hash }
+  const purged = await mark(services, tenant_id, marking).catch(async (error: unknown) => {
+    if (!archive || !(error instanceof OtherEntriesRefusal)) throw error
+    throw new Refusal('E_STATE', `${error.message}. The archive is now ${await setAside(archive)}`)
+  })
+  let deleted = 0
+  while (!signal?.aborted) {
+    const batch = { tenant_id, through_id: purged.purged_through, limit: BATCH_ENTRIES }
+    const count = await deleteOldest(services.sql, batch)
+    if (count === 0) break
+    deleted += count
+    onProgress?.(deleted)
+    await sleep(PAUSE_MS)
+  }
+  if (!signal?.aborted) await assertDeleted(services, { tenant_id, deleted, ...purged })
+  return { ...purged, restates: plan.restates }
+}
+
+// The owner of the database can keep rows from being deleted, by a trigger or a policy, without an error. A
+// policy may hide the rows from this check too, but it is a change of the tables; if these are unchanged, another
+// server's purge deleted the rest.
+async function assertDeleted(
+  services: Services,
+  {
+    tenant_id,
+    deleted,
+    entries,
+    purged_through,
+  }: { tenant_id: string; deleted: number; entries: number; purged_through: number },
+): Promise<void> {
+  if (!(await hasEntryThrough(services.sql, tenant_id, purged_through))) {
+    if (deleted >= entries) return
+    const { differences, accepted } = await createTableComparison(services)()
+    if (differences === 0 && !accepted) return
+  }
+  throw new Refusal(
+    'E_STATE',
+    `the entries through ${purged_through} are marked as purged, but the database deleted ${deleted} of ${entries} of them: something keeps ` +
+      'the rest, as a trigger or a policy would (eaas doctor names one). The next purge deletes what is left',
+  )
+}
+
+// Each transaction restates some rows durably, so a crash between two of them does no harm.
+async function restate(
+  services: Services,
+  tenant_id: string,
+  { signal, through_id }: { through_id: number; signal: AbortSignal | undefined },
+): Promise<void> {
+  while (!signal?.aborted && (await performAsSystem(services, tenant_id, restateRights({ through_id }))) > 0);
+}
+
+// Entries that became too old after the plan are in no archive, and are left for the next purge. Each mark is
+// a complete purge by itself, so a crash between two marks does no harm.
+async function mark(
+  services: Services,
+  tenant_id: string,
+  { signal, ...options }: PurgeOptions & { through_id: number; signal: AbortSignal | undefined },
+): Promise<PurgePlan> {
+  let entries = 0
+  for (;;) {
+    const marked = await performAsSystem(services, tenant_id, purgeAudit(options))
+    entries += marked.entries
+    const isDone = marked.entries === 0 || marked.purged_through >= options.through_id
+    if (isDone || signal?.aborted) return { ...marked, entries }
+  }
+}
+
+export interface PurgeTenantsOptions extends PurgeTenantOptions {
+  onPurged: (tenant_id: string, plan: PurgePlan) => void
+  /** called for a tenant that was left out, or whose purge was refused; the others continue */
+  onRefused: (tenant_id: string, error: unknown) => void
+  /**
+   * called if it could not be found out what is to be purged, as while the database does not answer; for the
+   * installation if its log, which names the tenants, could not be used
+   */
+  onFailed: (tenant_id: string, error: unknown) => void
+}
+
+/** Purges every tenant's log. */
+export async function purgeTenants(
+  services: Services,
+  { onPurged, onRefused, onFailed, ...options }: PurgeTenantsOptions,
+): Promise<void> {
+  const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord(services, options.signal)
+  if (options.signal?.aborted) return
+  if (unread !== undefined) onFailed(INSTALLATION_ID, unread)
+  for (const { tenant_id, reason } of leftOut) onRefused(tenant_id, new Error(reason))
+  for (const { tenant_id } of tenants) {
+    if (options.signal?.aborted) return
+    try {
+      const plan = await purgeTenant(services, tenant_id, options)
+      if (plan.entries > 0) onPurged(tenant_id, plan)
+    } catch (error) {
+      ;(isFinding(error) ? onRefused : onFailed)(tenant_id, error)
+    }
+  }
+}
+
+/** How many tenants one `look` checks in the database. */
+const LOOKED_AT = 20
+
+/** The tenants whose last purge was refused and that still have entries that it should have taken. */
+export interface Unpurged {
+  count(): number
+  /** Replaces them by those of a new purge. */
+  note(tenants: readonly string[]): void
+  /** Checks the next few of them in the database: a command may have purged them meanwhile. */
+  look(): Promise<void>
+}
+
+/** Creates the list, which is empty. */
+export function createUnpurged(services: Services, options: { retentionMonths: number }): Unpurged {
+  let left: readonly string[] = []
+  // A fault that fails this check fails the purge too.
+  const isLeft = (tenant_id: string) => performAsSystem(services, tenant_id, reviewLeft(options)).catch(() => true)
+  return {
+    count: () => left.length,
+    note(tenants) {
+      left = [...tenants]
+    },
+    async look() {
+      const before = left
+      const still: string[] = []
+      for (const tenant_id of before.slice(0, LOOKED_AT)) if (await isLeft(tenant_id)) still.push(tenant_id)
+      // The list of a purge that ended meanwhile is newer.
+      if (left === before) left = [...before.slice(LOOKED_AT), ...still]
+    },
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * Verifies every log when that is due, and records the result in the installation's log, where the other
+ * servers of the installation see that it was done. Each run reads every log from its beginning: rows and
+ * marks can only be compared with all entries.
+ */
+import type { AuditEntry } from '@eaas/audit'
+import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
+import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import type { EntryNote, Services } from '../../core/runner/operation.js'
+import { recordAlone } from '../../guard/installation-log.js'
+import { findVerificationId } from '../../guard/store/installation-log.js'
+import { type LogVerdict, type Unverified, verifyAll } from './verify-all.js'
+
+const HOUR_MS = 3_600_000
+
+export interface VerificationRun {
+  logs: number
+  /** logs that are not as the server wrote them */
+  invalid: LogVerdict[]
+  /** logs that could not be read to their end: the run puts the next one off for no server */
+  unverified: Unverified[]
+  /** why the installation's log has no entry of the run: that log may be the one that was tampered with */
+  notRecorded?: unknown
+}
+
+/** Makes the job; each call verifies if it is due, and returns the result. */
+export function createScheduledVerification(
+  services: Services,
+  { hours }: { hours: number },
+): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
+  // A time that far ahead comes from a clock that was wrong.
+  const isDue = (last: number) => Math.abs(services.now() - last) >= hours * HOUR_MS
+  /**
+   * when this process verified every log last, in milliseconds since 1970, so that a run that could not be recorded is
+   * not repeated at once
+   */
+  let own = Number.NEGATIVE_INFINITY
+  return async (signal) => {
+    if (!isDue(own) || !isDue(await readVerificationTime(services))) return undefined
+    const result = await verifyAll(services, { signal }).catch((error: unknown) => {
+      if (!signal.aborted) throw error // the server is stopping: another server, or the next start, verifies
+    })
+    if (!result) return undefined
+    const { verdicts, unverified } = result
+    const invalid = verdicts.filter(({ valid }) => !valid)
+    const run = { logs: verdicts.length, invalid, unverified }
+    if (unverified.length === 0) own = services.now()
+    const metadata = { logs: run.logs, invalid: invalid.length, unverified: unverified.length }
+    const note: EntryNote = { action: 'installation.verify', metadata }
+    try {
+      await recordAlone(services, [note])
+      return run
+    } catch (notRecorded) {
+      return { ...run, notRecorded }
+    }
+  }
+}
+
+// A forged entry must not postpone the verification that would find it, and neither must a genuine entry of
+// another action or actor, or of a run in which a log could not be verified.
+async function readVerificationTime({ sql, installationKey: auditKey }: Services): Promise<number> {
+  const id = await findVerificationId(sql)
+  const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  return entry && (entry.id === 1 || isWholeVerification(entry))
+    ? Date.parse(entry.created_at)
+    : Number.NEGATIVE_INFINITY
+}
+
+function isWholeVerification({ action, actor, metadata }: AuditEntry): boolean {
+  if (action !== 'installation.verify' || actor !== SYSTEM_ACTOR) return false
+  return Object(JSON.parse(metadata ?? '{}')).unverified === 0
+}

@@ -1,0 +1,126 @@
+/**
+ * Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and
+ * then sets its status to `deleted` for good. The rows that the log refers to remain, without material, so
+ * that the log can still be verified. Called by the operator; has no route.
+ */
+
+import { destroySuspendedKey } from '../../core/operations/destroy-key.js'
+import { listApiKeys } from '../../core/operations/list-api-keys.js'
+import { listKeys } from '../../core/operations/list-keys.js'
+import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from '../../core/operations/shared/tenant.js'
+import { revokeApiKey } from '../../core/operations/update-api-key.js'
+import type { Operation, Services } from '../../core/runner/operation.js'
+import { performAsSystem } from '../../core/runner/perform.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import type { TenantState } from '../../core/runner/tenant-state.js'
+import { readValidLog } from '../../core/runner/valid-log.js'
+import { hasApiKey } from '../../core/store/api-keys.js'
+import { findHead } from '../../core/store/audit.js'
+import { countKeyMaterial } from '../../core/store/keys.js'
+
+/** What a deletion destroys, and what remains. */
+export interface DeletionPlan {
+  tenant: OperatorTenant
+  /** keys and versions whose material is destroyed */
+  keys: number
+  versions: number
+  /** API keys that are revoked */
+  api_keys: number
+  /** the last entry of the log, which remains */
+  last_entry: number
+}
+
+/**
+ * Counts what deleting a tenant would destroy. @throws Refusal E_STATE if the tenant is active, or deleted
+ * and nothing is left of it
+ */
+export async function planDeletion(services: Services, tenant_id: string): Promise<DeletionPlan> {
+  const tenant = await performAsSystem(services, tenant_id, readInactive())
+  const head = await findHead(services.sql, tenant_id)
+  const listed = await performAsSystem(services, tenant_id, listApiKeys())
+  const { keys, versions } = await countKeyMaterial(services.sql, tenant_id)
+  const api_keys = listed.api_keys.filter(({ status }) => status !== 'revoked').length
+  if (tenant.status === 'deleted' && keys + versions + api_keys === 0) {
+    throw new Refusal('E_STATE', `tenant ${tenant.name} is already deleted`)
+  }
+  return { tenant, keys, versions, api_keys, last_entry: head?.last_id ?? 0 }
+}
+
+/**
+ * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call
+ * continues. For a deleted tenant, it deletes what was hidden from the deletion.
+ *
+ * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
+ */
+export async function deleteTenant(
+  services: Services,
+  tenant_id: string,
+  { confirm, onProgress, ...reason }: Reason & { confirm: string; onProgress?: (keys: number) => void },
+): Promise<OperatorTenant> {
+  const { name } = await performAsSystem(services, tenant_id, readInactive())
+  if (confirm !== name) throw new Refusal('E_VALIDATION', "confirm: must be the tenant's name")
+  const { keys } = await performAsSystem(services, tenant_id, listKeys({}))
+  let destroyed = 0
+  for (const { id, status } of keys) {
+    if (status !== 'destroyed') await performAsSystem(services, tenant_id, destroySuspendedKey({ key_id: id }))
+    onProgress?.(++destroyed)
+  }
+  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys())
+  for (const { id, status } of api_keys) {
+    if (status !== 'revoked') await performAsSystem(services, tenant_id, revokeApiKey({ api_key_id: id }))
+  }
+  await assertNothingHidden(services, tenant_id)
+  return performAsSystem(services, tenant_id, closeTenant(reason))
+}
+
+function readInactive(): Operation<OperatorTenant> {
+  return async ({ state }) => {
+    assertInactive(state)
+    return { entries: [], release: () => viewForOperator(state.tenant) }
+  }
+}
+
+// A row that an attacker hides until the tenant is deleted would keep its material: the log shows that it is missing,
+// or was never destroyed.
+async function assertNothingHidden(services: Services, tenant_id: string): Promise<void> {
+  const state = await services.states.find(tenant_id)
+  if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  const log = await readValidLog(services, state)
+  if (log.valid && log.valid.usable === undefined) return
+  const fault = log.valid
+    ? `by its log, ${log.valid.usable} can still be used: the database hid it, or it was created meanwhile`
+    : `its log does not verify (${log.reason}, entry ${log.broken_at}), so a key or an API key may be hidden`
+  const end =
+    state.tenant.status === 'deleted' ? 'its deletion stays incomplete' : 'it is not deleted, and stays suspended'
+  throw new Refusal(
+    'E_STATE',
+    `tenant ${state.tenant.name}: ${end}: ${fault}. Find out why (eaas audit verify, eaas doctor), and repeat the deletion`,
+  )
+}
+
+// Under the lock of the head nothing can be created meanwhile: a tenant is deleted only when no key material
+// and no API key is left.
+function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
+  return async (context) => {
+    const { state, sql } = context
+    assertInactive(state)
+    const { tenant_id, name, status } = state.tenant
+    const { keys, versions } = await countKeyMaterial(sql, tenant_id)
+    if (keys + versions > 0 || (await hasApiKey(sql, tenant_id))) {
+      throw new Refusal(
+        'E_STATE',
+        `a key or an API key of tenant ${name} was created in the meantime: repeat the deletion`,
+      )
+    }
+    if (status === 'deleted') return { entries: [], release: () => viewForOperator(state.tenant) }
+    return changeTenant(context, { status: 'deleted' }, reason === undefined ? {} : { reason })
+  }
+}
+
+function assertInactive({ tenant: { name, status } }: TenantState): void {
+  if (status !== 'active') return
+  throw new Refusal(
+    'E_STATE',
+    `tenant ${name} is active: suspend it first (eaas tenant suspend), so that nobody uses the keys that are destroyed`,
+  )
+}

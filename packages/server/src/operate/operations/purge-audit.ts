@@ -1,0 +1,380 @@
+/**
+ * audit.purge: deletes entries that are older than the retention. The purge of a tenant (jobs/purge-tenants.ts)
+ * restates the rows that grant rights first (restate-rights.ts). This operation then writes a mark and its entry in one
+ * short transaction: from then on the entries up to the mark count as deleted. A log with many kinds of entries gets
+ * several marks, each in a short transaction of its own. Finally the job deletes the entries in small batches, which
+ * lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
+ * purge deletes.
+ */
+import type { ChainedEntry } from '@eaas/audit'
+import {
+  equalBytes,
+  isPurgeMarkAuthentic,
+  NO_MARK_MAC,
+  type PurgeMark,
+  purgeMarkMac,
+} from '../../core/audit/formats/chain.js'
+import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import type { NotedEntries, ValidLog } from '../../core/audit/verify/verify.js'
+import type { Context, Decision, EntryNote, Operation, Services } from '../../core/runner/operation.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import type { TenantState } from '../../core/runner/tenant-state.js'
+import { readValidLog } from '../../core/runner/valid-log.js'
+import { findHead } from '../../core/store/audit.js'
+import {
+  countKinds,
+  countPurged,
+  findLastIdBefore,
+  findLastMark,
+  hasEntryThrough,
+  insertMark,
+  type KindCount,
+} from '../../core/store/audit-purge.js'
+import type { Queryable } from '../../core/store/db.js'
+import { TamperedRowError } from '../../core/store/tampered-row.js'
+import { recordForInstallation } from '../../guard/installation-log.js'
+import { findUnprovenTime, getAgreedTime, monthsBefore } from './purge-time.js'
+
+/** The share of a tenant's entries that one purge may take by default. */
+const DEFAULT_MAX_SHARE = 0.5
+/**
+ * Kinds of entries in a mark: writing the count of a kind takes some 20 µs. Each statement counts this many entries, so
+ * a mark has less than twice as many kinds.
+ */
+const MARK_KINDS = 10_000
+
+export interface PurgeOptions {
+  retentionMonths: number
+  /** share of the entries that may be purged, 0 to 1 */
+  maxShare?: number
+  /** also purge what would be held back because of the clock or the share; the entry of the purge states this reason */
+  resume?: string | undefined
+  /** a dry run that also returns what is held back, and why, instead of being refused */
+  isReview?: boolean
+  /** only return what would be purged */
+  dryRun?: boolean
+  /** no entry after this one is purged, however old it is */
+  through_id?: number
+  /** the hash that the verification must find for this entry: the one in the plan of the purge and in the archive */
+  through_hash?: Uint8Array | undefined
+  /**
+   * approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is
+   * written while the head is locked
+   */
+  markKinds?: number
+  /**
+   * verifies the log before anything is marked; by default a verification of its own; pass one `verifyOnce()`
+   * to share it
+   */
+  verify?: VerifyOnce
+}
+
+/**
+ * Verifies a log, and notes the hashes of these entries; called again, returns the same. @throws Refusal
+ * E_STATE if it is not valid
+ */
+export type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
+
+export interface PurgePlan {
+  /** the last entry that is purged; 0 if none is */
+  purged_through: number
+  entries: number
+  /** rows that grant rights and whose last entry would be purged: they are restated first */
+  restates: number
+  cutoff: string
+  /** why a server does not purge these entries; only in a review */
+  held?: string
+}
+
+/**
+ * What a purge would take, with the hash that the verification found for the last entry; the hash is undefined if
+ * nothing was verified.
+ */
+export type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
+
+/**
+ * Thrown when the verification before the marks finds other entries than the verification by which the purge was
+ * planned. What the purge archived is then not of this log.
+ */
+export class OtherEntriesRefusal extends Refusal {
+  override readonly name = 'OtherEntriesRefusal'
+
+  constructor(id: number) {
+    super(
+      'E_STATE',
+      `nothing is purged: entry ${id} was another one when the purge was planned, so somebody exchanged entries meanwhile. Keep the log as it ` +
+        'is, and find out why: eaas audit verify',
+    )
+  }
+}
+
+/** The entries that follow the last mark and are older than the retention. */
+export interface Candidate {
+  tenant_id: string
+  /** the last entry that is purged already */
+  after_id: number
+  through_id: number
+  cutoff: string
+}
+
+/** What one mark takes. */
+interface MarkPlan extends Omit<PurgePlan, 'restates'> {
+  /** of the last entry that it takes */
+  hash: Uint8Array
+  counts: KindCount[]
+}
+
+/**
+ * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very many kinds:
+ * call it until it marks none. Returns what it marked or, in a dry run, all that would be marked.
+ * @throws Refusal E_STATE if the purge is implausible
+ */
+export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<VerifiedPlan> {
+  let planned: { mark: PurgeMark | undefined; decision: Decision<VerifiedPlan> } | undefined
+  return async (context) => {
+    const mark = await findLastMark(context.sql, context.state.tenant.tenant_id)
+    // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is
+    // locked.
+    if (planned && isSameMark(planned.mark, mark)) return planned.decision
+    const decision = await decide(context, mark, { ...options, verify })
+    planned = { mark, decision }
+    return decision
+  }
+}
+
+async function decide(
+  context: Context,
+  mark: PurgeMark | undefined,
+  {
+    maxShare = DEFAULT_MAX_SHARE,
+    resume,
+    isReview = false,
+    dryRun = false,
+    markKinds = MARK_KINDS,
+    verify,
+    through_hash,
+    ...options
+  }: PurgeOptions & { verify: VerifyOnce },
+): Promise<Decision<VerifiedPlan>> {
+  const { state, services, sql } = context
+  const now = await getAgreedTime(services, sql)
+  const candidate = await findCandidate(context, mark, { ...options, now })
+  const { after_id, through_id, cutoff } = candidate
+  if (through_id <= after_id) return nothing(after_id, cutoff)
+  const held = resume === undefined ? await findHold(sql, candidate, { maxShare, now }) : undefined
+  if (held !== undefined && !isReview) throw heldBack(held)
+  const end_id = options.through_id ?? through_id
+  // The decision under the lock of the head does not verify again: what was verified once stays as it was written.
+  const valid = await verify(services, state, { id: end_id, every: markKinds })
+  const hash = valid.noted.get(end_id)
+  if (!hash) {
+    // The verification began after a later mark was written.
+    const later = await findLastMark(sql, candidate.tenant_id)
+    if (isSameMark(mark, later)) throw overtaken()
+    const again = { ...options, maxShare, resume, isReview, dryRun, markKinds, verify, through_hash }
+    return decide(context, later, again)
+  }
+  if (through_hash && !equalBytes(hash, through_hash)) throw new OtherEntriesRefusal(end_id)
+  if (dryRun) {
+    const entries = through_id - after_id
+    const plan = { purged_through: through_id, entries, restates: countThrough(valid, through_id), cutoff, hash }
+    return answer(held === undefined ? plan : { ...plan, held })
+  }
+  // Entries that were appended after the verification are left for the next purge.
+  const verified = { ...candidate, through_id: Math.min(through_id, valid.last_id) }
+  if (verified.through_id <= after_id) return nothing(after_id, cutoff)
+  const plan = await planMark(context, mark, { candidate: verified, markKinds, noted: valid.noted })
+  const unstated = countThrough(valid, plan.purged_through)
+  if (unstated > 0)
+    throw new Error(`the purge would take the last entry about ${unstated} rows of tenant ${candidate.tenant_id}`)
+  return writeMark(context, mark, plan, resume === undefined ? {} : { reason: resume })
+}
+
+/**
+ * Finds what a purge has left of a log: entries that are due, or those that are marked and not deleted.
+ * Undefined if there are none. Verifies nothing but the last mark, so it costs a few look-ups. @throws
+ * Refusal E_STATE if the mark is forged
+ */
+export async function findLeft(
+  log: PurgedLog,
+  options: { retentionMonths: number; now: number },
+): Promise<Candidate | undefined> {
+  const mark = await findLastMark(log.sql, log.state.tenant.tenant_id)
+  const candidate = await findCandidate(log, mark, options)
+  const { tenant_id, after_id, through_id } = candidate
+  return through_id > after_id || (await hasEntryThrough(log.sql, tenant_id, after_id)) ? candidate : undefined
+}
+
+/** Whether a purge left anything, by the time that purges use. Writes nothing. */
+export function reviewLeft(options: { retentionMonths: number }): Operation<boolean> {
+  return async ({ services, state, sql }) => {
+    const now = await getAgreedTime(services, sql)
+    const left = await findLeft({ sql, state }, { ...options, now })
+    return { entries: [], release: () => left !== undefined }
+  }
+}
+
+/** A log, and the key that proves its marks. */
+interface PurgedLog {
+  sql: Queryable
+  state: { tenant: { tenant_id: string }; auditKey: TenantState['auditKey'] }
+}
+
+async function findCandidate(
+  { state, sql }: PurgedLog,
+  mark: PurgeMark | undefined,
+  {
+    retentionMonths,
+    through_id = Number.POSITIVE_INFINITY,
+    now,
+  }: { retentionMonths: number; through_id?: number; now: number },
+): Promise<Candidate> {
+  const { tenant_id } = state.tenant
+  if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
+  const cutoff = monthsBefore(now, retentionMonths)
+  const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
+  return { tenant_id, after_id: mark?.purged_through ?? 0, through_id: last_id, cutoff }
+}
+
+/** Why these entries are held back for an operator although they are due; undefined if they are not held back. */
+export async function findHold(
+  sql: Queryable,
+  { tenant_id, after_id, through_id }: Candidate,
+  { maxShare = DEFAULT_MAX_SHARE, now }: { maxShare?: number; now: number },
+): Promise<string | undefined> {
+  const unproven = await findUnprovenTime(sql, now)
+  if (unproven !== undefined) return unproven
+  const entries = through_id - after_id
+  const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
+  if (entries > all * maxShare) {
+    return `${entries} of ${all} ${all === 1 ? 'entry' : 'entries'} ${entries === 1 ? 'is' : 'are'} due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
+  }
+  return undefined
+}
+
+function heldBack(held: string): Refusal {
+  return new Refusal(
+    'E_STATE',
+    `nothing is purged: ${held}. Until then these entries are kept: review them with eaas purge --dry-run, and purge them with eaas purge --resume REASON`,
+  )
+}
+
+/**
+ * Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE,
+ * TamperedRowError
+ */
+async function planMark(
+  { state, sql }: Context,
+  mark: PurgeMark | undefined,
+  { candidate, markKinds, noted }: { candidate: Candidate; markKinds: number; noted: ValidLog['noted'] },
+): Promise<MarkPlan> {
+  const { tenant_id, after_id, cutoff } = candidate
+  const { counts, purged_through } = await countFirst(sql, candidate, markKinds)
+  const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
+  const hash = noted.get(purged_through)
+  if (!hash) throw overtaken()
+  // The entry's own MAC does not say that the entries after it follow from it: an attacker may show entries of another
+  // history for a moment.
+  if (!entry || !equalBytes(entry.hash, hash)) throw notVerified('entry_altered', purged_through)
+  if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
+  return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
+}
+
+/** Counts entries by kinds, from the first one until there are many kinds; returns how far it counted. */
+async function countFirst(
+  sql: Queryable,
+  { tenant_id, after_id, through_id }: Candidate,
+  markKinds: number,
+): Promise<{ counts: KindCount[]; purged_through: number }> {
+  const counts = new Map<string, KindCount>()
+  let counted = after_id
+  while (counted < through_id && counts.size < markKinds) {
+    const part = { tenant_id, after_id: counted, through_id: Math.min(through_id, counted + markKinds) }
+    for (const kind of await countKinds(sql, part)) {
+      const name = `${kind.day} ${kind.action} ${kind.key_id} ${kind.key_version}`
+      counts.set(name, { ...kind, entries: kind.entries + (counts.get(name)?.entries ?? 0) })
+    }
+    counted = part.through_id
+  }
+  return { counts: [...counts.values()], purged_through: counted }
+}
+
+/** Writes a mark, with its entry and that of the installation's log. */
+function writeMark(
+  { state, services, caller }: Context,
+  previous: PurgeMark | undefined,
+  { hash, counts, ...plan }: MarkPlan,
+  more: { reason?: string },
+): Decision<PurgePlan> {
+  const { tenant_id } = state.tenant
+  return {
+    entries: [{ action: 'audit.purge', metadata: { ...plan, ...more } }],
+    async change(sql, { created_at }) {
+      const previous_mac = previous?.mac ?? NO_MARK_MAC
+      const withoutMac: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash, created_at, previous_mac }
+      await insertMark(sql, { ...withoutMac, mac: purgeMarkMac(state.auditKey, withoutMac) })
+      await countPurged(sql, tenant_id, counts)
+      const note: EntryNote = { action: 'installation.purge', metadata: { tenant_id, ...plan, ...more } }
+      const installationHead = await recordForInstallation(services, sql, caller, [note])
+      return { purged_through: plan.purged_through, installationHead }
+    },
+    release: () => ({ ...plan, restates: 0 }),
+  }
+}
+
+function nothing(after_id: number, cutoff: string): Decision<PurgePlan> {
+  return answer({ purged_through: after_id, entries: 0, restates: 0, cutoff })
+}
+
+function answer(plan: VerifiedPlan): Decision<VerifiedPlan> {
+  return { entries: [], release: () => plan }
+}
+
+/** Makes a verification that several operations share. */
+export function verifyOnce(): VerifyOnce {
+  let verified: Promise<ValidLog> | undefined
+  return (services, state, noted) => {
+    verified ??= verifyWhole(services, state, noted)
+    return verified
+  }
+}
+
+// A log that was tampered with must stay as it is: after a purge, the tampering could no longer be found.
+async function verifyWhole(services: Services, state: TenantState, noted: NotedEntries): Promise<ValidLog> {
+  const log = await readValidLog(services, state, { noted })
+  if (!log.valid) throw notVerified(log.reason, log.broken_at)
+  return log.valid
+}
+
+/** How many rows that grant rights name an entry up to an id, by the verification. */
+function countThrough({ writtenBy }: ValidLog, id: number): number {
+  return [...writtenBy.values()].filter((entry_id) => entry_id <= id).length
+}
+
+// The times by which the entries were chosen are only proven now.
+function notOld({ tenant_id, id, created_at }: ChainedEntry, cutoff: string): TamperedRowError {
+  return new TamperedRowError(
+    `nothing is purged: entry ${id} of tenant ${tenant_id} is of ${created_at}, not older than ${cutoff}, and was shown with another time`,
+  )
+}
+
+function notVerified(reason: string | undefined, broken_at: number | undefined): Refusal {
+  return new Refusal(
+    'E_STATE',
+    `nothing is purged: the log does not verify (${reason}, entry ${broken_at}), so somebody tampered with it. Keep it as it is, ` +
+      'and find out why: eaas audit verify',
+  )
+}
+
+// Another process's purge ended with an entry whose hash this verification did not note, or the clock was
+// corrected.
+function overtaken(): Refusal {
+  return new Refusal(
+    'E_STATE',
+    'nothing more is purged now: the entries to purge are not those of the plan any more, as after a purge by another process. Run the purge again',
+  )
+}
+
+function isSameMark(planned: PurgeMark | undefined, found: PurgeMark | undefined): boolean {
+  return planned && found ? equalBytes(planned.mac, found.mac) : planned === found
+}

@@ -1,0 +1,198 @@
+/** Replaces the audit keys of tenants, in a rotation of the store key (chain.md 14). */
+import type { KeyObject } from 'node:crypto'
+import { OpenError } from '@eaas/protocol'
+import { appendToLocked } from '../../core/audit/append/send-appends.js'
+import { ChainAlarmError } from '../../core/audit/append-errors.js'
+import { openAuditKey, renewAuditKey, resealAuditKey } from '../../core/audit/audit-key.js'
+import { areMarksAuthentic, extendChain, NO_MARK_MAC, purgeMarkMac } from '../../core/audit/formats/chain.js'
+import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac } from '../../core/audit/formats/row-mac.js'
+import { deriveRowKey, sealedUnder } from '../../core/crypto/key-hierarchy.js'
+import { type Page, readPages } from '../../core/operations/shared/pages.js'
+import { extendLocked } from '../../core/runner/locked-log.js'
+import type { Services } from '../../core/runner/operation.js'
+import { draftEntry, systemCaller } from '../../core/runner/perform.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { type ApiKeyRow, listApiKeys } from '../../core/store/api-keys.js'
+import { listMarks, replaceMark } from '../../core/store/audit-purge.js'
+import type { Transaction } from '../../core/store/db.js'
+import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from '../../core/store/keys.js'
+import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../../core/store/store-keys.js'
+import { TamperedRowError } from '../../core/store/tampered-row.js'
+import { listTenantRows, listTenants } from '../../core/store/tenants.js'
+
+/** Rows of one statement: few enough that it is far from the database's limit, however many rows there are. */
+const PAGE_ROWS = 1_000
+/** How often a renewal is tried if rows change meanwhile. */
+const ATTEMPTS = 3
+
+/**
+ * Thrown when a row changed meanwhile, as an API key's does when its digest takes a new pepper. Nothing was written.
+ */
+export class ChangedMeanwhileError extends Error {
+  override readonly name = 'ChangedMeanwhileError'
+
+  constructor(tenant_id: string) {
+    super(`a row of tenant ${tenant_id} changed while its audit key was renewed: repeat the command`)
+  }
+}
+
+/**
+ * Renews again if a row changed meanwhile: an API key that takes the new pepper changes its row without locking the
+ * head. @throws ChangedMeanwhileError if it changed each time
+ */
+export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await renew()
+    } catch (error) {
+      if (!(error instanceof ChangedMeanwhileError) || attempt === ATTEMPTS) throw error
+    }
+  }
+}
+
+/**
+ * Gives a tenant a new audit key, from the next entry of its log on, in one transaction under the lock of its head:
+ * each row and mark is verified under the old audit key and gets a MAC under the new one, as the entry and the head do.
+ * A crash before the commit changes nothing. Calls of the tenant wait meanwhile. Does nothing if the store key of that
+ * number seals the audit keys already. Returns whether it renewed the key.
+ *
+ * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError;
+ * nothing is changed then
+ */
+export async function renewTenant(services: Services, tenant_id: string, number: number): Promise<boolean> {
+  const { storeKeys, states } = services
+  const { clock } = services.committer
+  const state = await states.find(tenant_id)
+  if (!state) return false
+  const log = { tenant_id, auditKey: state.auditKey }
+  const head = await extendLocked(services, log, async (transaction, previous) => {
+    const [tenant] = await listTenantRows(transaction, tenant_id)
+    if (!tenant) throw new TamperedRowError(`the row of tenant ${tenant_id} was deleted outside the server`)
+    if (sealedUnder(tenant.wrapped_audit_key) >= number) return undefined
+    const auditKey = openAuditKey(storeKeys, tenant)
+    const marks = await listMarks(transaction, tenant_id)
+    if (!areMarksAuthentic(auditKey, marks))
+      throw new TamperedRowError(`a mark of a purge of tenant ${tenant_id} is forged`)
+    const positions = { after_id: previous.last_id, purged_through: marks.at(-1)?.purged_through ?? 0 }
+    const wrapped_audit_key = renewAuditKey(auditKey, positions)
+    const next = openAuditKey(storeKeys, { tenant_id, wrapped_audit_key })
+    const rowKeys = { from: deriveRowKey(auditKey.current), to: deriveRowKey(next.current) }
+    const { mac } = renewed(tenant, tenantMac, rowKeys, tenant_id)
+    if (!(await replaceAuditKey(transaction, tenant, { wrapped_audit_key, mac }))) {
+      throw new ChangedMeanwhileError(tenant_id)
+    }
+    await renewRows(transaction, tenant_id, {
+      table: MAC_TABLES.keys,
+      readPage: (page: Page<KeyRow>) => listKeys(transaction, tenant_id, page),
+      renew: (row) => renewed(row, keyMac, rowKeys, row.key_id),
+    })
+    await renewRows(transaction, tenant_id, {
+      table: MAC_TABLES.versions,
+      readPage: (page: Page<KeyVersionRow>) => listTenantKeyVersions(transaction, tenant_id, page),
+      renew: (row) => renewed(row, keyVersionMac, rowKeys, row.key_id, row.version),
+    })
+    await renewApiKeys(transaction, tenant_id, rowKeys)
+    let previous_mac: Uint8Array = NO_MARK_MAC
+    for (const mark of marks) {
+      const mac = purgeMarkMac(next, { ...mark, previous_mac })
+      await replaceMark(transaction, { ...mark, previous_mac, mac })
+      previous_mac = mac
+    }
+    const time = clock.read(previous)
+    const draft = draftEntry({ action: 'audit.key_renew' }, systemCaller(services))
+    const policy_version = previous.policy_version + 1
+    const { entries, head } = extendChain(previous, [draft], { auditKey: next, now: time, policy_version })
+    await appendToLocked(transaction, clock, { previous, next: head, entries, time })
+    return head
+  })
+  states.forget(tenant_id)
+  return head !== undefined
+}
+
+type RowKeys = Record<'from' | 'to', KeyObject>
+
+/** Gives the rows of API keys MACs under another key. @throws TamperedRowError, ChangedMeanwhileError */
+export function renewApiKeys(sql: Transaction, tenant_id: string, rowKeys: RowKeys): Promise<void> {
+  return renewRows(sql, tenant_id, {
+    table: MAC_TABLES.apiKeys,
+    readPage: (page: Page<ApiKeyRow>) => listApiKeys(sql, tenant_id, page),
+    renew: (row) => renewed(row, apiKeyMac, rowKeys, row.api_key_id),
+  })
+}
+
+async function renewRows<Row>(
+  sql: Transaction,
+  tenant_id: string,
+  {
+    table,
+    readPage,
+    renew,
+  }: {
+    table: (typeof MAC_TABLES)[keyof typeof MAC_TABLES]
+    readPage: (page: Page<Row>) => Promise<readonly Row[]>
+    renew: (row: Row) => RenewedMac
+  },
+): Promise<void> {
+  const all = { limit: Number.POSITIVE_INFINITY, offset: 0, pageRows: PAGE_ROWS }
+  for await (const macs of readPages(all, readPage, renew)) {
+    if ((await replaceMacs(sql, table, tenant_id, macs)) !== macs.length) throw new ChangedMeanwhileError(tenant_id)
+  }
+}
+
+// Verifies each row under the old key first.
+function renewed<Row extends { tenant_id: string; mac: Uint8Array }>(
+  row: Row,
+  mac: (rowKey: KeyObject, row: Row) => Uint8Array,
+  { from, to }: RowKeys,
+  id: string,
+  version = 0,
+): RenewedMac {
+  return { id, version, was: row.mac, mac: mac(to, authentic(row, mac, from)) }
+}
+
+interface RenewOptions {
+  /** the number of the store key that is to seal everything */
+  number: number
+  keepsSecrets: boolean
+  signal: AbortSignal | undefined
+  onProgress: ((written: number) => void) | undefined
+}
+
+/** The most tenants that are named because their audit key could not be renewed. */
+const MOST_NAMED = 10
+
+/**
+ * Gives each tenant whose audit key an older store key seals a new audit key or, with `keepsSecrets`, seals
+ * the same one again. A tenant that fails keeps its audit key, and the old store key must stay for it; the
+ * others continue. Returns how many tenants it wrote, and why others failed.
+ */
+export async function renewTenants(
+  services: Services,
+  { number, keepsSecrets, signal, onProgress }: RenewOptions,
+): Promise<{ renewed: number; reasons: string[] }> {
+  const { sql, storeKeys } = services
+  let renewed = 0
+  const reasons: string[] = []
+  for (const tenant of await listTenants(sql)) {
+    signal?.throwIfAborted()
+    const { tenant_id, wrapped_audit_key, mac } = tenant
+    if (sealedUnder(wrapped_audit_key) >= number) continue
+    try {
+      if (keepsSecrets) {
+        const next = { wrapped_audit_key: resealAuditKey(storeKeys, tenant_id, wrapped_audit_key), mac }
+        if (await replaceAuditKey(sql, tenant, next)) renewed += 1
+      } else if (await retryIfChanged(() => renewTenant(services, tenant_id, number))) renewed += 1
+    } catch (error) {
+      if (!isOfOneTenant(error)) throw error
+      if (reasons.length < MOST_NAMED) reasons.push(`Tenant ${tenant_id}: ${error.message}`)
+    }
+    onProgress?.(renewed)
+  }
+  return { renewed, reasons }
+}
+
+/** Whether an error concerns one tenant alone, so that an operation on all of them continues with the others. */
+export function isOfOneTenant(error: unknown): error is Error {
+  const kinds = [Refusal, TamperedRowError, ChainAlarmError, OpenError, ChangedMeanwhileError]
+  return kinds.some((kind) => error instanceof kind)
+}

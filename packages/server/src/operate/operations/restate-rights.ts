@@ -1,0 +1,105 @@
+/**
+ * key.restate, api_key.restate, tenant.restate: before a purge takes the last entry about a row that grants
+ * rights, another entry says what the row says. So the log has an entry about each row, an older row is
+ * refused at use however old it is, and what an API key may do is on record for every entry that is left. A
+ * few rows at a time, because calls wait meanwhile.
+ */
+import { folderOf } from '@eaas/protocol'
+import { assertWritten, tenantMac, withMac } from '../../core/audit/formats/row-mac.js'
+import { getApiKey, writeApiKey } from '../../core/operations/shared/api-key.js'
+import { writeKey } from '../../core/operations/shared/key-rows.js'
+import { getKey } from '../../core/operations/shared/key-use.js'
+import { recordGrant } from '../../core/operations/shared/recorded-values.js'
+import type { WrittenRows } from '../../core/runner/opened-keys.js'
+import {
+  type Caller,
+  decision,
+  type EntryNote,
+  type EntryPosition,
+  type Operation,
+} from '../../core/runner/operation.js'
+import type { TenantState } from '../../core/runner/tenant-state.js'
+import { listRightsThrough, type Right } from '../../core/store/audit-purge.js'
+import type { Transaction } from '../../core/store/db.js'
+import { updateTenant } from '../../core/store/tenants.js'
+
+/** Rows that are restated in one transaction. */
+const MOST_ROWS = 100
+
+/** A row to restate: its entry, and how it is written with the id of that entry. */
+interface Restatement {
+  entry: EntryNote
+  write(sql: Transaction, at: Omit<EntryPosition, 'entry_hash'>): Promise<WrittenRows>
+}
+
+/**
+ * Restates rows whose last entry is not after an id; call it until it restates none. Returns how many. The purge
+ * verifies the log afterwards, which shows if a row was hidden, or an older one restored, meanwhile.
+ */
+export function restateRights({ through_id }: { through_id: number }): Operation<number> {
+  return async ({ state, caller, sql }) => {
+    const { tenant_id } = state.tenant
+    const due = await listRightsThrough(sql, { tenant_id, through_id, limit: MOST_ROWS })
+    const rows: Restatement[] = []
+    for (const right of due) rows.push(await restatementOf(state, caller, right))
+    if (rows.length === 0) return { entries: [], release: () => 0 }
+    return decision({
+      entries: rows.map(({ entry }) => entry),
+      async change(transaction, { entry_id, created_at }) {
+        const restated: WrittenRows[] = []
+        for (const [number, row] of rows.entries()) {
+          restated.push(await row.write(transaction, { entry_id: entry_id + number, created_at }))
+        }
+        return { ...restated.find(({ tenant }) => tenant), restated }
+      },
+      release: () => rows.length,
+    })
+  }
+}
+
+async function restatementOf(state: TenantState, caller: Caller, { kind, id }: Right): Promise<Restatement> {
+  const { rowKey } = state
+  switch (kind) {
+    case 'key': {
+      const { row } = await getKey(state, id)
+      const { key_id, current_version: key_version, status, rotation_interval_days: interval_days, destroy_at } = row
+      const { min_unwrap_version, destroyed_through } = row
+      const least = min_unwrap_version === 1 ? {} : { min_unwrap_version } // chain.md 12
+      const destroyed = destroyed_through === 0 ? {} : { destroyed_through }
+      const metadata = {
+        name: row.name,
+        folder: folderOf(row.name),
+        status,
+        interval_days,
+        destroy_at,
+        ...least,
+        ...destroyed,
+        replaces: row.entry_id,
+      }
+      return {
+        entry: { action: 'key.restate', key_id, key_version, metadata },
+        write: async (sql, at) => ({ key: await writeKey(sql, { row, changes: {}, at, rowKey }) }),
+      }
+    }
+    case 'api key': {
+      const row = await getApiKey(state, id, caller)
+      const { api_key_id, revoked_at, entry_id: replaces } = row
+      return {
+        entry: { action: 'api_key.restate', metadata: { api_key_id, ...recordGrant(row), revoked_at, replaces } },
+        write: async (sql, at) => ({ apiKey: await writeApiKey(sql, { row, changes: {}, at, rowKey }) }),
+      }
+    }
+    case 'tenant': {
+      const { status, envelope_only, monthly_encrypt_quota, plaintext_encoding, entry_id: replaces } = state.tenant
+      const settings = { status, envelope_only, monthly_encrypt_quota, plaintext_encoding }
+      return {
+        entry: { action: 'tenant.restate', metadata: { ...settings, replaces } },
+        async write(sql, { entry_id }) {
+          const tenant = withMac({ ...state.tenant, entry_id }, tenantMac, rowKey)
+          assertWritten(await updateTenant(sql, tenant), tenant)
+          return { tenant }
+        },
+      }
+    }
+  }
+}

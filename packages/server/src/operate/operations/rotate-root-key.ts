@@ -1,0 +1,59 @@
+/** Wraps the store keys under another root key. Called by the operator; has no route. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { RefusedPinError, RootKeyError } from '../../core/crypto/root-key.js'
+import { assertStoreKeys, listUsable } from '../../core/operations/shared/store-keys.js'
+import type { RootKeyProvider } from '../../core/root-key/provider.js'
+import type { Services } from '../../core/runner/operation.js'
+import { systemCaller } from '../../core/runner/perform.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { rewrap } from '../../core/runner/store-keys.js'
+import { rewrapStoreKey } from '../../core/store/store-keys.js'
+import { recordForInstallation } from '../../guard/installation-log.js'
+
+/**
+ * Rotates the root key. It wraps nothing but store keys, so running servers continue, and servers that start need the
+ * new one. Returns how many store keys were wrapped.
+ *
+ * @param beforeCommit called last in the transaction. An error before it means that nothing changed. After it the
+ * rotation may still take effect, unless the error says that it was rolled back
+ * @throws RootKeyError; Refusal E_STATE if that is the root key already, or the store keys changed meanwhile
+ */
+export async function rotateRootKey(
+  services: Services,
+  { from, to, beforeCommit }: Record<'from' | 'to', RootKeyProvider> & { beforeCommit?: () => void },
+): Promise<number> {
+  const rows = await listUsable(services.sql)
+  const [newest] = rows.slice(-1)
+  if (newest && (await opens(to, newest.wrapped))) {
+    throw new Refusal('E_STATE', 'that is the root key of this database already; nothing was changed')
+  }
+  // Before the transaction, because a provider may be slow.
+  const rewrapped = await Promise.all(
+    rows.map(async (row) => ({ number: row.number, wrapped: await rewrap(row, { from, to }) })),
+  )
+  const head = await services.sql.begin(async (sql) => {
+    const metadata = { from: from.kind, to: to.kind }
+    const recorded = await recordForInstallation(services, sql, systemCaller(services), [
+      { action: 'installation.root_key_rotate', metadata },
+    ])
+    await assertStoreKeys(sql, rows)
+    for (const row of rewrapped) await rewrapStoreKey(sql, row)
+    beforeCommit?.()
+    return recorded
+  })
+  services.committer.watches.get(INSTALLATION_ID).commit(head)
+  return rows.length
+}
+
+function opens(provider: RootKeyProvider, wrapped: Uint8Array): Promise<boolean> {
+  return provider.unwrap(wrapped).then(
+    (key) => {
+      key.fill(0)
+      return true
+    },
+    (error) => {
+      if (error instanceof RootKeyError && !(error instanceof RefusedPinError)) return false
+      throw error
+    },
+  )
+}

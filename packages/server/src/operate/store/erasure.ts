@@ -1,0 +1,146 @@
+/**
+ * Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions of its
+ * rows, and rotating the store key deletes one. The earlier versions stay in the tables until these are vacuumed, and
+ * in the write-ahead log until its files are removed.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Queryable, type Sql, withoutLimits } from '../../core/store/db.js'
+
+const TABLES = ['keys', 'key_versions', 'store_keys']
+
+/** How long after a vacuum its counts may come, in milliseconds. */
+const COUNTED_MS = 2_000
+
+/** How an erasure of what destroyed keys left in the files ended. */
+export interface Erasure {
+  /**
+   * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role may
+   * not vacuum the tables. `held`: a session that began before may still read earlier versions of rows, or
+   * another one vacuums
+   */
+  outcome: 'erased' | 'unchanged' | 'not permitted' | 'held'
+  /** how many key versions and store keys are destroyed */
+  versions: number
+}
+
+/** For a role that may not vacuum the tables: what is wrong, and what to do. */
+export const MAY_NOT_VACUUM =
+  'this role may not vacuum keys, key_versions and store_keys, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
+  'tables run regularly: vacuum keys, key_versions, store_keys'
+
+/** Erases what destroyed keys left; to be called periodically. */
+export type Erase = () => Promise<Erasure>
+
+/**
+ * Creates the erasure. It stores no state: the first call of a process erases if any key was ever destroyed, so the
+ * next start makes up for a crash between a destruction and its erasure.
+ */
+export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
+  let erased = 0
+  return async () => {
+    const versions = await countDestroyed(sql) // before the work: a key destroyed meanwhile is left to the next call
+    if (versions === erased) return { outcome: 'unchanged', versions }
+    if (!isEmbedded) {
+      const outcome = await vacuum(sql)
+      if (outcome !== 'erased') return { outcome, versions }
+    } else {
+      await rewrite(sql)
+    }
+    erased = versions
+    return { outcome: 'erased', versions }
+  }
+}
+
+/** Whether this role may vacuum the tables of keys. */
+export async function mayVacuum(sql: Queryable): Promise<boolean> {
+  const [row] = await sql<{ may: boolean }[]>`
+    select coalesce(pg_catalog.bool_and(
+      pg_catalog.pg_has_role(c.relowner, 'usage') or pg_catalog.pg_has_role(d.datdba, 'usage')
+      or case when pg_catalog.current_setting('server_version_num')::integer >= 170000
+           then pg_catalog.has_table_privilege(c.oid, 'maintain') else false end), false) as may
+    from pg_catalog.pg_class c cross join pg_catalog.pg_database d
+    where c.oid in (select pg_catalog.to_regclass(name) from pg_catalog.unnest(${TABLES}::text[]) as t (name))
+      and d.datname = pg_catalog.current_database()`
+  return row?.may ?? false
+}
+
+/** Whether the tables of keys were vacuumed, and have no earlier versions of rows since, as PostgreSQL counts. */
+export async function isVacuumed(sql: Queryable): Promise<boolean> {
+  const { least, dead } = await findVacuums(sql)
+  return least > 0 && dead === 0
+}
+
+async function countDestroyed(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ versions: number }[]>`
+    select (select pg_catalog.count(*) from key_versions where wrapped_kek is null)::integer
+         + (select coalesce(pg_catalog.min(number), 1) - 1 from store_keys) as versions`
+  if (!row) throw new Error('the destroyed key versions could not be counted')
+  return row.versions
+}
+
+// VACUUM FULL would lock the tables against every call. This one removes the earlier versions of rows; PostgreSQL
+// overwrites their bytes with other rows, but not at once.
+async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
+  if (!(await mayVacuum(sql))) return 'not permitted'
+  const before = await findVacuums(sql)
+  await withoutLimits(
+    sql,
+    '"set statement_timeout = 0" and "vacuum keys, key_versions, store_keys"',
+    (session) => session`vacuum (skip_locked, truncate false) keys, key_versions, store_keys`,
+  )
+  const after = await untilCounted(sql, before.least)
+  return after.least > before.least && after.dead === 0 ? 'erased' : 'held'
+}
+
+/**
+ * Reads the counts after a vacuum. Before PostgreSQL 15 another process counts, half a second later. A table that was
+ * skipped because of its lock is never counted, so this does not wait for long.
+ */
+async function untilCounted(sql: Queryable, least: number): Promise<{ least: number; dead: number }> {
+  const until = performance.now() + COUNTED_MS
+  for (;;) {
+    const found = await findVacuums(sql)
+    if (found.least > least || !found.is_late || performance.now() >= until) return found
+    await sleep(COUNTED_MS / 20)
+  }
+}
+
+/** How often the least vacuumed table was vacuumed, and how many earlier versions of rows are left. */
+async function findVacuums(sql: Queryable): Promise<{ least: number; dead: number; is_late: boolean }> {
+  const [row] = await sql<{ least: number; dead: number; is_late: boolean }[]>`
+    select coalesce(pg_catalog.min(vacuum_count), 0)::bigint as least, coalesce(pg_catalog.sum(n_dead_tup), 0)::bigint as dead,
+           pg_catalog.current_setting('server_version_num')::integer < 150000 as is_late
+    from pg_catalog.pg_stat_all_tables
+    where relid in (select pg_catalog.to_regclass(name) from pg_catalog.unnest(${TABLES}::text[]) as t (name))`
+  if (!row) throw new Error('the statistics of the tables could not be read')
+  return row
+}
+
+/**
+ * Writes the present rows into new files; the checkpoint removes the old ones. A plain VACUUM would leave bytes in the
+ * free space of a page. `pg_statistic` is among the tables because servers before migration 13 left samples of secrets
+ * there.
+ */
+async function rewrite(sql: Sql): Promise<void> {
+  // Each by itself: calls run between two statements, and wait while one runs.
+  await sql`vacuum full key_versions`
+  await sql`vacuum full keys`
+  await sql`vacuum full store_keys`
+  await sql`vacuum full pg_catalog.pg_statistic`
+  // Log files that an earlier server kept for recycling come after the current one, with their old content: each is
+  // overwritten.
+  while (await isLogLonger(sql)) await sql`select pg_catalog.pg_switch_wal()`
+  await sql`select pg_catalog.pg_switch_wal()`
+  await sql`checkpoint` // removes all files of the log before the one that the switch began, because wal_recycle is off (database.ts)
+}
+
+/** Whether the write-ahead log has files after the current one. Writes a record into that one first. */
+async function isLogLonger(sql: Sql): Promise<boolean> {
+  await sql`select pg_catalog.pg_logical_emit_message(false, 'eaas', 'erasure')`
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (
+      select 1 from pg_catalog.pg_ls_waldir()
+      where pg_catalog.length(name) = 24 and name > pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn())
+    ) as found`
+  return row?.found ?? false
+}

@@ -1,0 +1,81 @@
+/**
+ * What operators monitor over HTTP. Writes no entry, because a monitor calls it every minute. It is answered even while
+ * the installation's own log has an alarm, when no other call of operators is.
+ */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { CheckedHealth } from '../core/operations/check-health.js'
+import type { Operation, Services } from '../core/runner/operation.js'
+import { findBackupAge } from '../core/store/instance.js'
+import { describeRefused } from '../guard/alarm-texts.js'
+import { TENANT_GONE } from '../guard/watch/shared-alarms.js'
+import { VERSION } from '../version.js'
+
+/** An alarm about a log, and what to do about it. */
+export interface AlarmView {
+  /** the tenant's id; null for the installation's own log */
+  tenant_id: string | null
+  code: (typeof ALARM_CODES)[number]
+  /** what is wrong */
+  reason: string
+  /** what is refused until the alarm is settled */
+  refused: string
+  /** the commands to run next, in this order */
+  commands: string[]
+  /** the page that says what to do */
+  page: string
+}
+
+/** The tenant's rows are missing; or its log is not the one that a server wrote or read. */
+export const ALARM_CODES = ['tenant_gone', 'log_differs'] as const
+
+const ALARM_PAGE = 'What to do when an alarm is raised'
+
+/** Lists the alarms that this server knows; others that share the database adopt them within a second. */
+export function listAlarms(): Operation<{ alarms: AlarmView[]; count: number }> {
+  return watching(async ({ committer }) => {
+    const alarms = committer.watches.alarmed().map(({ tenant_id, alarm }) => viewAlarm(tenant_id, alarm?.reason ?? ''))
+    return { alarms, count: alarms.length }
+  })
+}
+
+function viewAlarm(tenant_id: string, reason: string): AlarmView {
+  const isOwn = tenant_id === INSTALLATION_ID
+  const log = isOwn ? '--installation' : `--tenant ${tenant_id}`
+  return {
+    tenant_id: isOwn ? null : tenant_id,
+    code: reason === TENANT_GONE ? 'tenant_gone' : 'log_differs',
+    reason,
+    refused: describeRefused([tenant_id]),
+    commands: ['eaas doctor', `eaas audit verify ${log}`, `eaas audit accept-rollback ${log} --help`],
+    page: ALARM_PAGE,
+  }
+}
+
+/** What the status says; ages in seconds. */
+interface Status<Ages> {
+  version: string
+  health: CheckedHealth['health']
+  ages_in_seconds: Ages & { backup: number | null }
+  alarms: number
+  /** by the last verification of every log; null until there was one */
+  invalid_logs: number | null
+}
+
+/** Reports the state of the server, and the ages of its backups and of what guards its logs. */
+export function readStatus<Ages>(sources: {
+  checkHealth: () => Promise<CheckedHealth>
+  ages: () => Ages
+  invalidLogs: () => number | null
+}): Operation<Status<Ages>> {
+  return watching(async ({ sql, committer }) => ({
+    version: VERSION,
+    health: (await sources.checkHealth()).health,
+    ages_in_seconds: { ...sources.ages(), backup: await findBackupAge(sql) },
+    alarms: committer.alarmed().length,
+    invalid_logs: sources.invalidLogs(),
+  }))
+}
+
+function watching<Answer>(read: (services: Services) => Promise<Answer>): Operation<Answer> {
+  return ({ services }) => ({ entries: [], freshness: 'as_found', release: () => read(services) })
+}
