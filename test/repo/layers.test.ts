@@ -467,13 +467,7 @@ const ROOMS: Record<string, readonly string[]> = {
 const WINDOWS = [
   'core/audit/append/committer.ts guard/watch/head-watch.ts',
   'core/audit/verify/verify.ts guard/recorded-tenants.ts',
-  'core/http/correlation.ts observe/tracing.ts',
-  'core/http/docs.ts operators/console.ts',
-  'core/http/errors.ts observe/refusals.ts',
-  'core/http/errors.ts observe/request-log.ts',
   'core/http/route.ts operators/operator-call.ts',
-  'core/http/serve.ts observe/refusals.ts',
-  'core/http/serve.ts observe/request-log.ts',
   'core/operations/check-health.ts guard/alarm-texts.ts',
   'core/operations/create-tenant.ts guard/installation-log.ts',
   'core/operations/export-audit.ts guard/operations/covering-anchor.ts',

@@ -7,6 +7,7 @@ import { finished, Readable } from 'node:stream'
 import { PROBLEMS } from '@eaas/protocol'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { atCallEnd } from '../core/http/call-end.js'
+import { type Failure, failureOf, noteFailure, UNEXPECTED } from '../core/http/outcome.js'
 import { findParserProblem } from '../core/http/parser-errors.js'
 import { clientAddress } from '../core/http/request-head.js'
 import type { Services } from '../core/runner/operation.js'
@@ -37,21 +38,6 @@ const ERROR = 50
 /** The log's message for a request. */
 const REQUEST = 'request'
 
-/** The log's message for an unexpected error. */
-export const UNEXPECTED = 'unexpected error'
-
-interface Failure {
-  error: unknown
-  msg: string
-}
-
-const failures = new WeakMap<FastifyRequest, Failure>()
-
-/** Records why a request failed, for its log line. If there are several errors, as in a batch, the first is logged. */
-export function noteFailure(request: FastifyRequest, error: unknown, msg: string): void {
-  if (!failures.has(request)) failures.set(request, { error, msg })
-}
-
 /** Logs requests, and counts what was refused. One per application. */
 export interface RequestLog {
   /** Logs each request of the application when it is answered, and each that could not be read. */
@@ -69,7 +55,7 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
   const refusalLines = createSampler({ first: FIRST_REFUSALS, windowMs: REFUSALS_MS, mostKinds: MOST_KINDS })
 
   function logRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): void {
-    const failure = failures.get(request)
+    const failure = failureOf(request)
     const refusal = countRefusals(request, services, metrics)
     const line = describeRequest(request, reply, isAnswered)
     if (failure) logFailure(request, { line, failure, sampler: failureLines })

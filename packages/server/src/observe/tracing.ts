@@ -3,17 +3,9 @@
  * OpenTelemetry is registered in this process, the spans are not recorded.
  */
 import type { Context, Span } from '@opentelemetry/api'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Trace } from '../core/http/correlation.js'
+import type { FastifyRequest } from 'fastify'
+import type { Trace, Tracing } from '../core/http/correlation.js'
 import { VERSION } from '../version.js'
-
-export interface Tracing {
-  /** Starts the span of a request, in the trace that the caller sent; undefined if no SDK is registered. */
-  begin(request: FastifyRequest, sent: Trace | undefined): Trace | undefined
-  /** Runs a function in the context of the span. */
-  within(request: FastifyRequest, work: () => void): void
-  end(request: FastifyRequest, reply: FastifyReply): void
-}
 
 /** Loads OpenTelemetry's API; undefined if it is not installed. */
 export async function loadTracing(): Promise<Tracing | undefined> {

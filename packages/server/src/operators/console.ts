@@ -6,6 +6,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
+import { policyOf } from '../core/http/docs.js'
 
 /** The folder of files whose names hold a hash of their content. */
 const HASHED = '/console/assets/'
@@ -58,11 +59,4 @@ function serveFile(app: FastifyInstance, url: string, path: string): void {
         .send(content)
     },
   })
-}
-
-/** Each page states its policy; only a header can forbid other pages to frame it. */
-export function policyOf(page: Buffer): string {
-  const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(page.toString()) ?? []
-  if (policy === undefined) throw new Error('a page has no content security policy')
-  return `${policy}; frame-ancestors 'none'`
 }

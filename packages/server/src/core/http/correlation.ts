@@ -5,8 +5,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { FastifyInstance } from 'fastify'
-import type { Tracing } from '../../observe/tracing.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Correlation } from '../runner/operation.js'
 import { atCallEnd } from './call-end.js'
 
@@ -14,6 +13,15 @@ import { atCallEnd } from './call-end.js'
 const REQUEST_ID = /^(?!eaas_)[A-Za-z0-9._~+/=:@-]{1,64}$/
 /** Version 00; neither id may be all zeros. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/
+
+/** Makes the spans of requests. */
+export interface Tracing {
+  /** Starts the span of a request, in the trace that the caller sent; undefined if no SDK is registered. */
+  begin(request: FastifyRequest, sent: Trace | undefined): Trace | undefined
+  /** Runs a function in the context of the span. */
+  within(request: FastifyRequest, work: () => void): void
+  end(request: FastifyRequest, reply: FastifyReply): void
+}
 
 /** The trace that a call belongs to, and a span in it: the call's own or, as the caller sent it, the caller's. */
 export interface Trace {

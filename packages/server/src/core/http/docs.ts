@@ -5,7 +5,6 @@
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance } from 'fastify'
 import { BUILT_DIRECTORY } from '../../built-directory.js'
-import { policyOf } from '../../operators/console.js'
 
 /** How long a client may keep the files, in seconds: they change only with the server. */
 const MAX_AGE_S = 3_600
@@ -41,4 +40,11 @@ async function readBuilt(name: string): Promise<Buffer> {
   } catch (error) {
     throw new Error(`${name} is missing: npm run build makes it`, { cause: error })
   }
+}
+
+/** Each page states its policy; only a header can forbid other pages to frame it. */
+export function policyOf(page: Buffer): string {
+  const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(page.toString()) ?? []
+  if (policy === undefined) throw new Error('a page has no content security policy')
+  return `${policy}; frame-ancestors 'none'`
 }

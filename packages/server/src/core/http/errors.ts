@@ -2,12 +2,12 @@
  * Answers every error with a problem document: refusals, failures, the framework's errors, requests that match
  * no route, and unexpected errors without their cause.
  */
+
 import { DETAILS, PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { noteRefusal } from '../../observe/refusals.js'
-import { noteFailure, UNEXPECTED } from '../../observe/request-log.js'
 import { findFailure } from '../runner/failure.js'
 import { Refusal } from '../runner/refusal.js'
+import { noteFailure, noteRefusal, UNEXPECTED } from './outcome.js'
 
 /** The framework's errors that a caller can cause. Any other is a defect of the server: 500. */
 const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {

@@ -2,13 +2,12 @@
  * Serves the table of routes: for each row, admission, then body and query by their schemas, then its
  * operation.
  */
+
 import type { IncomingMessage } from 'node:http'
 import { DETAILS, foldUuid, wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { en } from 'zod/locales'
 import { config, type ZodMiniType } from 'zod/mini'
-import { noteRefusedItems } from '../../observe/refusals.js'
-import { noteFailure, UNEXPECTED } from '../../observe/request-log.js'
 import { Paged } from '../operations/shared/pages.js'
 import { type Admitted, admitCall, type Credentials, performAdmitted } from '../runner/admission.js'
 import { findFailure } from '../runner/failure.js'
@@ -17,6 +16,7 @@ import { Refusal } from '../runner/refusal.js'
 import { peekBody } from './bodies/json-body.js'
 import { beginHolding } from './connections.js'
 import { isLong, STREAMED_BYTES, sendLong, sendPaged } from './long-answer.js'
+import { noteFailure, noteRefusedItems, UNEXPECTED } from './outcome.js'
 import { requestCredentials } from './request-head.js'
 import type { ServedRoute } from './route.js'
 
