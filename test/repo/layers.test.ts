@@ -468,7 +468,6 @@ const WINDOWS = [
   'core/audit/append/committer.ts guard/watch/head-watch.ts',
   'core/audit/verify/verify.ts guard/recorded-tenants.ts',
   'core/http/route.ts operators/operator-call.ts',
-  'core/operations/check-health.ts guard/alarm-texts.ts',
   'core/operations/create-tenant.ts guard/installation-log.ts',
   'core/operations/export-audit.ts guard/operations/covering-anchor.ts',
   'core/operations/shared/make-head.ts guard/store/anchors.ts',
@@ -476,9 +475,7 @@ const WINDOWS = [
   'core/operations/shared/tenant.ts guard/installation-log.ts',
   'core/operations/verify-audit.ts guard/recorded-tenants.ts',
   'core/operations/verify-audit.ts guard/watch/newest-anchor.ts',
-  'core/runner/failure.ts guard/watch/comparisons.ts',
   'core/store/open-store.ts embedded/database.ts',
-  'operators/operator-endpoints.ts observe/metrics.ts',
 ]
 
 describe('the rooms of the server', () => {

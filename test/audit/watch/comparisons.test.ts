@@ -1,10 +1,7 @@
 // Comparisons of a process with the database, which somebody who locks a table can keep from being made: calls are refused when that lasts.
 import { describe, expect, it, vi } from 'vitest'
-import {
-  ComparisonOverdueError,
-  Comparisons,
-  OVERDUE_MS,
-} from '../../../packages/server/src/guard/watch/comparisons.js'
+import { ComparisonOverdueError } from '../../../packages/server/src/core/audit/append-errors.js'
+import { Comparisons, OVERDUE_MS } from '../../../packages/server/src/guard/watch/comparisons.js'
 import { answering } from '../../support/database/answering.js'
 import { setWatchScene } from './scene.js'
 

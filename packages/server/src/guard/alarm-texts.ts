@@ -12,14 +12,6 @@ export function alarmMessage(tenant_id: string): string {
   return `the audit chain is broken, that of the installation's own log; ${SERVED}`
 }
 
-/** Says whose logs differ, without ids. */
-export function nameDifferent(tenant_ids: readonly string[]): string {
-  const own = tenant_ids.includes(INSTALLATION_ID) ? ["the installation's own log"] : []
-  const others = tenant_ids.length - own.length
-  const tenants = others > 0 ? [others === 1 ? 'the log of a tenant' : `the logs of ${others} tenants`] : []
-  return `${[...own, ...tenants].join(' and ')} ${tenant_ids.length === 1 ? 'differs' : 'differ'}`
-}
-
 /** What alarms about these logs stop, and which command ends that. */
 export function describeRefused(tenant_ids: readonly string[]): string {
   const own = tenant_ids.includes(INSTALLATION_ID)

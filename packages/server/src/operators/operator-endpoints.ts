@@ -1,9 +1,8 @@
 /** Binds operations to the calls of operators: the table of routes below /admin/v1. */
 import type { OperatorPermission, wire } from '@eaas/protocol'
-import type { ZodMiniType } from 'zod/mini'
+import type { ZodMiniType, z } from 'zod/mini'
 import type { Binding, OperatorCall, ServedRoute } from '../core/http/route.js'
 import type { CheckedHealth } from '../core/operations/check-health.js'
-import type { Ages } from '../observe/metrics.js'
 import { createTenant, listTenants, readTenant, resumeTenant, suspendTenant, updateTenant } from './operate-tenants.js'
 import * as schemas from './operator-schemas.js'
 import { listAlarms, readStatus } from './read-alarms.js'
@@ -11,7 +10,7 @@ import { listAlarms, readStatus } from './read-alarms.js'
 /** What the answers show that no operation knows. */
 export interface OperatorSources {
   checkHealth: () => Promise<CheckedHealth>
-  ages: () => Ages
+  ages: () => Omit<z.infer<typeof schemas.serverStatus>['ages_in_seconds'], 'backup'>
   invalidLogs: () => number | null
 }
 

@@ -27,6 +27,11 @@ export class ChainAlarmError extends AuditWriteError {
   override readonly name = 'ChainAlarmError'
 }
 
+/** Thrown while the chains could not be compared for too long. Nothing was written. */
+export class ComparisonOverdueError extends AuditWriteError {
+  override readonly name = 'ComparisonOverdueError'
+}
+
 /**
  * Thrown when a log has more entries after the one that this process witnessed than it could follow in time.
  * What it followed is kept, so the next attempt continues from there. Nothing was written.

@@ -3,7 +3,6 @@
  * right; and whether an audit chain has an alarm.
  */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
-import { nameDifferent } from '../../guard/alarm-texts.js'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { type Durability, findDatabaseTime } from '../store/settings.js'
@@ -202,4 +201,12 @@ function withCode(text: string, error: unknown): string {
   const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
   if (typeof code === 'string') return `${text} (${code})`
   return cause === undefined ? text : withCode(text, cause)
+}
+
+/** Says whose logs differ, without ids. */
+function nameDifferent(tenant_ids: readonly string[]): string {
+  const own = tenant_ids.includes(INSTALLATION_ID) ? ["the installation's own log"] : []
+  const others = tenant_ids.length - own.length
+  const tenants = others > 0 ? [others === 1 ? 'the log of a tenant' : `the logs of ${others} tenants`] : []
+  return `${[...own, ...tenants].join(' and ')} ${tenant_ids.length === 1 ? 'differs' : 'differ'}`
 }

@@ -3,8 +3,13 @@
  * callers handles only this one.
  */
 import { DETAILS, type ProblemCode } from '@eaas/protocol'
-import { ComparisonOverdueError } from '../../guard/watch/comparisons.js'
-import { AuditWriteError, ChainAlarmError, OverloadError, UnfollowedLogError } from '../audit/append-errors.js'
+import {
+  AuditWriteError,
+  ChainAlarmError,
+  ComparisonOverdueError,
+  OverloadError,
+  UnfollowedLogError,
+} from '../audit/append-errors.js'
 import { TamperedEntryError } from '../audit/listed-entries.js'
 import { UnknownStoreKeyError } from '../crypto/key-hierarchy.js'
 import { isStoreKeyGone } from '../store/store-keys.js'

@@ -3,18 +3,13 @@
  * attacker could lock a table, cut a log off and wait for a restart. So the server serves nothing while the
  * comparison is overdue.
  */
-import { AuditWriteError } from '../../core/audit/append-errors.js'
+import { ComparisonOverdueError } from '../../core/audit/append-errors.js'
 
 /**
  * How long comparisons may fail before the next failure makes them overdue, in milliseconds: more than two
  * statements that time out.
  */
 export const OVERDUE_MS = 10_000
-
-/** Thrown while the chains could not be compared for too long. Nothing was written. */
-export class ComparisonOverdueError extends AuditWriteError {
-  override readonly name = 'ComparisonOverdueError'
-}
 
 export class Comparisons {
   #succeededAt: number
