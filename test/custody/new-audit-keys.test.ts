@@ -7,12 +7,14 @@ import { UnfollowedLogError } from '../../packages/server/src/core/audit/append-
 import { openAuditKey, renewAuditKey } from '../../packages/server/src/core/audit/audit-key.js'
 import { currentKey, entryMac, headMac } from '../../packages/server/src/core/audit/formats/chain.js'
 import { apiKeyMac, keyMac, keyVersionMac, withMac } from '../../packages/server/src/core/audit/formats/row-mac.js'
+import { readAuthenticEntry } from '../../packages/server/src/core/audit/read-entry.js'
 import { generateApiKey } from '../../packages/server/src/core/crypto/api-key.js'
 import { deriveRowKey } from '../../packages/server/src/core/crypto/key-hierarchy.js'
 import { createApiKey } from '../../packages/server/src/core/operations/create-api-key.js'
 import { createTenant } from '../../packages/server/src/core/operations/create-tenant.js'
 import { listApiKeysInPages } from '../../packages/server/src/core/operations/list-api-keys.js'
 import { listKeysInPages } from '../../packages/server/src/core/operations/list-keys.js'
+import { listAudit } from '../../packages/server/src/core/operations/read-audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { listApiKeys } from '../../packages/server/src/core/store/api-keys.js'
 import { findHead, lockHead, readChain } from '../../packages/server/src/core/store/audit.js'
@@ -201,6 +203,23 @@ describe('a new audit key', () => {
       }
     }
     expect(renewOften).toThrow(said)
+  })
+
+  it.skipIf(backend() === 'embedded')('is taken by a list that was decided on before', async () => {
+    const other = await startService({ database: service.database })
+    const state = await other.services.states.find(tenant_id)
+    if (!state) throw new Error('no state')
+    const list = listAudit({}, { limit: 100, offset: 0, order: 'desc' })
+    const { release } = await list({ state, services: other.services } as never)
+    await rotateAged(service)
+    await other.refreshStoreKeys()
+    await wrap()
+    expect(((await release({} as never)) as { total: number }).total).toBe((await entriesOf()).length)
+    expect(
+      (await readAuthenticEntry(sqlOf(), { tenant_id, id: (await entriesOf()).length, auditKey: stolen.auditKey }))
+        ?.action,
+    ).toBe('key.wrap')
+    await other.close()
   })
 
   it.skipIf(backend() === 'embedded')('is taken by a server in the midst of calls and verifications', async () => {

@@ -1,4 +1,7 @@
-/** Reads an entry and proves that the server wrote it, before anything is signed that relies on it. */
+/**
+ * Reads an entry or a purge mark and proves that the server wrote it, before anything relies on it. If another server
+ * renewed the log's keys since they were read, they are read again.
+ */
 
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
 import { readChain } from '../store/audit.js'
@@ -21,16 +24,22 @@ export async function readAuthenticEntry(
   const before = id === 1 ? genesisHash(tenant_id) : (rows.find((row) => row.id === id - 1)?.hash ?? previousHash)
   if (!entry || !before) return undefined
   const hash = entryHash(before, entry)
-  const isAuthentic = equalBytes(entry.hash, hash) && equalBytes(entry.mac, entryMac(auditKey, id, hash))
-  return isAuthentic ? entry : undefined
+  if (!equalBytes(entry.hash, hash)) return undefined
+  const isAuthentic = () => equalBytes(entry.mac, entryMac(auditKey, id, hash))
+  return isAuthentic() || ((await followAuditKey(sql, auditKey)) && isAuthentic()) ? entry : undefined
 }
 
-/** Finds the mark of a log's last purge, if the server wrote it, by the keys that the database has now. */
+/** Whether a server wrote this purge mark. */
+export async function isMarkGenuine(sql: Queryable, auditKey: AuditKey, mark: PurgeMark): Promise<boolean> {
+  const isAuthentic = () => isPurgeMarkAuthentic(auditKey, mark)
+  return isAuthentic() || ((await followAuditKey(sql, auditKey)) && isAuthentic())
+}
+
+/** Finds the mark of a log's last purge, if a server wrote it. */
 export async function findAuthenticMark(
   sql: Queryable,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
 ): Promise<PurgeMark | undefined> {
   const mark = await findLastMark(sql, tenant_id)
-  if (mark && !isPurgeMarkAuthentic(auditKey, mark)) await followAuditKey(sql, auditKey) // renewed since it was read
-  return mark && isPurgeMarkAuthentic(auditKey, mark) ? mark : undefined
+  return mark && (await isMarkGenuine(sql, auditKey, mark)) ? mark : undefined
 }

@@ -1,7 +1,9 @@
 /** Reads the audit log: lists its entries, and signs where it ends. Writes no entry. */
 import { type Action, confirmsGuesses, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
-import { allKeys, isPurgeMarkAuthentic } from '../audit/formats/chain.js'
+import { followAuditKey } from '../audit/audit-key.js'
+import { allKeys } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
+import { findAuthenticMark } from '../audit/read-entry.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
 import { assertPermissions } from '../runner/admission.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
@@ -19,7 +21,6 @@ import {
   type Page,
   ScanError,
 } from '../store/audit-list.js'
-import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
 import { getHead, signHead } from './shared/audit-log.js'
 
@@ -103,22 +104,24 @@ function tooLong(error: unknown): never {
   throw error
 }
 
-// A purge may take entries between two statements: the list is then read again, from the mark of that purge
-// on.
+// Between two statements a purge may take entries, and another server may renew the log's keys and write entries
+// under them: the list is then read again, from the mark of that purge on or by the new keys.
 async function listProven(
   sql: Sql,
   { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
   { filter, page, read }: { filter: EntryFilter; page: Page; read: InTurn },
 ): Promise<Awaited<ReturnType<typeof listEntries>>> {
-  for (let after = purged_through; ; ) {
+  for (let after = purged_through, mayFollow = true; ; mayFollow = false) {
     const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page, read).catch(tooLong)
     try {
       assertListed(listed.entries, { tenant_id, auditKey, range: listed.range })
       return listed
     } catch (error) {
-      const mark = await findLastMark(sql, tenant_id)
-      if (!mark || mark.purged_through <= after || !isPurgeMarkAuthentic(auditKey, mark)) throw error
-      after = mark.purged_through
+      const isRenewed = mayFollow && (await followAuditKey(sql, auditKey))
+      const mark = await findAuthenticMark(sql, { tenant_id, auditKey })
+      const isPurged = mark !== undefined && mark.purged_through > after
+      if (!isRenewed && !isPurged) throw error
+      if (isPurged) after = mark.purged_through
     }
   }
 }

@@ -2,7 +2,8 @@
 import { type ExportTrailer, encodePublicKey, genesisHash, signCheckpoint, signStretch } from '@eaas/audit'
 import type { wire } from '@eaas/protocol'
 import { isHeadGenuine } from '../../audit/audit-key.js'
-import { type Head, isPurgeMarkAuthentic } from '../../audit/formats/chain.js'
+import type { Head } from '../../audit/formats/chain.js'
+import { isMarkGenuine } from '../../audit/read-entry.js'
 import type { Context } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import { findHead, readChain } from '../../store/audit.js'
@@ -28,7 +29,7 @@ export async function getHead({ services, state }: Context): Promise<Head> {
 export async function firstPosition({ services: { sql }, state }: Context): Promise<Position> {
   const { tenant_id } = state.tenant
   const mark = await findLastMark(sql, tenant_id)
-  if (mark && !isPurgeMarkAuthentic(state.auditKey, mark))
+  if (mark && !(await isMarkGenuine(sql, state.auditKey, mark)))
     throw new TamperedRowError(`the mark of the last purge of tenant ${tenant_id} is forged`)
   return mark ? { last_id: mark.purged_through, hash: mark.hash } : { last_id: 0, hash: genesisHash(tenant_id) }
 }
