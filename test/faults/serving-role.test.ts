@@ -210,6 +210,29 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect(await accept()).toMatchObject({ code: 0, stdout: expect.stringContaining('Accepted') })
   })
 
+  it('is told by /health which tables calls cannot write any more, whichever right on them it lacks', async () => {
+    expect((await migrate('--role', role)).code).toBe(0)
+    const server = await startServer({ database })
+    const closed = async () => {
+      const { detail } = await (await fetch(`${server.url}/health`)).json()
+      return /^this role may not write these tables: (.*)$/.exec(detail)?.[1]
+    }
+    expect(await closed()).toBeUndefined()
+    for (const [right, tables] of [
+      ['insert', ['audit_log', 'audit_counts', 'keys', 'key_versions', 'api_keys', 'budget_uses']],
+      ['update', ['heads', 'tenants', 'audit_counts', 'keys', 'key_versions', 'api_keys', 'budget_uses']],
+    ] as const) {
+      for (const table of tables) {
+        await sql.unsafe(`revoke ${right} on ${table} from ${quoted(role)}`)
+        expect([right, await closed()]).toEqual([right, table])
+        await sql.unsafe(`grant ${right} on ${table} to ${quoted(role)}`)
+      }
+    }
+    await sql.unsafe(`revoke insert, update on keys from ${quoted(role)}`)
+    expect(await closed()).toBe('keys')
+    await server.stop()
+  })
+
   it('does not complete the deletion of a tenant while a policy hides an API key from it', async () => {
     expect((await migrate('--role', role)).code).toBe(0)
     const { tenant_id } = await createTenantByCli({ database }, 'hiding')

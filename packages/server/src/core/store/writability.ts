@@ -10,14 +10,18 @@ export interface WriteObstacle {
   detail: string
 }
 
-/** The tables that calls write, with each privilege that they need. */
-const WRITTEN = [
-  ...['audit_log', 'audit_counts', 'keys', 'key_versions', 'api_keys', 'budget_uses'].map((name) => [name, 'insert']),
-  ...['heads', 'tenants', 'audit_counts', 'keys', 'key_versions', 'api_keys', 'budget_uses'].map((name) => [
-    name,
-    'update',
-  ]),
-]
+/** The tables that calls write, with the privileges that they need. */
+const WRITTEN = {
+  heads: ['update'],
+  audit_log: ['insert'],
+  audit_counts: ['insert', 'update'],
+  tenants: ['update'],
+  keys: ['insert', 'update'],
+  key_versions: ['insert', 'update'],
+  api_keys: ['insert', 'update'],
+  budget_uses: ['insert', 'update'],
+}
+const NEEDED = Object.entries(WRITTEN).flatMap(([table, each]) => each.map((privilege) => ({ table, privilege })))
 
 /** What to do about a primary that is read-only. */
 export const WHEN_READ_ONLY =
@@ -37,7 +41,7 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
   >`
     select pg_catalog.pg_is_in_recovery() as in_recovery, pg_catalog.current_setting('transaction_read_only') = 'on' as is_read_only,
            array(
-             select distinct t.name from unnest(${WRITTEN.map(([name = '']) => name)}::text[], ${WRITTEN.map(([, privilege = '']) => privilege)}::text[]) as t (name, privilege)
+             select distinct t.name from unnest(${NEEDED.map(({ table }) => table)}::text[], ${NEEDED.map(({ privilege }) => privilege)}::text[]) as t (name, privilege)
              where not coalesce(pg_catalog.has_table_privilege(pg_catalog.to_regclass(t.name)::oid, t.privilege), false)
            ) as closed,
            array(
