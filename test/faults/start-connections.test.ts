@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { Sql, Transaction } from '../../packages/server/src/core/store/db.js'
 import { greet } from '../../packages/server/src/operate/cli/greeting.js'
 import type { Server } from '../../packages/server/src/server.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
@@ -130,27 +131,53 @@ describe.skipIf(backend() === 'embedded' || isPooled())(
   },
 )
 
-it('a server that finds no connection to look for tenants says so, serves, and greets later', async () => {
-  const service = await startService()
-  onTestFinished(() => service.close())
-  const printed = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
-  onTestFinished(() => printed.mockRestore())
-  let refusals = 2
-  const sql = new Proxy(service.services.sql, {
-    apply(target, self, args) {
-      if (refusals-- > 0) return Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' }))
-      return Reflect.apply(target, self, args)
-    },
+describe('a server that greets', () => {
+  async function greeted(failing: (sql: Sql) => Sql): Promise<{ stdout: string; stderr: string; warned: string[] }> {
+    const service = await startService()
+    onTestFinished(() => service.close())
+    const [stdout, stderr] = ([process.stdout, process.stderr] as const).map((stream) => {
+      const printed = vi.spyOn(stream, 'write').mockReturnValue(true)
+      onTestFinished(() => printed.mockRestore())
+      return () => printed.mock.calls.map(([chunk]) => chunk).join('')
+    })
+    const warned: string[] = []
+    const log = { warn: (_: unknown, message: string) => warned.push(message), error: () => undefined }
+    const server = {
+      app: { log },
+      installation: { services: { ...service.services, sql: failing(service.services.sql) }, database: 'here' },
+      emitCheckpoints: async () => undefined,
+    } as unknown as Server
+    await greet(server, { journalStream: undefined }, 'http://127.0.0.1:1')
+    return { stdout: stdout?.() ?? '', stderr: stderr?.() ?? '', warned }
+  }
+
+  it('says that it finds no connection to look for tenants, serves, and greets later', async () => {
+    let refusals = 2
+    const { stdout, warned } = await greeted(
+      (all) =>
+        new Proxy(all, {
+          apply(target, self, args) {
+            if (refusals-- > 0)
+              return Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' }))
+            return Reflect.apply(target, self, args)
+          },
+        }),
+    )
+    expect(stdout).toMatch(/EaaS is listening on .*This is the first start\. Tenant "default" was created/s)
+    expect(warned).toEqual([expect.stringContaining('it is tried again')])
   })
-  const warned: string[] = []
-  const log = { warn: (_: unknown, message: string) => warned.push(message), error: () => undefined }
-  const server = {
-    app: { log },
-    installation: { services: { ...service.services, sql }, database: 'here' },
-    emitCheckpoints: async () => undefined,
-  } as unknown as Server
-  await greet(server, { journalStream: undefined }, 'http://127.0.0.1:1')
-  const text = printed.mock.calls.map(([chunk]) => chunk).join('')
-  expect(text).toMatch(/EaaS is listening on .*This is the first start\. Tenant "default" was created/s)
-  expect(warned).toEqual([expect.stringContaining('it is tried again')])
+
+  it('says that the API key of the first tenant is lost, if it did not learn that its creation was committed', async () => {
+    let losses = 1
+    const { stdout, stderr } = await greeted((all) => {
+      const begin = async (work: (sql: Transaction) => unknown) => {
+        const made = await all.begin(work)
+        if (losses-- > 0) throw Object.assign(new Error('write CONNECTION_CLOSED'), { code: 'CONNECTION_CLOSED' })
+        return made
+      }
+      return new Proxy(all, { get: (target, name) => (name === 'begin' ? begin : Reflect.get(target, name)) })
+    })
+    expect(stdout).not.toContain('This is the first start')
+    expect(stderr).toContain('tenant "default" was created, but its API key could not be printed and is lost')
+  })
 })

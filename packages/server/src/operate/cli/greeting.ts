@@ -23,23 +23,24 @@ export async function greet(
   process.stdout.write(
     `EaaS is listening on ${url}\n${url.startsWith('http:') && !isLocal(url) ? OPEN : ''}Database: ${installation.database}\n`,
   )
+  const { services } = installation
+  // Checks without the lock first: otherwise every start would wait for it.
+  if (await untilAnswered(app, () => hasTenants(services.sql))) return
+  if (isKept(journalStream)) {
+    process.stdout.write(NO_TENANT)
+    return
+  }
   let mayBeCreated = false
-  const tenant = await untilAnswered(app, async () => {
-    // Checks without the lock first: otherwise every start would wait for it.
-    if (await hasTenants(installation.services.sql)) return undefined
-    if (isKept(journalStream)) return 'none'
-    const created = await createFirstTenant(installation.services, { name: FIRST_TENANT, envelope_only: true }).catch(
-      (error: unknown) => {
-        mayBeCreated ||= !isNotConnected(error)
-        throw error
-      },
-    )
-    mayBeCreated = false
-    return created
-  })
-  if (tenant === 'none') process.stdout.write(NO_TENANT)
-  if (tenant === undefined && mayBeCreated) process.stderr.write(LOST)
-  if (tenant === undefined || tenant === 'none') return
+  const create = () =>
+    createFirstTenant(services, { name: FIRST_TENANT, envelope_only: true }).catch((error: unknown) => {
+      mayBeCreated ||= !isNotConnected(error)
+      throw error
+    })
+  const tenant = await untilAnswered(app, create)
+  if (!tenant) {
+    if (mayBeCreated) process.stderr.write(LOST)
+    return
+  }
   process.stdout.write(welcome(tenant, url), (error) => {
     if (error) process.stderr.write(LOST)
   })
