@@ -23,7 +23,7 @@ export interface PeriodicOptions {
   work: (signal: AbortSignal, failed: Failed) => Promise<void>
   /** called with the error of a run; the next run takes place nevertheless */
   onError: (error: unknown) => void
-  /** called after each run with why it failed; undefined if it did not */
+  /** called after each run with why it failed first; undefined if it did not */
   onRun?: (failure: unknown) => void
   /** what the first run waits for, but no longer than one interval; it begins at once by default */
   after?: Promise<void>
@@ -36,19 +36,23 @@ export function startPeriodic({ intervalMs, work, onError, onRun, after }: Perio
   let failedRuns = 0
   const attempt = async () => {
     const from = performance.now()
-    const failures: unknown[] = []
-    const failed: Failed = (error) => failures.push(error)
+    let failure: unknown
+    const failed: Failed = (error) => {
+      failure ??= error
+    }
     await work(stopping.signal, failed).catch((error: unknown) => {
       onError(error)
       failed(error)
     })
     if (stopping.signal.aborted) return
-    onRun?.(failures[0])
-    const didFail = failures.length > 0
-    if (!didFail && failedRuns === 0) return
-    failedRuns = didFail ? failedRuns + 1 : 0
+    onRun?.(failure)
+    if (failure === undefined && failedRuns === 0) return
+    failedRuns = failure === undefined ? 0 : failedRuns + 1
     clearInterval(timer)
-    timer = setInterval(run, didFail ? retryAfter(intervalMs, failedRuns, performance.now() - from) : intervalMs)
+    timer = setInterval(
+      run,
+      failedRuns === 0 ? intervalMs : retryAfter(intervalMs, failedRuns, performance.now() - from),
+    )
   }
   const run = () => {
     running ??= attempt().finally(() => {
@@ -68,7 +72,7 @@ export function startPeriodic({ intervalMs, work, onError, onRun, after }: Perio
   }
 }
 
-// After half a minute, 1, 2, 4 and then every 8 minutes; what runs more often is repeated as ever.
+// After half a minute, 1, 2, 4 and then every 8 minutes; what runs more often keeps its interval.
 function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): number {
   if (intervalMs <= RETRY_MS) return intervalMs
   return Math.max(Math.min(RETRY_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
