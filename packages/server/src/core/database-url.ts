@@ -134,6 +134,6 @@ export interface DatabaseSetting {
 }
 
 /** Names the setting in force, for a sentence about what it says. */
-export function settingOf({ databaseUrlFile }: DatabaseSetting): string {
+export function nameSetting({ databaseUrlFile }: DatabaseSetting): string {
   return databaseUrlFile === undefined ? 'EAAS_DATABASE_URL' : 'the file of EAAS_DATABASE_URL_FILE'
 }

@@ -1,6 +1,6 @@
-/** Waits for PostgreSQL while it cannot be reached or has no free connection, and says in the end which of both it was. */
+/** Waits for PostgreSQL while it cannot be reached or has no free connection. The error at the end says which it was. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type DatabaseSetting, readDatabaseUrl, settingOf } from '../database-url.js'
+import { type DatabaseSetting, nameSetting, readDatabaseUrl } from '../database-url.js'
 import { DatabaseDeadlineError } from './deadline.js'
 import { isMisconfigured, isUnreachable, isWithoutConnection } from './unreachable.js'
 
@@ -23,7 +23,7 @@ export class UnreachableDatabaseError extends Error {
     super(
       isWithoutConnection(cause)
         ? `PostgreSQL at ${database} has no free connection for this role${waited}: ${FREE_CONNECTIONS}`
-        : `The database at ${database} cannot be reached${waited}. Check that it runs, and that ${settingOf(setting)} names it`,
+        : `The database at ${database} cannot be reached${waited}. Check that it runs, and that ${nameSetting(setting)} names it`,
       { cause },
     )
   }

@@ -1,6 +1,6 @@
 /** What to do about an error of the database, of the connection to it, or of the system. */
 import { CommandError } from '@eaas/audit/command'
-import { type DatabaseSetting, settingOf } from '../../core/database-url.js'
+import { type DatabaseSetting, nameSetting } from '../../core/database-url.js'
 import { findRefusedLogin } from '../../core/store/unreachable.js'
 import { FREE_CONNECTIONS } from '../../core/store/until-reached.js'
 import { SHOW_ROWS } from '../../core/store/whole-tables.js'
@@ -64,5 +64,5 @@ export function withAdvice(error: unknown, text: string): string {
   if (!(error instanceof Error) || !('code' in error)) return text
   if ('routine' in error && error.routine === ROW_SECURITY) return `${text}: ${SHOW_ROWS}`
   const advice = ADVICE[findRefusedLogin(error) ?? String(error.code)]
-  return advice === undefined ? text : `${text}: ${advice.replace(SETTING, settingOf(setting))}`
+  return advice === undefined ? text : `${text}: ${advice.replace(SETTING, nameSetting(setting))}`
 }
