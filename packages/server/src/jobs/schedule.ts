@@ -153,7 +153,7 @@ export function startSchedule(options: ScheduleOptions): Schedule {
   }
 }
 
-/** What the log says of a failure is all that is said of it, as while the server stops. */
+/** For work outside of a job's run, such as the last round of a server that stops: its failures are only logged. */
 const ignoreFailure: Failed = () => undefined
 
 // The anchor is written first, so that the checkpoint of the installation's log covers what the others state.

@@ -244,7 +244,7 @@ function newestVersion(migrations: readonly Migration[]): number {
   return migrations.at(-1)?.version ?? 0
 }
 
-/** The first file makes the tables of the first release: each later schema is migrated, none before it ever was released. */
+/** The first file makes the tables of the first release. Each later schema is migrated; no earlier one was released. */
 function assertMigrated(version: number, migrations: readonly Migration[]): void {
   const newest = newestVersion(migrations)
   if (version > newest) {

@@ -185,7 +185,7 @@ async function openPostgres(
   }
 }
 
-// They stay open for those who use them next.
+// The pool keeps them open for later statements.
 async function openConnections(sql: Sql, count: number): Promise<void> {
   const opening = await Promise.allSettled(Array.from({ length: count }, () => sql.reserve()))
   for (const opened of opening) if (opened.status === 'fulfilled') opened.value.release()

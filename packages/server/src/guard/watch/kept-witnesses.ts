@@ -199,9 +199,11 @@ function createJudge(publicKey: PublicKeys): Judge {
     condemn,
     see(line, text) {
       lines += 1
-      if (!line && isRemnant(text)) remnants += 1
-      else if (!line) note(lines, text === NO_LINE ? CUT : NO_FORM)
-      if (!line) return
+      if (!line) {
+        if (isRemnant(text)) remnants += 1
+        else note(lines, text === NO_LINE ? CUT : NO_FORM)
+        return
+      }
       if (!line.isComplete) note(line.number, INCOMPLETE)
       else if (![publicKey].flat().includes(String(line.public_key))) note(line.number, FOREIGN_KEY)
       const { tenant_id } = line.statement
@@ -221,7 +223,7 @@ function createJudge(publicKey: PublicKeys): Judge {
 const HEAD = /^\{"tenant_id":"[0-9a-f-]{36}","policy_version":\d+,"checkpoint":"/
 const A_HEAD = '{"tenant_id":"00000000-0000-4000-8000-000000000000","policy_version":1,"checkpoint":"'
 
-// Whoever can edit the file can remove a line as well as cut it, so that a remnant is no fault hides nothing.
+// No attack hides behind a remnant: whoever can cut a line of the file can also remove it.
 function isRemnant(text: string): boolean {
   if (text === '' || isJson(text)) return false
   return HEAD.test(text) || Array.from(A_HEAD, (_, at) => A_HEAD.slice(at)).some((rest) => HEAD.test(text + rest))
@@ -362,7 +364,7 @@ async function openText(file: string): Promise<Text> {
 
 const LINE_FEED = 0x0a
 
-// So that the last line is read as it is, although a crash or a full disk cut it short.
+// Ends the last line, which a crash or a full disk may have cut short, so that it is read like the others.
 async function* endLine(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let end: number | undefined
   for await (const chunk of chunks) {

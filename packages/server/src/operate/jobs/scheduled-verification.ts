@@ -17,7 +17,7 @@ export interface VerificationRun {
   logs: number
   /** logs that are not as the server wrote them */
   invalid: LogVerdict[]
-  /** logs that could not be read to their end: the run puts the next one off for no server */
+  /** logs that could not be read to their end; after such a run the next one is still due, on every server */
   unverified: Unverified[]
   /** why the installation's log has no entry of the run: that log may be the one that was tampered with */
   notRecorded?: unknown
