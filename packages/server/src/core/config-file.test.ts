@@ -1,9 +1,20 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig, SETTINGS, VARIABLES } from './config.js'
 import { configSchema, settingOf } from './config-file.js'
+import { findForeign } from './own-file.js'
 
 let folder: string
 let file: string
@@ -111,7 +122,7 @@ describe('the file of settings', () => {
       /^EAAS_CONFIG names a file that cannot be read \(ENOENT\)/,
     )
     writeFileSync(file, '{}')
-    for (const mode of [0o666, 0o664, 0o646]) {
+    for (const mode of [0o666, 0o664, 0o646, 0o1666]) {
       chmodSync(file, mode)
       expect(() => readConfig({ EAAS_CONFIG: file })).toThrow(/^other users can write .*config\.json: chmod go-w/)
     }
@@ -148,5 +159,13 @@ describe('the file of settings', () => {
       chownSync(path, 0, 0)
     }
     expect(readConfig({ EAAS_CONFIG: inside }).configFile).toBe(inside)
+  })
+
+  it('is refused where another file took its place after it was opened', () => {
+    const other = `${file}.other`
+    for (const path of [file, other]) writeFileSync(path, '{}')
+    const opened = openSync(other, 'r')
+    expect(findForeign(file, opened)).toBe(`${file} was replaced while it was read`)
+    closeSync(opened)
   })
 })

@@ -17,13 +17,10 @@ export function findForeign(path: string, file: number): string | undefined {
   const opened = fstatSync(file)
   const { ino, dev } = statSync(real)
   if (ino !== opened.ino || dev !== opened.dev) return `${path} was replaced while it was read`
-  const found = judge(real, opened, user)
-  if (found) return found
-  for (let below = real; dirname(below) !== below; below = dirname(below)) {
-    const fault = judge(dirname(below), statSync(dirname(below)), user)
-    if (fault) return fault
+  for (let at = real; ; at = dirname(at)) {
+    const fault = judge(at, at === real ? opened : statSync(at), user)
+    if (fault !== undefined || at === dirname(at)) return fault
   }
-  return undefined
 }
 
 function judge(path: string, stats: Stats, user: number): string | undefined {
