@@ -1,10 +1,13 @@
-// Which connections are closed because nothing moves, that of an unread answer and no other, and when pipelined calls begin.
+// Which connections are closed because nothing moves, that of an unread answer and no other, or because they are withdrawn, and when
+// pipelined calls begin.
 import { once } from 'node:events'
-import { type AddressInfo, connect } from 'node:net'
-import { Readable } from 'node:stream'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { PassThrough, Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { expect, it, onTestFinished } from 'vitest'
+import { WITHDRAWN } from './client-certificates.js'
 import { endConnections } from './connections.js'
 
 const UNREAD_MS = 100
@@ -23,6 +26,12 @@ async function start() {
     },
   })
   app.get('/endless', (_, reply) => reply.send(endless))
+  app.get('/withdrawn', async ({ raw }) => {
+    raw.socket.emit(WITHDRAWN)
+    return 'answered'
+  })
+  const parts = new PassThrough()
+  app.get('/parts', (_, reply) => reply.send(parts))
   app.get('/late', async () => {
     await sleep(4 * UNREAD_MS)
     return 'late'
@@ -40,6 +49,7 @@ async function start() {
     if (name === 'last') reply.header('connection', 'close')
     return name
   })
+  const accepted = once(app.server, 'connection') as Promise<[Socket]>
   await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => app.close())
   const { port } = app.server.address() as AddressInfo
@@ -47,7 +57,8 @@ async function start() {
   onTestFinished(() => void socket.destroy())
   const ask = (...paths: string[]) =>
     socket.write(paths.map((path) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`).join(''))
-  return { addresses, begun, endless, port, socket, ask }
+  const withdraw = async () => (await accepted)[0].emit(WITHDRAWN)
+  return { addresses, begun, endless, parts, port, socket, ask, withdraw }
 }
 
 it('closes the connection of an answer that nobody reads, and ends the answer', async () => {
@@ -102,4 +113,29 @@ it('begins no call behind an answer that closes the connection, nor more than on
   await once(other.socket.resume(), 'close')
   await sleep(UNREAD_MS)
   expect(other.begun.length).toBeLessThanOrEqual(1)
+})
+
+it('answers the call under way on a connection that is withdrawn, says that it ends, and begins no other', async () => {
+  const { begun, socket, ask } = await start()
+  ask('/withdrawn', '/call/other')
+  expect(await text(socket)).toMatch(/^connection: close\r\n.*answered$/ims)
+  expect(begun).toEqual([])
+})
+
+it('ends a connection that is withdrawn in the middle of an answer with that answer', async () => {
+  const { begun, parts, socket, ask, withdraw } = await start()
+  ask('/parts')
+  parts.write('some')
+  await once(socket, 'readable')
+  await withdraw()
+  ask('/call/other')
+  parts.end('more')
+  expect(await text(socket)).toMatch(/some.*more/s)
+  expect(begun).toEqual([])
+})
+
+it('ends a connection that is withdrawn without a call at once', async () => {
+  const { socket, withdraw } = await start()
+  await withdraw()
+  expect(await text(socket)).toBe('')
 })
