@@ -1,6 +1,7 @@
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect as connectTcp } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Certificates, createCertificates } from '../../../../../test/support/service/certificates.js'
@@ -19,23 +20,27 @@ beforeAll(() => {
 afterAll(() => certificates.remove())
 afterEach(() => server.close())
 
-/** A connection of a client to a server whose clock `now` tells; the events of its socket there. */
-async function connected(now: () => number): Promise<{ client: TLSSocket; withdrawn: () => boolean; end: () => void }> {
-  const clients = createClientCertificates({ now, lookMs: 20 })
+/** A connection of a client to a server whose clock `now` tells; the events of its socket there, which it ends if it `obeys`. */
+async function connected(
+  now: () => number,
+  { obeys = true } = {},
+): Promise<{ client: TLSSocket; port: number; withdrawn: () => boolean; end: () => void }> {
+  const clients = createClientCertificates({ now, lookMs: 20, graceMs: 100 })
   server = createServer({ ...shown, requestCert: true })
   clients.watch(server)
   let isWithdrawn = false
   server.on('secureConnection', (socket) =>
     socket.on(WITHDRAWN, () => {
       isWithdrawn = true
-      socket.destroy()
+      if (obeys) socket.destroy()
     }),
   )
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const client = connect({ ...shown, port: (server.address() as AddressInfo).port, host: '127.0.0.1' })
+  const { port } = server.address() as AddressInfo
+  const client = connect({ ...shown, port, host: '127.0.0.1' })
   client.on('error', () => undefined)
   await new Promise((resolve) => server.once('secureConnection', resolve))
-  return { client, withdrawn: () => isWithdrawn, end: clients.endAll }
+  return { client, port, withdrawn: () => isWithdrawn, end: clients.endAll }
 }
 
 describe('the connection of a client', () => {
@@ -67,5 +72,13 @@ describe('the connection of a client', () => {
     expect(withdrawn()).toBe(false)
     end()
     await expect.poll(() => [client.destroyed, withdrawn()]).toEqual([true, true])
+  })
+
+  it('ends after a grace if its call, or its handshake, is still under way then', async () => {
+    const { client, port, end } = await connected(Date.now, { obeys: false })
+    const handshake = connectTcp(port, '127.0.0.1')
+    await once(server, 'connection')
+    end()
+    await Promise.all([client, handshake].map((socket) => once(socket.resume(), 'close')))
   })
 })

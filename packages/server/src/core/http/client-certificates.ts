@@ -21,8 +21,27 @@ export interface ClientCertificates {
 }
 
 /** Creates the watch. `now` is in milliseconds since 1970. */
-export function createClientCertificates({ now = Date.now, lookMs = LOOK_MS } = {}): ClientCertificates {
+export function createClientCertificates({
+  now = Date.now,
+  lookMs = LOOK_MS,
+  graceMs = GRACE_MS,
+} = {}): ClientCertificates {
   const open = new Set<Socket>()
+  const end = (socket: Socket) => {
+    socket.emit(WITHDRAWN)
+    const timer = setTimeout(() => socket.destroy(), graceMs).unref()
+    socket.once('close', () => clearTimeout(timer))
+  }
+  const endAt = (socket: TLSSocket, expiresAt: number) => {
+    let timer: NodeJS.Timeout | undefined
+    const look = () => {
+      const left = expiresAt - now()
+      if (left > 0) timer = setTimeout(look, Math.min(left, lookMs)).unref()
+      else end(socket)
+    }
+    look()
+    socket.once('close', () => clearTimeout(timer))
+  }
   const add = (socket: Socket) => {
     open.add(socket)
     socket.once('close', () => open.delete(socket))
@@ -32,31 +51,13 @@ export function createClientCertificates({ now = Date.now, lookMs = LOOK_MS } = 
       server.on('connection', add) // the connection below TLS: its handshake may still end with an earlier authority
       server.on('secureConnection', (socket) => {
         add(socket)
-        if (socket.isSessionReused()) socket.destroy()
-        else endAt(socket, findEnd(socket.getPeerCertificate(true)), { now, lookMs })
+        endAt(socket, findEnd(socket.getPeerCertificate(true)))
       })
     },
     endAll() {
       for (const socket of open) end(socket)
     },
   }
-}
-
-function endAt(socket: TLSSocket, expiresAt: number, { now, lookMs }: { now: () => number; lookMs: number }): void {
-  let timer: NodeJS.Timeout | undefined
-  const look = () => {
-    const left = expiresAt - now()
-    if (left > 0) timer = setTimeout(look, Math.min(left, lookMs)).unref()
-    else end(socket)
-  }
-  look()
-  socket.once('close', () => clearTimeout(timer))
-}
-
-function end(socket: Socket): void {
-  socket.emit(WITHDRAWN)
-  const timer = setTimeout(() => socket.destroy(), GRACE_MS).unref()
-  socket.once('close', () => clearTimeout(timer))
 }
 
 /** When the first certificate of the chain expires: from then on a handshake with it fails. */
