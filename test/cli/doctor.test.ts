@@ -346,6 +346,7 @@ describe('eaas doctor, of a checkpoint file', { timeout: TIMEOUT_MS }, () => {
         line.slice(1),
         '',
         line.replace('checkpoint', 'point'),
+        line.replace('"checkpoint":"', '$&x'),
       ]) {
         await writeFile(path, [...written, edited, ...written, ''].join('\n'))
         expect([edited, await found()]).toMatchObject([edited, { ok: false }])
