@@ -5,6 +5,8 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import type { Services } from '../../packages/server/src/core/runner/operation.js'
+import { TamperedRowError } from '../../packages/server/src/core/store/tampered-row.js'
+import { createGrowthCover } from '../../packages/server/src/guard/jobs/cover-growth.js'
 import { createMetrics, type Metrics } from '../../packages/server/src/observe/metrics.js'
 import { createScheduledVerification } from '../../packages/server/src/operate/jobs/scheduled-verification.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
@@ -134,6 +136,30 @@ it('each job is tried again within minutes of a first run that failed, and /heal
   }
 })
 
+it('what a job finds out about the data is no failure of the job', async () => {
+  const ran = new Map<string, unknown>()
+  const schedule = startScheduleOf(service, {
+    config: { checkpointFile: undefined },
+    compareAnchored: async () => [new TamperedRowError('a row was edited')],
+    measures: { ...UNMEASURED, jobRan: (job, failure) => ran.set(job, failure) },
+  })
+  try {
+    await expect.poll(() => ran.has('writing checkpoints')).toBe(true)
+    expect(ran.get('writing checkpoints')).toBeUndefined()
+  } finally {
+    await schedule.stop()
+  }
+})
+
+it('logs that grew are anchored again if the anchor failed, and then not until they grow again', async () => {
+  const outcomes = [false, true]
+  const anchor = vi.fn(async () => outcomes.shift() ?? false)
+  const committer = { recent: { entries: 1_000_000 }, watches: { all: () => [] } } as unknown as Services['committer']
+  const cover = createGrowthCover({ committer }, { anchor, keep: async () => undefined, written: new Map() })
+  for (let run = 0; run < 3; run++) await cover(() => undefined)
+  expect(anchor).toHaveBeenCalledTimes(2)
+})
+
 it('a verification in which a log could not be read puts none off, and counts no log as invalid', async () => {
   const { tenant } = await service.createTenant()
   let now = Date.now() + 2 * HOURS * 3_600_000
@@ -156,6 +182,8 @@ it('a verification in which a log could not be read puts none off, and counts no
   metrics.verificationRan(1, { isComplete: true })
   metrics.verificationRan(0, { isComplete: false })
   expect(metrics.invalidLogs()).toBe(1)
+  metrics.verificationRan(2, { isComplete: false })
+  expect(metrics.invalidLogs()).toBe(2)
 })
 
 it('a verification that another server could not complete is due here, too', async () => {
