@@ -1,23 +1,19 @@
 /** What PostgreSQL is asked before a write: for the ids that it makes, and for triggers that change values. */
 
-import { assertUnchanged, createIdMaker, type IdMaker, type Row, refuseCall } from '@eaas/sdk/adapter'
+import { assertWritable, createIdMaker, type IdMaker, type Row, refuseCall } from '@eaas/sdk/adapter'
 import { type Column, sql } from 'drizzle-orm'
-import { type KnownTable, type KnownTables, sqlName } from './tables.js'
+import { type KnownTables, sqlName } from './tables.js'
 import type { Database, Written } from './written.js'
 
 /** One maker per database, which knows how that fills its columns. */
 const makers = new WeakMap<KnownTables, IdMaker>()
 
-const unchanged = new WeakSet<KnownTable>()
-
-/** Asks once for each table. @throws InvalidInputError if a trigger would change what is written */
+/** @throws InvalidInputError if a trigger would change what is written */
 export async function assertNoTriggers({ known, table, on }: Written): Promise<void> {
   const { sealed, columns, nameIn } = known
   const isPostgres = Object.values(columns).some(({ columnType }) => columnType.startsWith('Pg'))
-  if (!isPostgres || !on.execute || unchanged.has(known)) return
-  const names = sealed.columns.filter((key) => sealed.isSealed(key)).map(nameIn)
-  await assertUnchanged((text) => runText(on, text), { model: sealed.name, table: sqlName(table), columns: names })
-  unchanged.add(known)
+  if (!isPostgres || !on.execute) return
+  await assertWritable((text) => runText(on, text), sealed, { table: sqlName(table), nameIn })
 }
 
 /** Adds the ids that PostgreSQL would make. */

@@ -4,7 +4,7 @@
  */
 
 import {
-  assertUnchanged,
+  assertWritable,
   type IdMaker,
   inBatches,
   isPlainSpelling,
@@ -49,6 +49,8 @@ export interface Named {
 export interface Spellings {
   /** Whether a backslash escapes the wildcards of `like`. */
   readonly escapes: boolean
+  /** Call it before a write. @throws InvalidInputError if a trigger would change what is written */
+  assertNoTriggers(of: Named): Promise<void>
   /** Makes the ids that PostgreSQL would make for rows to insert, if values are bound to them. */
   makeIds(of: Named, rows: readonly Row[]): Promise<MadeIds>
   /** Spells rows to insert as the database will return them. @throws InvalidInputError if that is unknown */
@@ -84,10 +86,7 @@ export function createSpellings(
     const read = isPostgres ? readColumnTypes : isSqlite ? readTextColumns : undefined
     if (!read || table.bind.length === 0) return new Map()
     const name = pathOf(tableOf(node))
-    const found = known.get(name)
-    if (found) return found
-    if (isPostgres) await assertUnchanged(runText, { model: table.name, table: name, columns: sealedIn(table) })
-    const types = await read(run, tableOf(node))
+    const types = known.get(name) ?? (await read(run, tableOf(node)))
     if (types.size > 0) known.set(name, types) // a missing table may be created later
     return types
   }
@@ -111,6 +110,9 @@ export function createSpellings(
 
   return {
     escapes: isPostgres || isMysql,
+    async assertNoTriggers({ table, node }) {
+      if (isPostgres) await assertWritable(runText, table, { table: pathOf(tableOf(node)) })
+    },
     async makeIds({ table, node }, rows) {
       // A member of a JSON column is given with the column.
       const own = table.bind.filter((column) => table.columns.includes(column))
@@ -149,10 +151,6 @@ export function createSpellings(
       }
     },
   }
-}
-
-function sealedIn({ columns, isSealed }: SealedTable): string[] {
-  return columns.filter((column) => isSealed(column))
 }
 
 function tableOf(node: Node): Node {

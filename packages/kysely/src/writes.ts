@@ -48,6 +48,7 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
   const given = ((rowsGiven as readonly Node[] | undefined) ?? []).map((row) => readRow(columns, row))
   for (const { computed } of given) await rewriteComputed(rewriter, table, computed, scope)
   const named = { table, node: node.into as Node }
+  await rewriter.spellings.assertNoTriggers(named)
   const made = await rewriter.spellings.makeIds(
     named,
     given.map(({ values: row, computed }) => ({ ...Object.fromEntries(computed), ...row })),
@@ -107,7 +108,9 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
   const { values, computed } = readUpdates(updates)
   await rewriteComputed(rewriter, table, computed, scope)
   assertValuesInSql(updates)
-  const rows = rewriter.rows.length > 0 ? rewriter.rows : [await findBound(rewriter, table, node, { values, scope })]
+  const named = { table, node: writtenNode(node) }
+  await rewriter.spellings.assertNoTriggers(named)
+  const rows = rewriter.rows.length > 0 ? rewriter.rows : [await findBound(rewriter, named, node, { values, scope })]
   for (const known of rows) table.assertKeepsKey(Object.fromEntries(computed), known)
   if (rows.length > 1) {
     const many = await sealUpdate(table, node.table as Node, { changes: values, rows })
@@ -125,16 +128,17 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
  */
 async function findBound(
   rewriter: Rewriter,
-  table: SealedTable,
+  named: Named,
   node: Node,
   { values, scope }: { values: Row; scope: Scope },
 ): Promise<Row> {
+  const { table } = named
   const isBound = table.isBound(values)
   if (isBound) assertOneRow(table.name, node)
   else if (!isOneRow(node)) return {}
   const alias = tableNames(node.table as Node)?.alias ?? ''
   const bound = pinnedBy(alias, scope.own.size === 1, node.where as Node | undefined)
-  return isBound ? rewriter.spellings.spellBound({ table, node: writtenNode(node) }, bound) : bound
+  return isBound ? rewriter.spellings.spellBound(named, bound) : bound
 }
 
 async function rewriteConflict(

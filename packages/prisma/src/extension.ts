@@ -5,11 +5,10 @@ import { rewriteArgs } from './args.js'
 import type { Client, Running, Transaction } from './clients.js'
 import { readFiltered } from './filtered-rows.js'
 import { changeFound, isByFoundRows } from './found-rows.js'
-import { withIds } from './ids.js'
+import { assertNoTriggers, withIds } from './ids.js'
 import { openResult } from './results.js'
 import { readSchema, type Schema, uncapitalized } from './schema.js'
 import { hide, newShape, type Shape } from './shapes.js'
-import { assertNoTriggers } from './triggers.js'
 import { isPlain } from './values.js'
 
 /** What Prisma passes to a query extension. */

@@ -2,7 +2,7 @@
  * Fills the ids that `@default` would make, in new rows on every level: encrypted values are bound to them, so
  * they must be known before a row is sealed.
  */
-import { createIdMaker, type Row, type RunSql } from '@eaas/sdk/adapter'
+import { assertWritable, createIdMaker, type Row, type RunSql } from '@eaas/sdk/adapter'
 import { clientOf, type Running } from './clients.js'
 import { isWholeChange, type Relation } from './data.js'
 import type { Operation } from './found-rows.js'
@@ -32,6 +32,12 @@ const OF_ARGUMENTS: Readonly<Record<string, [member: string, isNew: boolean][]>>
   ],
 }
 
+/** @throws InvalidInputError if a trigger would change what is written; a nested write may be of any table */
+export async function assertNoTriggers({ ofPostgres }: Schema, running: Running, operation: string): Promise<void> {
+  if (!/^(create|update|upsert)/.test(operation)) return
+  for (const { sealed, ...named } of ofPostgres) await assertWritable(runIn(running), sealed, named)
+}
+
 const maker = new WeakMap<Schema, ReturnType<typeof createIdMaker>>()
 
 /** Returns the arguments of an operation with ids in all rows that it creates. */
@@ -43,9 +49,12 @@ export async function withIds(schema: Schema, running: Running, { model, operati
   })
   if (lacking.size === 0) return args
   for (const parent of parents) await nameParent(schema, running, parent)
-  const run: RunSql = (sql) => clientOf(running).$queryRawUnsafe(sql)
-  for (const [of, rows] of lacking) await fill(schema, of, rows, run)
+  for (const [of, rows] of lacking) await fill(schema, of, rows, runIn(running))
   return { ...args, ...Object.fromEntries(members) } as Row
+}
+
+function runIn(running: Running): RunSql {
+  return (sql) => clientOf(running).$queryRawUnsafe(sql)
 }
 
 interface Copying {

@@ -30,12 +30,14 @@ async function readWith(provider: string, id: string, bind: false | string[] = [
 describe('the ids of a schema', () => {
   it.each([
     ['postgresql', 'id Int @id @default(autoincrement())'],
-    ['postgresql', 'id String @id @default(dbgenerated("gen_random_uuid()"))'],
+    ['postgres', 'id String @id @default(dbgenerated("gen_random_uuid()"))'],
     ['sqlite', 'id String @id @default(uuid())'],
     ['mysql', 'id String @id @default(cuid())'],
     ['sqlite', 'id Int @id'],
   ])('can be bound to on %s: %s', async (provider, id) => {
-    expect((await readWith(provider, id)).get('Note').made.size).toBe(id.includes('@default') ? 1 : 0)
+    const schema = await readWith(provider, id)
+    expect(schema.get('Note').made.size).toBe(id.includes('@default') ? 1 : 0)
+    expect(schema.ofPostgres.length).toBe(provider.startsWith('postgres') ? 1 : 0)
   })
   it.each(['sqlite', 'mysql', 'sqlserver', 'cockroachdb'])(
     'are refused at set-up where a database of %s makes them',

@@ -55,8 +55,8 @@ export interface Schema {
   get(model: string): KnownModel
   /** The tables with encrypted columns, by their names in the database. */
   tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
-  /** The same of PostgreSQL, by their names in SQL, with the columns in the database. */
-  ofPostgres: readonly { model: string; table: string; columns: readonly string[] }[]
+  /** Those of PostgreSQL, by their names in SQL. */
+  ofPostgres: readonly { sealed: SealedTable; table: string; nameIn(field: string): string }[]
 }
 
 interface PrismaModel {
@@ -93,22 +93,21 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
       if (made) model.made.set(field, made)
     }
   }
-  const sealedIn = ({ name, sealed }: KnownModel) =>
-    (data.models[name]?.fields ?? []).filter((one) => sealed?.isSealed(one.name)).map((one) => columnOf(one))
-  const all = [...known.values()].filter(({ sealed }) => sealed)
+  const all = [...known.values()].flatMap(({ name, table, sealed }) => {
+    const columns = new Map(data.models[name]?.fields.map((one) => [one.name, columnOf(one)]))
+    return sealed ? [{ name, table, sealed, nameIn: (field: string) => columns.get(field) ?? field }] : []
+  })
   return {
     get(name) {
       const found = known.get(name)
       if (!found) throw new InvalidInputError(`the schema has no model ${JSON.stringify(name)}`)
       return found
     },
-    tables: all.map((one) => {
-      const columns = new Set(sealedIn(one))
-      return [data.models[one.name]?.dbName ?? one.name, (column: string) => columns.has(column)] as const
+    tables: all.map(({ name, sealed, nameIn }) => {
+      const columns = new Set(sealed.columns.filter((field) => sealed.isSealed(field)).map(nameIn))
+      return [data.models[name]?.dbName ?? name, (column: string) => columns.has(column)] as const
     }),
-    ofPostgres: all
-      .filter(({ name }) => types.get(name)?.provider === 'postgresql')
-      .map((one) => ({ model: one.name, table: one.table, columns: sealedIn(one) })),
+    ofPostgres: all.filter(({ name }) => isPostgres(types.get(name))),
   }
 }
 
@@ -119,6 +118,10 @@ function neededIds({ sealed, joins, relations }: KnownModel, known: ReadonlyMap<
     return isOwn ? [] : pairs.filter((pair) => other?.sealed?.bind.includes(pair.other)).map(({ own }) => own)
   })
   return new Set([...(sealed?.bind ?? []), ...inherited])
+}
+
+function isPostgres(types: ModelTypes | undefined): boolean {
+  return types?.provider === 'postgresql' || types?.provider === 'postgres'
 }
 
 /** @throws InvalidInputError if the database makes the value only at the insert */
@@ -135,7 +138,7 @@ function findMade(
     const make = findClientDefault(of.name, of.argument)
     return make && { column, make, isUnchecked: false }
   }
-  if (!['postgresql', 'postgres'].includes(types.provider)) {
+  if (!isPostgres(types)) {
     if (!sealed?.bind.includes(field)) return undefined
     const why = `a database of ${types.provider} makes it, and cannot be asked for it before the insert`
     const hint = 'Use @default(uuid()), @default(cuid()) or another default of the client, or `bind: false`.'

@@ -81,6 +81,7 @@ export {
   namesInSql,
   positionsInSql,
 } from './adapter/sql-text.js'
+export { assertUnchanged, assertWritable } from './adapter/triggers.js'
 export type { Row } from './input.js'
 export type { AnyModel } from './models/model.js'
 export { type AtCaller, rememberCaller, runFor } from './waiting.js'
@@ -112,4 +113,3 @@ export type ColumnsOf<M> = M extends { readonly '~types'?: { plain: infer P; hol
 
 /** The type that is read from a field that a model declares with this type. */
 export type Read<T> = Binary extends T ? Exclude<T, Binary> | Bytes : T
-export { assertUnchanged } from './adapter/triggers.js'

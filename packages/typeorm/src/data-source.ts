@@ -1,7 +1,7 @@
 /** Wraps a data source of TypeORM, so that every query goes through the adapter. */
 
 import { InvalidInputError } from '@eaas/sdk'
-import { assertUnchanged, createIdMaker, quoteName, type Row, refuseCall } from '@eaas/sdk/adapter'
+import { assertWritable, createIdMaker, quoteName, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { DataSource, QueryRunner } from 'typeorm'
 import { type Constructor, type Context, createAdopt, extendBuilder } from './builders.js'
 import { inPlaces } from './ids.js'
@@ -57,7 +57,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   replace(dataSource, 'buildMetadatas', (original) => async () => {
     await original()
     context.tables = knowTables(dataSource, pairs)
-    await assertNoTriggers(dataSource, context, pairs)
+    await assertNoTriggers(dataSource, context)
   })
   replace(
     dataSource,
@@ -88,15 +88,13 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
 }
 
 /** @throws InvalidInputError if a trigger would change what is written */
-async function assertNoTriggers(dataSource: DataSource, { tables }: Context, pairs: readonly Pair[]): Promise<void> {
+async function assertNoTriggers(dataSource: DataSource, { tables }: Context): Promise<void> {
   const runner = dataSource.createQueryRunner('master')
   try {
-    for (const [target] of pairs) {
-      const metadata = dataSource.getMetadata(target)
-      const { sealed, sealedNames } = tables.find(metadata) ?? {}
+    for (const { sealed, metadata, columnOf } of tables.all) {
       const table = quoteName(metadata.tableName, metadata.schema)
-      const of = { model: sealed?.name ?? '', table, columns: [...(sealedNames ?? [])] }
-      await assertUnchanged((sql) => runner.query(sql), of)
+      const nameIn = (column: string) => columnOf(metadata, column).databaseName
+      await assertWritable((sql) => runner.query(sql), sealed, { table, nameIn })
     }
   } finally {
     await runner.release()

@@ -16,6 +16,8 @@ export function isTextual(type: unknown): boolean {
 /** A table with the model that seals its rows. */
 export interface KnownTable {
   sealed: SealedTable
+  /** That of the entity which was passed with the model. */
+  metadata: EntityMetadata
   /** The name in the database, in lower case. */
   table: string
   /** The sealed columns in the database, in lower case. */
@@ -96,6 +98,7 @@ function knowTable(metadata: EntityMetadata, sealed: SealedTable): KnownTable {
   const sealedNames = [...names].filter(([, name]) => sealed.isSealed(name)).map(([column]) => column.toLowerCase())
   return {
     sealed,
+    metadata,
     table: metadata.tableName.toLowerCase(),
     sealedNames: new Set(sealedNames),
     nameOf: (column) => names.get(column.databaseName),

@@ -75,7 +75,7 @@ where a.attnum > 0 and not a.attisdropped and a.attgenerated = '' and (a.attiden
   return new Map(rows.map(({ name, is_always, expression }) => [name, { expression, isAlways: is_always }]))
 }
 
-function literal(text: string): string {
+export function literal(text: string): string {
   return `E'${text.replaceAll(/['\\]/g, '\\$&')}'`
 }
 
