@@ -130,7 +130,10 @@ it('Prisma refuses it too', async () => {
   const client = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
   const db = client.$extends(encryptedPrisma({ Customer: customers }))
   const insert = async () => db.customer.create({ data: { email: 'Ada@x.org', city: 'London' } })
-  await expect(insert()).rejects.toThrow('the trigger changes of the table of customers changes the column email')
+  const update = async () => db.customer.updateMany({ where: { city: 'London' }, data: { email: 'x' } })
+  for (const write of [insert, update]) {
+    await expect(write()).rejects.toThrow('the trigger changes of the table of customers changes the column email')
+  }
   await postgres.exec('drop trigger changes on "Customer"')
   expect(await insert()).toMatchObject({ email: 'Ada@x.org' })
 })
