@@ -3,6 +3,8 @@ import { createTestService } from '@eaas/sdk/testing'
 import { asc, count, eq, relations, type SQL, sql } from 'drizzle-orm'
 import { alias, text as column, integer, jsonb, pgTable } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
+import { text as columnOfSqlite, sqliteTable } from 'drizzle-orm/sqlite-core'
+import { drizzle as drizzleOfSqlite } from 'drizzle-orm/sqlite-proxy'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { encrypted } from './index.js'
 
@@ -107,6 +109,22 @@ describe('text in a query of Drizzle', () => {
   )
   it('is refused where it sorts by a number, which a driver may put into the SQL', async () => {
     await refused((db) => db.select({ email: users.email }).from(users).orderBy(sql`${1}`), ORDER)
+  })
+  it('is refused where a write of another table sorts by it', async () => {
+    const eaas = createClient(createTestService())
+    const model = eaas.model({ name: 'users', key: 'users', bind: false, format: 'text', fields: { email: text() } })
+    const [own, others] = [
+      sqliteTable('users', { email: columnOfSqlite() }),
+      sqliteTable('others', { note: columnOfSqlite() }),
+    ]
+    const db = encrypted(
+      drizzleOfSqlite(async () => ({ rows: [] })),
+      [[own, model]] as never,
+    )
+    for (const by of [sql`email`, own.email]) {
+      const update = db.update(others).set({ note: 'x' }).from(own).orderBy(by)
+      await expect((async () => await update)()).rejects.toThrow(ORDER)
+    }
   })
   it.each<[string, SQL]>([
     ['a window', sql`row_number() over (order by mail)`],

@@ -593,7 +593,12 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
   [
     'to sort by the position in all columns',
     /cannot sort or group/,
-    (db) => db.selectFrom('users').selectAll().where('email', '=', SECRET).orderBy(sql`1`).execute(),
+    (db) => db.selectFrom('users').selectAll().where('email', '=', SECRET).orderBy(sql`2`).execute(),
+  ],
+  [
+    'to sort by the name of a selected column',
+    /cannot sort or group/,
+    (db) => db.selectFrom('users').select('email as mail').where('email', '=', SECRET).orderBy('mail').execute(),
   ],
   ...['distinct', 'distinct on (1)'].map((text): (typeof REFUSED)[number] => [
     `${text} as a modifier`,
