@@ -1,9 +1,9 @@
 // The way of one unwrap that the README of the server's source describes, compared with the files in which functions run.
 import { readFileSync } from 'node:fs'
-import { Session } from 'node:inspector/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startService } from '../support/service/service.js'
+import { filesRun } from '../support/sources/files-run.js'
 import { ROOT } from '../support/sources/source-files.js'
 
 const MOST_DECIDING = 18
@@ -14,26 +14,6 @@ const namedIn = (text = '') => [...text.matchAll(/`((?:[\w-]+\/)*[\w-]+\.ts)`/g)
 const deciding = [...(section ?? '').matchAll(/^\d+\. (.*(?:\n {3,}.*)*)/gm)].flatMap(([, text]) => namedIn(text))
 /** Those of the protocol. */
 const OTHERS = ['call-rules.ts', 'held-bytes.ts', 'wire/requests.ts']
-
-/** The files of the server, below its source, in which a named function ran meanwhile. */
-async function filesRun(work: () => Promise<unknown>): Promise<string[]> {
-  const session = new Session()
-  session.connect()
-  try {
-    await session.post('Profiler.enable')
-    await session.post('Profiler.startPreciseCoverage', { callCount: true })
-    await session.post('Profiler.takePreciseCoverage') // counts begin here
-    await work()
-    const { result } = await session.post('Profiler.takePreciseCoverage')
-    return result.flatMap(({ url, functions }) => {
-      const [, path] = url.split(`${SOURCE}/`)
-      const ran = functions.some(({ functionName, ranges }) => functionName !== '' && (ranges[0]?.count ?? 0) > 0)
-      return path !== undefined && ran ? [path] : []
-    })
-  } finally {
-    session.disconnect()
-  }
-}
 
 it(`takes one unwrap through the files that the README names, at most ${MOST_DECIDING} of which decide`, async () => {
   const service = await startService()
@@ -46,7 +26,7 @@ it(`takes one unwrap through the files that the README names, at most ${MOST_DEC
     expect([status, body.dek]).toEqual([200, dek])
   }
   await unwrap() // loads what is loaded once
-  const runs = [await filesRun(unwrap), await filesRun(unwrap), await filesRun(unwrap)]
+  const runs = [await filesRun(SOURCE, unwrap), await filesRun(SOURCE, unwrap), await filesRun(SOURCE, unwrap)]
   // On a busy machine, what one of them needs was read so long ago that it is read again.
   const ran = (runs[0] ?? []).filter((path) => runs.every((files) => files.includes(path)))
   await service.close()

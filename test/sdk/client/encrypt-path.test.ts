@@ -1,10 +1,10 @@
 // The files through which a warm `encrypt()` and `model.encrypt()` run, those of the protocol included, held against the SDK's README.
 import { readFileSync } from 'node:fs'
-import { Session } from 'node:inspector/promises'
 import { join } from 'node:path'
 import { afterAll, expect, it } from 'vitest'
 import { createClient, number, text } from '../../../packages/sdk/src/index.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
+import { filesRun } from '../../support/sources/files-run.js'
 import { ROOT } from '../../support/sources/source-files.js'
 
 const readme = readFileSync(join(ROOT, 'packages/sdk/src/README.md'), 'utf8')
@@ -33,33 +33,13 @@ const users = eaas.model({
 })
 afterAll(() => eaas.close())
 
-/** The files of our packages in which a named function ran meanwhile. */
-async function filesRun(work: () => Promise<unknown>): Promise<string[]> {
-  const session = new Session()
-  session.connect()
-  try {
-    await session.post('Profiler.enable')
-    await session.post('Profiler.startPreciseCoverage', { callCount: true })
-    await session.post('Profiler.takePreciseCoverage') // counts begin here
-    await work()
-    const { result } = await session.post('Profiler.takePreciseCoverage')
-    return result.flatMap(({ url, functions }) => {
-      const [, path] = url.split('/packages/')
-      const ran = functions.some(({ functionName, ranges }) => functionName !== '' && (ranges[0]?.count ?? 0) > 0)
-      return path !== undefined && ran ? [path] : []
-    })
-  } finally {
-    session.disconnect()
-  }
-}
-
 it.each([
   ['encrypt()', 14, () => eaas.encrypt('called twice', { keyId, context: { user: '1' } })],
   ['model.encrypt()', 30, () => users.encrypt({ id: 1, email: 'ada@example.org', note: 'called twice', age: 36 })],
 ])('takes a warm %s through at most %i files, all of which the README names', async (_, most, call) => {
   for (let times = 0; times < 2; times++) await call()
   await new Promise((resolve) => setTimeout(resolve, 10)) // what the first call left for a later turn
-  const ran = await filesRun(call)
+  const ran = await filesRun('packages', call)
   expect(ran.length).toBeLessThanOrEqual(most)
   expect(ran.filter((path) => !named.includes(path))).toEqual([])
 })
