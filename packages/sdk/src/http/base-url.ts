@@ -86,7 +86,7 @@ export function pageOrigin(): string | undefined {
   return typeof origin === 'string' && /^https?:\/\//.test(origin) ? origin : undefined
 }
 
-const UNSET_HINT = 'Run `npx @eaas/server dev`, or pass `baseUrl`.'
+const UNSET_HINT = 'Run `npx @eaas/server dev`, or pass `baseUrl` and `apiKey`.'
 
 /** Makes a function that returns the URL in EAAS_URL. Throws InvalidInputError where it is not set, or wrong. */
 export function environmentUrl(allowInsecure: boolean): () => URL {

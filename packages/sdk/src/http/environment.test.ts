@@ -19,8 +19,8 @@ it('names the service of a client that is told of none, though it is filled late
   expect((await eaas.keys.list()).keys).toEqual([])
 })
 
-it('says what writes it', () => {
-  const hint = expect.stringContaining('npx @eaas/server dev')
+it('says how to set it', () => {
+  const hint = 'Run `npx @eaas/server dev`, or pass `baseUrl` and `apiKey`.'
   return expect(createClient().keys.list()).rejects.toMatchObject({ code: 'E_INVALID_INPUT', hint })
 })
 

@@ -251,7 +251,7 @@ export function readRange(field: PlacedField, value: unknown): FieldRange | unde
   if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined)
     throw new InvalidInputError(
       `${name}: a range has one lower and one upper bound`,
-      'Give both: as { gte, lt } or the like, of an ORM by two conditions, between or the like.',
+      'Give both: as { gte, lt }, or in an ORM by two conditions.',
     )
   for (const bound of [lower, upper]) makeFieldText(field, bound)
   return { lower, upper, openBelow: gte === undefined, openAbove: lte === undefined }
