@@ -1,11 +1,11 @@
 // `npm run pack -- FOLDER`: packs what is published into FOLDER/eaas-packages, and prints the commands that install it there. For as long
 // as nothing is on npm.
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { relative, resolve } from 'node:path'
+import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { BUILT, listOutdated } from '../test/built.mjs'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const NAME = 'eaas-packages'
 /** What is installed for each use: npm finds packages that depend on each other only if one command names them all. */
 const USES = [
@@ -27,24 +27,25 @@ if (existsSync(folder) && !statSync(folder).isDirectory()) {
   console.error(`${given} is a file; give the folder of an application`)
   process.exit(2)
 }
-mkdirSync(`${folder}/${NAME}`, { recursive: true })
+process.chdir(fileURLToPath(new URL('..', import.meta.url)))
+if (listOutdated().length > 0) {
+  console.error('The build is missing or older than the sources. Run: npm run build')
+  process.exit(1)
+}
+const into = resolve(folder, NAME)
+mkdirSync(into, { recursive: true })
 
-const manifests = readdirSync(`${ROOT}packages`)
-  .filter((name) => existsSync(`${ROOT}packages/${name}/package.json`))
-  .map((name) => JSON.parse(readFileSync(`${ROOT}packages/${name}/package.json`, 'utf8')))
-const published = manifests.filter((manifest) => manifest.private !== true)
-const args = ['pack', '--ignore-scripts', '--loglevel=error', '--pack-destination', `${folder}/${NAME}`]
 // On Windows npm is a script, which only a shell runs.
-const { status } = spawnSync('npm', [...args, ...published.flatMap(({ name }) => ['-w', name])], {
-  cwd: ROOT,
-  stdio: ['ignore', 'ignore', 'inherit'],
-  shell: process.platform === 'win32',
+const shell = process.platform === 'win32'
+const args = ['pack', '--ignore-scripts', '--loglevel=error', '--pack-destination', shell ? `"${into}"` : into]
+const { status, stdout } = spawnSync('npm', [...args, ...BUILT.flatMap((path) => ['-w', path])], {
+  encoding: 'utf8',
+  stdio: ['ignore', 'pipe', 'inherit'],
+  shell,
 })
 if (status !== 0) process.exit(1)
 
-const tarball = (name) => {
-  const { version } = published.find((manifest) => manifest.name === `@eaas/${name}`)
-  return `./${NAME}/eaas-${name}-${version}.tgz`
-}
-console.log(`Packed ${published.length} packages. In ${relative(process.env.INIT_CWD ?? '.', folder) || '.'}:\n`)
+const packed = stdout.trim().split('\n')
+const tarball = (name) => `./${NAME}/${packed.find((file) => file.startsWith(`eaas-${name}-`))}`
+console.log(`Packed ${packed.length} packages. In ${given}:\n`)
 for (const [use, names] of USES) console.log(`# ${use}\nnpm install ${names.map(tarball).join(' ')}\n`)
