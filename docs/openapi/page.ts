@@ -49,18 +49,22 @@ const STYLE = `
 body { background: Canvas; color: CanvasText; margin: 0 auto; padding: 1.5rem; max-width: 64rem; font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 a { color: var(--link); }
 h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); }
-h3 { margin: 2.5rem 0 0; font-size: 1.1rem; }
-h4 { margin: 1rem 0 .25rem; font-size: 1rem; }
+h3 { margin: 3rem 0 0; font-size: 1.15rem; }
+h3 code { background: none; padding: 0; font-size: 1em; font-weight: bold; }
+h4 { margin: 1rem 0 .25rem; font-size: .95rem; }
 p { margin: .4rem 0; }
 code, pre { font: .9em/1.45 ui-monospace, monospace; }
 code { background: var(--soft); padding: 0 .2em; }
 pre { background: var(--soft); padding: .6rem .8rem; margin: .4rem 0; white-space: pre-wrap; }
-nav ul { columns: 20rem; padding-left: 1.2rem; margin: .2rem 0 1rem; }
+nav ul { columns: 20rem; list-style: none; padding: 0; margin: .2rem 0 1rem; }
 table { border-collapse: collapse; width: 100%; margin: .4rem 0; font-size: .95rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem .3rem 0; text-align: left; vertical-align: top; }
-td:first-child { width: 24%; }
-td:nth-child(2) { width: 30%; }
-@media (width < 40rem) { tr { border-bottom: 1px solid var(--line); } td { display: block; border: 0; padding: 0 0 .2rem; } td:nth-child(n) { width: auto; } }
+th { width: 24%; font-weight: inherit; }
+th + td { width: 30%; }
+@media (width < 40rem) {
+  tr { display: block; border-bottom: 1px solid var(--line); padding: .4rem 0; }
+  tr > *, th + td { display: block; width: auto; border: 0; padding: 0; }
+}
 `
 
 /** Makes the page of a document. */
@@ -140,7 +144,7 @@ function section(call: Call, { schemas, responses }: Components): string {
   const refusals: string[] = []
   for (const [status, { $ref, ...own }] of Object.entries(call.responses)) {
     const { description, content = {} } = $ref === undefined ? own : (responses[nameIn($ref)] ?? own)
-    if (content[PROBLEM_CONTENT_TYPE]) refusals.push(`${status} ${inline(description)}`)
+    if (content[PROBLEM_CONTENT_TYPE]) refusals.push(`${status}\u00a0${inline(description)}`)
     else answers.push(`<h4>${status} ${inline(description)}</h4>\n${media(content)}`)
   }
   return `<section>
@@ -193,7 +197,7 @@ function table(lines: string[]): string {
 
 function row(name: string, isRequired: boolean, schema: JsonSchema, prefix = ''): string {
   const { description = '' } = schema as { description?: string }
-  return `<tr><td><code>${text(name)}</code>${isRequired ? '' : ' optional'}</td><td>${prefix}${typeOf(schema)}</td><td>${inline(description)}</td></tr>`
+  return `<tr><th scope="row"><code>${text(name)}</code>${isRequired ? '' : ' optional'}</th><td>${prefix}${typeOf(schema)}</td><td>${inline(description)}</td></tr>`
 }
 
 /** What a value may be, in words. */
@@ -226,7 +230,12 @@ function typeOf(schema: JsonSchema): string {
   if (items) return `array of ${typeOf(items)}${range(minItems, maxItems, ' items')}`
   const name = [type ?? 'any value'].flat().join(' or ')
   const form = format ?? (pattern !== undefined && pattern.length <= SHOWN_PATTERN ? code(pattern) : '')
-  return `${name}${form ? `, ${form}` : ''}${range(minimum, maximum)}${range(minLength, maxLength, ' characters')}${usual === undefined ? '' : `, ${code(usual)} by default`}`
+  return `${name}${form ? `, ${form}` : ''}${range(shownBound(minimum), shownBound(maximum))}${range(minLength, maxLength, ' characters')}${usual === undefined ? '' : `, ${code(usual)} by default`}`
+}
+
+/** That a number is exact in JSON bounds every whole number, and is not shown. */
+function shownBound(bound: unknown): unknown {
+  return Math.abs(Number(bound)) === Number.MAX_SAFE_INTEGER ? undefined : bound
 }
 
 function code(value: unknown): string {
@@ -246,6 +255,7 @@ function text(plain: string): string {
   return plain.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 
-function anchor(name: string): string {
-  return name.toLowerCase().replaceAll(' ', '-')
+/** Makes the id of a tag's heading; those of calls and shapes have no hyphen. */
+function anchor(tag: string): string {
+  return `calls-${tag.toLowerCase().replaceAll(' ', '-')}`
 }
