@@ -165,7 +165,7 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     })
     const { code, stderr } = await ended
     await rm(full, { recursive: true })
-    const explained = `${full}/${name} cannot be written \\(ENOSPC\\), and nothing was. The disk of ${full} is full: make room there, or name another path.\n$`
+    const explained = `${full}/${name} cannot be written \\(ENOSPC\\), and nothing was. Its disk is full: make room there, or name another path.\n$`
     expect([code, stderr]).toEqual([1, expect.stringMatching(explained)])
     expect(stderr.trimEnd().split('\n')).toHaveLength(1)
   })

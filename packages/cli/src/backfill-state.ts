@@ -1,8 +1,8 @@
 /** How far a run of `backfill` got, in a file that is never partly written, even if the process is killed. */
-import { open, readFile, rename, unlink } from 'node:fs/promises'
-import { FOLDER_REASONS, refusePath, resolvePath } from './files.js'
+import { readFile, unlink } from 'node:fs/promises'
+import { refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
-import { nameTemporary, PRIVATE_MODE } from './output.js'
+import { openOutput, PRIVATE_MODE, writing } from './output.js'
 
 const FORMAT = 'eaas/backfill-state/1'
 const COUNTS = ['rows', 'changed', 'current', 'failed', 'gone'] as const
@@ -36,17 +36,8 @@ export async function openState(io: Io, file: string, run: Readonly<Record<strin
   return {
     found: text === undefined ? undefined : readStand(text, run, file),
     async save({ after, done }) {
-      const temporary = await nameTemporary(path)
-      const handle = await open(temporary, 'wx', PRIVATE_MODE).catch((error: unknown) =>
-        refusePath(file, error, FOLDER_REASONS),
-      )
-      try {
-        await handle.writeFile(`${JSON.stringify({ format: FORMAT, run, after, done })}\n`)
-        await handle.sync()
-      } finally {
-        await handle.close()
-      }
-      await rename(temporary, path)
+      const output = await openOutput(io, file, { force: true, mode: PRIVATE_MODE })
+      await writing(output, () => output.write(`${JSON.stringify({ format: FORMAT, run, after, done })}\n`))
     },
     async clear() {
       await unlink(path).catch((error: NodeJS.ErrnoException) => {

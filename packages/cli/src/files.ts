@@ -3,8 +3,8 @@ import { constants, createReadStream, fstatSync, type Stats } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { addAbortSignal, type Readable } from 'node:stream'
-import { concatBytes } from '@eaas/protocol'
-import { type Io, UsageError } from './io.js'
+import { concatBytes, explainUnwritten } from '@eaas/protocol'
+import { CommandError, type Io, UsageError } from './io.js'
 
 /** Why a path cannot be used, by the code of the system error. */
 export const REASONS: Readonly<Record<string, string>> = {
@@ -19,7 +19,7 @@ export const REASONS: Readonly<Record<string, string>> = {
 }
 
 /** Why a new file cannot be made, if the reason is its folder. */
-export const FOLDER_REASONS: typeof REASONS = {
+const FOLDER_REASONS: typeof REASONS = {
   EACCES: 'its folder is not writable for this user',
   ENOENT: 'its folder does not exist',
   EPERM: 'its folder is not writable for this user',
@@ -32,6 +32,13 @@ export function refusePath(path: string, error: unknown, reasons: typeof REASONS
   const reason = reasons[code] ?? REASONS[code]
   if (reason === undefined) throw error
   throw new UsageError(`${path}: ${reason}`)
+}
+
+/** The same for a path that is written to. @throws CommandError too, such as for a full disk */
+export function refuseUnwritten(io: Io, path: string, error: unknown): never {
+  const { code = '' } = error as NodeJS.ErrnoException
+  if (FOLDER_REASONS[code] ?? REASONS[code]) refusePath(path, error, FOLDER_REASONS)
+  throw new CommandError(explainUnwritten(resolvePath(io, path), error as NodeJS.ErrnoException))
 }
 
 export function resolvePath({ folder }: Io, path: string): string {

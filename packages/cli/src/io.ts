@@ -58,11 +58,15 @@ export function tell(io: Io, line: string): void {
   io.stderr.write(`${visibleLine(line)}\n`)
 }
 
-/** Writes to a stream, and waits until the stream has taken the chunk. */
-export function write(stream: Writable, chunk: string | Uint8Array): Promise<void> {
+/** Writes to standard output, and waits until it has taken the chunk. @throws CommandError unless its reader stopped */
+export function write(stdout: Writable, chunk: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
-    stream.write(chunk, (error) => (error ? reject(error) : resolve()))
+    stdout.write(chunk, (error) => (error ? reject(explainLost(error)) : resolve()))
   })
+}
+
+function explainLost(error: NodeJS.ErrnoException): Error {
+  return error.code === 'EPIPE' ? error : new CommandError(`standard output cannot be written (${error.code})`)
 }
 
 /**

@@ -8,7 +8,7 @@ import { type FileHandle, link, lstat, open, readdir, realpath, rename, stat, un
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { OutputOptions } from './arguments.js'
-import { FOLDER_REASONS, REASONS, refusePath, resolvePath } from './files.js'
+import { REASONS, refusePath, refuseUnwritten, resolvePath } from './files.js'
 import { ArgumentsError, type Io, isPlain, print, UsageError, write } from './io.js'
 
 /** Only the owner may read what was decrypted. */
@@ -90,12 +90,13 @@ export function plainName(name: string): string {
 export async function openOutput(io: Io, name: string, options: OpenOptions): Promise<Output> {
   const { force, mode = DEFAULT_MODE, source, inPlace = false } = options
   if (name === '-') return openStandardOutput(io, force)
+  const refuse = (error: unknown) => refuseUnwritten(io, name, error)
   const { path, replaced } = await findTarget(resolvePath(io, name), name, force)
   const temporary = await nameTemporary(path)
   const limits = [source, replaced].filter((one) => one !== undefined)
   // The owner may always write: the file is replaced by its name, not by its permissions.
   const allowed = limits.reduce((most, one) => most & (one.mode | PRIVATE_MODE), inPlace ? 0o777 : mode)
-  const file = await open(temporary, 'wx', allowed).catch((error: unknown) => refusePath(name, error, FOLDER_REASONS))
+  const file = await open(temporary, 'wx', allowed).catch(refuse)
   underway.add(temporary)
   try {
     if (inPlace && source) await giveTo(file, source, allowed)
@@ -107,18 +108,18 @@ export async function openOutput(io: Io, name: string, options: OpenOptions): Pr
   return {
     name,
     async write(chunk) {
-      await file.writeFile(chunk)
+      await file.writeFile(chunk).catch(refuse)
     },
     async commit() {
       try {
-        await file.sync()
+        await file.sync().catch(refuse)
       } finally {
         await file.close()
       }
       if (inPlace && source) await assertUnchanged(path, name, source)
       await place(temporary, path, force).catch(async (error: unknown) => {
         await unlink(temporary)
-        refusePath(name, error)
+        refuse(error)
       })
       underway.delete(temporary)
     },
@@ -218,7 +219,7 @@ const KEPT_CHARACTERS = 40
 /**
  * Names a temporary file next to a file, and removes those that killed commands of this machine left there.
  */
-export async function nameTemporary(path: string): Promise<string> {
+async function nameTemporary(path: string): Promise<string> {
   const folder = dirname(path)
   const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8)
   const begin = `.${[...basename(path)].slice(0, KEPT_CHARACTERS).join('')}.${machine}-`

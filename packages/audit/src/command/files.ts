@@ -5,7 +5,8 @@
 import { createReadStream } from 'node:fs'
 import { access, constants, readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { createFileBy, createFolder, explainUnwritten } from '../node/new-file.js'
+import { explainUnwritten } from '@eaas/protocol'
+import { createFileBy, createFolder } from '../node/new-file.js'
 
 /** Thrown when a command cannot do its work; the message says why. */
 export class CommandError extends Error {

@@ -3,7 +3,7 @@ import { link, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { createFile, explainUnwritten } from './new-file.js'
+import { createFile } from './new-file.js'
 
 vi.mock('node:fs/promises', async (original) => {
   const actual = await original<typeof import('node:fs/promises')>()
@@ -28,23 +28,5 @@ describe('a file on a disk without links', () => {
     expect(await createFile(path, () => 'two')).toBe(false)
     expect([await readFile(path, 'utf8'), (await stat(path)).mode & 0o777]).toEqual(['one', 0o600])
     expect(await readdir(folder)).toEqual(['kit'])
-  })
-})
-
-describe('a file that was not written', () => {
-  it('says what is full, and that nothing was written', () => {
-    const error = Object.assign(new Error('no space left on device'), { code: 'ENOSPC', syscall: 'write' })
-    expect(explainUnwritten('/etc/eaas/kit.age', error)).toBe(
-      '/etc/eaas/kit.age cannot be written (ENOSPC), and nothing was. The disk of /etc/eaas is full: make room there, or name another path.',
-    )
-  })
-
-  it.each([
-    { code: 'ECONNREFUSED', syscall: 'connect' },
-    { code: 'EPIPE', syscall: 'write' },
-    { code: 'ECONNRESET', syscall: 'write' },
-  ])('is not blamed for what failed while its text was made: $syscall $code', (failure) => {
-    const error = Object.assign(new Error('failed'), failure)
-    expect(() => explainUnwritten('/etc/eaas/kit.age', error)).toThrow(error)
   })
 })

@@ -59,28 +59,6 @@ export async function createFolder(path: string, texts: ReadonlyMap<string, stri
   })
 }
 
-/**
- * Says that a file or folder was not written, why, and what to do. Rethrows errors from elsewhere, such as from making
- * the text.
- */
-export function explainUnwritten(path: string, error: NodeJS.ErrnoException): string {
-  const { code, syscall } = error
-  if (code === undefined || syscall === undefined || !isOfFile(code, syscall)) throw error
-  const what = `${path} cannot be written (${code}), and nothing was.`
-  if (code === 'ENOSPC' || code === 'EDQUOT')
-    return `${what} The disk of ${dirname(path)} is full: make room there, or name another path.`
-  return `${what} Name a path in a folder that exists and that you may write to.`
-}
-
-/** The system calls that create a file, other than write. */
-const CREATING = ['open', 'mkdir', 'fsync', 'link', 'copyfile', 'rename']
-/** Error codes that a write to a file can have and a write to a connection cannot. */
-const UNWRITTEN = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS']
-
-function isOfFile(code: string, syscall: string): boolean {
-  return syscall === 'write' ? UNWRITTEN.includes(code) : CREATING.includes(syscall)
-}
-
 async function writeAll(file: FileHandle, text: string): Promise<void> {
   await file.writeFile(text)
   await file.sync()

@@ -1,10 +1,9 @@
 /** Keeps the last tree of each log that a witness cosigned, in a file that survives a crash, see cosignature.md 5. */
 
 import { readFile } from 'node:fs/promises'
-import { encodeBase64 } from '@eaas/protocol'
+import { encodeBase64, explainUnwritten } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { findBase64 } from '../formats/signed-note.js'
-import { explainUnwritten } from '../node/new-file.js'
 import { replaceFile } from '../node/replace-file.js'
 import type { Seen } from './judge.js'
 

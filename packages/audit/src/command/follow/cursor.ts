@@ -1,9 +1,8 @@
 /** How far a follower has delivered each log: a file that it replaces after each delivered batch. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { decodeHex, encodeHex, isUuid } from '@eaas/protocol'
+import { decodeHex, encodeHex, explainUnwritten, isUuid } from '@eaas/protocol'
 import * as z from 'zod/mini'
-import { explainUnwritten } from '../../node/new-file.js'
 import { replaceFile } from '../../node/replace-file.js'
 import { CommandError } from '../files.js'
 
