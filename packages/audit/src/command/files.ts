@@ -133,7 +133,9 @@ export async function createNewBy<Made>(
 
 function toStandardOutput(chunk: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
-    process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()))
+    process.stdout.write(chunk, (error: NodeJS.ErrnoException | null | undefined) =>
+      error ? reject(new CommandError(`standard output did not take the result (${error.code})`)) : resolve(),
+    )
   })
 }
 

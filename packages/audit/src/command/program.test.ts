@@ -43,6 +43,16 @@ describe.skipIf(!existsSync('/dev/full'))('onto a full disk', () => {
     const { stdout, stderr } = await script(`eaas-audit ${command} ${KEY} > /dev/full; echo "$?"`)
     expect([stdout, stderr]).toEqual([`${code}\n`, 'eaas-audit: standard output cannot be written (ENOSPC)\n'])
   })
+
+  it('report blames no file for it, and writes none', async () => {
+    const command = `report log --from 2026-02-01T00:00:00Z --to 2026-07-01T00:00:00Z --html lost.html --json - ${KEY}`
+    const { stdout, stderr } = await script(`eaas-audit ${command} > /dev/full; echo "$?"`)
+    expect([stdout, stderr]).toEqual([
+      '3\n',
+      'eaas-audit: standard output cannot be written (ENOSPC)\neaas-audit: standard output did not take the result (ENOSPC)\n',
+    ])
+    expect(existsSync(join(folder, 'lost.html'))).toBe(false)
+  })
 })
 
 describe('onto a disk that has room for a part', () => {

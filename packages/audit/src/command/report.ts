@@ -1,4 +1,5 @@
 /** `eaas-audit report`: a report for auditors from an export that verifies, as one page of HTML, CSV or JSON. */
+import { statSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { INSTALLATION_ID, isUuid, readJson } from '@eaas/protocol'
 import type { Command } from 'commander'
@@ -81,13 +82,18 @@ export function addReport(program: Command): void {
         fail('give each output a path of its own')
       if (options.from !== undefined && options.to !== undefined && options.from >= options.to)
         fail("'--to' must be after '--from'")
-      if ((options.from === undefined || options.to === undefined) && files.includes(STANDARD_STREAM))
-        fail("of standard input, which is read once, give '--from' and '--to'")
+      if ((options.from === undefined || options.to === undefined) && files.some(isStream))
+        fail("of standard input or a pipe, which is read once, give '--from' and '--to'")
       const given = command.opts<ReportCommand>()
       await judge(async () =>
         reportFiles(files, await withKey(options, command), { command: repeat(files, given, version), version }),
       )
     })
+}
+
+function isStream(file: string): boolean {
+  const found = statSync(file, { throwIfNoEntry: false })
+  return file === STANDARD_STREAM || found?.isFIFO() || found?.isCharacterDevice() || false
 }
 
 /** Reports on an export, or several as one; returns the exit code. */
@@ -113,51 +119,52 @@ async function reportFiles(
     ...made,
   })
   const shown = files.map((file) => basename(file))
-  const page = html === undefined ? undefined : writePage(report, { files: shown })
-  const tables = listTables(report).map((table) => [`${table.name}.csv`, writeCsv(table)] as const)
+  const page = () => writePage(report, { files: shown })
+  const tables = () => listTables(report).map((table) => [`${table.name}.csv`, writeCsv(table)] as const)
   // One in the other, so that none is there if another cannot be written.
   await createAround(html, page, () =>
-    createAround(json, writeJson(report), async () => {
-      if (csv !== undefined) await createNewFolder(csv, new Map(tables))
-    }),
+    createAround(
+      json,
+      () => writeJson(report),
+      async () => {
+        if (csv !== undefined) await createNewFolder(csv, new Map(tables()))
+      },
+    ),
   )
   printBeside(html === STANDARD_STREAM ? html : json, report.evidence.verdict)
   const code = exitCode(verdict)
   return verdict.valid && !report.isCovered ? Math.max(code, PART) : code
 }
 
-/** Creates a file, if there is a path for it, once `others` has succeeded, which runs when the path is known to be good. */
-async function createAround(path: string | undefined, text = '', others: () => Promise<void>): Promise<void> {
+/** Creates a file, if there is a path for it. Its path is checked before `others` runs, and it exists only if that succeeds. */
+async function createAround(
+  path: string | undefined,
+  makeText: () => string,
+  others: () => Promise<void>,
+): Promise<void> {
   if (path === undefined) return others()
   await createNewBy(path, async (sink) => {
     await others()
-    await sink.write(text)
+    await sink.write(makeText())
   })
 }
 
-/** The period that was asked for; what was not given is where the export begins or ends, which is read for that first. */
+/** The period that was asked for; what was not given is where the export begins or ends, for which it is read first. */
 async function findPeriod(files: readonly string[], { from, to }: ReportCommand): Promise<ReportPeriod> {
   if (from !== undefined && to !== undefined) return { from, to }
-  let first: string | undefined
+  let begin = ''
   let last = ''
-  const { verdict } = await verifyFiles(
-    files,
-    {},
-    {
-      onEntry({ created_at }) {
-        first ??= created_at
-        if (created_at > last) last = created_at
-      },
-    },
-  )
-  const { signed_at = '' } = verdict
+  const onEntry = ({ created_at }: { created_at: string }) => {
+    begin ||= created_at
+    if (created_at > last) last = created_at
+  }
+  const { signed_at = '' } = (await verifyFiles(files, {}, { onEntry })).verdict
   const end = signed_at > last ? signed_at : last
-  const next = end === '' ? end : new Date(Date.parse(end) + 1).toISOString()
-  if (from !== undefined && next !== '' && from >= next)
-    throw new CommandError(`the export ends at ${end}, before --from`)
-  if (to !== undefined && first !== undefined && to <= first)
-    throw new CommandError(`the export begins at ${first}, and --to is not after it`)
-  return { from: from ?? first ?? end, to: to ?? next, fromExport: { from: from === undefined, to: to === undefined } }
+  const afterEnd = end && new Date(Date.parse(end) + 1).toISOString()
+  const period = { from: from ?? (begin || end), to: to ?? afterEnd }
+  if (end && period.from >= period.to)
+    throw new CommandError(`the export is of the time from ${begin || end} to ${end}, and the period has none of it`)
+  return { ...period, fromExport: { from: from === undefined, to: to === undefined } }
 }
 
 /** Reads names by ids. @throws CommandError */
