@@ -348,23 +348,27 @@ describe('a table of PostgreSQL', () => {
     ])
   })
 
-  it('is refused where the text of a trigger shows that it changes an encrypted column', async () => {
-    const name = await createPeople(2)
-    await run(
-      `create function lower_${name}() returns trigger language plpgsql as $$ begin new.email := lower(new.email); return new; end $$`,
-    )
-    await run(`create trigger lowers before update on ${name} for each row execute function lower_${name}()`)
-    const before = await run(`select id, email from ${name} order by id`)
-    for (const options of [{}, { work: 'rewrap' }, { dryRun: true }] as const) {
-      const refused = await failure(backfill(modelOf(), postgresTable(query, name), options))
-      expect([refused.code, refused.message]).toEqual([
-        'E_INVALID_INPUT',
-        `the trigger lowers of the table of ${name} changes the column email, whose values would never open again`,
-      ])
-    }
-    expect(await run(`select id, email from ${name} order by id`)).toEqual(before)
-    expect((await inspectTable(modelOf(), postgresTable(query, name))).found).toMatchObject({ rows: 2, left: 2 })
-  })
+  it.each(['email', 'envelope'])(
+    'is refused where the text of a trigger shows that it changes the column %s',
+    async (column) => {
+      const name = await createPeople(2)
+      await run(`alter table ${name} add column envelope jsonb`)
+      await run(
+        `create function reset_${name}() returns trigger language plpgsql as $$ begin new.${column} := null; return new; end $$`,
+      )
+      await run(`create trigger resets before update on ${name} for each row execute function reset_${name}()`)
+      const before = await run(`select id, email from ${name} order by id`)
+      for (const options of [{}, { work: 'rewrap' }, { dryRun: true }] as const) {
+        const refused = await failure(backfill(modelOf(), postgresTable(query, name), options))
+        expect([refused.code, refused.message]).toEqual([
+          'E_INVALID_INPUT',
+          `the trigger resets of the table of ${name} changes the column ${column}, whose values would never open again`,
+        ])
+      }
+      expect(await run(`select id, email from ${name} order by id`)).toEqual(before)
+      expect((await inspectTable(modelOf(), postgresTable(query, name))).found).toMatchObject({ rows: 2, left: 2 })
+    },
+  )
 
   it('leaves a row of which a trigger changes what is written where its text does not show that', async () => {
     const name = await createPeople(4)

@@ -109,6 +109,8 @@ export function getColumn({ columns }: Pick<FoundTable, 'columns'>, name: string
 
 export interface Places {
   key: PostgresColumn[]
+  /** Those that hold envelopes, or their shared header. */
+  envelopes: PostgresColumn[]
   columns: Placed[]
 }
 
@@ -129,11 +131,11 @@ export function placeColumns(
   const get = (name: string) => getColumn({ columns }, name)
   const placed = (name: string): Placed => ({ name, column: get(names[name] ?? name) })
   const { fields, indexes, bind, header } = wanted
-  const sealed = fields.map(placed)
   const hasHeader =
     header.required || ['json', 'jsonb'].includes(columns.get(names[header.column] ?? header.column)?.base ?? '')
-  const envelopes = [...sealed, ...(hasHeader ? [placed(header.column)] : [])]
-  for (const { column } of envelopes) assertHoldsEnvelopes(column)
+  const sealed = [...fields, ...(hasHeader ? [header.column] : [])].map(placed)
+  const envelopes = sealed.map(({ column }) => column)
+  for (const column of envelopes) assertHoldsEnvelopes(column)
   for (const { column: name, list } of indexes) {
     const { base } = placed(name).column
     const fitting = list ? ['text[]', 'json', 'jsonb'] : ['text', 'character varying', 'citext']
@@ -146,7 +148,7 @@ export function placeColumns(
   }
   for (const name of bind) assertBinds(placed(name).column)
   const own = new Map(
-    [...envelopes, ...indexes.map(({ column }) => placed(column)), ...bind.map(placed)].map((one) => [one.name, one]),
+    [...sealed, ...indexes.map(({ column }) => placed(column)), ...bind.map(placed)].map((one) => [one.name, one]),
   )
   const others = readColumns.filter((name) => !own.has(name)).map(placed)
   for (const { column } of others) assertBinds(column, '`readColumns` names')
@@ -157,5 +159,5 @@ export function placeColumns(
       { option: 'key' },
     )
   }
-  return { key: key.map(get), columns: [...own.values(), ...others] }
+  return { key: key.map(get), envelopes, columns: [...own.values(), ...others] }
 }

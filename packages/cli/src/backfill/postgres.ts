@@ -55,8 +55,7 @@ export function postgresTable(query: PostgresQuery, table: string, options: Post
     const found = await readTable(ask, name)
     const places = placeColumns(wanted, found, { key, renamed, readColumns })
     const scope = `${found.name} (${places.key.map((one) => quoteName(one.name)).join(', ')})`
-    const sealed = places.columns.filter((one) => wanted.fields.includes(one.name) || one.name === wanted.header.column)
-    const columns = sealed.map(({ column }) => column.name)
+    const columns = places.envelopes.map((column) => column.name)
     const runText = async (text: string) => (await query(text, []).catch(refuse)) as Row[]
     return {
       ...{ scope, ...createTable(ask, name, places) },
