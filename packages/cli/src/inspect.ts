@@ -4,16 +4,17 @@ import {
   decodeEnvelopeText,
   decodeStreamHeader,
   findStreamHeaderEnd,
+  findWrappedVersion,
   MAX_STREAM_HEADER_BYTES,
   SEALED_SEGMENT_BYTES,
   type SealedParts,
   TAG_BYTES,
+  type WrappedKey,
 } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { type Content, readContent } from './content.js'
 import { openInput } from './files.js'
-import { CommandError, type Io, print, USAGE } from './io.js'
-import { readKeyVersions, tellDifference } from './key-versions.js'
+import { CommandError, type Io, print, tell, USAGE } from './io.js'
 
 /** What is printed, without unknown members. */
 interface Inspected {
@@ -52,6 +53,33 @@ async function inspect(io: Io, file: string | undefined, { json }: { json?: bool
   if (json) await print(io, JSON.stringify(found))
   else await print(io, ...Object.entries(found).map(([name, value]) => `${name.padEnd(20)}${value}`))
   tellDifference(io, found)
+}
+
+/** The key version of encrypted data: what the wrapped key says, which nobody can change, and the unprotected number beside it. */
+export interface KeyVersions {
+  /**
+   * The version that wrapped the data key (wrapped-key.md 1); left out if the wrapped key is of another format.
+   */
+  key_version?: number
+  /** The number beside the wrapped key, if it differs. Anyone who stores the data can change it. */
+  claimed_key_version?: number
+}
+
+export function readKeyVersions({ wrapped_key, key_version: claimed }: WrappedKey): KeyVersions {
+  const key_version = findWrappedVersion(wrapped_key)
+  if (key_version === claimed) return { key_version }
+  return { ...(key_version !== undefined && { key_version }), claimed_key_version: claimed }
+}
+
+/** Says on standard error if the two differ. */
+export function tellDifference(io: Io, { key_version, claimed_key_version }: KeyVersions): void {
+  if (claimed_key_version === undefined) return
+  tell(
+    io,
+    key_version === undefined
+      ? `the wrapped key is of an unknown format: that its version is ${claimed_key_version} stands beside it only`
+      : `version ${key_version} wrapped the data key, and not version ${claimed_key_version}, which stands beside it: that number was changed`,
+  )
 }
 
 /** Reads the members of a stream's first line. @throws CommandError when it is not one */

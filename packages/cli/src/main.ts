@@ -1,8 +1,10 @@
 #!/usr/bin/env node
 /** The command `eaas-cli`: hands the process to `run`. */
-import type { Writable } from 'node:stream'
+import { fstatSync, writeSync } from 'node:fs'
+import { Writable } from 'node:stream'
 import { run } from './run.js'
-import { openStandardOutput } from './standard-output.js'
+
+const STANDARD_OUTPUT = 1
 
 const interruption = new AbortController()
 // Once each: a second signal of the same kind ends the process at once.
@@ -28,4 +30,23 @@ process.exit(exitCode)
 /** Resolves when everything written has been taken, or when the reader is gone. */
 function drained(stream: Writable): Promise<void> {
   return new Promise((resolve) => stream.write('', () => resolve()))
+}
+
+/**
+ * Returns standard output, which writes each chunk whole or fails. If standard output is a file, Node.js writes a
+ * chunk by one call and does not check how much was written: on a nearly full disk the rest would be missing without
+ * an error.
+ */
+function openStandardOutput(): Writable & { isTTY?: boolean } {
+  if (!fstatSync(STANDARD_OUTPUT).isFile()) return process.stdout
+  return new Writable({
+    write(chunk: Uint8Array, _, done) {
+      try {
+        for (let at = 0; at < chunk.length; ) at += writeSync(STANDARD_OUTPUT, chunk, at)
+      } catch (error) {
+        return done(error as Error)
+      }
+      done()
+    },
+  })
 }

@@ -1,8 +1,9 @@
 /**
- * Creates directories. Node's `recursive` never returns for a path below /proc, where the kernel answers ENOENT for
+ * Creates directories, and writes them to the disk. Node's `recursive` never returns for a path below /proc, where the kernel answers ENOENT for
  * every new name.
  */
 import { mkdirSync, statSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 
 /**
@@ -22,6 +23,16 @@ export function createDirectory(path: string): string | undefined {
   const isMadeNow = make(whole)
   if (isMadeNow === undefined) throw missing(whole)
   return first ?? (isMadeNow ? whole : undefined)
+}
+
+/** Writes a directory to the disk; without this, a file that was made in it may be gone after a crash. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path)
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
 }
 
 /**

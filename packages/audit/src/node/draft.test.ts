@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { createFileBy, createFolder } from './new-file.js'
-import { replaceFile } from './replace-file.js'
+import { createFileBy, createFolder, replaceFile } from './new-file.js'
 
 let folder: string
 beforeEach(async () => {

@@ -1,9 +1,9 @@
-/** Makes files and folders that exist whole or not at all, and never replace an existing one. */
+/** Makes files and folders that exist whole or not at all: new ones, and files in place of others. */
 import { constants, existsSync } from 'node:fs'
-import { copyFile, type FileHandle, link, mkdir, open, rename } from 'node:fs/promises'
+import { copyFile, type FileHandle, link, mkdir, open, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { syncDirectory } from './create-directory.js'
 import { withDraft } from './draft.js'
-import { syncDirectory } from './sync-directory.js'
 
 /** Only its owner may read it. */
 const PRIVATE_FILE = 0o600
@@ -57,6 +57,18 @@ export async function createFolder(path: string, texts: ReadonlyMap<string, stri
     await syncDirectory(dirname(path))
     return isCreated
   })
+}
+
+/**
+ * Replaces a file, or creates it; it is on the disk when this resolves. A crash leaves the old file before the rename,
+ * and the new file after it.
+ */
+export async function replaceFile(path: string, content: string | Uint8Array, { mode = 0o600 } = {}): Promise<void> {
+  await withDraft(path, async (draft) => {
+    await writeFile(draft, content, { mode, flag: 'wx', flush: true })
+    await rename(draft, path)
+  })
+  await syncDirectory(dirname(path))
 }
 
 async function writeAll(file: FileHandle, text: string): Promise<void> {

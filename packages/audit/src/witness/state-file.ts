@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { encodeBase64, explainUnwritten } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { findBase64 } from '../formats/signed-note.js'
-import { replaceFile } from '../node/replace-file.js'
+import { replaceFile } from '../node/new-file.js'
 import type { Seen } from './judge.js'
 
 const HASH_BYTES = 32

@@ -11,7 +11,8 @@ import { combineShares, readShare } from './root-key-share.js'
 
 /** What is called when the content of a folder was written to the disk. */
 const onSync = vi.hoisted(() => ({ call: async (_path: string): Promise<void> => undefined }))
-vi.mock('../../../audit/src/node/sync-directory.js', () => ({
+vi.mock('../../../audit/src/node/create-directory.js', async (original) => ({
+  ...(await original<object>()),
   syncDirectory: (path: string) => onSync.call(path),
 }))
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { decodeHex, encodeHex, explainUnwritten, isUuid } from '@eaas/protocol'
 import * as z from 'zod/mini'
-import { replaceFile } from '../../node/replace-file.js'
+import { replaceFile } from '../../node/new-file.js'
 import { CommandError } from '../files.js'
 
 const FORMAT = 'eaas/audit/cursor/v1'

@@ -1,7 +1,13 @@
 /** Where a follower delivers batches. */
-import { httpSink } from './http-sink.js'
+import { CommandError } from '../files.js'
 import type { Message } from './message.js'
+import { readAddress, readToken, send, withoutQuery } from './request.js'
 import { syslogSink } from './syslog-sink.js'
+
+/** How long one attempt may take, in milliseconds. */
+const PATIENCE_MS = 20_000
+/** The collector accepts only smaller bodies. */
+const TOO_LARGE = 413
 
 /**
  * Delivers a whole batch: resolves once the receiver has taken all of it. @throws TryAgainError if it was not taken,
@@ -22,6 +28,33 @@ export function openSink({ http, tokenFile, syslog, tls }: Receiver): Sink {
   return syslog === undefined ? standardOutput : syslogSink(syslog, { tls })
 }
 
+/**
+ * Creates the sink that posts batches as NDJSON to the HTTP intake of a collector; `tokenFile` has the bearer token and is read for each attempt, so that the token may change.
+ *
+ * @throws CommandError if the address would show entries or the token to others
+ */
+export function httpSink(address: string, tokenFile: string | undefined, patienceMs = PATIENCE_MS): Sink {
+  const url = readAddress(address, { given: '--http', secret: '--token-file' })
+  const post: Sink = async (batch) => {
+    const response = await send(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      token: tokenFile === undefined ? undefined : await readToken(tokenFile),
+      body: batch.map(lineOf).join(''),
+      signal: AbortSignal.timeout(patienceMs),
+    })
+    await response.body?.cancel().catch(() => undefined)
+    if (response.ok) return
+    if (response.status === TOO_LARGE && batch.length > 1) {
+      const half = batch.length >> 1
+      await post(batch.slice(0, half))
+      return post(batch.slice(half))
+    }
+    throw new CommandError(`${withoutQuery(url)} answered ${response.status}, which another attempt would not change`)
+  }
+  return post
+}
+
 /** Thrown when the reader of standard output is gone. */
 export class ReaderGoneError extends Error {
   override readonly name = 'ReaderGoneError'
@@ -30,8 +63,11 @@ export class ReaderGoneError extends Error {
 /** Writes lines to standard output; they count as taken once they have left this process. */
 const standardOutput: Sink = (batch) =>
   new Promise((resolve, reject) => {
-    const lines = batch.map(({ text }) => `${text}\n`).join('')
-    process.stdout.write(lines, (error) =>
+    process.stdout.write(batch.map(lineOf).join(''), (error) =>
       error ? reject(new ReaderGoneError('nobody reads standard output')) : resolve(),
     )
   })
+
+function lineOf({ text }: Message): string {
+  return `${text}\n`
+}

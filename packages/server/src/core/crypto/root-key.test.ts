@@ -7,11 +7,12 @@ import { embeddedRootKeyPath, parseRootKey, RootKeyError, readEmbeddedRootKey, r
 
 /** The folders whose content was written to the disk. */
 const synced = vi.hoisted((): string[] => [])
-vi.mock('../../../../audit/src/node/sync-directory.js', async (original) => {
-  const { syncDirectory } = await original<typeof import('@eaas/audit/node')>()
+vi.mock('../../../../audit/src/node/create-directory.js', async (original) => {
+  const actual = await original<typeof import('@eaas/audit/node')>()
   return {
+    ...actual,
     async syncDirectory(path: string) {
-      await syncDirectory(path)
+      await actual.syncDirectory(path)
       synced.push(path)
     },
   }
