@@ -19,7 +19,6 @@ const paths = sources.map(({ path }) => path)
 const everyPath = [...filesBelow('packages'), ...filesBelow('test'), ...filesBelow('docs/openapi')].filter(
   (path) => !path.includes('/dist/'),
 )
-const existing = everyPath.map((path) => basename(path))
 const routes = sources.filter(
   ({ path }) => path.startsWith('packages/server/src/core/http/') || path.startsWith('packages/server/src/operators/'),
 )
@@ -32,13 +31,24 @@ const readmes = [
   ...filesBelow('packages/server/src').filter((path) => path.endsWith('/README.md')),
 ]
 
+const ownOf = (readme: string) => (readme === 'packages/protocol/README.md' ? 'packages/protocol/src' : dirname(readme))
+
 /** The folders that a README is about: its own, and those below it without one of their own. */
 function foldersOf(readme: string): string[] {
-  const own = readme === 'packages/protocol/README.md' ? 'packages/protocol/src' : dirname(readme)
+  const own = ownOf(readme)
   const hasOwn = (folder: string): boolean =>
     folder !== own && (existsSync(join(ROOT, folder, 'README.md')) || hasOwn(dirname(folder)))
   const below = new Set(paths.filter((path) => path.startsWith(`${own}/`)).map((path) => dirname(path)))
   return [...below].filter((folder) => !hasOwn(folder))
+}
+
+/** The files that a README may name without their folder: those below its own, those above it, and those of the protocol. Tests may be anywhere. */
+function mayNameAlone(readme: string, path: string): boolean {
+  const folder = dirname(path)
+  const isAbove = /\/src(\/|$)/.test(folder) && `${dirname(readme)}/`.startsWith(`${folder}/`)
+  return (
+    isAbove || path.startsWith(`${ownOf(readme)}/`) || folder === 'packages/protocol/src' || path.endsWith('.test.ts')
+  )
 }
 
 /** Files that a README need not name: formats, which have a page of their own, what only exports others, and calls that a route binds. */
@@ -61,17 +71,20 @@ function findUnnamed(readme: string, folder: string, isNamed: (path: string) => 
 }
 
 describe.each(readmes)('%s', (readme) => {
-  const names = readFileSync(join(ROOT, readme), 'utf8').match(FILE_NAME) ?? []
-  const patterns = names.map((name) => new RegExp(`^${name.replaceAll('.', '\\.').replaceAll('*', '.*')}$`))
+  const text = readFileSync(join(ROOT, readme), 'utf8')
+  const patternOf = (name: string) => new RegExp(`^${name.replaceAll('.', '\\.').replaceAll('*', '.*')}$`)
+  const patterns = (text.match(FILE_NAME) ?? []).map(patternOf)
   const isNamed = (path: string) => patterns.some((pattern) => pattern.test(basename(path)))
 
   it('names every file of its folder', () => {
     expect(foldersOf(readme).flatMap((folder) => findUnnamed(readme, folder, isNamed))).toEqual([])
   })
 
-  it('names no file that is gone', () => {
-    expect(names.filter((_, at) => !existing.some((name) => patterns[at]?.test(name)))).toEqual([])
-    const inFolders = readFileSync(join(ROOT, readme), 'utf8').match(/`[\w/-]+\/[\w.-]+\.ts`/g) ?? []
+  it('names no file that is gone or elsewhere', () => {
+    const near = everyPath.filter((path) => mayNameAlone(readme, path)).map((path) => basename(path))
+    const alone = [...text.matchAll(/`([\w*][\w*.-]*\.ts)`/g)].map(([, name = '']) => name)
+    expect(alone.filter((name) => !near.some((path) => patternOf(name).test(path)))).toEqual([])
+    const inFolders = text.match(/`[\w/-]+\/[\w.-]+\.ts`/g) ?? []
     expect(
       inFolders.filter((name) => !everyPath.some((path) => `/${path}`.endsWith(`/${name.replaceAll('`', '')}`))),
     ).toEqual([])
