@@ -68,6 +68,8 @@ export interface Guard {
   text: string
 }
 
+export const GUARDED_FILES = Object.keys(guards) as (keyof typeof guards)[]
+
 /** Mutants of a file of packages/server/src/core/audit, or beside it: each is without one of the guards that guards.json lists for the file. */
 export function listGuardMutants(file: keyof typeof guards): Guard[] {
   const source = readFileSync(new URL(file, AUDIT), 'utf8')

@@ -1,10 +1,13 @@
 // Every column is authenticated: if one is left out of its MAC, an edit of that column no longer changes the MAC. These tests patch
-// and load the server's own source; slow/mutation.test.ts runs the whole suite of attacks on each such server.
+// and load the server's own source; slow/mutation.test.ts runs the whole suite of attacks on each such server. And each guard that
+// the slow suites take out is there.
 import { createSecretKey } from 'node:crypto'
+import { readdir } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { columnsOf } from '../../support/database/migrations.js'
 import { loadMacs, type Macs, useMutantFolder } from './mutant-server.js'
-import { listMutants, type Sealed } from './mutants.js'
+import { GUARDED_FILES, listDatabaseGuardMutants, listGuardMutants, listMutants, type Sealed } from './mutants.js'
 
 const MUTANTS = listMutants()
 const TABLES: Record<Sealed, string> = {
@@ -93,4 +96,20 @@ describe('what is authenticated', () => {
       expect(sealed(weaker, what, rowOf(what, column))).toBe(sealed(weaker, what, rowOf(what)))
     },
   )
+})
+
+describe('each guard that the slow suites take out', () => {
+  it('is in the source', () => {
+    expect(GUARDED_FILES.flatMap(listGuardMutants).length).toBeGreaterThan(200)
+  })
+
+  it('is in the source, and its attacks on a database have a file', async () => {
+    const folder = fileURLToPath(new URL('..', import.meta.url))
+    const files = (await readdir(folder, { recursive: true })).filter((path) => path.endsWith('.test.ts'))
+    const guards = listDatabaseGuardMutants()
+    expect(guards.length).toBeGreaterThan(200)
+    const hasFile = ({ red }: (typeof guards)[number]) =>
+      files.some((path) => new RegExp(`(^|/)${red[0]}\\.test`).test(path))
+    expect(guards.filter((one) => !hasFile(one)).map(({ guard }) => guard)).toEqual([])
+  })
 })
