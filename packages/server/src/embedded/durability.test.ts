@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import { lockDataDirectory } from '@eaas/audit/node'
 import { PGlite } from '@electric-sql/pglite'
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
-import { copyCreatedCluster } from '../../../../../../test/support/database/created-cluster.js'
-import { type Embedded, openEmbedded } from '../../../embedded/database.js'
-import { examineDurability } from '../../../operate/cli/examine-database.js'
-import { openStore } from '../open-store.js'
+import { copyCreatedCluster } from '../../../../test/support/database/created-cluster.js'
+import { openStore } from '../core/store/open-store.js'
+import { examineDurability } from '../operate/cli/examine-database.js'
+import { type Embedded, openEmbedded } from './database.js'
 
-vi.mock(import('../../../embedded/fsync.js'), async (original) => ({
+vi.mock(import('./fsync.js'), async (original) => ({
   ...(await original()),
   DURABLE_START_PARAMS: PGlite.defaultStartParams, // PostgreSQL then asks for no fsync
 }))
