@@ -119,7 +119,8 @@ it('takes an option of a prototype of its own as little', () => {
 })
 
 it('takes a URL and an API key of the environment alone', async () => {
-  const [asked, env] = [[] as string[], { ...process.env }]
+  const asked: string[] = []
+  const env = { ...process.env }
   const fetch = async (url: unknown) => {
     asked.push(String(url))
     throw new Error('no answer')
@@ -140,7 +141,7 @@ it('takes a URL and an API key of the environment alone', async () => {
 })
 
 it('keeps the options with which a client and a model were made', async () => {
-  const [stored] = [await users.encrypt({ id: '7', email: 'ada' })]
+  const stored = await users.encrypt({ id: '7', email: 'ada' })
   const names = new Set<string>()
   const doors = ['createClient', 'model', 'text', 'index', 'deks'].map((name) => DOORS[name] as Door)
   for (const [given, call] of doors) {
