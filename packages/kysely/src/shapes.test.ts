@@ -1,10 +1,9 @@
 // Whatever a query looks like, no plaintext of an encrypted column reaches the driver: it is encrypted,
-// hashed or refused. What Kysely reads and writes on a real database is tested in test/orm.
+// hashed or refused. What is of SQLite alone is in sqlite.test.ts, what Kysely reads and writes on a real database in test/orm.
 
 import { createClient, date, type Fields, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import {
-  type ExpressionBuilder,
   type Generated,
   HandleEmptyInListsPlugin,
   Kysely,
@@ -19,14 +18,11 @@ import {
   replaceWithNoncontingentExpression,
   type SelectQueryBuilder,
   SqliteAdapter,
-  SqliteIntrospector,
   SqliteQueryCompiler,
   sql,
   WithSchemaPlugin,
 } from 'kysely'
-import { jsonArrayFrom as arrayOfMysql } from 'kysely/helpers/mysql'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
-import { jsonArrayFrom as arrayOfSqlite, jsonObjectFrom as objectOfSqlite } from 'kysely/helpers/sqlite'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { encrypted } from './index.js'
 
@@ -47,7 +43,6 @@ type Search = SelectQueryBuilder<Logs, 'logs', object>
 const sent: string[] = []
 const rows: object[] = []
 let db: Db
-let textual: object
 let users: { encrypt(row: { id: number; email: string }): Promise<object> }
 let connect: (plugins: KyselyPlugin[]) => Db
 
@@ -85,13 +80,6 @@ beforeEach(async () => {
   const { id: keyId } = await eaas.keys.create({ name: 'users' })
   const model = eaas.model({ name: 'users', keyId, bind: ['id'], fields: { email: text({ index: 'email_index' }) } })
   users = model
-  textual = eaas.model({
-    name: 'users',
-    keyId,
-    bind: ['id'],
-    format: 'text',
-    fields: { email: text({ index: 'email_index' }) },
-  })
   const notes = eaas.model({
     name: 'notes',
     keyId,
@@ -913,133 +901,6 @@ describe('Kysely', () => {
       .onConflict((on) => on.columns(columns).doNothing())
       .execute()
     expect(sent[0]).toContain(JSON.stringify(`on conflict ${expected}`).slice(1, -1))
-  })
-  describe('without locks, as on SQLite', () => {
-    const calls: string[] = []
-    const stored: Record<string, unknown>[] = []
-    let parameters: readonly unknown[] = []
-    let columns: object[] = []
-    let changed = 1n
-    let isBusy = false
-    const connection = {
-      executeQuery: async <R>(query: { sql: string; parameters: readonly unknown[] }) => {
-        if (query.sql.includes('pragma_table_info')) return { rows: columns as R[] }
-        calls.push(query.sql.split(' ', 1)[0] ?? '')
-        parameters = query.parameters
-        sent.push(query.sql)
-        return query.sql.startsWith('select')
-          ? { rows: structuredClone(stored) as R[] }
-          : { rows: [] as R[], numAffectedRows: changed }
-      },
-      async *streamQuery<R>() {
-        yield { rows: [] as R[] }
-      },
-    }
-    const sqlite = {
-      createAdapter: () => new SqliteAdapter(),
-      createQueryCompiler: () => new SqliteQueryCompiler(),
-      createIntrospector: (database: Kysely<unknown>) => new SqliteIntrospector(database),
-      createDriver: () => ({
-        ...recording.createDriver(),
-        acquireConnection: async () => connection,
-        beginTransaction: async () => {
-          if (isBusy) throw new Error('the database is locked')
-          calls.push('begin')
-        },
-        commitTransaction: async () => void calls.push('commit'),
-        rollbackTransaction: async () => void calls.push('rollback'),
-      }),
-    }
-    let other: Db
-    beforeEach(() => {
-      calls.length = 0
-      columns = []
-      stored.splice(0, stored.length, { id: 7 })
-      other = new Kysely<Database>({ dialect: encrypted(sqlite, { users: textual as never }) })
-    })
-
-    it('refuses a model that stores JSON', () => {
-      expect(() => encrypted(sqlite, { users: users as never })).toThrow(
-        'users.email would be stored as an object, which drivers of SQLite do not take',
-      )
-    })
-    it.each(['007', '7D444840-9DC0-11D1-B245-5FFDCE74FAD2', 7])(
-      'stores the id %s as it is in a column of text, and refuses what another column would change',
-      async (id) => {
-        const insert = other.insertInto('users').values({ id, email: SECRET } as never)
-        if (id !== 7) await expect(insert.execute()).rejects.toThrow('users.id must have the spelling')
-        columns = [{ name: 'id' }]
-        await insert.execute()
-        expect(parameters[0]).toBe(String(id))
-      },
-    )
-    it('opens JSON of a query inside, and takes out what is selected for it', async () => {
-      const model = textual as { encrypt(row: object): Promise<{ email: string }> }
-      const { email } = await model.encrypt({ id: 7, email: SECRET })
-      const json = JSON.stringify({ email, eaas_bound_0: 7 })
-      stored.splice(0, 1, { all: `[${json}]`, other: [JSON.parse(json)], one: json, none: null })
-      const inner = (eb: ExpressionBuilder<Database, 'contacts'>) => eb.selectFrom('users').select('email')
-      const found = await other
-        .selectFrom('contacts')
-        .select((eb) => [
-          arrayOfSqlite(inner(eb)).as('all'),
-          arrayOfMysql(inner(eb)).as('other'), // whose driver returns it as an object
-          objectOfSqlite(inner(eb)).as('one'),
-          objectOfSqlite(inner(eb)).as('none'),
-        ])
-        .execute()
-      expect(found).toEqual([
-        { all: [{ email: SECRET }], other: [{ email: SECRET }], one: { email: SECRET }, none: null },
-      ])
-      expect(sent[0]).toContain(
-        `json_group_array(json_object('email', "agg"."email", 'eaas_bound_0', "agg"."eaas_bound_0"))`,
-      )
-      expect(sent[0]).toContain(`json_object('email', "obj"."email", 'eaas_bound_0', "obj"."eaas_bound_0")`)
-    })
-
-    it('rolls an update back that changed other rows than it found', async () => {
-      const update = () => other.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute()
-      changed = 2n
-      await expect(update()).rejects.toMatchObject({
-        message: expect.stringContaining('users: 2 rows, and not 1, have'),
-      })
-      changed = 1n
-      await update()
-      expect(calls).toEqual(['begin', 'select', 'update', 'rollback', 'begin', 'select', 'update', 'commit'])
-    })
-    it('takes no transaction for open that could not be begun', async () => {
-      isBusy = true
-      await expect(other.transaction().execute(async () => undefined)).rejects.toThrow('locked')
-      isBusy = false
-      await other.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute()
-      expect(calls).toEqual(['begin', 'select', 'update', 'commit'])
-    })
-    it.each(['commit', 'end', 'rollback;', 'commit and no chain'])(
-      'has a transaction of its own after %s',
-      async (end) => {
-        const change = (on: Db) => on.updateTable('users').set({ email: SECRET }).where('city', '=', 'London').execute()
-        await other.connection().execute(async (on) => {
-          await sql`begin immediate`.execute(on)
-          await change(on)
-          for (const text of ['rollback to s', 'commit and chain']) await sql.raw(text).execute(on)
-          calls.length = 0
-          await change(on)
-          await sql.raw(end).execute(on)
-          await change(on)
-        })
-        expect(calls).toEqual(['select', 'update', end.split(' ', 1)[0], 'begin', 'select', 'update', 'commit'])
-      },
-    )
-    it('refuses to take a default of the row that was to be inserted, for which an update has no word', async () => {
-      const insert = other.insertInto('users').values({ id: 8, email: SECRET } as typeof user)
-      const upsert = insert.onConflict((on) =>
-        on.column('email').doUpdateSet((eb) => ({ email: eb.ref('excluded.email'), city: eb.ref('excluded.city') })),
-      )
-      await expect(upsert.execute()).rejects.toMatchObject({
-        message: expect.stringContaining('excluded.city in an upsert whose row must be read before'),
-      })
-      expect(calls).toEqual(['begin', 'select', 'rollback'])
-    })
   })
   it('refuses an update of rows that must be read before if nothing is bound, by which they are found again', async () => {
     const eaas = createClient(createTestService())
