@@ -1,5 +1,14 @@
 /** /v1/audit and /v1/usage in memory. */
-import { confirmsGuesses, encodeHex, encodeUtf8, formsOfUser, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
+import {
+  COUNTED_AS_UNWRAP,
+  confirmsGuesses,
+  encodeHex,
+  encodeUtf8,
+  formsOfUser,
+  KEY_BYTES,
+  USUAL_DAYS,
+  type wire,
+} from '@eaas/protocol'
 import { createHmac } from '../engines/web.js'
 import { assertPermissions } from './api-keys.js'
 import { digestOf } from './secrets.js'
@@ -64,7 +73,7 @@ function countByApiKey(state: State): wire.Usage['by_api_key'] {
   const today = timeNow(state).slice(0, 10)
   const first = daysAfter(timeNow(state), -USUAL_DAYS).slice(0, 10)
   const opened = state.entries
-    .filter(({ action }) => action === 'key.unwrap' || action === 'decrypt')
+    .filter(({ action }) => COUNTED_AS_UNWRAP.includes(action))
     .map(({ actor, created_at }) => ({ api_key_id: actor, kind: 'unwrap', day: created_at.slice(0, 10), count: 1 }))
   const found = new Map<string, { api_key_id: string; kind: string; days: Map<string, number> }>()
   for (const { api_key_id, kind, day, count } of [...opened, ...state.unrecorded]) {

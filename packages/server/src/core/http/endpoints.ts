@@ -8,7 +8,7 @@ import { createKeys } from '../operations/create-keys.js'
 import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
 import { destroyVersion } from '../operations/destroy-version.js'
 import { disableKey, enableKey } from '../operations/disable-key.js'
-import { hash, rewrap, unwrap, wrap } from '../operations/envelope-mode.js'
+import { hash, indexSecret, rewrap, unwrap, wrap } from '../operations/envelope-mode.js'
 import { exportAudit } from '../operations/export-audit.js'
 import { exportKey } from '../operations/export-key.js'
 import { listApiKeysInPages } from '../operations/list-api-keys.js'
@@ -115,6 +115,12 @@ const envelopeModeRoutes = bindRoutes({
     problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_LIMIT'],
     action: 'key.wrap',
     operation: ({ id, body }) => rewrap(id, body),
+  },
+  indexSecret: {
+    summary: 'Derive the secret with which a client makes the indexes of a name itself',
+    problems: ['E_BUDGET'],
+    action: 'key.index_secret',
+    operation: ({ id, body }) => indexSecret(id, body),
   },
   hash: {
     summary: 'Compute the blind index of a value',

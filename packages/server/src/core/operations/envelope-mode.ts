@@ -1,9 +1,9 @@
 /**
- * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes. A
- * DEK leaves the process only once the entry is committed.
+ * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes, and
+ * derives the secrets for those of clients. A DEK or such a secret leaves the process only once the entry is committed.
  */
 import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
-import { blindIndex } from '../crypto/blind-index.js'
+import { blindIndex, deriveIndexSecret } from '../crypto/blind-index.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import type { Operation } from '../runner/operation.js'
@@ -65,6 +65,24 @@ export function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrappe
         entries: [{ action: 'key.wrap', key_id, key_version: row.version, metadata }],
         release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
         secrets: [dek],
+      }
+    })
+}
+
+/**
+ * Derives the index secret of a name, with which its holder makes the index of any value without a call: so it has an
+ * entry. It does not rotate with the key. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
+ */
+export function indexSecret(key_id: string, { name }: { name: string }): Operation<wire.DerivedSecret> {
+  return ({ state, allowances }) =>
+    decideWithKey({ state, key_id, call: 'indexSecret' }, ({ hashKey, row }) => {
+      assertBudget(allowances, 'unwrap')
+      if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
+      const secret = deriveIndexSecret(hashKey, name)
+      return {
+        entries: [{ action: 'key.index_secret', key_id, key_version: row.current_version, metadata: { name } }],
+        release: () => ({ secret: encodeBase64(secret), key_id }),
+        secrets: [secret],
       }
     })
 }
