@@ -1,9 +1,9 @@
 // Rotation by policy, and destruction. The server does each exactly once, with any number of processes and after any downtime.
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { destroyKey, destroyKeyIfDue } from '../../packages/server/src/core/api/key-destruction.js'
+import { rotateKeyIfDue } from '../../packages/server/src/core/api/key-rotation.js'
 import { doDueWork } from '../../packages/server/src/core/jobs/due-work.js'
-import { destroyKey, destroyKeyIfDue } from '../../packages/server/src/core/operations/destroy-key.js'
-import { rotateKeyIfDue } from '../../packages/server/src/core/operations/rotate-key.js'
 import { resumeTenant, suspendTenant } from '../../packages/server/src/core/operations/suspend-tenant.js'
 import type { Services } from '../../packages/server/src/core/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'

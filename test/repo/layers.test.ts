@@ -363,7 +363,7 @@ const ORDER = [
   'root-key',
   'audit',
   'runner',
-  'operations',
+  'api',
   'jobs',
   'http',
   'application',
@@ -379,9 +379,9 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   crypto: [],
   'root-key': ['crypto'],
   runner: ['crypto', 'root-key', 'audit', 'store'],
-  operations: ['crypto', 'root-key', 'audit', 'store', 'runner'],
-  jobs: ['crypto', 'audit', 'store', 'runner', 'operations'],
-  http: ['runner', 'operations'],
+  api: ['crypto', 'root-key', 'audit', 'store', 'runner'],
+  jobs: ['crypto', 'audit', 'store', 'runner', 'api'],
+  http: ['runner', 'api'],
 }
 
 /** They find files beside the build, and so stand one level below the manifest. */
@@ -402,7 +402,10 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['operators/console.ts', 'http'],
   ['operators/operator-endpoints.ts', 'http'],
   ['operators/operator-schemas.ts', 'http'],
-  ['operators/', 'operations'],
+  ['operators/', 'api'],
+  ['core/operations/', 'api'],
+  ['guard/operations/', 'api'],
+  ['operate/operations/', 'api'],
   ['jobs/', 'jobs'],
 ]
 
@@ -448,7 +451,7 @@ describe('the parts of the server', () => {
     expect(between.filter(({ file, target }) => roomOf(target) > roomOf(file)).map(name)).toEqual([])
   })
 
-  it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {
+  it('know what stands below them: main, cli, app, http and jobs, api, runner, audit, then crypto and store', () => {
     expect(steps.length).toBeGreaterThan(100)
     expect(upward.map(name)).toEqual([])
   })
@@ -467,7 +470,6 @@ const ROOMS: Record<string, readonly string[]> = {
 const WINDOWS = [
   'core/audit/append/committer.ts guard/watch/head-watch.ts',
   'core/audit/verify/verify.ts guard/recorded-tenants.ts',
-  'core/http/route.ts operators/operator-call.ts',
   'core/operations/create-tenant.ts guard/installation-log.ts',
   'core/operations/export-audit.ts guard/operations/covering-anchor.ts',
   'core/operations/shared/make-head.ts guard/store/anchors.ts',

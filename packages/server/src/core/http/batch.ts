@@ -4,6 +4,7 @@
  * made.
  */
 import { DETAILS, type ProblemDocument, problemDocument, type UnrecordedKind, type wire } from '@eaas/protocol'
+import type { Route } from '../api/route.js'
 import { createStretches, mapInStretches } from '../event-loop.js'
 import { assertPermissions } from '../runner/admission.js'
 import { type Allowances, spend } from '../runner/budgets.js'
@@ -11,7 +12,6 @@ import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { inServerMode, refuseServerMode } from '../runner/refuse-server-mode.js'
-import type { Route } from './route.js'
 import { parse } from './serve.js'
 
 /**

@@ -1,101 +1,22 @@
-/**
- * Binds an operation to each row of the contract (protocol/routes.ts). The server has no other routes in /v1.
- */
+/** All routes of /v1, by resource: an operation is bound to each row of the contract (protocol/routes.ts). */
 import { MAX_BATCH_BODY_BYTES, type OperationId, type wire } from '@eaas/protocol'
+import { destructionRoutes } from '../api/key-destruction.js'
+import { rotationRoutes } from '../api/key-rotation.js'
+import { keyRoutes } from '../api/keys.js'
+import { bindRoutes, type Route } from '../api/route.js'
 import { createApiKey } from '../operations/create-api-key.js'
-import { createKey } from '../operations/create-key.js'
-import { createKeys } from '../operations/create-keys.js'
-import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
-import { destroyVersion } from '../operations/destroy-version.js'
-import { disableKey, enableKey } from '../operations/disable-key.js'
 import { hash, rewrap, unwrap, wrap } from '../operations/envelope-mode.js'
 import { exportAudit } from '../operations/export-audit.js'
-import { exportKey } from '../operations/export-key.js'
 import { listApiKeysInPages } from '../operations/list-api-keys.js'
-import { listKeysInPages } from '../operations/list-keys.js'
 import { listAudit, readAuditCheckpoint } from '../operations/read-audit.js'
-import { readKey } from '../operations/read-key.js'
 import { readTenant, readUsage } from '../operations/read-tenant.js'
-import { rotateKey } from '../operations/rotate-key.js'
 import { decrypt, encrypt } from '../operations/server-mode.js'
-import { setRotation } from '../operations/set-rotation.js'
 import { revokeApiKey, revokeSelf, updateApiKey } from '../operations/update-api-key.js'
-import { updateKey } from '../operations/update-key.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { batch } from './batch.js'
-import { bindRoutes, type Route } from './route.js'
 
 /** Calls that read a whole log: some ten million entries. */
 const WHOLE_LOG_TIMEOUT_MS = 10 * 60_000
-
-const keyRoutes = bindRoutes({
-  createKey: {
-    summary: 'Create a key',
-    problems: ['E_NAME_TAKEN', 'E_LIMIT'],
-    action: 'key.create',
-    operation: ({ body }) => createKey(body),
-  },
-  createKeys: {
-    summary: 'Create many keys in one request',
-    bodyLimit: MAX_BATCH_BODY_BYTES,
-    countOperations: ({ keys }) => keys.length,
-    operation: ({ body }) => createKeys(body),
-  },
-  listKeys: {
-    summary: 'List the keys',
-    operation: ({ query }) => listKeysInPages(query),
-  },
-  getKey: {
-    summary: 'Read a key and its versions',
-    operation: ({ id }) => readKey({ key_id: id }),
-  },
-  updateKey: {
-    summary: 'Set the oldest version of a key that still opens',
-    action: 'key.update',
-    operation: ({ id, body }) => updateKey({ key_id: id, min_unwrap_version: body.min_unwrap_version }),
-  },
-  rotateKey: {
-    summary: 'Rotate a key: a new version encrypts, older ones only decrypt',
-    problems: ['E_LIMIT'],
-    action: 'key.rotate',
-    operation: ({ id }) => rotateKey({ key_id: id }),
-  },
-  setRotation: {
-    summary: 'Set how often a key is rotated, or stop rotating it',
-    action: 'key.rotation_policy',
-    operation: ({ id, body }) => setRotation({ key_id: id, interval_days: body.interval_days }),
-  },
-  disableKey: {
-    summary: 'Disable a key: it still decrypts, but encrypts nothing new',
-    action: 'key.disable',
-    operation: ({ id }) => disableKey({ key_id: id }),
-  },
-  enableKey: {
-    summary: 'Enable a disabled key',
-    action: 'key.enable',
-    operation: ({ id }) => enableKey({ key_id: id }),
-  },
-  destroyKey: {
-    summary: 'Destroy a disabled key for good, after a waiting period',
-    action: 'key.destroy',
-    operation: ({ id, body }) => destroyKey({ key_id: id, confirm: body.confirm }),
-  },
-  cancelDestruction: {
-    summary: 'Cancel a pending destruction',
-    action: 'key.destroy',
-    operation: ({ id }) => cancelDestruction({ key_id: id }),
-  },
-  destroyVersion: {
-    summary: 'Destroy a closed version of a key for good',
-    action: 'key.destroy',
-    operation: ({ id, version, body }) => destroyVersion({ key_id: id, version, confirm: body.confirm }),
-  },
-  exportKey: {
-    summary: 'Export the secrets of a key',
-    action: 'key.export',
-    operation: ({ id }) => exportKey({ key_id: id }),
-  },
-})
 
 const envelopeModeRoutes = bindRoutes({
   wrap: {
@@ -215,9 +136,11 @@ const tenantRoutes = bindRoutes({
   },
 })
 
+const allKeyRoutes = { ...keyRoutes, ...rotationRoutes, ...destructionRoutes }
+
 /** The routes by resource: each is a chapter of the documentation. */
 export const RESOURCES: readonly { name: string; description: string; routes: readonly Route[] }[] = [
-  { name: 'Keys', description: 'Keys, their versions and their states.', routes: Object.values(keyRoutes) },
+  { name: 'Keys', description: 'Keys, their versions and their states.', routes: Object.values(allKeyRoutes) },
   {
     name: 'Envelope mode',
     description: 'The client encrypts; the server only wraps its data keys (DEKs), and computes blind indexes.',
@@ -244,7 +167,7 @@ export const RESOURCES: readonly { name: string; description: string; routes: re
 
 // app.ts serves `getHealth`. A row of the contract without an operation does not compile here.
 const BY_OPERATION_ID: Record<Exclude<OperationId, 'getHealth'>, Route> = {
-  ...keyRoutes,
+  ...allKeyRoutes,
   ...envelopeModeRoutes,
   ...serverModeRoutes,
   ...batchRoutes,

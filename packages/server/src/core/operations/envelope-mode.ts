@@ -3,11 +3,11 @@
  * DEK leaves the process only once the entry is committed.
  */
 import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
+import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from '../api/key-use.js'
 import { blindIndex } from '../crypto/blind-index.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import type { Operation } from '../runner/operation.js'
-import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './shared/key-use.js'
 
 /**
  * Wraps a DEK under the current version of a key, for the use that the call states. `dek` is base64 of 32 bytes.

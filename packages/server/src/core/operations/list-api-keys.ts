@@ -1,10 +1,10 @@
 /** Lists the tenant's API keys. Writes no entry. */
 import { MAX_LISTED_API_KEYS, partsOf, type wire } from '@eaas/protocol'
+import { authenticated, type Page, Paged, readPages, whole } from '../api/pages.js'
 import { apiKeyMac } from '../audit/formats/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { type ApiKeyRow, listApiKeys as listRows } from '../store/api-keys.js'
 import { viewApiKey } from './shared/api-key.js'
-import { authenticated, type Page, Paged, readPages, whole } from './shared/pages.js'
 
 /** With 256 addresses each, a page has half a megabyte. */
 const PAGE_ROWS = 50

@@ -15,13 +15,13 @@ import {
   OpenError,
   type wire,
 } from '@eaas/protocol'
+import { decideWithKey, getKeyInState, tryWrappedKey, wrappingFor, wrappingVersion } from '../api/key-use.js'
 import { open, randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import { assertBudget } from '../runner/budgets.js'
 import type { OpenKey } from '../runner/load-key.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { decideWithKey, getKeyInState, tryWrappedKey, wrappingFor, wrappingVersion } from './shared/key-use.js'
 
 /** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_LIMIT, E_QUOTA_EXCEEDED */
 export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {

@@ -5,9 +5,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID, OpenError } from '@eaas/protocol'
+import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
 import { resealSecret, type SecretBinding } from '../../core/crypto/key-hierarchy.js'
 import { mapInStretches } from '../../core/event-loop.js'
-import { rotateKeyUnderEarlier } from '../../core/operations/rotate-key.js'
 import { assertStoreKeys, listUsable } from '../../core/operations/shared/store-keys.js'
 import type { RootKeyProvider } from '../../core/root-key/provider.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'

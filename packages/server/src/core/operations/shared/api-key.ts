@@ -1,7 +1,6 @@
 /** What the operations on API keys share: what an API key may be given, its secret, its row, and its view. */
 
-import type { KeyObject } from 'node:crypto'
-import { randomUUID } from 'node:crypto'
+import { type KeyObject, randomUUID } from 'node:crypto'
 import {
   type Budgets,
   DETAILS,
@@ -18,6 +17,7 @@ import {
   type wire,
   writeBudgets,
 } from '@eaas/protocol'
+import { getKey } from '../../api/key-use.js'
 import { apiKeyMac, assertWritten, authentic, withMac } from '../../audit/formats/row-mac.js'
 import { apiKeyPrefix, generateApiKey } from '../../crypto/api-key.js'
 import { apiKeyStatus } from '../../runner/admission.js'
@@ -27,7 +27,6 @@ import { Refusal } from '../../runner/refusal.js'
 import type { TenantState } from '../../runner/tenant-state.js'
 import { type ApiKeyRow, hasUsableApiKeys, lockDigest, updateApiKey } from '../../store/api-keys.js'
 import type { Queryable, Transaction } from '../../store/db.js'
-import { getKey } from './key-use.js'
 
 /** Reads an expiry; null is none. @throws Refusal E_VALIDATION if it is not a time, or not in the future */
 export function readExpiry(text: string | null, now: number): string | null {
