@@ -1,75 +1,22 @@
 /** All routes of /v1, by resource: an operation is bound to each row of the contract (protocol/routes.ts). */
-import { MAX_BATCH_BODY_BYTES, type OperationId, type wire } from '@eaas/protocol'
+import type { OperationId } from '@eaas/protocol'
+import { envelopeModeRoutes } from '../api/envelope.js'
 import { destructionRoutes } from '../api/key-destruction.js'
 import { rotationRoutes } from '../api/key-rotation.js'
 import { keyRoutes } from '../api/keys.js'
 import { bindRoutes, type Route } from '../api/route.js'
+import { serverModeRoutes } from '../api/server-mode.js'
 import { createApiKey } from '../operations/create-api-key.js'
-import { hash, rewrap, unwrap, wrap } from '../operations/envelope-mode.js'
 import { exportAudit } from '../operations/export-audit.js'
 import { listApiKeysInPages } from '../operations/list-api-keys.js'
 import { listAudit, readAuditCheckpoint } from '../operations/read-audit.js'
 import { readTenant, readUsage } from '../operations/read-tenant.js'
-import { decrypt, encrypt } from '../operations/server-mode.js'
 import { revokeApiKey, revokeSelf, updateApiKey } from '../operations/update-api-key.js'
 import { verifyAudit } from '../operations/verify-audit.js'
-import { batch } from './batch.js'
+import { batchRoutes } from './batch.js'
 
 /** Calls that read a whole log: some ten million entries. */
 const WHOLE_LOG_TIMEOUT_MS = 10 * 60_000
-
-const envelopeModeRoutes = bindRoutes({
-  wrap: {
-    summary: 'Wrap a DEK',
-    problems: ['E_LIMIT'],
-    action: 'key.wrap',
-    operation: ({ id, body }) => wrap(id, body),
-  },
-  unwrap: {
-    summary: 'Unwrap a DEK',
-    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_BUDGET'],
-    action: 'key.unwrap',
-    operation: ({ id, body }) => unwrap(id, body),
-  },
-  rewrap: {
-    summary: 'Rewrap a DEK under the current version, without revealing it',
-    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_LIMIT'],
-    action: 'key.wrap',
-    operation: ({ id, body }) => rewrap(id, body),
-  },
-  hash: {
-    summary: 'Compute the blind index of a value',
-    problems: ['E_BUDGET'],
-    operation: ({ body }) => hash(body),
-  },
-})
-
-const serverModeRoutes = bindRoutes({
-  encrypt: {
-    summary: 'Encrypt on the server',
-    problems: ['E_PLAINTEXT_TOO_LARGE', 'E_LIMIT', 'E_QUOTA_EXCEEDED'],
-    action: 'encrypt',
-    operation: ({ body }) => encrypt(body),
-  },
-  decrypt: {
-    summary: 'Decrypt on the server',
-    problems: ['E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_BUDGET', 'E_DECRYPTION_FAILED'],
-    action: 'decrypt',
-    operation: ({ body }) => decrypt(body),
-  },
-})
-
-/** The calls that a batch takes. */
-const BATCHABLE: Record<wire.BatchOperation, Route> = { ...envelopeModeRoutes, ...serverModeRoutes }
-
-const batchRoutes = bindRoutes({
-  batch: {
-    summary: 'Make many calls in one request',
-    bodyLimit: MAX_BATCH_BODY_BYTES,
-    countOperations: ({ operations }) => operations.length,
-    operation: ({ body, onError }) => batch(body.operations, { routes: BATCHABLE, onError }),
-  },
-})
 
 const auditRoutes = bindRoutes({
   listAudit: {
