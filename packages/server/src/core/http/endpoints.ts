@@ -1,17 +1,15 @@
 /** All routes of /v1, by resource: an operation is bound to each row of the contract (protocol/routes.ts). */
 import type { OperationId } from '@eaas/protocol'
+import { apiKeyRoutes } from '../api/api-keys.js'
 import { envelopeModeRoutes } from '../api/envelope.js'
 import { destructionRoutes } from '../api/key-destruction.js'
 import { rotationRoutes } from '../api/key-rotation.js'
 import { keyRoutes } from '../api/keys.js'
 import { bindRoutes, type Route } from '../api/route.js'
 import { serverModeRoutes } from '../api/server-mode.js'
-import { createApiKey } from '../operations/create-api-key.js'
 import { exportAudit } from '../operations/export-audit.js'
-import { listApiKeysInPages } from '../operations/list-api-keys.js'
 import { listAudit, readAuditCheckpoint } from '../operations/read-audit.js'
 import { readTenant, readUsage } from '../operations/read-tenant.js'
-import { revokeApiKey, revokeSelf, updateApiKey } from '../operations/update-api-key.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { batchRoutes } from './batch.js'
 
@@ -39,36 +37,6 @@ const auditRoutes = bindRoutes({
     contentType: 'application/x-ndjson',
     timeoutMs: WHOLE_LOG_TIMEOUT_MS,
     operation: ({ query }) => exportAudit(query),
-  },
-})
-
-const apiKeyRoutes = bindRoutes({
-  listApiKeys: {
-    summary: 'List the API keys',
-    operation: ({ query }) => listApiKeysInPages(query),
-  },
-  createApiKey: {
-    summary: 'Create an API key; its secret is shown once',
-    problems: ['E_NOT_FOUND', 'E_LIMIT'],
-    action: 'api_key.create',
-    operation: ({ body }) => createApiKey(body),
-  },
-  updateApiKey: {
-    summary: 'Change an API key',
-    problems: ['E_NOT_FOUND', 'E_STATE', 'E_LIMIT'],
-    action: 'api_key.update',
-    operation: ({ id, body }) => updateApiKey({ api_key_id: id, changes: body }),
-  },
-  revokeSelf: {
-    summary: 'Revoke the calling API key for good',
-    action: 'api_key.revoke',
-    operation: () => revokeSelf,
-  },
-  revokeApiKey: {
-    summary: 'Revoke an API key for good',
-    problems: ['E_NOT_FOUND'],
-    action: 'api_key.revoke',
-    operation: ({ id }) => revokeApiKey({ api_key_id: id }),
   },
 })
 

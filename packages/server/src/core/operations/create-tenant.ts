@@ -5,6 +5,8 @@
 import { randomUUID } from 'node:crypto'
 import { INSTALLATION_ID, PERMISSIONS } from '@eaas/protocol'
 import { lockInstallationHead, recordForInstallation } from '../../guard/installation-log.js'
+import { recordGrant } from '../api/api-key-grants.js'
+import { newApiKey } from '../api/api-keys.js'
 import { appendToLocked } from '../audit/append/send-appends.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { currentKey, extendChain, genesisHead, type Head } from '../audit/formats/chain.js'
@@ -18,8 +20,6 @@ import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
 import { findTenantByName, hasTenants, insertTenant } from '../store/tenants.js'
-import { newApiKey } from './shared/api-key.js'
-import { recordGrant } from './shared/recorded-values.js'
 
 /** How long the database may take to create a tenant, in milliseconds. */
 export const CREATE_DEADLINE_MS = 10_000

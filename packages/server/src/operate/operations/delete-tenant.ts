@@ -4,11 +4,10 @@
  * that the log can still be verified. Called by the operator; has no route.
  */
 
+import { listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
 import { destroySuspendedKey } from '../../core/api/key-destruction.js'
 import { listKeys } from '../../core/api/keys.js'
-import { listApiKeys } from '../../core/operations/list-api-keys.js'
 import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from '../../core/operations/shared/tenant.js'
-import { revokeApiKey } from '../../core/operations/update-api-key.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'

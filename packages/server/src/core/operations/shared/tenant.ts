@@ -5,11 +5,17 @@ import { openAuditKey } from '../../audit/audit-key.js'
 import { currentKey } from '../../audit/formats/chain.js'
 import { assertWritten, authentic, tenantMac, withMac } from '../../audit/formats/row-mac.js'
 import { deriveRowKey } from '../../crypto/key-hierarchy.js'
-import { type Context, type Decision, decision, type EntryNote, type Services } from '../../runner/operation.js'
+import {
+  type Context,
+  type Decision,
+  decision,
+  type EntryNote,
+  recordChanges,
+  type Services,
+} from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import type { TenantState } from '../../runner/tenant-state.js'
 import { type TenantRow, updateTenant } from '../../store/tenants.js'
-import { recordChanges } from './recorded-values.js'
 
 /** A tenant as its operator sees it. */
 export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
