@@ -314,11 +314,11 @@ describe('the server', () => {
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
     // Called when an export is opened, which is in its release.
     const AFTERWARDS = [
-      'core/operations/export-audit.ts: getPosition',
-      'core/operations/export-audit.ts: openExport',
-      'core/operations/export-audit.ts: sealEnd',
-      'core/operations/shared/audit-log.ts: firstPosition',
-      'core/operations/shared/audit-log.ts: getHead',
+      'core/api/audit-export.ts: firstPosition',
+      'core/api/audit-export.ts: getHead',
+      'core/api/audit-export.ts: getPosition',
+      'core/api/audit-export.ts: openExport',
+      'core/api/audit-export.ts: sealEnd',
     ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
@@ -468,15 +468,15 @@ const ROOMS: Record<string, readonly string[]> = {
 }
 /** Imports from a room that may not know the other one, until a door takes their place. None is added. */
 const WINDOWS = [
+  'core/api/audit-export.ts guard/operations/covering-anchor.ts',
+  'core/api/audit.ts guard/recorded-tenants.ts',
+  'core/api/audit.ts guard/watch/newest-anchor.ts',
   'core/audit/append/committer.ts guard/watch/head-watch.ts',
   'core/audit/verify/verify.ts guard/recorded-tenants.ts',
   'core/operations/create-tenant.ts guard/installation-log.ts',
-  'core/operations/export-audit.ts guard/operations/covering-anchor.ts',
   'core/operations/shared/make-head.ts guard/store/anchors.ts',
   'core/operations/shared/make-head.ts guard/watch/acceptances.ts',
   'core/operations/shared/tenant.ts guard/installation-log.ts',
-  'core/operations/verify-audit.ts guard/recorded-tenants.ts',
-  'core/operations/verify-audit.ts guard/watch/newest-anchor.ts',
   'core/store/open-store.ts embedded/database.ts',
 ]
 

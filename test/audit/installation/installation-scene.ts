@@ -1,10 +1,9 @@
 // Services that follow one another on one database, and a tenant of it whose rows are removed or put back.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach } from 'vitest'
+import { listAudit, verifyAudit } from '../../../packages/server/src/core/api/audit.js'
 import { openAuditKey } from '../../../packages/server/src/core/audit/audit-key.js'
 import type { NewTenant } from '../../../packages/server/src/core/operations/create-tenant.js'
-import { listAudit } from '../../../packages/server/src/core/operations/read-audit.js'
-import { verifyAudit } from '../../../packages/server/src/core/operations/verify-audit.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { type AnchorOptions, anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
 import { compareWithAnchor } from '../../../packages/server/src/guard/watch/anchor-watch.js'

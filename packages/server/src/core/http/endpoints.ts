@@ -1,44 +1,15 @@
 /** All routes of /v1, by resource: an operation is bound to each row of the contract (protocol/routes.ts). */
 import type { OperationId } from '@eaas/protocol'
 import { apiKeyRoutes } from '../api/api-keys.js'
+import { auditRoutes } from '../api/audit.js'
 import { envelopeModeRoutes } from '../api/envelope.js'
 import { destructionRoutes } from '../api/key-destruction.js'
 import { rotationRoutes } from '../api/key-rotation.js'
 import { keyRoutes } from '../api/keys.js'
 import { bindRoutes, type Route } from '../api/route.js'
 import { serverModeRoutes } from '../api/server-mode.js'
-import { exportAudit } from '../operations/export-audit.js'
-import { listAudit, readAuditCheckpoint } from '../operations/read-audit.js'
 import { readTenant, readUsage } from '../operations/read-tenant.js'
-import { verifyAudit } from '../operations/verify-audit.js'
 import { batchRoutes } from './batch.js'
-
-/** Calls that read a whole log: some ten million entries. */
-const WHOLE_LOG_TIMEOUT_MS = 10 * 60_000
-
-const auditRoutes = bindRoutes({
-  listAudit: {
-    summary: 'List audit entries',
-    problems: ['E_BUDGET'],
-    operation: ({ query: { limit, offset, order, ...filter }, signal }) =>
-      listAudit(filter, { limit, offset, order }, signal?.()),
-  },
-  verifyAudit: {
-    summary: 'Verify the audit log',
-    timeoutMs: WHOLE_LOG_TIMEOUT_MS,
-    operation: ({ query, signal }) => verifyAudit({ ...query, signal: signal?.() }),
-  },
-  readAuditCheckpoint: {
-    summary: 'Get a signed statement of where the audit log ends',
-    operation: () => readAuditCheckpoint(),
-  },
-  exportAudit: {
-    summary: 'Export the audit log as NDJSON that can be verified offline',
-    contentType: 'application/x-ndjson',
-    timeoutMs: WHOLE_LOG_TIMEOUT_MS,
-    operation: ({ query }) => exportAudit(query),
-  },
-})
 
 const tenantRoutes = bindRoutes({
   getTenant: {
