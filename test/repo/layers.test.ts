@@ -403,7 +403,6 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['operators/operator-endpoints.ts', 'http'],
   ['operators/operator-schemas.ts', 'http'],
   ['operators/', 'api'],
-  ['core/operations/', 'api'],
   ['guard/operations/', 'api'],
   ['operate/operations/', 'api'],
   ['jobs/', 'jobs'],
@@ -473,10 +472,6 @@ const WINDOWS = [
   'core/api/audit.ts guard/watch/newest-anchor.ts',
   'core/audit/append/committer.ts guard/watch/head-watch.ts',
   'core/audit/verify/verify.ts guard/recorded-tenants.ts',
-  'core/operations/create-tenant.ts guard/installation-log.ts',
-  'core/operations/shared/make-head.ts guard/store/anchors.ts',
-  'core/operations/shared/make-head.ts guard/watch/acceptances.ts',
-  'core/operations/shared/tenant.ts guard/installation-log.ts',
   'core/store/open-store.ts embedded/database.ts',
 ]
 

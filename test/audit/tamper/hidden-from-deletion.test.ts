@@ -9,11 +9,10 @@ import { exportAudit } from '../../../packages/server/src/core/api/audit-export.
 import { destroyKey, destroySuspendedKey } from '../../../packages/server/src/core/api/key-destruction.js'
 import { createKey, disableKey } from '../../../packages/server/src/core/api/keys.js'
 import { doDueWork } from '../../../packages/server/src/core/jobs/due-work.js'
-import { changeTenant } from '../../../packages/server/src/core/operations/shared/tenant.js'
-import { resumeTenant, suspendTenant } from '../../../packages/server/src/core/operations/suspend-tenant.js'
 import type { Operation } from '../../../packages/server/src/core/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { deleteTenant, planDeletion } from '../../../packages/server/src/operate/operations/delete-tenant.js'
+import { changeTenant, resumeTenant, suspendTenant } from '../../../packages/server/src/operators/tenants.js'
 import { answering } from '../../support/database/answering.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 

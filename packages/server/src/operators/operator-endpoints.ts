@@ -1,8 +1,8 @@
 /** Binds operations to the calls of operators: the table of routes below /admin/v1. */
 import type { OperatorPermission, wire } from '@eaas/protocol'
 import type { ZodMiniType, z } from 'zod/mini'
+import type { CheckedHealth } from '../core/api/health.js'
 import type { Binding, ServedRoute } from '../core/api/route.js'
-import type { CheckedHealth } from '../core/operations/check-health.js'
 import { createTenant, listTenants, readTenant, resumeTenant, suspendTenant, updateTenant } from './operate-tenants.js'
 import type { RecordedCall } from './operator-call.js'
 import * as schemas from './operator-schemas.js'

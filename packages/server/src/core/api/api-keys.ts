@@ -13,7 +13,6 @@ import {
 } from '@eaas/protocol'
 import { apiKeyMac, assertWritten, authentic, withMac } from '../audit/formats/row-mac.js'
 import { apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
-import { assertNotDeleted } from '../operations/shared/tenant.js'
 import { apiKeyStatus } from '../runner/admission.js'
 import {
   type Caller,
@@ -47,6 +46,7 @@ import {
 } from './api-key-grants.js'
 import { authenticated, type Page, Paged, readPages, whole } from './pages.js'
 import { bindRoutes } from './route.js'
+import { assertNotDeleted } from './tenant.js'
 
 /** The calls on API keys. */
 export const apiKeyRoutes = bindRoutes({

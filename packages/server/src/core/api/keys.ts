@@ -19,7 +19,6 @@ import {
 import { keyMac, keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import { createStretches, mapInStretches } from '../event-loop.js'
-import { assertNotDeleted } from '../operations/shared/tenant.js'
 import { isListedKey } from '../runner/listed-keys.js'
 import { type OpenKey, openKey } from '../runner/load-key.js'
 import {
@@ -51,6 +50,7 @@ import { changeKey, viewKey } from './key-rows.js'
 import { getKey, getKeyInState } from './key-use.js'
 import { authenticated, type Page, Paged, readPages, whole } from './pages.js'
 import { bindRoutes } from './route.js'
+import { assertNotDeleted } from './tenant.js'
 
 /** The calls that create, read, disable and export keys. */
 export const keyRoutes = bindRoutes({

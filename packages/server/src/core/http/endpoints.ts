@@ -6,21 +6,10 @@ import { envelopeModeRoutes } from '../api/envelope.js'
 import { destructionRoutes } from '../api/key-destruction.js'
 import { rotationRoutes } from '../api/key-rotation.js'
 import { keyRoutes } from '../api/keys.js'
-import { bindRoutes, type Route } from '../api/route.js'
+import type { Route } from '../api/route.js'
 import { serverModeRoutes } from '../api/server-mode.js'
-import { readTenant, readUsage } from '../operations/read-tenant.js'
+import { tenantRoutes } from '../api/tenant.js'
 import { batchRoutes } from './batch.js'
-
-const tenantRoutes = bindRoutes({
-  getTenant: {
-    summary: 'Read the tenant that the API key belongs to',
-    operation: () => readTenant(),
-  },
-  getUsage: {
-    summary: 'Count what the tenant did in a month',
-    operation: ({ query, signal }) => readUsage({ ...query, signal: signal?.() }),
-  },
-})
 
 const allKeyRoutes = { ...keyRoutes, ...rotationRoutes, ...destructionRoutes }
 
