@@ -314,11 +314,11 @@ describe('the server', () => {
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
     // Called when an export is opened, which is in its release.
     const AFTERWARDS = [
-      'core/operations/export-audit.ts: getPosition',
-      'core/operations/export-audit.ts: openExport',
-      'core/operations/export-audit.ts: sealEnd',
-      'core/operations/shared/audit-log.ts: firstPosition',
-      'core/operations/shared/audit-log.ts: getHead',
+      'core/api/audit-export.ts: firstPosition',
+      'core/api/audit-export.ts: getHead',
+      'core/api/audit-export.ts: getPosition',
+      'core/api/audit-export.ts: openExport',
+      'core/api/audit-export.ts: sealEnd',
     ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
@@ -363,7 +363,7 @@ const ORDER = [
   'root-key',
   'audit',
   'runner',
-  'operations',
+  'api',
   'jobs',
   'http',
   'application',
@@ -379,9 +379,9 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   crypto: [],
   'root-key': ['crypto'],
   runner: ['crypto', 'root-key', 'audit', 'store'],
-  operations: ['crypto', 'root-key', 'audit', 'store', 'runner'],
-  jobs: ['crypto', 'audit', 'store', 'runner', 'operations'],
-  http: ['runner', 'operations'],
+  api: ['crypto', 'root-key', 'audit', 'store', 'runner'],
+  jobs: ['crypto', 'audit', 'store', 'runner', 'api'],
+  http: ['runner', 'api'],
 }
 
 /** They find files beside the build, and so stand one level below the manifest. */
@@ -402,7 +402,9 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['operators/console.ts', 'http'],
   ['operators/operator-endpoints.ts', 'http'],
   ['operators/operator-schemas.ts', 'http'],
-  ['operators/', 'operations'],
+  ['operators/', 'api'],
+  ['guard/operations/', 'api'],
+  ['operate/operations/', 'api'],
   ['jobs/', 'jobs'],
 ]
 
@@ -448,7 +450,7 @@ describe('the parts of the server', () => {
     expect(between.filter(({ file, target }) => roomOf(target) > roomOf(file)).map(name)).toEqual([])
   })
 
-  it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {
+  it('know what stands below them: main, cli, app, http and jobs, api, runner, audit, then crypto and store', () => {
     expect(steps.length).toBeGreaterThan(100)
     expect(upward.map(name)).toEqual([])
   })
@@ -465,16 +467,11 @@ const ROOMS: Record<string, readonly string[]> = {
 }
 /** Imports from a room that may not know the other one, until a door takes their place. None is added. */
 const WINDOWS = [
+  'core/api/audit-export.ts guard/operations/covering-anchor.ts',
+  'core/api/audit.ts guard/recorded-tenants.ts',
+  'core/api/audit.ts guard/watch/newest-anchor.ts',
   'core/audit/append/committer.ts guard/watch/head-watch.ts',
   'core/audit/verify/verify.ts guard/recorded-tenants.ts',
-  'core/http/route.ts operators/operator-call.ts',
-  'core/operations/create-tenant.ts guard/installation-log.ts',
-  'core/operations/export-audit.ts guard/operations/covering-anchor.ts',
-  'core/operations/shared/make-head.ts guard/store/anchors.ts',
-  'core/operations/shared/make-head.ts guard/watch/acceptances.ts',
-  'core/operations/shared/tenant.ts guard/installation-log.ts',
-  'core/operations/verify-audit.ts guard/recorded-tenants.ts',
-  'core/operations/verify-audit.ts guard/watch/newest-anchor.ts',
   'core/store/open-store.ts embedded/database.ts',
 ]
 

@@ -1,9 +1,9 @@
 /** `eaas audit rights`: who could do what with which key at a time, from the log in the database. */
 import { createRightsReader, type ExportVerdict, encodePublicKey, splitLines, verifyExport } from '@eaas/audit'
 import { printRights, showProgress } from '@eaas/audit/command'
+import { verifyAudit } from '../../core/api/audit.js'
+import { exportAudit } from '../../core/api/audit-export.js'
 import type { Config } from '../../core/config.js'
-import { exportAudit } from '../../core/operations/export-audit.js'
-import { verifyAudit } from '../../core/operations/verify-audit.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { describeTenant, type FoundTenant, getTenant, withServices } from './with-services.js'
 

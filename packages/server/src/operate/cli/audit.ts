@@ -24,10 +24,9 @@ import {
   type wire,
 } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
+import { listAudit, readAuditCheckpoint, verifyAudit } from '../../core/api/audit.js'
+import { exportAudit } from '../../core/api/audit-export.js'
 import type { Config } from '../../core/config.js'
-import { exportAudit } from '../../core/operations/export-audit.js'
-import { listAudit, readAuditCheckpoint } from '../../core/operations/read-audit.js'
-import { verifyAudit } from '../../core/operations/verify-audit.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { anchorNow } from '../../guard/anchor-heads.js'

@@ -19,7 +19,7 @@ const FRESH_MS = 5_000
  */
 const REFUSAL_MS = 10_000
 
-export interface HealthSources {
+interface HealthSources {
   /** reads the durability in force from the database */
   findDurability: () => Promise<Durability>
   /** waits for the locks that calls wait for, and commits a write that changes nothing */

@@ -1,19 +1,29 @@
-/** Reads the tenant's settings, and what it used. Writes no entry. */
+/** The tenant's settings, and what it used. Neither call writes an entry. */
 import { MAX_LISTED_COUNTS, type wire } from '@eaas/protocol'
 import type { Operation, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { listApiKeyUsage } from '../store/api-key-usage.js'
 import { countMonth } from '../store/audit.js'
+import type { TenantRow } from '../store/tenants.js'
 import { listUnrecordedCalls } from '../store/unrecorded-calls.js'
-import { type OperatorTenant, viewForOperator, viewTenant } from './shared/tenant.js'
+import { bindRoutes } from './route.js'
+
+/** The calls about the tenant. */
+export const tenantRoutes = bindRoutes({
+  getTenant: {
+    summary: 'Read the tenant that the API key belongs to',
+    operation: () => readTenant(),
+  },
+  getUsage: {
+    summary: 'Count what the tenant did in a month',
+    operation: ({ query, signal }) => readUsage({ ...query, signal: signal?.() }),
+  },
+})
 
 /** Reads the tenant's settings. */
-export function readTenant(): Operation<wire.Tenant> {
+function readTenant(): Operation<wire.Tenant> {
   return async ({ state: { tenant } }) => ({ entries: [], release: () => viewTenant(tenant) })
-}
-
-/** Reads the tenant as its operator sees it. */
-export function readTenantForOperator(): Operation<OperatorTenant> {
-  return async ({ state: { tenant } }) => ({ entries: [], release: () => viewForOperator(tenant) })
 }
 
 /**
@@ -55,4 +65,16 @@ async function sumUsage(
     unrecorded: await listUnrecordedCalls(sql, tenant_id, counted),
     by_api_key: usage.map(({ tenant_id: _, ...one }) => one),
   }
+}
+
+/** The tenant as the API shows it. */
+export function viewTenant(row: TenantRow): wire.Tenant {
+  const { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota, plaintext_encoding } = row
+  const shown = { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota }
+  return plaintext_encoding === 'utf8' ? shown : { ...shown, plaintext_encoding }
+}
+
+/** @throws Refusal E_STATE if the tenant is deleted: nothing can be created or set in it any more */
+export function assertNotDeleted({ tenant }: TenantState): void {
+  if (tenant.status === 'deleted') throw new Refusal('E_STATE', `tenant ${tenant.name} is deleted, and that is final`)
 }

@@ -2,8 +2,8 @@
 import { MAX_KEY_VERSIONS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import type { Context } from '../runner/operation.js'
-import { rotateKey, rotateKeyIfDue } from './rotate-key.js'
-import { Paged, readPages } from './shared/pages.js'
+import { rotateKey, rotateKeyIfDue } from './key-rotation.js'
+import { Paged, readPages } from './pages.js'
 
 describe('a key', () => {
   it('has 4,000 versions at most, however it is rotated', async () => {

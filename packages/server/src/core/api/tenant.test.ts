@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import type { Context } from '../runner/operation.js'
 import { createSearchPlaces } from '../runner/search-places.js'
-import { readUsage } from './read-tenant.js'
+import { readUsage } from './tenant.js'
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 

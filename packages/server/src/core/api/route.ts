@@ -1,5 +1,5 @@
 /**
- * What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. serve.ts
+ * What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. http/serve.ts
  * serves all of them alike.
  */
 import {
@@ -15,12 +15,8 @@ import {
   wire,
 } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
-import type { RecordedCall } from '../../operators/operator-call.js'
-import type { Paged } from '../operations/shared/pages.js'
 import type { Operation } from '../runner/operation.js'
-
-/** The calls of operators, by the name that generated clients give them. */
-export type OperatorCall = RecordedCall | 'listAlarms' | 'readStatus'
+import type { Paged } from './pages.js'
 
 export interface RouteInput<Body, Query> {
   /** the `:id` of the path, a UUID in its canonical form; empty where the path has none */
@@ -65,7 +61,7 @@ export interface ServedRoute<Body = unknown, Query = unknown, Answer = unknown>
   extends Omit<RouteRow, 'status'>,
     Omit<CallRule, 'permissions'>,
     Binding<Body, Query, Answer> {
-  operationId: OperationId | OperatorCall
+  operationId: string
   permissions: readonly HeldPermission[]
   /** whether it takes operators' API keys, and no others */
   isOperators?: true

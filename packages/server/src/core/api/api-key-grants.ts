@@ -1,7 +1,7 @@
-/** What the operations on API keys share: what an API key may be given, its secret, its row, and its view. */
+/** What an API key may be granted, and what its entries say about that (chain.md 12). */
 
-import type { KeyObject } from 'node:crypto'
-import { randomUUID } from 'node:crypto'
+import { createHash } from 'node:crypto'
+import * as protocol from '@eaas/protocol'
 import {
   type Budgets,
   DETAILS,
@@ -10,23 +10,17 @@ import {
   type HeldPermission,
   type KeyList,
   MAX_API_KEYS,
-  type Permission,
   parseRfc3339,
   partsOf,
   readAddressRange,
-  readBudgets,
-  type wire,
   writeBudgets,
 } from '@eaas/protocol'
-import { apiKeyMac, assertWritten, authentic, withMac } from '../../audit/formats/row-mac.js'
-import { apiKeyPrefix, generateApiKey } from '../../crypto/api-key.js'
-import { apiKeyStatus } from '../../runner/admission.js'
-import { isListedKey } from '../../runner/listed-keys.js'
-import type { Caller, EntryPosition, Services } from '../../runner/operation.js'
-import { Refusal } from '../../runner/refusal.js'
-import type { TenantState } from '../../runner/tenant-state.js'
-import { type ApiKeyRow, hasUsableApiKeys, lockDigest, updateApiKey } from '../../store/api-keys.js'
-import type { Queryable, Transaction } from '../../store/db.js'
+import { isListedKey } from '../runner/listed-keys.js'
+import type { Caller } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
+import { type ApiKeyRow, hasUsableApiKeys } from '../store/api-keys.js'
+import type { Queryable } from '../store/db.js'
 import { getKey } from './key-use.js'
 
 /** Reads an expiry; null is none. @throws Refusal E_VALIDATION if it is not a time, or not in the future */
@@ -116,88 +110,16 @@ export async function assertRoomForOne(sql: Queryable, tenant_id: string, now: n
   }
 }
 
-export interface NewApiKey {
-  /** the secret, to be shown once */
-  secret: string
-  /** the row, still without the entry that records it, and so without its MAC */
-  row: Omit<ApiKeyRow, 'created_at' | 'entry_id' | 'mac'>
+/** What an API key is granted. */
+export function recordGrant(grant: protocol.Grant): protocol.RecordedGrant {
+  return protocol.recordGrant(grant, sha256)
 }
 
-/** Draws the secret of an API key, whose row holds only a digest of it; writes nothing. */
-export function newApiKey(
-  { peppers }: Pick<Services, 'peppers'>,
-  grant: Pick<ApiKeyRow, 'tenant_id' | 'name' | 'permissions' | 'allowed_ips' | 'keys' | 'budgets' | 'expires_at'>,
-): NewApiKey {
-  const secret = generateApiKey(grant.tenant_id)
-  return {
-    secret,
-    row: {
-      ...grant,
-      permissions: [...new Set(grant.permissions)],
-      api_key_id: randomUUID(),
-      ...peppers.digest(secret),
-      prefix: apiKeyPrefix(secret),
-      revoked_at: null,
-      last_used_at: null,
-    },
-  }
+/** What an API key was granted before a change, limited to what the change made different. */
+export function recordGrantBefore(before: protocol.Grant, after: protocol.Grant): protocol.RecordedGrant {
+  return protocol.recordGrantBefore(before, after, sha256)
 }
 
-/**
- * Gets an API key by its id. A caller that is limited to keys finds only API keys that are limited to some of those,
- * and none with an empty list, such as an auditor's. @throws Refusal E_NOT_FOUND, TamperedRowError
- */
-export async function getApiKey(
-  state: TenantState,
-  api_key_id: string,
-  { apiKey }: Pick<Caller, 'apiKey'>,
-): Promise<ApiKeyRow> {
-  const row = await state.findApiKeyById(api_key_id)
-  const held = apiKey?.keys ?? null
-  const isOfNone = held !== null && row?.keys?.length === 0
-  if (!row || isOfNone || (await addsKeys(state, held, row.keys))) {
-    throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.apiKey)
-  }
-  return row
-}
-
-/**
- * Writes an API key's changed columns, with the id of the entry that records the change; returns the new row.
- * @throws TamperedRowError if the row is gone
- */
-export async function writeApiKey(
-  sql: Transaction,
-  {
-    row,
-    changes,
-    at,
-    rowKey,
-  }: { row: ApiKeyRow; changes: Partial<ApiKeyRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
-): Promise<ApiKeyRow> {
-  // The digest may have been made again under a new pepper since the row was read; the MAC shows that nothing else
-  // changed.
-  const digest = await lockDigest(sql, row)
-  const current = authentic<ApiKeyRow>({ ...row, ...digest }, apiKeyMac, rowKey)
-  const changed = withMac({ ...current, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
-  assertWritten(await updateApiKey(sql, changed), changed)
-  return changed
-}
-
-/**
- * The API key as the API shows it at a time, in milliseconds since 1970: without its secret and its digest.
- */
-export function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
-  return {
-    id: row.api_key_id,
-    name: row.name,
-    prefix: row.prefix,
-    permissions: row.permissions as Permission[], // only the command reads an operator's
-    status: apiKeyStatus(row, now),
-    created_at: row.created_at,
-    ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
-    ...(row.last_used_at === null ? {} : { last_used_at: row.last_used_at }),
-    ...(row.allowed_ips.length === 0 ? {} : { allowed_ips: row.allowed_ips }),
-    ...(row.keys === null ? {} : { keys: row.keys }),
-    ...(row.budgets === null ? {} : { budgets: readBudgets(row.budgets) }),
-  }
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
 }

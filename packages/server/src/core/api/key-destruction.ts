@@ -1,16 +1,38 @@
 /**
- * key.destroy: a caller schedules or cancels it, the server completes it when the waiting period is over. It
- * destroys the key material and the hash key; the key's row, its audit entries and its name remain.
+ * key.destroy: of a key, a caller schedules or cancels it, and the server completes it when the waiting period is over.
+ * It destroys the key material and the hash key; the key's row, its audit entries and its name remain. Of a version, it
+ * erases the oldest remaining one, once that has been closed for the waiting period. Until then nothing is lost, and
+ * each use is refused and so noticed.
  */
-import { changesNothing, DETAILS, type wire } from '@eaas/protocol'
+import { changesNothing, DETAILS, readVersion, type wire } from '@eaas/protocol'
 import type { OpenKey } from '../runner/load-key.js'
 import { type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import type { KeyRow } from '../store/keys.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { changeKey, daysLater, ERASED, viewKey, writeKey, writeKeyVersions } from './shared/key-rows.js'
-import { getKey, getKeyInState } from './shared/key-use.js'
+import { changeKey, daysLater, ERASED, viewKey, writeKey, writeKeyVersions } from './key-rows.js'
+import { getKey, getKeyInState } from './key-use.js'
+import { bindRoutes } from './route.js'
+
+/** The calls that destroy a key or a version. */
+export const destructionRoutes = bindRoutes({
+  destroyKey: {
+    summary: 'Destroy a disabled key for good, after a waiting period',
+    action: 'key.destroy',
+    operation: ({ id, body }) => destroyKey({ key_id: id, confirm: body.confirm }),
+  },
+  cancelDestruction: {
+    summary: 'Cancel a pending destruction',
+    action: 'key.destroy',
+    operation: ({ id }) => cancelDestruction({ key_id: id }),
+  },
+  destroyVersion: {
+    summary: 'Destroy a closed version of a key for good',
+    action: 'key.destroy',
+    operation: ({ id, version, body }) => destroyVersion({ key_id: id, version, confirm: body.confirm }),
+  },
+})
 
 /**
  * Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws
@@ -122,4 +144,52 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
 function assertCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
   if (versions.size === current_version) return
   throw new TamperedRowError(`the row of key ${key_id} of tenant ${tenant_id} was restored outside the server`)
+}
+
+/**
+ * Destroys a version; `version` is its number as written in a path. Does nothing if it is destroyed already. @throws
+ * Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
+ */
+export function destroyVersion({
+  key_id,
+  version: text,
+  confirm,
+}: {
+  key_id: string
+  version: string
+  confirm: string
+}): Operation<wire.Key> {
+  return async ({ state, services, sql }) => {
+    const key = await getKeyInState(state, key_id, 'destroyVersion')
+    const { row } = key
+    const version = key.versions.get(readVersion(text) ?? 0)
+    if (!version) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.version)
+    if (confirm !== row.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
+    const number = version.row.version
+    if (number <= row.destroyed_through) return { entries: [], release: () => viewKey(row) }
+    const now = Math.min(services.now(), await services.databaseNow(sql))
+    assertDestroyable(key, number, { now, windowDays: services.destroyWindowDays })
+    const { current_version: key_version, status } = row
+    const metadata = { step: 'version', version: number, status, replaces: row.entry_id }
+    return decision({
+      entries: [{ action: 'key.destroy', key_id, key_version, metadata }],
+      async change(transaction, at) {
+        const { rowKey } = state
+        const changed = await writeKey(transaction, { row, changes: { destroyed_through: number }, at, rowKey })
+        const erased = { key: changed, versions: [version], changes: ERASED, at, rowKey }
+        return { key: changed, versions: await writeKeyVersions(transaction, erased) }
+      },
+      release: (written) => viewKey(written.key),
+    })
+  }
+}
+
+// Only the oldest versions are closed, and so destroyed: one number in the key's row says which, and a version that an
+// attacker restores contradicts it.
+function assertDestroyable({ row }: OpenKey, version: number, at: { now: number; windowDays: number }): void {
+  const next = row.destroyed_through + 1
+  if (version >= row.min_unwrap_version) throw new Refusal('E_STATE', DETAILS.E_STATE.versionOpens(version))
+  if (version !== next) throw new Refusal('E_STATE', DETAILS.E_STATE.versionOrder(next))
+  const until = daysLater(Date.parse(row.min_unwrap_since ?? row.updated_at), at.windowDays)
+  if (Date.parse(until) > at.now) throw new Refusal('E_STATE', DETAILS.E_STATE.versionWaits(until))
 }

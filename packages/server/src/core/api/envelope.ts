@@ -7,13 +7,41 @@ import { blindIndex } from '../crypto/blind-index.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import type { Operation } from '../runner/operation.js'
-import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './shared/key-use.js'
+import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './key-use.js'
+import { bindRoutes } from './route.js'
+
+/** The calls of envelope mode. */
+export const envelopeModeRoutes = bindRoutes({
+  wrap: {
+    summary: 'Wrap a DEK',
+    problems: ['E_LIMIT'],
+    action: 'key.wrap',
+    operation: ({ id, body }) => wrap(id, body),
+  },
+  unwrap: {
+    summary: 'Unwrap a DEK',
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_BUDGET'],
+    action: 'key.unwrap',
+    operation: ({ id, body }) => unwrap(id, body),
+  },
+  rewrap: {
+    summary: 'Rewrap a DEK under the current version, without revealing it',
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_LIMIT'],
+    action: 'key.wrap',
+    operation: ({ id, body }) => rewrap(id, body),
+  },
+  hash: {
+    summary: 'Compute the blind index of a value',
+    problems: ['E_BUDGET'],
+    operation: ({ body }) => hash(body),
+  },
+})
 
 /**
  * Wraps a DEK under the current version of a key, for the use that the call states. `dek` is base64 of 32 bytes.
  * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT
  */
-export function wrap(key_id: string, call: wire.Wrap): Operation<wire.Wrapped> {
+function wrap(key_id: string, call: wire.Wrap): Operation<wire.Wrapped> {
   return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'wrap' }, (key) => {
       const version = wrappingVersion(key, services)
@@ -33,7 +61,7 @@ export function wrap(key_id: string, call: wire.Wrap): Operation<wire.Wrapped> {
  * Opens a wrapped key for the use that the call states. `wrapped_key` is base64.
  * @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
  */
-export function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrapped> {
+function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrapped> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'unwrap' }, (key) => {
       assertBudget(allowances, 'unwrap')
@@ -52,7 +80,7 @@ export function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrap
  * log records a key.wrap.
  * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
  */
-export function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
+function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
   return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'rewrap' }, (key) => {
       const current = wrappingVersion(key, services)
@@ -73,7 +101,7 @@ export function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrappe
  * Computes the blind index of a value under the key's hash key, which does not rotate with the key. Writes no
  * entry, and is counted instead. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
  */
-export function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
+function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'hash' }, ({ hashKey }) => {
       assertBudget(allowances, 'hash')

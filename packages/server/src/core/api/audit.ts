@@ -1,17 +1,23 @@
-/** Reads the audit log: lists its entries, and signs where it ends. Writes no entry. */
+/** The audit log: lists its entries, verifies it in the database, and signs where it ends. None of these calls writes an entry. */
+
+import { type Checkpoint, CheckpointError, OtherSignerError, type PublicKeys, readCheckpoint } from '@eaas/audit'
 import { type Action, confirmsGuesses, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
+import { findNamedEnd } from '../../guard/recorded-tenants.js'
+import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'
 import { followAuditKey } from '../audit/audit-key.js'
-import { allKeys } from '../audit/formats/chain.js'
+import { type AuditKey, allKeys, isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import { findAuthenticMark } from '../audit/read-entry.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
+import { LATER_KEY } from '../recovery-page.js'
 import { assertPermissions } from '../runner/admission.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
-import type { Context, Operation } from '../runner/operation.js'
+import type { Context, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { assertWaitedFor } from '../runner/search-places.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { inTurn } from '../runner/work-gate.js'
+import { findHead } from '../store/audit.js'
 import {
   type EntryFilter,
   type InTurn,
@@ -22,7 +28,36 @@ import {
   ScanError,
 } from '../store/audit-list.js'
 import type { Sql } from '../store/db.js'
-import { getHead, signHead } from './shared/audit-log.js'
+import { exportAudit, getHead, signHead } from './audit-export.js'
+import { bindRoutes } from './route.js'
+
+/** Calls that read a whole log: some ten million entries. */
+const WHOLE_LOG_TIMEOUT_MS = 10 * 60_000
+
+/** The calls on the audit log. */
+export const auditRoutes = bindRoutes({
+  listAudit: {
+    summary: 'List audit entries',
+    problems: ['E_BUDGET'],
+    operation: ({ query: { limit, offset, order, ...filter }, signal }) =>
+      listAudit(filter, { limit, offset, order }, signal?.()),
+  },
+  verifyAudit: {
+    summary: 'Verify the audit log',
+    timeoutMs: WHOLE_LOG_TIMEOUT_MS,
+    operation: ({ query, signal }) => verifyAudit({ ...query, signal: signal?.() }),
+  },
+  readAuditCheckpoint: {
+    summary: 'Get a signed statement of where the audit log ends',
+    operation: () => readAuditCheckpoint(),
+  },
+  exportAudit: {
+    summary: 'Export the audit log as NDJSON that can be verified offline',
+    contentType: 'application/x-ndjson',
+    timeoutMs: WHOLE_LOG_TIMEOUT_MS,
+    operation: ({ query }) => exportAudit(query),
+  },
+})
 
 /**
  * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. A filter by
@@ -133,4 +168,89 @@ function viewEntry({ metadata, hash: _, mac: __, previous_hash: ___, ...entry }:
   const { key_version } = entry
   const shown = { ...stored, ...(key_version === null ? {} : { key_version }) }
   return { ...entry, action: entry.action as Action, metadata: shown }
+}
+
+interface VerifyScope {
+  /** only the entries after this id */
+  after_id?: number | undefined
+  /** only the entries up to this id */
+  through_id?: number | undefined
+  /** a signed checkpoint that was kept from earlier */
+  checkpoint?: string | undefined
+  /** the keys that may have signed it; by default those of the installation */
+  signers?: PublicKeys | undefined
+  onProgress?: ((entries: number) => void) | undefined
+  /** aborted when no caller waits for the answer any more */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run
+ */
+export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
+  return async ({ state, services }) => {
+    const { auditKey } = state
+    const { tenant_id } = state.tenant
+    const keys = signers ?? services.signingKey.publicKeys
+    const kept = checkpoint === undefined ? undefined : readKeptCheckpoint(checkpoint, tenant_id, keys)
+    const { after_id, through_id } = scope
+    return {
+      entries: [],
+      freshness: 'as_found',
+      async release() {
+        await assertStretch(services.sql, { tenant_id, auditKey, ...scope })
+        const alarmed = services.committer.watches.get(tenant_id).alarm?.witness
+        const shared = JSON.stringify([
+          after_id ?? null,
+          through_id ?? null,
+          checkpoint ?? null,
+          alarmed?.last_id ?? null,
+        ])
+        return services.shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
+          const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
+          const named = await findNamedEnd(services.sql, tenant_id)
+          const options = { tenant_id, auditKey, checkpoint: kept, witnessed, named, ...scope, signal: gone }
+          return services.verifyLog(options)
+        })
+      },
+    }
+  }
+}
+
+// A newest anchor that is not as the server wrote it raises an alarm elsewhere; here it says nothing about the tenant.
+async function findAnchored({ sql, installationKey }: Services, tenant_id: string): Promise<Witness | undefined> {
+  try {
+    const anchor = await readAnchor(sql, installationKey)
+    return anchor?.heads.find((head) => head.tenant_id === tenant_id)
+  } catch (error) {
+    if (error instanceof AnchorFault) return undefined
+    throw error
+  }
+}
+
+// Does not trust a forged head about the end of the log; the verification reports the forgery.
+async function assertStretch(
+  sql: Sql,
+  { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: AuditKey } & VerifyScope,
+): Promise<void> {
+  if (through_id !== undefined && after_id >= through_id) {
+    throw new Refusal('E_VALIDATION', 'through_id must be greater than after_id')
+  }
+  const head = await findHead(sql, tenant_id)
+  if (head && isHeadAuthentic(auditKey, head) && after_id > head.last_id) {
+    throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
+  }
+}
+
+/** Reads a checkpoint of a log that was kept from earlier. @throws Refusal E_VALIDATION */
+export function readKeptCheckpoint(note: string, tenant_id: string, signers: PublicKeys): Checkpoint {
+  try {
+    const kept = readCheckpoint(note, signers)
+    if (kept.tenant_id !== tenant_id) throw new CheckpointError('the checkpoint belongs to another tenant')
+    return kept
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error
+    const advice = error instanceof OtherSignerError ? `. ${LATER_KEY}` : ''
+    throw new Refusal('E_VALIDATION', `checkpoint: ${error.message}${advice}`)
+  }
 }

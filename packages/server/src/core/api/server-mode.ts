@@ -21,10 +21,27 @@ import { assertBudget } from '../runner/budgets.js'
 import type { OpenKey } from '../runner/load-key.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { decideWithKey, getKeyInState, tryWrappedKey, wrappingFor, wrappingVersion } from './shared/key-use.js'
+import { decideWithKey, getKeyInState, tryWrappedKey, wrappingFor, wrappingVersion } from './key-use.js'
+import { bindRoutes } from './route.js'
+
+/** The calls of server mode. */
+export const serverModeRoutes = bindRoutes({
+  encrypt: {
+    summary: 'Encrypt on the server',
+    problems: ['E_PLAINTEXT_TOO_LARGE', 'E_LIMIT', 'E_QUOTA_EXCEEDED'],
+    action: 'encrypt',
+    operation: ({ body }) => encrypt(body),
+  },
+  decrypt: {
+    summary: 'Decrypt on the server',
+    problems: ['E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_BUDGET', 'E_DECRYPTION_FAILED'],
+    action: 'decrypt',
+    operation: ({ body }) => decrypt(body),
+  },
+})
 
 /** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_LIMIT, E_QUOTA_EXCEEDED */
-export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {
+function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {
   return async (context) => {
     const { plaintext_encoding } = context.state.tenant
     const bytes = (encoding ?? plaintext_encoding) === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
@@ -78,7 +95,7 @@ function readBase64(text: string): Uint8Array {
 }
 
 /** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_VERSION_DESTROYED, E_VERSION_TOO_OLD, E_DECRYPTION_FAILED */
-export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {
+function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'decrypt' }, (key) => {
       assertBudget(allowances, 'unwrap')

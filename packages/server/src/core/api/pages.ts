@@ -3,10 +3,10 @@
  * MAC to check.
  */
 import type { KeyObject } from 'node:crypto'
-import { findTampering } from '../../audit/formats/row-mac.js'
-import { mapInStretches } from '../../event-loop.js'
-import type { Context, Operation } from '../../runner/operation.js'
-import { performAsSystem } from '../../runner/perform.js'
+import { findTampering } from '../audit/formats/row-mac.js'
+import { mapInStretches } from '../event-loop.js'
+import type { Context, Operation } from '../runner/operation.js'
+import { performAsSystem } from '../runner/perform.js'
 
 /** Few enough that the driver parses a page in about a millisecond. */
 const PAGE_ROWS = 200

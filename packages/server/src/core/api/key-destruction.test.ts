@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Context } from '../runner/operation.js'
-import { destroySuspendedKey } from './destroy-key.js'
+import { destroySuspendedKey } from './key-destruction.js'
 
 it('a key with a version that its row does not know is not destroyed: an older row was put back', async () => {
   const row = { tenant_id: 't', key_id: 'k', status: 'active', current_version: 1, entry_id: 2 }

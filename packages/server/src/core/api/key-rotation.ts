@@ -1,14 +1,35 @@
-/** key.rotate: a new version wraps from now on; the one before is retired and still opens what it wrapped. */
+/** The versions of a key: a new one, how often there is one, and the oldest one that still opens. */
 import { DETAILS, findRotationPause, MAX_KEY_VERSIONS, type wire } from '@eaas/protocol'
 import { keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealedUnder, sealNewSecret } from '../crypto/key-hierarchy.js'
 import type { OpenKey } from '../runner/load-key.js'
-import { type Context, type Decision, decision, type Operation } from '../runner/operation.js'
+import { type Context, type Decision, decision, type Operation, recordChanges } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { insertKeyVersion } from '../store/keys.js'
 import { countWraps } from '../store/version-uses.js'
-import { nextRotation, viewKey, writeKey, writeKeyVersions } from './shared/key-rows.js'
-import { currentVersion, getKeyInState } from './shared/key-use.js'
+import { changeKey, nextRotation, viewKey, writeKey, writeKeyVersions } from './key-rows.js'
+import { currentVersion, getKeyInState } from './key-use.js'
+import { bindRoutes } from './route.js'
+
+/** The calls that rotate keys, and that say which versions open. */
+export const rotationRoutes = bindRoutes({
+  rotateKey: {
+    summary: 'Rotate a key: a new version encrypts, older ones only decrypt',
+    problems: ['E_LIMIT'],
+    action: 'key.rotate',
+    operation: ({ id }) => rotateKey({ key_id: id }),
+  },
+  setRotation: {
+    summary: 'Set how often a key is rotated, or stop rotating it',
+    action: 'key.rotation_policy',
+    operation: ({ id, body }) => setRotation({ key_id: id, interval_days: body.interval_days }),
+  },
+  updateKey: {
+    summary: 'Set the oldest version of a key that still opens',
+    action: 'key.update',
+    operation: ({ id, body }) => updateKey({ key_id: id, min_unwrap_version: body.min_unwrap_version }),
+  },
+})
 
 /** Rotates a key for a caller, within the limits for callers. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
@@ -65,6 +86,7 @@ export function rotateKeyUnderEarlier({ key_id, number }: { key_id: string; numb
   }
 }
 
+/** A new version wraps from now on; the one before is retired and still opens what it wrapped. */
 function rotation(
   { state, services }: Context,
   { row, ...key }: OpenKey,
@@ -104,4 +126,60 @@ function rotation(
     },
     release: (written) => viewKey(written.key),
   })
+}
+
+/** Sets how often the server rotates a key by itself: the interval, counted from now; null ends the policy. @throws Refusal E_NOT_FOUND, E_STATE */
+function setRotation({ key_id, interval_days }: { key_id: string; interval_days: number | null }): Operation<wire.Key> {
+  return async ({ state }) => {
+    const key = await getKeyInState(state, key_id, 'setRotation')
+    const { row } = key
+    if (interval_days === null && row.rotation_interval_days === null) {
+      return { entries: [], release: () => viewKey(row) }
+    }
+    return changeKey(state, key, {
+      entry: {
+        action: 'key.rotation_policy',
+        key_id,
+        key_version: row.current_version,
+        metadata: { interval_days, interval_days_before: row.rotation_interval_days, status: row.status },
+      },
+      changes: ({ created_at }) => ({
+        rotation_interval_days: interval_days,
+        next_rotation_at: nextRotation(interval_days, created_at),
+      }),
+    })
+  }
+}
+
+/**
+ * Sets the oldest version whose wrapped keys open, 1 to the current one. It may be lowered again as long as the versions
+ * are not destroyed: an operator who missed rows while rewrapping needs them back. The log has each change with both
+ * values. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
+ */
+export function updateKey({
+  key_id,
+  min_unwrap_version,
+}: {
+  key_id: string
+  min_unwrap_version: number
+}): Operation<wire.Key> {
+  return async ({ state, services, sql }) => {
+    const key = await getKeyInState(state, key_id, 'updateKey')
+    const { row } = key
+    const { current_version: key_version, status, destroyed_through } = row
+    if (min_unwrap_version > key_version) {
+      throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.minUnwrapVersion(key_version))
+    }
+    if (min_unwrap_version <= destroyed_through) {
+      throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.destroyedThrough(destroyed_through))
+    }
+    if (min_unwrap_version === row.min_unwrap_version) return { entries: [], release: () => viewKey(row) }
+    const changes = { min_unwrap_version }
+    // By the later clock, as the waiting period of a destruction begins.
+    const min_unwrap_since = new Date(Math.max(services.now(), await services.databaseNow(sql))).toISOString()
+    return changeKey(state, key, {
+      entry: { action: 'key.update', key_id, key_version, metadata: { ...recordChanges(row, changes), status } },
+      changes: () => ({ ...changes, min_unwrap_since }),
+    })
+  }
 }

@@ -14,13 +14,13 @@ import {
   type wire,
   wrappedKeyV2Head,
 } from '@eaas/protocol'
-import { type AuditKey, currentKey } from '../../audit/formats/chain.js'
-import { deriveContextKey, digestContext } from '../../crypto/key-hierarchy.js'
-import { unwrapDek, type Wrapping, wrappedKeyVersion } from '../../crypto/wrapped-key.js'
-import { nameVersion, type OpenKey, type OpenKeyVersion } from '../../runner/load-key.js'
-import type { Decision, EntryNote, Services } from '../../runner/operation.js'
-import { Refusal } from '../../runner/refusal.js'
-import type { TenantState } from '../../runner/tenant-state.js'
+import { type AuditKey, currentKey } from '../audit/formats/chain.js'
+import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
+import { unwrapDek, type Wrapping, wrappedKeyVersion } from '../crypto/wrapped-key.js'
+import { nameVersion, type OpenKey, type OpenKeyVersion } from '../runner/load-key.js'
+import type { Decision, EntryNote, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 
 /**
  * Gets a key whatever its state. @throws Refusal E_NOT_FOUND, identical for another tenant's key and for a
@@ -89,7 +89,7 @@ export function wrappingFor({ row, aad }: Pick<OpenKeyVersion, 'row' | 'aad'>, u
 const aads = new WeakMap<OpenKeyVersion['row'], { head: Uint8Array; use: WrapUse; wrapping: Wrapping }>()
 
 /** What a call states about the use of its wrapped key: the use, and what its entry says about it. */
-export interface StatedUse {
+interface StatedUse {
   use: WrapUse | undefined
   recorded: NonNullable<EntryNote['metadata']> | undefined
 }
