@@ -9,7 +9,7 @@ import type { Figure } from './figure.js'
 import { createKeysReader } from './keys.js'
 import { createRefusalsReader } from './refusals.js'
 import { createRightsSectionReader } from './rights.js'
-import { type Cell, columns, isFigure, type Section, type Table, withNames } from './table.js'
+import { type Cell, type Columns, type Day, isFigure, layOut, type Section, type Table, withNames } from './table.js'
 
 export interface Report {
   evidence: Evidence
@@ -107,21 +107,22 @@ export function listTables(report: Report): Table[] {
     {
       name: 'evidence',
       title: 'Evidence',
-      columns: columns(['fact', 'Fact', 'text'], ['text', 'Text', 'text']),
-      rows: facts.map(({ name, text }) => ({ cells: [name, text] })),
+      ...layOut(facts, [
+        ['fact', 'Fact', 'text', ({ name }) => name],
+        ['text', 'Text', 'text', ({ text }) => text],
+      ]),
       empty: '',
     },
     ...sections.flatMap(({ tables }) => tables.map((table) => withNames(table, names))),
     {
       name: 'days',
       title: 'Opened by day and hour',
-      columns: columns(
-        ['day', 'Day', 'text'],
-        ['opened', 'Opened', 'number'],
-        ['exported', 'Exported', 'number'],
-        ...hours.map((hour): [string, string, 'number'] => [hour, hour, 'number']),
-      ),
-      rows: days.map(({ day, opened, exported, hours }) => ({ cells: [day, opened, exported, ...hours] })),
+      ...layOut(days, [
+        ['day', 'Day', 'text', ({ day }) => day],
+        ['opened', 'Opened', 'number', ({ opened }) => opened],
+        ['exported', 'Exported', 'number', ({ exported }) => exported],
+        ...hours.map((hour, at): Columns<Day>[number] => [hour, hour, 'number', ({ hours }) => hours[at] ?? 0]),
+      ]),
       empty: '',
     },
   ]
