@@ -535,7 +535,7 @@ const AUDIT_LAYERS: Layers = [
   ['node', []],
   ['witness', ['formats', 'node']],
   ['command', ['formats', 'verify', 'report', 'node', 'witness']],
-  ['main', ['command']],
+  ['main', ['formats', 'node', 'witness', 'command']],
 ]
 
 const PROTOCOL_LAYERS: Layers = [

@@ -1,7 +1,7 @@
 /** The register of keys in a report: state, since when, by whom, rotations, exports, destruction. Pure. */
 import { readMetadata } from '../formats/chain.js'
+import { createStateReader } from '../verify/entry-times.js'
 import type { KeyRights } from '../verify/rights-report.js'
-import { createStateReader } from '../verify/state-reader.js'
 import { EXPORTING, type FilteredEntry, kindOf, OPENING, SEALING } from './entry-filter.js'
 import { countEntry, createFigure, type Figure, Groups } from './figure.js'
 import { type Columns, layOut, type Section } from './table.js'

@@ -1,8 +1,8 @@
 /** The section of a report about which API key could do what at the end of a period, and what changed in it. Pure. */
 import { BUDGET_KINDS, PERMISSIONS, type Permission } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
+import { createStateReader } from '../verify/entry-times.js'
 import { type ApiKeyRights, createRightsReader, type KeyRights } from '../verify/rights-report.js'
-import { createStateReader } from '../verify/state-reader.js'
 import type { FilteredEntry } from './entry-filter.js'
 import { type Cell, type Columns, layOut, type Section } from './table.js'
 
