@@ -8,7 +8,7 @@ import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { recordAlone } from '../../guard/installation-log.js'
-import { findVerificationId } from '../../guard/store/installation-log.js'
+import { findVerificationId } from '../../guard/store/anchors.js'
 import { type LogVerdict, type Unverified, verifyAll } from './verify-all.js'
 
 const HOUR_MS = 3_600_000
