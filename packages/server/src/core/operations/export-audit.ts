@@ -13,7 +13,7 @@ import {
   RunningRoot,
   signEntryTree,
   trailerLine,
-} from '@eaas/audit'
+} from '@eaas/audit/formats'
 import { findCovering, type ToLink } from '../../guard/operations/covering-anchor.js'
 import { equalBytes, type Head } from '../audit/formats/chain.js'
 import { assertFollowing, assertLeadsToHead, TamperedEntryError } from '../audit/listed-entries.js'

@@ -1,6 +1,12 @@
 /** Verifies the tenant's audit chain in the database. Writes no entry. */
 
-import { type Checkpoint, CheckpointError, OtherSignerError, type PublicKeys, readCheckpoint } from '@eaas/audit'
+import {
+  type Checkpoint,
+  CheckpointError,
+  OtherSignerError,
+  type PublicKeys,
+  readCheckpoint,
+} from '@eaas/audit/formats'
 import type { wire } from '@eaas/protocol'
 import { findNamedEnd } from '../../guard/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'

@@ -1,6 +1,6 @@
 /** Reads the newest anchor of the installation's log and what it covers, see anchor.md 4. */
 
-import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit'
+import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { followAuditKey } from '../../core/audit/audit-key.js'
 import type { AuditKey } from '../../core/audit/formats/chain.js'

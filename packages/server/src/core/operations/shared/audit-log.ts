@@ -1,5 +1,5 @@
 /** What the reading operations on the audit log share: positions in it, its pages, and their signature. */
-import { type ExportTrailer, encodePublicKey, genesisHash, signCheckpoint, signStretch } from '@eaas/audit'
+import { type ExportTrailer, encodePublicKey, genesisHash, signCheckpoint, signStretch } from '@eaas/audit/formats'
 import type { wire } from '@eaas/protocol'
 import { isHeadGenuine } from '../../audit/audit-key.js'
 import type { Head } from '../../audit/formats/chain.js'
