@@ -40,10 +40,20 @@ describe('README.md', () => {
   })
 })
 
+describe('docs/README.md', () => {
+  it('lists every page', () => {
+    const linked = [...read('docs/README.md').matchAll(/\]\(([^)#]+)/g)].map(([, target = '']) => join('docs', target))
+    expect(
+      documents.filter((document) => !linked.includes(document) && !['README.md', 'docs/README.md'].includes(document)),
+    ).toEqual([])
+  })
+})
+
 describe('the pages', () => {
   it('have at most 103,000 words together', () => {
-    const words = documents.map((document) => read(document).trim().split(/\s+/).length)
-    expect(words.reduce((sum, count) => sum + count)).toBeLessThanOrEqual(103_000)
+    expect(
+      documents.map((document) => countWords(read(document))).reduce((sum, count) => sum + count),
+    ).toBeLessThanOrEqual(103_000)
   })
 })
 
@@ -105,6 +115,10 @@ describe.each(documents)('%s', (document) => {
     expect(links.filter((link) => !/^https?:/.test(link) && !leadsSomewhere(document, link))).toEqual([])
   })
 })
+
+function countWords(text: string): number {
+  return text.trim().split(/\s+/).length
+}
 
 function leadsSomewhere(document: string, link: string): boolean {
   const [path = '', anchor] = link.split('#')

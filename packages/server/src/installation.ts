@@ -4,6 +4,7 @@
  */
 
 import { INSTALLATION_ID, OpenError, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
+import { expireApiKey } from './core/api/api-keys.js'
 import { type Clock, createClock } from './core/audit/append/clock.js'
 import { type Commit, createCommitter } from './core/audit/append/committer.js'
 import { followAuditKey, openAuditKey, readAuditKeys } from './core/audit/audit-key.js'
@@ -13,7 +14,6 @@ import { verifyLog } from './core/audit/verify/verify.js'
 import type { Config, RootKeySetting } from './core/config.js'
 import { type StoreKeys, sealNewSecret, UnknownStoreKeyError } from './core/crypto/key-hierarchy.js'
 import { embeddedRootKeyPath, NEEDED_KEY, RefusedPinError, RootKeyError } from './core/crypto/root-key.js'
-import { expireApiKey } from './core/operations/update-api-key.js'
 import type { RootKeyProvider } from './core/root-key/provider.js'
 import { createApiKeyUses } from './core/runner/api-key-uses.js'
 import { createBudgetCounts } from './core/runner/budgets.js'
