@@ -16,7 +16,7 @@ const SEALED = ['name', 'email', 'phone', 'note']
  * @typedef {object} BackendOptions
  * @property {string} eaasUrl
  * @property {string} apiKey the broker's: `wrap`, `unwrap` and `audit:on_behalf_of`, for the customers' key only
- * @property {{ key_id: string, index_key: string }} keys the key of the customers, and the index key that it wraps
+ * @property {{ key_id: string }} keys the key of the customers
  * @property {object[]} customers sealed rows to begin with
  * @property {string} pageFolder the built page
  * @property {ReturnType<typeof createLive>} live
@@ -31,17 +31,18 @@ export function createBackend({ eaasUrl, apiKey, keys, customers, pageFolder, li
   const sessions = createSessions()
   const rows = customers.map((row, at) => ({ ...row, id: at + 1, added_by: 'import' }))
 
-  // Pages get no API key. They call the broker with their session. It unwraps data keys for users who may read, and the
-  // index key for users who may search: the service opens it only for its own purpose. Nothing is sent to be hashed.
+  // Pages get no API key. They call the broker with their session. It unwraps data keys for users who may read, and gets the
+  // index secret for users who may search. Nothing is sent to be hashed.
   const broker = toNodeHandler(
     createBroker({
       baseUrl: eaasUrl,
       apiKey,
       authenticate: (request) => sessions.find(request.headers.get('cookie')),
-      allow: (user, { operation, key_id, purpose }) => {
+      allow: (user, { operation, key_id }) => {
         if (key_id !== keys.key_id) return false
-        if (operation === 'wrap') return user.may_add && purpose !== 'index'
-        return operation === 'unwrap' && (purpose === 'index' ? user.may_search : user.may_read)
+        if (operation === 'wrap') return user.may_add
+        if (operation === 'indexSecret') return user.may_search
+        return operation === 'unwrap' && user.may_read
       },
       fetch: noting(live),
     }),

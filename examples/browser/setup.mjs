@@ -25,7 +25,6 @@ export async function setUp(baseUrl, apiKey) {
   const eaas = createClient({ baseUrl, apiKey })
   try {
     const { id: keyId } = await eaas.keys.create({ name: 'customers' })
-    const indexKey = await eaas.createIndexKey(keyId, { model: 'customers' })
     const broker = await eaas.apiKeys.create({
       name: 'broker',
       permissions: ['wrap', 'unwrap', 'audit:on_behalf_of'],
@@ -37,7 +36,6 @@ export async function setUp(baseUrl, apiKey) {
       format: 'text',
       keyId,
       bind: false,
-      indexKey,
       fields: {
         name: text(),
         email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }),
@@ -46,7 +44,7 @@ export async function setUp(baseUrl, apiKey) {
       },
     })
     const customers = await model.encryptMany(CUSTOMERS)
-    const keys = { key_id: keyId, index_key: indexKey }
+    const keys = { key_id: keyId }
     return { keys, customers, brokerKey: broker.secret, auditorKey: auditor.secret }
   } finally {
     eaas.close()

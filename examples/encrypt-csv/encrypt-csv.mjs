@@ -19,16 +19,16 @@ import { text } from '@eaas/sdk'
  *
  * @param {Client} eaas
  * @param {Table} table
- * @param {{ keyId: string, columns: string[], index: Record<string, string>, indexKey: string | undefined }} options `index`: for
- *   each column that is to be searched, the name of the column that is added for its index; `indexKey` makes it in this process
+ * @param {{ keyId: string, columns: string[], index: Record<string, string> }} options `index`: for each column that is to be
+ *   searched, the name of the column that is added for its index, which is made in this process
  */
-export function defineTable(eaas, { rows }, { keyId, columns, index, indexKey }) {
+export function defineTable(eaas, { rows }, { keyId, columns, index }) {
   const hasId = !columns.includes('id') && rows.every(({ id }) => id)
   const fields = Object.fromEntries(
     columns.map((name) => [name, text(index[name] === undefined ? {} : { index: index[name] })]),
   )
   const bind = hasId ? ['id'] : false
-  return eaas.model({ name: 'table', keyId, indexKey, format: 'text', bind, fields, warn: false })
+  return eaas.model({ name: 'table', keyId, format: 'text', bind, fields, warn: false })
 }
 
 /**

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { fromText, toText } from '@eaas/sdk'
+import { toText } from '@eaas/sdk'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
 import { inChromium, NOTHING_STORED, stored, weakContrasts } from './chromium-pages.js'
@@ -144,44 +144,29 @@ inChromium('npm run example:browser', ({ open }) => {
       const response = await fetch(path, options)
       return { status: response.status, body: (await response.json()) as { wrapped_key: string; code: string } }
     }
-    const { wrapped_key } = fromText(keys.index_key.replace('eaas.index.1.', 'eaas.1.')) // both begin alike (local-index.md 1)
-    return { call, keys, indexKey: { wrapped_key, purpose: 'index', context: { model: 'customers' } } }
+    return { call, keys }
   }
   const dek = Buffer.alloc(32, 1).toString('base64')
 
-  it('lets who may only write unwrap the index key, and nothing else', async () => {
-    const { call, keys, indexKey } = await asPageOf('ben')
-    expect((await call('unwrap', indexKey)).status).toBe(200)
+  it('lets who may only write have the index secret, and unwrap nothing', async () => {
+    const { call, keys } = await asPageOf('ben')
+    expect((await call('index-secret', { name: 'customers' })).status).toBe(200)
     const wrapped = await call('wrap', { dek })
     expect(wrapped.status).toBe(200)
     const { wrapped_key } = wrapped.body
     expect((await call('unwrap', { wrapped_key })).status).toBe(403)
-    for (const purpose of ['index', 'data']) {
-      const { status } = await call('unwrap', { wrapped_key, purpose, context: { model: 'customers' } })
-      expect([purpose, status]).toEqual([purpose, 403])
-    }
-    expect((await call('wrap', { dek, purpose: 'index' })).status).toBe(403)
+    const stated = { wrapped_key, purpose: 'data', context: { model: 'customers' } }
+    expect((await call('unwrap', stated)).status).toBe(403)
     expect((await call('hash', { key_id: keys.key_id, value: 'ada@example.org' })).status).toBe(403)
   })
 
-  it('lets who may only open rows not unwrap the index key, by which all indexes can be computed', async () => {
+  it('lets who may only open rows not have the index secret, by which all indexes can be computed', async () => {
     const { wrapped_key: row } = (await (await asPageOf('ada')).call('wrap', { dek })).body
-    const { call, keys, indexKey } = await asPageOf('cleo')
+    const { call, keys } = await asPageOf('cleo')
     expect((await call('unwrap', { wrapped_key: row })).status).toBe(200)
-    const { wrapped_key, context } = indexKey
-    const attempts: [object, string][] = [
-      [indexKey, 'E_NOT_ALLOWED'],
-      [{ wrapped_key }, 'E_WRAPPED_KEY'],
-      [{ wrapped_key, purpose: 'data' }, 'E_WRAPPED_KEY'],
-      [{ wrapped_key, purpose: 'data', context }, 'E_WRAPPED_KEY'],
-      [{ wrapped_key, context }, 'E_WRAPPED_KEY'],
-      [{ wrapped_key, purpose: 'stream', context }, 'E_WRAPPED_KEY'],
-      [{ wrapped_key, purpose: 'INDEX', context }, 'E_VALIDATION'],
-      [{ wrapped_key, purpose: ['index'], context }, 'E_VALIDATION'],
-    ]
-    for (const [body, code] of attempts) expect((await call('unwrap', body)).body.code, JSON.stringify(body)).toBe(code)
+    expect((await call('index-secret', { name: 'customers' })).body.code).toBe('E_NOT_ALLOWED')
     expect((await call('hash', { key_id: keys.key_id, value: 'grace@example.org' })).status).toBe(403)
-    expect((await call('rewrap', indexKey)).status).toBe(404)
+    expect((await call('rewrap', { wrapped_key: row })).status).toBe(404)
   })
 
   it('stores no plaintext, whatever a page sends', async () => {
@@ -208,7 +193,7 @@ inChromium('npm run example:browser', ({ open }) => {
     const json = { 'content-type': 'application/json' }
     const session = await fetch(`${url}/api/session`, { method: 'POST', headers: json, body: JSON.stringify({ user }) })
     const cookie = session.headers.get('set-cookie')?.split(';')[0] ?? ''
-    const keys = (await session.json()) as { key_id: string; index_key: string }
+    const keys = (await session.json()) as { key_id: string }
     return { headers: { ...json, cookie }, keys }
   }
 

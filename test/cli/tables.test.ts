@@ -128,40 +128,6 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     expect(await model.decrypt(row)).toMatchObject({ email: 'Secret3@x.org', phone: 'ada@example.org' })
   })
 
-  it('say that the index key of a model is left to rewrap', async () => {
-    await createPeople(2)
-    const indexKey = await eaas.createIndexKey(keyId, { model: 'people' })
-    process.env.PEOPLE_INDEX_KEY = indexKey
-    try {
-      expect(await backfill()).toMatchObject({ code: 0, err: '' })
-      await eaas.keys.rotate(keyId)
-      const left =
-        'index keys of the model under an old version of their key: 1. Renew the text of each by eaas-cli rewrap'
-      for (const [dryRun, done] of [
-        [['--dry-run'], '2 to change, 0 current'],
-        [[], '2 changed, 0 current'],
-        [[], '0 changed, 2 current'],
-      ] as const) {
-        const { code, out, err } = await backfill(['--work', 'rewrap', ...dryRun])
-        expect({ code, out: String(out) }).toEqual({ code: 1, out: `${table}: 2 rows, ${done}\n` })
-        expect(err).toContain(left)
-      }
-      const shown = await inspect()
-      expect(String(shown.out)).toMatch(/: 2 rows, 0 with something to do\n/)
-      expect(shown).toMatchObject({ code: 0, err: expect.stringContaining(left) })
-      const { out } = await inspect(['--open', '--json'])
-      expect(JSON.parse(String(out)).found).toMatchObject({ rows: 2, left: 1, oldIndexKeys: 1 })
-      const { out: renewed } = await runCommand(['rewrap'], { env: environment, folder, input: indexKey })
-      process.env.PEOPLE_INDEX_KEY = String(renewed).trim()
-      expect(await backfill(['--work', 'rewrap'])).toMatchObject({ code: 0, err: '' })
-      await eaas.keys.update(keyId, { min_unwrap_version: 2 })
-      const after = await inspect(['--open', '--json'])
-      expect(JSON.parse(String(after.out))).toMatchObject({ failed: 0, found: { left: 0, oldIndexKeys: 0 } })
-    } finally {
-      delete process.env.PEOPLE_INDEX_KEY
-    }
-  })
-
   it('make the database refuse plaintext once nothing is in plaintext, and say what to drop before they open it', async () => {
     await createPeople(3)
     await sql`update ${sql(table)} set email = 'eaas.2.cut' where id = 3`

@@ -2,12 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { decodeHex, encodeBase64 } from '../../packages/protocol/src/index.js'
 import { createClient, type Fetch, text } from '../../packages/sdk/src/index.js'
-import { readIndexKey } from '../../packages/sdk/src/models/index-key.js'
 import vectors from '../../packages/sdk/src/models/local-index.vectors.json' with { type: 'json' }
 import { nameRows } from './known-rows.js'
 
-const indexKey = vectors.text[0]?.text ?? ''
-const keyId = readIndexKey(indexKey).wrapped.key_id
+const keyId = '00000000-0000-4000-8000-000000000001'
 
 interface Setting {
   name: string
@@ -124,7 +122,6 @@ async function measure(names: readonly string[]): Promise<Measured[]> {
       name: 'people',
       keyId,
       bind: false,
-      indexKey,
       warn: false,
       fields: { name: text({ normalize: ['trim', 'lowercase'], ...(whole && { index: 'w', ...whole }) }) },
       indexes,
@@ -174,7 +171,7 @@ async function attackedShare(names: readonly string[], bits: number, knownRows: 
   const eaas = fixedClient()
   const indexes = { parts: { ngram: 'name', length: 3, bits, acceptLeakage: true } } as const
   const fields = { name: text({ normalize: ['trim', 'lowercase'] }) }
-  const model = eaas.model({ name: 'people', keyId, bind: false, indexKey, fields, indexes })
+  const model = eaas.model({ name: 'people', keyId, bind: false, fields, indexes })
   const rows = await model.encryptMany(names.map((name, number) => ({ name, number })))
   eaas.close()
   rows.sort((a, b) => (a.parts.join() < b.parts.join() ? -1 : 1)) // the order of the table tells nothing

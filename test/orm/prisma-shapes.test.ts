@@ -462,10 +462,9 @@ describe('Prisma', () => {
     await expect(db.user.update({ where, data: { nick: 'new' } })).rejects.toMatchObject({ code: 'P2025' })
   })
   it('takes a search for a part of a text as no value that a field could equal', async () => {
-    const indexKey = await eaas.createIndexKey(keyId)
     const indexes = { fault_start: { prefix: 'fault', length: 3 } } as const
     const fields = { fault: text({ index: 'amount_step' }) }
-    const model = eaas.model({ name: 'logs', keyId, bind: ['id'], indexKey, fields, indexes })
+    const model = eaas.model({ name: 'logs', keyId, bind: ['id'], fields, indexes })
     const { log } = client.$extends(encrypted({ Log: model }))
     await log.create({ data: { id: ID, fault: 'Pump' } })
     const part = { startsWith: 'Pum' }
@@ -662,9 +661,8 @@ describe('Prisma', () => {
     })
   })
   it('reads pages of a search in one order, by the id too, where nothing is bound', async () => {
-    const indexKey = await eaas.createIndexKey(keyId)
     const indexes = { fault_start: { prefix: 'fault', length: 3 } } as const
-    const model = eaas.model({ name: 'logs', keyId, bind: false, indexKey, fields: { fault: text() }, indexes })
+    const model = eaas.model({ name: 'logs', keyId, bind: false, fields: { fault: text() }, indexes })
     const logs = client.$extends(encrypted({ Log: model })).log
     await logs.findMany({ where: { fault: { startsWith: 'Pump' } } as never, orderBy: { number: 'asc' }, take: 2 })
     expect(sent.join()).toMatch(/ORDER BY [^)]*number[^)]* ASC, [^)]*id[^)]* ASC/)

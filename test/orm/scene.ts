@@ -173,13 +173,12 @@ export function readingModelOf(eaas: Client, keyId: string) {
 }
 
 /** With indexes of parts and of buckets, which need an index key. */
-export function logModelOf(eaas: Client, keyId: string, indexKey: string) {
+export function logModelOf(eaas: Client, keyId: string) {
   return eaas.model({
     name: 'logs',
     keyId,
     bind: ['id'],
     warn: false,
-    indexKey,
     fields: {
       fault: text({ normalize: ['trim', 'lowercase'] }),
       due: date({ index: 'due_month', range: 'month' }),
@@ -456,10 +455,9 @@ export async function createScene(connect: (url: string, models: Models) => Prom
   const service = createTestService()
   const eaas = createClient(service)
   const { id: keyId } = await eaas.keys.create({ name: 'users' })
-  const indexKey = await eaas.createIndexKey(keyId, { model: 'logs' })
   const allOf = (client: Client) => ({
     ...modelsOf(client, keyId, format),
-    logs: logModelOf(client, keyId, indexKey),
+    logs: logModelOf(client, keyId),
   })
   const models = allOf(eaas)
   const orm = await connect(database.directUrl, models)

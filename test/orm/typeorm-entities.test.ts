@@ -186,8 +186,7 @@ describe('a model with a key for each row', () => {
     const keyOf = (row: { city?: unknown }) => (row.city === 'London' ? keyId : 'none')
     const bound = { name: 'users', bind: ['id'], warn: false } as const
     const fields = { email: text({ index: 'email_index' }), nick: text({ index: 'nick_index' }).nullable() }
-    const indexKey = await eaas.createIndexKey(keyId)
-    const model = eaas.model({ ...bound, keyId: keyOf, indexKey, fields })
+    const model = eaas.model({ ...bound, keyId: keyOf, index: { keyId }, fields })
     const own = encrypted(open([users, posts]), [[users, model]])
     await own.initialize()
     await own.manager.insert(users, userOf({ email: SECRET }) as never)

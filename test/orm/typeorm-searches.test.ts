@@ -52,7 +52,6 @@ describe('a search by equality, or by a beginning, that finds more rows than mat
       bind: ['id'],
       format: 'text',
       warn: false,
-      indexKey: await eaas.createIndexKey(keyId, { model: 'towns' }),
       fields: {
         city: text({ index: 'city_index', bits: 8 }),
         label: text({ normalize: ['trim', 'lowercase'] }),

@@ -1,11 +1,9 @@
 // The application's own API, which knows only the ciphertext of customers.
 import type { SealedCustomer, StoredCustomer } from './customers.js'
 
-/** What the page needs to know about the keys; none of it is secret. */
+/** What the page needs to know about the key; it is no secret. */
 export interface Keys {
   key_id: string
-  /** The index key, wrapped. */
-  index_key: string
 }
 
 export interface Session extends Keys {

@@ -15,9 +15,8 @@ const MODEL = {
     note: text(),
   },
 }
-// Users who may not read must search and add too: the broker opens the index key for them, but no row.
-const modelOf = (eaas: Client, { key_id, index_key }: Keys) =>
-  eaas.model({ ...MODEL, keyId: key_id, indexKey: index_key })
+// Users who may not read must search and add too: the broker gives them the index secret, but opens no row.
+const modelOf = (eaas: Client, { key_id }: Keys) => eaas.model({ ...MODEL, keyId: key_id })
 
 /** A customer as people see it. */
 export type Customer = PlainRow<ReturnType<typeof modelOf>>

@@ -85,11 +85,7 @@ function addCsvOptions(command: Command): Command {
       'the columns; put a name with a comma in quotes: \'"last, first",email\'. May be repeated',
       collect,
     )
-    .option(
-      '--index <a,b>',
-      'those of them to search by their exact value, in columns <name>_index. Their values are sent to the service, which hashes them',
-      collect,
-    )
+    .option('--index <a,b>', 'those of them to search by their exact value, in columns <name>_index', collect)
     .option(
       '--bind <a,b>',
       'columns that identify the row, such as id: each cell is bound to them too. They must never change',

@@ -9,7 +9,6 @@ import {
   describeProgress,
   MODULE_HELP,
   type TableOptions,
-  tellOldIndexKeys,
   withTable,
 } from './table-command.js'
 
@@ -43,14 +42,13 @@ async function inspectTable(io: Io, file: string, given: InspectTableOptions): P
     }).finally(() => bar.done())
     if (given.json) await print(io, JSON.stringify({ table: name, ...report }))
     else await print(io, ...describe(name, report))
-    tellOldIndexKeys(io, report.found)
     assertNoFailures(io, report.failed, report.failures, 'do not open')
   })
 }
 
 function describe(name: string, report: InspectReport): string[] {
-  const { rows, left, oldIndexKeys } = report.found
-  return [`${name}: ${counted(rows, 'row')}, ${left - oldIndexKeys} with something to do`, ...describeCounts(report)]
+  const { rows, left } = report.found
+  return [`${name}: ${counted(rows, 'row')}, ${left} with something to do`, ...describeCounts(report)]
 }
 
 /** Shows in which forms the values were found, a line for each field and index. */

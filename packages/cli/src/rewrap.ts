@@ -1,6 +1,5 @@
 /** `rewrap`: rewraps the data key under the current version of its key. The ciphertext stays as it is. */
 
-import { decodeTextForm, type WrappedKey } from '@eaas/protocol'
 import { rewrapStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
 import {
@@ -15,7 +14,7 @@ import { withClient } from './connection.js'
 import { readContent } from './content.js'
 import { openInput } from './files.js'
 import { type KeyVersions, readEnvelope, readFirstLine, readKeyVersions, tellDifference } from './inspect.js'
-import { ArgumentsError, type Io } from './io.js'
+import type { Io } from './io.js'
 import { assertNoTerminal, assertReportable, openOutput, readOut, report, writing } from './output.js'
 import { pump } from './pump.js'
 
@@ -26,7 +25,7 @@ export function addRewrap(program: Command, io: Io): void {
     .summary('move encrypted data to the current version of its key')
     .usage('[file] [options]')
     .description(
-      'Rewraps the data key of an encrypted stream, or of the text or the JSON of an envelope, or an index key, under the current version of its key, after a rotation. The content is not decrypted. The new wrapped key is unwrapped once, and refused unless it gives the same data key. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.',
+      'Rewraps the data key of an encrypted stream, or of the text or the JSON of an envelope, under the current version of its key, after a rotation. The content is not decrypted. The new wrapped key is unwrapped once, and refused unless it gives the same data key. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.',
     )
     .argument('[file]')
     .option('--context <name=value>', 'the context of a value that a model sealed. May be repeated', collect)
@@ -69,13 +68,9 @@ async function rewrap(io: Io, name = '-', given: RewrapOptions): Promise<void> {
         return { before: readKeyVersions(readFirstLine(content.head)), after: after ?? {} }
       }
       const text = await content.readText()
-      const isIndexKey = text.startsWith('eaas.index.')
-      if (isIndexKey && given.context) throw new ArgumentsError('--context is for a value, and no index key')
-      const rewrapped = await (isIndexKey
-        ? eaas.rewrapIndexKey(text, { signal })
-        : eaas.rewrap(text, { ...context, signal }))
+      const rewrapped = await eaas.rewrap(text, { ...context, signal })
       await output.write(`${rewrapped}\n`)
-      const versionsIn = (text: string) => readKeyVersions(isIndexKey ? readIndexKey(text) : readEnvelope(text))
+      const versionsIn = (text: string) => readKeyVersions(readEnvelope(text))
       return { before: versionsIn(text), after: versionsIn(rewrapped) }
     })
     const versionOf = ({ key_version, claimed_key_version }: KeyVersions) => key_version ?? claimed_key_version
@@ -84,9 +79,4 @@ async function rewrap(io: Io, name = '-', given: RewrapOptions): Promise<void> {
     await report(io, { given, out }, result, line)
     tellDifference(io, before)
   })
-}
-
-/** The wrapped key in the text of an index key that the SDK has read. */
-function readIndexKey(text: string): WrappedKey {
-  return decodeTextForm(text.slice(text.lastIndexOf('.') + 1)).wrapped
 }

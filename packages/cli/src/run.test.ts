@@ -348,32 +348,6 @@ describe('rewrap', () => {
     },
   )
 
-  it.each([undefined, 'people'])('moves the text of an index key, of the model %s', async (model) => {
-    const eaas = createClient(files.service)
-    const indexKey = await eaas.createIndexKey(files.keyId, { model })
-    await eaas.keys.rotate(files.keyId)
-    put('index-key', `${indexKey}\n`)
-    const printed = String(await done(command(['rewrap', 'index-key', '--json'])))
-    expect(JSON.parse(printed)).toEqual({ out: 'index-key', key_version_before: 1, key_version: 2 })
-    const renewed = String(await done(command(['rewrap'], indexKey))).trim()
-    const indexBy = (indexKey: string) =>
-      eaas
-        .model({
-          name: 'people',
-          keyId: files.keyId,
-          bind: false,
-          indexKey,
-          fields: { email: text({ index: 'email_index' }) },
-        })
-        .index({ email: 'x' })
-    const before = await indexBy(indexKey)
-    await eaas.keys.update(files.keyId, { min_unwrap_version: 2 })
-    expect([await indexBy(renewed), await indexBy(String(get('index-key')).trim())]).toEqual([before, before])
-    const { code, err } = await command(['rewrap', '--context', 'table=users'], renewed)
-    expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('--context is for a value') })
-    eaas.close()
-  })
-
   it('leaves the file as it is where the service refuses', async () => {
     put('a.txt', 'hello')
     await done(command(['encrypt', 'a.txt', '--key', 'files']))

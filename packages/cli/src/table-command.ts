@@ -10,7 +10,6 @@ import {
   type ConstrainReport,
   postgresTable,
   type RowFailure,
-  type TableCounts,
   type TableSource,
 } from './backfill.js'
 import { findKeyId, withClient } from './connection.js'
@@ -168,14 +167,6 @@ export function describeProgress({ rows, rowsPerSecond, secondsLeft, failed }: B
 function describeSeconds(seconds: number): string {
   const [hours, minutes] = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60]
   return hours > 0 ? `${hours} h ${minutes} min` : minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
-}
-
-/** Shows on standard error how many old index keys are left, and returns whether any are: no run rewraps them. */
-export function tellOldIndexKeys(io: Io, { oldIndexKeys: count }: TableCounts): boolean {
-  if (count === 0) return false
-  const what = `index keys of the model under an old version of their key: ${count}`
-  tell(io, `${what}. Renew the text of each by eaas-cli rewrap, and give the model the new one`)
-  return true
 }
 
 /** Shows the rows that failed on standard error. @throws CommandError if there are any */

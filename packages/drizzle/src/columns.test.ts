@@ -30,7 +30,6 @@ const parts = eaas.model({
   sealed: 'row',
   format: 'text',
   warn: false,
-  indexKey: await eaas.createIndexKey(keyId, { model: 'logs' }),
   fields: { fault: text() },
   indexes: { faultParts: { ngram: 'fault', length: 3, bits: 6, acceptLeakage: true } },
 })

@@ -19,7 +19,6 @@ it('finds the same rows each time that one search is awaited, at once and while 
   const model = eaas.model({
     name: 'users',
     keyId,
-    indexKey: await eaas.createIndexKey(keyId),
     bind: ['id'],
     format: 'text',
     fields: { email: text() },
@@ -51,8 +50,7 @@ it('finds the same rows each time that one search is awaited, at once and while 
 it('takes an escaped wildcard for itself, but on SQLite, where it is none', async () => {
   const eaas = createClient(createTestService())
   const { id: keyId } = await eaas.keys.create({ name: 'users' })
-  const indexKey = await eaas.createIndexKey(keyId)
-  const of = { name: 'users', keyId, indexKey, bind: false, format: 'text', fields: { email: text() } } as const
+  const of = { name: 'users', keyId, bind: false, format: 'text', fields: { email: text() } } as const
   const model = eaas.model({ ...of, indexes: { start: { prefix: 'email', length: 3 } } })
   const users = pgTable('users', { email: column().notNull(), start: column() })
   const db = encrypted(

@@ -94,10 +94,9 @@ beforeEach(async () => {
 async function logsModel() {
   const eaas = createClient(createTestService())
   const { id: keyId } = await eaas.keys.create({ name: 'logs' })
-  const indexKey = await eaas.createIndexKey(keyId)
   const indexes = { start: { prefix: 'fault', length: 3 } } as const
   const fields = { fault: text() }
-  return eaas.model({ name: 'logs', keyId, bind: ['id'], format: 'text', indexKey, fields, indexes })
+  return eaas.model({ name: 'logs', keyId, bind: ['id'], format: 'text', fields, indexes })
 }
 
 const user = { id: 7, email: SECRET, city: 'London' }

@@ -52,7 +52,7 @@ export const ROUTES = {
   wrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/wrap', sdk: true },
   unwrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/unwrap', sdk: true },
   rewrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/rewrap', sdk: true },
-  indexSecret: { repeatable: true, method: 'POST', path: '/v1/keys/:id/index-secret' },
+  indexSecret: { repeatable: true, method: 'POST', path: '/v1/keys/:id/index-secret', sdk: true },
   hash: { repeatable: true, method: 'POST', path: '/v1/hash', sdk: true },
   encrypt: { repeatable: true, method: 'POST', path: '/v1/encrypt', sdk: 'server.encrypt' },
   decrypt: { repeatable: true, method: 'POST', path: '/v1/decrypt', sdk: 'server.decrypt' },

@@ -90,9 +90,9 @@ export interface BrokerCall {
 
 /**
  * For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left out.
- * `unwrap` does not open index keys, with which a page can compute the index of any value; `unwrap_index` does.
+ * With `indexSecret` a page can compute the index of any value.
  */
-export type AllowedKeys = { readonly [O in BrokerOperation | 'unwrap_index']?: readonly string[] | undefined }
+export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   /**
@@ -373,13 +373,11 @@ function reportTo(onError: (error: unknown) => unknown): (error: unknown) => voi
   }
 }
 
-const ALLOWED = [...BROKER_OPERATIONS, 'unwrap_index'] as const
-
 function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Settings<U>['allow'] {
   if (typeof allow === 'function') return allow
-  assertOptions('allow', allow, ALLOWED)
-  const keys = new Map<(typeof ALLOWED)[number], ReadonlySet<string>>()
-  for (const operation of ALLOWED) {
+  assertOptions('allow', allow, BROKER_OPERATIONS)
+  const keys = new Map<BrokerOperation, ReadonlySet<string>>()
+  for (const operation of BROKER_OPERATIONS) {
     const ids: unknown = allow[operation] ?? []
     if (
       allow[operation] === null ||
@@ -390,10 +388,7 @@ function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Sett
     }
     keys.set(operation, new Set(ids.map(foldUuid)))
   }
-  return (_, { operation, key_id, purpose }) => {
-    const name = operation === 'unwrap' && purpose === 'index' ? 'unwrap_index' : operation
-    return keys.get(name)?.has(key_id) === true
-  }
+  return (_, { operation, key_id }) => keys.get(operation)?.has(key_id) === true
 }
 
 function assertOrigin(origin: string): void {

@@ -28,7 +28,6 @@ import {
   MAX_TIMEOUT_MS,
   readDemand,
   readSecrets,
-  readSignal,
   readValue,
   type SecretOptions,
   takeRows,
@@ -183,14 +182,6 @@ export interface HashOptions extends CallOptions {
   keyId: string
 }
 
-export interface IndexKeyOptions extends CallOptions {
-  /**
-   * The name of the only model that may use the index key. Without it, every model of its key may; equal values still
-   * have different indexes in different models.
-   */
-  model?: string | undefined
-}
-
 export interface EncryptOptions extends CallOptions {
   /** The `id` of the key under which the value is sealed. */
   keyId: string
@@ -328,27 +319,6 @@ export interface Client extends Service {
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: RewrapEnvelopeOptions): Promise<E extends string ? string : E>
-  /**
-   * Makes an index key for models (`indexKey`), and returns its text to keep with the schema (local-index.md 1): 32
-   * random bytes, wrapped under the key like a DEK. Models compute their indexes with it in this process. Not a
-   * secret, but needed to search: if it is lost, index the rows again under a new one. Needs `wrap`; one request. A
-   * key given by name, `{ key }`, is looked up first and created if missing, as a model does: that needs `keys:read`,
-   * and `keys:create` if the key may be missing.
-   *
-   * @param key the id of the key, or its name
-   * @example
-   * ```ts
-   * const indexKey = await eaas.createIndexKey({ key: 'customers' }, { model: 'users' })
-   * ```
-   */
-  createIndexKey(key: string | { readonly key: string }, options?: IndexKeyOptions): Promise<string>
-  /**
-   * Has an index key wrapped under the current version of its key, and returns its new text. Index columns
-   * stay as they are. Needs `wrap` and `unwrap`; one request.
-   *
-   * @throws InvalidInputError when it is not the text of an index key, before the network is used
-   */
-  rewrapIndexKey(indexKey: string, options?: CallOptions): Promise<string>
   /**
    * Makes a model: a type of record with sealed fields, some of which can be searched. It binds each value to the
    * model and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that
@@ -506,18 +476,6 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
       const [given, context] = [copyPlain(envelope), copyPlain(options.context)]
       const { records, rewrapEnvelope } = await load()
       return rewrapEnvelope(records, given, { context, signal: options.signal })
-    },
-    async createIndexKey(key: string | { readonly key: string }, options: IndexKeyOptions = {}) {
-      assertOptions('createIndexKey()', options, ['model', 'signal'])
-      const { model = '', signal } = options
-      assertNotAborted(signal)
-      const { records, createIndexKey } = await prepare()
-      return createIndexKey(records, key, { model, signal })
-    },
-    async rewrapIndexKey(indexKey: string, options?: CallOptions) {
-      const signal = readSignal('rewrapIndexKey()', options)
-      const { records, rewrapIndexKey } = await load()
-      return rewrapIndexKey(records, indexKey, signal)
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>) =>
       createModel(models, options),

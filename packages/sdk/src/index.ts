@@ -13,7 +13,6 @@ export type {
   DekOptions,
   EncryptOptions,
   HashOptions,
-  IndexKeyOptions,
   RewrapEnvelopeOptions,
 } from './client.js'
 export { createClient } from './client.js'
@@ -72,6 +71,7 @@ export {
   text,
 } from './models/fields.js'
 export type { Normalizer } from './models/index-columns.js'
+export type { IndexBy } from './models/index-source.js'
 export type { Bucketing } from './models/index-texts.js'
 export type { Model, PlainRow, StoredRow } from './models/model.js'
 // Includes what a model's methods return: an application that exports such a value must be able to name its type.

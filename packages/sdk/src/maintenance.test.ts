@@ -12,11 +12,10 @@ const sameSteps = ['trim', 'lowercase'] as const
 async function scene() {
   const eaas = connect()
   const keyId = service.createKey()
-  const [indexKey, other] = [await eaas.createIndexKey(keyId), await eaas.createIndexKey(keyId)]
   const describeWith = (email: object = {}, more: object = {}) =>
     describeModel(
       eaas.model({
-        ...{ name: 'users', keyId, bind: ['id'], warn: false, indexKey },
+        ...{ name: 'users', keyId, bind: ['id'], warn: false },
         fields: {
           email: text({ index: 'email_index', normalize: [...sameSteps], ...email }),
           born: date({ index: 'born_index', range: 'month' }),
@@ -29,7 +28,7 @@ async function scene() {
         ...more,
       } as never),
     )
-  return { eaas, keyId, indexKey, other, describeWith }
+  return { eaas, keyId, describeWith }
 }
 
 describe('describeModel', () => {
@@ -42,7 +41,7 @@ describe('describeModel', () => {
   })
 
   it('tells two definitions apart whose indexes of the same columns differ', async () => {
-    const { describeWith, other } = await scene()
+    const { describeWith } = await scene()
     const born = (range: unknown) => ({
       fields: { email: text(), born: date({ index: 'born_index', range } as never) },
     })
@@ -53,7 +52,8 @@ describe('describeModel', () => {
       describeWith({ normalize: [last4] }),
       describeWith({ normalize: [(value: string) => value.slice(-5)] }),
       describeWith({ bits: 32 }),
-      describeWith({}, { indexKey: other }),
+      describeWith({}, { index: { generation: 2 } }),
+      describeWith({}, { index: { key: 'other' } }),
       describeWith({}, { indexes: ngram({}) }),
       describeWith({}, { indexes: ngram({ length: 4 }) }),
       describeWith({}, { indexes: ngram({ bits: 17 }) }),
@@ -70,31 +70,22 @@ describe('describeModel', () => {
     const { describeWith, keyId } = await scene()
     const secret = connect({ secret: new Uint8Array(32).fill(7) })
     const fields = { note: text() }
-    const plain = { fields, indexes: {}, indexKey: undefined }
+    const plain = { fields, indexes: {} }
     const withSecret = secret.model({ name: 'users', keyId, bind: ['id'], warn: false, fields })
     const all = [describeWith({}, plain), describeWith({}, { ...plain, dek: 'record' }), describeModel(withSecret)]
     expect(new Set(all.map((one) => JSON.stringify(one))).size).toBe(all.length)
   })
 
-  it('tells an index that the service makes from a shared one, and from one by an index key', async () => {
+  it('tells an index that the service makes from a shared one, and from one that the model makes', async () => {
     const { describeWith } = await scene()
     const exact = { fields: { email: text({ index: 'email_index' }) }, indexes: {} }
     const shared = { fields: { email: text({ index: 'email_index', shared: true }) }, indexes: {} }
     const all = [
       describeWith({}, exact),
-      describeWith({}, { ...exact, indexKey: undefined }),
-      describeWith({}, { ...shared, indexKey: undefined }),
+      describeWith({}, { ...exact, index: { by: 'service' } }),
+      describeWith({}, shared),
     ].map(({ indexes }) => JSON.stringify(indexes))
     expect(new Set(all).size).toBe(3)
-  })
-
-  it('gives the same when the wrapped key of the index key was renewed', async () => {
-    const { eaas, keyId, indexKey, describeWith } = await scene()
-    const before = describeWith()
-    await eaas.keys.rotate(keyId)
-    const renewed = await eaas.rewrapIndexKey(indexKey)
-    expect(renewed).not.toBe(indexKey)
-    expect(describeWith({}, { indexKey: renewed })).toEqual(before)
   })
 })
 

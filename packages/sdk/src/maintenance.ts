@@ -4,14 +4,12 @@
  * `@eaas/cli`. The tools read and write the table themselves.
  */
 
-import { encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from './errors.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row, readSignal } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
 import { type FoundRow, type Outcome, type Reader, WORKS } from './maintenance/works.js'
 import { type Definition, ROW_SEAL } from './models/definition.js'
 import type { IndexColumn } from './models/index-columns.js'
-import type { IndexKey } from './models/index-key.js'
 import type { AnyModel } from './models/model.js'
 import { findInternals, getInternals } from './models/model-access.js'
 import type { ModelDeps } from './models/model-types.js'
@@ -54,7 +52,9 @@ export interface DescribedIndex {
     range: { readonly step: number } | 'day' | 'month' | 'year' | null
     normalize: string[]
   }[]
-  /** the commitment of the index key, in base64; null where the service makes the index */
+  /** the name of the secret that makes it; null where the service does */
+  secret: string | null
+  /** the id or the name of the key, if it is not the model's */
   key: string | null
 }
 
@@ -118,8 +118,7 @@ export function isModel(value: unknown): value is AnyModel {
  */
 export function describeModel(model: AnyModel) {
   const { definition } = getInternals(model)
-  const { name, envelope, format, dek, hasSecret, named, keyByRow, keyIds, bind, fields, columns, indexKey } =
-    definition
+  const { name, envelope, format, dek, hasSecret, named, keyByRow, keyIds, bind, fields, columns } = definition
   const ids = [...keyIds].filter((id) => id !== named?.id) // the name stands for it
   return {
     name,
@@ -130,7 +129,7 @@ export function describeModel(model: AnyModel) {
     keys: keyByRow ? ('by row' as const) : named ? [named.name, ...ids] : ids,
     bind: bind.map((column) => column.name),
     fields: fields.map((field) => field.name),
-    indexes: columns.map((column) => describeIndex(column, indexKey)),
+    indexes: columns.map(describeIndex),
     table: columnsOf(definition),
   }
 }
@@ -185,7 +184,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
   await definition.named?.find(deps.findKey, signal)
   const versions: Versions = isOpening ? new Map() : await readVersions(definition, deps, signal)
-  const found = createCounts(definition, versions)
+  const found = createCounts(definition)
   const shop = { definition, read, counts: found, rows, deps, signal }
   return {
     found,
@@ -206,20 +205,16 @@ async function readVersions(
   return new Map(await Promise.all([...keyIds].map(read)))
 }
 
-function describeIndex(
-  { indexKey: former, fields, ...index }: IndexColumn,
-  current: IndexKey | undefined,
-): DescribedIndex {
+function describeIndex({ source, fields, ...index }: IndexColumn): DescribedIndex {
   const { column, kind, length, bits = null, shared } = index
-  const key = former ?? current
   return {
     ...{ column, kind, length, bits, shared },
     fields: fields.map(({ name, spec: { kind, normalize, range = null } }) => ({
       ...{ name, kind, range },
       normalize: normalize.map((step) => (typeof step === 'function' ? String(step) : step)),
     })),
-    // Public, and the same after `rewrapIndexKey` (local-index.md 2).
-    key: key ? encodeBase64(key.commitment) : null,
+    secret: source.secret ?? null,
+    key: source.keyId ?? source.named?.name ?? null,
   }
 }
 

@@ -52,7 +52,6 @@ const DOORS: Record<string, Door> = {
   decryptMany: [{ fields }, (options) => eaas.decryptMany([{ a: 'x' }], options)],
   hash: [{ keyId }, (options) => eaas.hash('x', options)],
   rewrap: [{}, (options) => eaas.rewrap(envelope, options)],
-  createIndexKey: [{ model: 'users' }, (options) => eaas.createIndexKey(keyId, options)],
   'keys.create': [{}, (options) => eaas.keys.create(options)],
   'keys.ensure': [{}, (options) => eaas.keys.ensure(options)],
   'keys.list': [{}, (options) => eaas.keys.list(options)],

@@ -20,7 +20,6 @@ import createKeys from './resources/keys.js'
 import { now } from './waiting.js'
 
 export { readJson } from './json.js'
-export { createIndexKey, rewrapIndexKey } from './models/local-index.js'
 export { createModelRows, warnOfFewValues } from './models/model-rows.js'
 export { openOne, rewrapEnvelope, sealOne } from './records/envelopes.js'
 export { decryptMany, encryptMany } from './records/many-records.js'
@@ -69,6 +68,10 @@ export function connect(options: ConnectOptions): Connection {
     hit: hitOf('unwrap'),
     now,
   })
+  const indexSecrets = new DecryptDeks(options.decryptLimits, {
+    unwrap: ({ wrapped_key: name, key_id }) => batcher.indexSecret(name, key_id),
+    now,
+  })
   const made = decryptDeks.add.bind(decryptDeks)
   const wrap = createWrap(batcher, verify)
   const encryptDeks = new EncryptDeks(options.encryptLimits, { wrap, made, hit: hitOf('wrap'), now })
@@ -85,7 +88,6 @@ export function connect(options: ConnectOptions): Connection {
     decryptDeks,
     secrets,
   })
-  const onClose = new Set<() => void>()
   const observed: Http = (call) => observe(emit, call, () => http(call))
   const keys = createKeys(observed)
   return {
@@ -94,11 +96,11 @@ export function connect(options: ConnectOptions): Connection {
       envelopes,
       encryptDeks,
       decryptDeks,
+      indexSecrets,
       batcher,
       wrap,
       rewrap: (old, signal, options) => rewrap({ batcher, envelopes, verify }, old, signal, options),
       closed,
-      onClose,
       currentVersion: async (keyId, signal) => (await keys.get(keyId, { signal })).current_version,
       findKey: async (name) => (await findKey(keys, name))?.id,
       ensureKey: async (name) => (await keys.ensure({ name })).id,
@@ -106,14 +108,14 @@ export function connect(options: ConnectOptions): Connection {
     close() {
       encryptDeks.close()
       decryptDeks.close()
+      indexSecrets.close()
       for (const secret of secrets.list) secret.release()
-      for (const run of onClose) run()
     },
   }
 }
 
 /** Hashing would show the service the value, which a secret is there to prevent. */
 const refuseHash: Batcher['hash'] = async () => {
-  const hint = 'Give the model an `indexKey`, from createIndexKey(), or leave out the index.'
+  const hint = 'Let a model make the index, or leave it out.'
   throw new InvalidInputError('a client with a secret sends no value to be hashed', hint)
 }

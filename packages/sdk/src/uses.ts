@@ -1,5 +1,5 @@
 /**
- * What DEKs are wrapped for (bindings.md 5, local-index.md 1, stream.md 3), and for which of these a stored wrapped
+ * What DEKs are wrapped for (bindings.md 5, stream.md 3), and for which of these a stored wrapped
  * key opens (wrapped-key-v2.md 3).
  */
 import {
@@ -40,11 +40,6 @@ export interface WrappedFor extends WrappedKey {
 }
 
 const STREAM = /* @__PURE__ */ nameUse('stream', {})
-
-/** The use of an index key; '' means one that every model may use. */
-export function useOfIndex(model: string): NamedUse {
-  return nameUse('index', model === '' ? {} : { model: fit(model) })
-}
 
 /** The use of a stream's DEK. */
 export function useOfStream(): Uses {

@@ -52,7 +52,6 @@ function definePeople(eaas, keyId, acceptPlaintext) {
     bind: ['id'],
     format: 'text',
     acceptPlaintext,
-    indexKey: process.env.PEOPLE_INDEX_KEY,
     warn: false,
     fields: { email: text({ index: 'emailIndex', normalize: [step] }), phone: text().nullable() },
   })

@@ -49,9 +49,9 @@ def application_secret_vectors():
         enc, com = v2_keys(mixed, id_)
         stream_salt = key_of(f"salt of {name}")
         of_stream = hkdf(mixed, b"eaas/stream/v1\0" + uuid_bytes(id_), 64, stream_salt)
-        of_index = hkdf(mixed, prefixed(b"eaas/index-key/v1", uuid_bytes(id_), b"users"), 32)
+        of_index = hkdf(mixed, prefixed(b"eaas/index-column/v1", b"users", b"email_index", b"exact"), 32)
         derive.append({"name": name, "dek": key.hex(), "secret": salt.hex(), "key_id": id_, "mixed": mixed.hex(), "key": enc.hex(), "commitment": com.hex(),
-                       "stream_salt": stream_salt.hex(), "stream_key": of_stream[:32].hex(), "stream_commitment": of_stream[32:].hex(), "index_commitment": of_index.hex()})
+                       "stream_salt": stream_salt.hex(), "stream_key": of_stream[:32].hex(), "stream_commitment": of_stream[32:].hex(), "index_column_key": of_index.hex()})
 
     valid = sealed("valid")
     unflagged = v2_envelope(dek, context, text, iv_of("secret none"))

@@ -2,7 +2,6 @@ import type { Client } from '@eaas/sdk'
 
 export interface Scene {
   keyId: string
-  indexKey: string
   context: Record<string, string>
 }
 export interface Made {

@@ -13,30 +13,30 @@ export function streamPlaintext() {
 }
 
 /** The model of all rows, with its index made in the process. */
-export function membersOf(eaas, { keyId, indexKey }) {
+export function membersOf(eaas, { keyId }) {
   const fields = { email: text({ index: 'email_index', normalize: ['lowercase'] }), name: text() }
-  return eaas.model({ name: 'members', keyId, indexKey, bind: ['id'], fields })
+  return eaas.model({ name: 'members', keyId, bind: ['id'], fields })
 }
 
 /** Seals everything that the SDK seals. Bytes are base64, so that the outcome is JSON. */
-export async function makeValues(eaas, { keyId, indexKey, context }) {
+export async function makeValues(eaas, { keyId, context }) {
   const stream = await collect(source(streamPlaintext()).pipeThrough(encryptStream(eaas, { keyId, context })))
   return {
     v1: await eaas.encrypt('zażółć 1', { keyId, envelope: 1 }),
     v2: await eaas.encrypt('zażółć 2', { keyId, context }),
     text: toText(await eaas.encrypt('zażółć 3', { keyId, context })),
     stream: toBase64(stream),
-    row: await membersOf(eaas, { keyId, indexKey }).encrypt({ id: '7', email: 'Ada@Example.org', name: 'Ada' }),
+    row: await membersOf(eaas, { keyId }).encrypt({ id: '7', email: 'Ada@Example.org', name: 'Ada' }),
   }
 }
 
 /** Opens everything that `makeValues` returned, and what must not open. @throws where the outcome is another one */
-export async function openValues(eaas, { keyId, indexKey, context }, made) {
+export async function openValues(eaas, { keyId, context }, made) {
   equal(await eaas.decryptText(made.v1), 'zażółć 1')
   equal(await eaas.decryptText(made.v2, { context }), 'zażółć 2')
   equal(await eaas.decryptText(made.text, { context }), 'zażółć 3')
   equal(await codeOf(eaas.decrypt(made.v2, { context: { ...context, row: 'other' } })), 'E_DECRYPTION')
-  const members = membersOf(eaas, { keyId, indexKey })
+  const members = membersOf(eaas, { keyId })
   equal(await members.decrypt(made.row), { id: '7', email: 'Ada@Example.org', name: 'Ada' })
   equal(await members.index({ email: 'ADA@example.org' }), { email_index: made.row.email_index })
   equal(await codeOf(members.decrypt({ ...made.row, id: '8' })), 'E_DECRYPTION')

@@ -7,12 +7,10 @@ import { createTestService } from '../../../packages/sdk/src/testing.js'
 const service = createTestService()
 const eaas: Client = createClient(service)
 const { id: keyId } = await eaas.keys.create({ name: 'users' })
-const indexKey = await eaas.createIndexKey(keyId, { model: 'people' })
 const people = eaas.model({
   name: 'people',
   keyId,
   bind: ['id'],
-  indexKey,
   warn: false,
   fields: {
     name: text({ index: 'name_index' }),

@@ -131,6 +131,7 @@ describe('the key that an answer is about', () => {
     'wrap',
     'unwrap',
     'rewrap',
+    'indexSecret',
     'hash',
     'encrypt',
     'getKey',

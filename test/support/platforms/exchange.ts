@@ -53,8 +53,7 @@ export async function startExchange(folder: string): Promise<Exchange> {
   const { secret: apiKey } = await service.createTenant()
   const eaas = createClient({ baseUrl: service.url, apiKey })
   const { id: keyId } = await eaas.keys.create({ name: 'members' })
-  const indexKey = await eaas.createIndexKey(keyId, { model: 'members' })
-  const scene = { baseUrl: service.url, apiKey, keyId, indexKey, context: { table: 'files', row: '1' } }
+  const scene = { baseUrl: service.url, apiKey, keyId, context: { table: 'files', row: '1' } }
 
   const expectToAgree = async (engines: readonly string[], play: (given: string) => Promise<string>) => {
     const made = await onServer.makeValues(eaas, scene)

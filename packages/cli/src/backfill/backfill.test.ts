@@ -248,44 +248,12 @@ describe('rotation', () => {
     expect(await backfill(modelOf(), table, { work: 'rewrap' })).toMatchObject({ changed: 0, current: 7 })
   })
 
-  it('counts index keys of an old version among what is left, until their texts are renewed', async () => {
-    const [indexKey, former] = [await eaas.createIndexKey(keyId), await eaas.createIndexKey(keyId)]
-    const formerIndex = { indexKey: former, columns: { email_index: 'email_index_1' } }
-    const model = modelOf({ indexKey, formerIndex })
-    const table = tableOf(await model.encryptMany(plain), ['email_index_1'])
-    const find = async (of = model) => (await inspectTable(of, table, { open: true })).found
-    expect(await find()).toMatchObject({ left: 0, oldIndexKeys: 0 })
-    await eaas.keys.rotate(keyId)
-    const report = await backfill(model, table, { work: 'rewrap' })
-    expect(report).toMatchObject({ changed: 7, found: { left: 9, oldIndexKeys: 2 } })
-    expect(await find()).toMatchObject({ left: 2, oldIndexKeys: 2 })
-    const renewed = await eaas.rewrapIndexKey(indexKey)
-    expect(await find(modelOf({ indexKey: renewed, formerIndex }))).toMatchObject({ left: 1, oldIndexKeys: 1 })
-    expect(await find(modelOf({ indexKey: renewed }))).toMatchObject({ left: 0, oldIndexKeys: 0 })
-  })
-
-  it('makes indexes again under another index key, where the version of the first was destroyed', async () => {
-    const testing = createTestService({ destroyWindowDays: 0 })
-    const own = createClient(testing)
-    const { id } = await own.keys.create({ name: 'users' })
-    const define = (indexKey: string) =>
-      createClient(testing).model({ name: 'users', keyId: id, bind: ['id'], indexKey, fields })
-    const indexKey = await own.createIndexKey(id)
-    const model = define(indexKey)
-    const table = tableOf(await model.encryptMany(plain))
-    await own.keys.rotate(id)
-    await backfill(model, table, { work: 'rewrap' })
-    await own.keys.update(id, { min_unwrap_version: 2 })
-    await own.keys.destroyVersion(id, 1, 'users')
-    const lost = define(indexKey)
-    expect(await failure(inspectTable(lost, table, { open: true }))).toMatchObject({
-      problem: 'E_VERSION_DESTROYED',
-      hint: 'Restore its text, or make another by createIndexKey() and index the rows again.',
-    })
-    const another = define(await own.createIndexKey(id))
-    expect(await backfill(another, table, { work: 'index' })).toMatchObject({ changed: 7, failed: 0 })
-    expect((await inspectTable(another, table, { open: true })).found).toMatchObject({ left: 0 })
-    own.close()
+  it('makes indexes again of another generation', async () => {
+    const table = tableOf(await modelOf().encryptMany(plain))
+    const next = modelOf({ index: { generation: 2 } })
+    expect((await inspectTable(next, table, { open: true })).found.indexes).toMatchObject({ email_index: { wrong: 7 } })
+    expect(await backfill(next, table, { work: 'index' })).toMatchObject({ changed: 7, failed: 0 })
+    expect((await inspectTable(next, table, { open: true })).found).toMatchObject({ left: 0 })
   })
 
   it.each([true, false])(

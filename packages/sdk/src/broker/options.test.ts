@@ -1,17 +1,6 @@
 // A broker's options are checked when it is made, or reported at the first request.
 import { describe, expect, it } from 'vitest'
-import type { AllowedKeys } from '../broker.js'
-import {
-  ask,
-  DEK,
-  keyId,
-  makeBroker,
-  serveBroker,
-  service,
-  useBroker,
-  wrapBody,
-  wrapPath,
-} from '../test-support/broker.js'
+import { ask, DEK, keyId, makeBroker, serveBroker, service, useBroker, wrapPath } from '../test-support/broker.js'
 
 useBroker()
 
@@ -26,7 +15,8 @@ describe('the options of a broker', () => {
     ['allow', { allow: { wrap: ['users'] } }],
     ['allow', { allow: { wrap: 7 } }],
     ['allow', { allow: { wrap: null } }],
-    ['allow', { allow: { unwrap_index: ['users'] } }],
+    ['allow', { allow: { indexSecret: ['users'] } }],
+    ['allow', { allow: { unwrap_index: [] } }],
     ['allow', { allow: { unwrap_stream: [] } }],
     ['basePath', { basePath: '/api/' }],
     ['basePath', { basePath: 'api' }],
@@ -151,39 +141,5 @@ describe('the use of a wrapped key', () => {
       expect((await ask(`/api/eaas/v1/keys/${keyId}/index-secret`, { body })).status).toBe(status)
     }
     expect((await ask(`/api/eaas/v1/keys/${keyId}/index-secret`, { body: { name: 7 } })).body.code).toBe('E_VALIDATION')
-  })
-
-  it('of an index needs a list of its own where keys are listed', async () => {
-    const statusOf = async (allow: AllowedKeys, body: object) => {
-      serveBroker({ allow })
-      await ask(unwrapPath(), { body })
-      return service.requests.splice(0).length
-    }
-    const data = { ...index, purpose: 'data' }
-    for (const [allow, body, passed] of [
-      [{ unwrap: [keyId] }, index, 0],
-      [{ unwrap: [keyId] }, data, 1],
-      [{ unwrap: [keyId] }, { wrapped_key: 'AAAA' }, 1],
-      [{ unwrap_index: [keyId] }, index, 1],
-      [{ unwrap_index: [keyId] }, data, 0],
-      [{ unwrap_index: [keyId] }, { wrapped_key: 'AAAA' }, 0],
-    ] as const) {
-      expect([allow, body, await statusOf(allow, body)]).toEqual([allow, body, passed])
-    }
-  })
-})
-
-describe('a broker at the top of a module', () => {
-  it.each([
-    ['baseUrl', { baseUrl: undefined }],
-    ['baseUrl', { baseUrl: '' }],
-    ['apiKey', { apiKey: undefined }],
-  ])('is made where the environment is missing, and reports it at the first request: %s', async (name, options) => {
-    const errors: unknown[] = []
-    serveBroker({ ...options, onError: (error) => errors.push(error) })
-    const { status, text } = await ask(wrapPath(), wrapBody)
-    expect([status, text.includes(name)]).toEqual([500, false])
-    expect(errors).toMatchObject([{ code: 'E_INVALID_INPUT', message: expect.stringContaining(`${name} is missing`) }])
-    expect(service.requests).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 import type { WrappedKey } from '@eaas/protocol'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { useOfIndex } from '../uses.js'
+import { usesOfModel } from '../uses.js'
 import { type DecryptDekLimits, DecryptDeks } from './decrypt-deks.js'
 import { createSecret, type Secret } from './secret.js'
 
@@ -67,7 +67,7 @@ describe('a DEK that opens', () => {
 
   it('is another one for another use, even where the text of a token ends as the name of that use', async () => {
     const { cache, source } = start()
-    const use = useOfIndex('users')
+    const { use } = usesOfModel('users', () => ({}))
     const texts = ['a', `a/${use.name}`, `a${use.name}`, `${use.name}a`, `/${use.name}/a`]
     await cache.use({ ...token('a'), use }, undefined, readFirst)
     for (const text of texts) await cache.use(token(text), undefined, readFirst)

@@ -76,7 +76,6 @@ describe('a service that lies when it wraps', () => {
     ['a value with a DEK of its own', (eaas) => eaas.encrypt('x', { keyId, dek: 'call' })],
     ['many values', (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], dek: 'record' })],
     ['a row', (eaas) => eaas.model({ name: 'm', keyId, bind: false, fields: { a: text() } }).encrypt({ a: 'x' })],
-    ['an index key', (eaas) => eaas.createIndexKey(keyId)],
     [
       'a stream',
       (eaas) => collect(chunked(new Uint8Array(1)).pipeThrough(encryptStream(eaas, { keyId, context: {} }))),

@@ -1,5 +1,5 @@
 /**
- * The operations that calls on many values run: wrap, unwrap, rewrap, hash. Sends those of one turn of the event
+ * The operations that calls on many values run: wrap, unwrap, rewrap, hash, and the derivation of index secrets. Sends those of one turn of the event
  * loop as one `POST /v1/batch`, and a single one to its own route. Where requests are isolated, sends those of
  * one run of microtasks together.
  */
@@ -38,6 +38,8 @@ export interface Batcher {
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
   /** Has a DEK wrapped again for the same use, under its key's current version, without receiving it; throws as `wrap`. */
   rewrap(wrapped: WrappedFor, signal?: AbortSignal | undefined): Promise<WrappedKey>
+  /** Has the index secret of a name derived. The caller owns and zeroes the 32 bytes. */
+  indexSecret(name: string, keyId: string): Promise<Uint8Array>
   /**
    * Has a text hashed: 64 lower-case hexadecimal digits. `values` are those that it was made from, which no error may
    * show either.
@@ -73,6 +75,12 @@ export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions
     async rewrap({ wrapped_key, key_id, use }, signal) {
       return boundTo(use, await run({ op: 'rewrap', key_id, body: { wrapped_key, ...stated(use) }, signal }))
     },
+    async indexSecret(name, key_id) {
+      const { secret } = await run({ op: 'indexSecret', key_id, body: { name } })
+      const bytes = decodeBase64(secret)
+      if (!isZero(bytes)) return bytes
+      throw new ProtocolError(`key ${key_id}: the index secret is all zeros`, 200)
+    },
     async hash(value, key_id, signal, values = []) {
       const secrets = [value, ...values]
       const { hash } = await run({ op: 'hash', key_id, body: { value, key_id }, secrets, signal })
@@ -82,7 +90,7 @@ export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions
 }
 
 /** The operations that are sent together. */
-type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash'>
+type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash' | 'indexSecret'>
 
 interface Queued {
   call: Call<BatchedOperation>

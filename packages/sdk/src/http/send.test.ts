@@ -133,7 +133,8 @@ describe('a malicious service', () => {
     service.intercept = refusing(`patients: ${shown}`)
     const fields = { illness: text({ index: 'illness_index' }), name: text(), since: text() }
     const indexes = { both: { fields: ['name', 'since'] } } as const
-    const patients = connect().model({ name: 'patients', keyId, bind: false, warn: false, fields, indexes })
+    const options = { name: 'patients', keyId, bind: false, warn: false, index: { by: 'service' } } as const
+    const patients = connect().model({ ...options, fields, indexes })
     expect(await failure(patients.index(query as never))).toMatchObject({ detail: `patients: ${expected}` })
   })
 

@@ -286,9 +286,10 @@ function parse<T>(call: Call, schema: wire.Answer<T>, { json, status }: ParsedAn
 function assertAbout(call: Call, value: unknown, status: number): void {
   const { about, body = {} } = call
   const answer = value as { id?: unknown; key_id?: unknown; name?: unknown }
-  const { id = about, key_id = about } = answer // each answer about an id has one of them or both
-  const { name = answer.name } = body as { name?: unknown }
-  if ((about === '' || (id === about && key_id === about)) && name === answer.name) return
+  const sent = body as { name?: unknown }
+  // Each answer about an id has one of them or both; one with a name repeats the one that was sent, if any.
+  const { id = about, key_id = about, name = sent.name } = answer
+  if ((about === '' || (id === about && key_id === about)) && name === (sent.name ?? name)) return
   throw new ProtocolError(`${nameOf(call)}: the answer is about another id or name`, status)
 }
 

@@ -51,16 +51,8 @@ export interface IndexCounts {
 /** What was found in a table, by field and by the column of an index. */
 export interface TableCounts {
   rows: number
-  /**
-   * The rows that still need some kind of work: a value or an index is not as the model stores it now. Includes the
-   * `oldIndexKeys`.
-   */
+  /** The rows that still need some kind of work: a value or an index is not as the model stores it now. */
   left: number
-  /**
-   * The model's index keys that an old version of their key wrapped. A client's `rewrapIndexKey` renews the text of
-   * one; no work on rows does.
-   */
-  oldIndexKeys: number
   fields: Record<string, FieldCounts>
   indexes: Record<string, IndexCounts>
 }
@@ -83,15 +75,12 @@ export interface RowForms {
 /** The current versions of the model's keys. */
 export type Versions = ReadonlyMap<string, number>
 
-export function createCounts({ fields, columns, indexKey }: Definition, versions: Versions): TableCounts {
+export function createCounts({ fields, columns }: Definition): TableCounts {
   const field = () => ({ empty: 0, plaintext: 0, v1: 0, v2: 0, oldVersion: 0, formerKey: 0, unreadable: 0 })
   const index = () => ({ empty: 0, present: 0, missing: 0, other: 0, wrong: 0 })
-  const indexKeys = new Set([indexKey, ...columns.map((column) => column.indexKey)])
-  const oldIndexKeys = [...indexKeys].filter((one) => one && isWrappedByOld(one.wrapped, versions)).length
   return {
     rows: 0,
-    left: oldIndexKeys,
-    oldIndexKeys,
+    left: 0,
     fields: Object.fromEntries(fields.map(({ name }) => [name, field()])),
     indexes: Object.fromEntries(columns.map(({ column }) => [column, index()])),
   }

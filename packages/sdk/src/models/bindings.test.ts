@@ -11,7 +11,6 @@ import { itemsOf } from '../test-support/items-of.js'
 import { bindField, bindRow } from './bindings.js'
 import vectors from './bindings.vectors.json' with { type: 'json' }
 import { readDefinition } from './definition.js'
-import indexVectors from './local-index.vectors.json' with { type: 'json' }
 
 const service = useService()
 const connect = clientsOf(service)
@@ -86,7 +85,7 @@ function sealedReader(engine: EngineName) {
   const fetch = async () => Response.json(answer)
   const eaas = createClient({ baseUrl: 'https://eaas.test', apiKey: 'key', engine, fetch })
   return eaas.model({
-    ...{ name: 'users', keyId: vectors.key_id, bind: ['id'], sealed: 'row', indexKey: indexVectors.text[0]?.text },
+    ...{ name: 'users', keyId: vectors.key_id, bind: ['id'], sealed: 'row' },
     fields: { email: text({ index: 'email_index' }), 'address.street': text().nullable() },
     indexes: { email_parts: { ngram: 'email', length: 3, bits: 8, acceptLeakage: true } },
   })

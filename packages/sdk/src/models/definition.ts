@@ -15,17 +15,17 @@ import {
   type Row,
 } from '../input.js'
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
-import { loadOnce, type Soon, untilAborted } from '../waiting.js'
 import type { FieldSpec } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
-import { type IndexKey, readIndexKey } from './index-key.js'
+import { INDEX_BY, type IndexBy, readIndexSource } from './index-source.js'
 import type { AnyField, Compounds, Extras, Fields, NoExtras } from './model-types.js'
+import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 
 export type RowFormat = 'full' | 'compact' | 'text'
 
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text']
 const MODEL_OPTIONS =
-  'name key keyId formerKeyIds fields indexKey formerIndex indexes bind envelope sealed acceptUnbound acceptPlaintext format header dek warn'.split(
+  'name key keyId formerKeyIds fields index formerIndex indexes bind envelope sealed acceptUnbound acceptPlaintext format header dek warn'.split(
     ' ',
   )
 /** The column of a row's seal (bindings.md 4). */
@@ -111,7 +111,7 @@ export interface KeyById {
    * so that destroying one key makes one person's data unreadable: see the page on deleting a person's data. The
    * function gets the row, stored or not, without its fields and without the columns that the model adds:
    * `(row) => row.key_id`. It must read all its columns before it decides by one: adapters note which it reads. An
-   * envelope of another row's key does not open. Indexes then need `indexKey`.
+   * envelope of another row's key does not open. Indexes then need the key of `index`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
 }
@@ -133,21 +133,20 @@ interface SharedOptions<
   /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
   fields: F
   /**
-   * The text that `createIndexKey` returned. All indexes of the model are then made in this process: the service
-   * sees no value, and a search needs no request. Without it the service makes the indexes; with `shared: true`, as
-   * clients in other languages make them.
+   * What makes the indexes of the model. By default this process does, so that no value leaves it and a search needs no
+   * request; `shared` columns are the service's.
    */
-  indexKey?: string | undefined
+  index?: IndexBy | undefined
   /**
-   * For a change of the index key: the former key and, by index column, the column that holds the index under the
-   * former key. The model writes both columns, and `index` returns both: each row has at least one of them. Not with
+   * For a change of `index`: what made the indexes before and, by index column, the column that holds the index of
+   * before. The model writes both columns, and `index` returns both: each row has at least one of them. Not with
    * `sealed: 'row'`.
    */
-  formerIndex?: { readonly indexKey: string; readonly columns: O } | undefined
+  formerIndex?: (IndexBy & { readonly columns: O }) | undefined
   /**
    * Indexes over several fields, by their columns. A search needs the values of all of them. The values are
    * normalised as their fields say and joined with their lengths in front, so that different values never give the
-   * same text. `shared` works as for a field. With `indexKey` also `{ prefix: field, length }`, to search for the
+   * same text. `shared` works as for a field. Also `{ prefix: field, length }`, to search for the
    * first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
    */
   indexes?: C | undefined
@@ -210,8 +209,6 @@ export interface Definition {
   plainIsRead?: boolean | undefined
   /** The ids of the keys whose envelopes the model opens, whatever the row. */
   keyIds: ReadonlySet<string>
-  /** Without it the service makes the indexes. */
-  indexKey: IndexKey | undefined
   fields: readonly PlacedField[]
   columns: readonly IndexColumn[]
   /** The definition of all fields, if this one has only some: see `pickFields`. */
@@ -269,83 +266,25 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
 
   const added = binding.rowSeal ? [header, ROW_SEAL] : [header]
   const made = readIndexColumns({ fields, indexes })
-  const columns = [...readFormerIndex(options, made), ...made] // adapters search by the first, which all rows have
+  const columns = withSources(options, made) // adapters search by the first, which all rows have
   assertColumns(columns, fields, added)
   const names = new Set([...namesOf(fields), ...columns.map(({ column }) => column), ...added])
   assertBind(binding.bind, fields, names)
   const keyIds = new Set(typeof keyId === 'string' ? [keyId, ...formerKeyIds] : formerKeyIds)
-  const indexKey = readLocal(options, binding.name, typeof keyId === 'string' ? keyIds : undefined)
-  const indexKeys = [indexKey, ...columns.map((column) => column.indexKey)].filter((one) => one !== undefined)
-  const named = byName === undefined ? undefined : createNamedKey(byName, keyIds, indexKeys)
-  const shared = columns.find((column) => column.shared)
-  if (indexKey && shared)
-    throw new InvalidInputError(`${JSON.stringify(shared.column)}: the service makes a shared index: omit indexKey`)
-  if (!indexKey) assertByService(columns, binding.name)
-  if (hasSecret && !indexKey && columns[0]) {
-    const message = `the index ${JSON.stringify(columns[0].column)} needs indexKey: the service would see its values`
-    throw new InvalidInputError(message, 'Make one with createIndexKey().')
-  }
-  if (!indexKey && keyByRow && columns[0]) {
+  const named = byName === undefined ? undefined : createNamedKey(byName, keyIds)
+  assertByService(columns, { model: binding.name, hasSecret })
+  const unkeyed = keyByRow && columns.find(({ source }) => !source.keyId && !source.named)
+  if (unkeyed) {
     throw new InvalidInputError(
-      `the index ${JSON.stringify(columns[0].column)} needs indexKey: each row has another key`,
-      'Make one with createIndexKey().',
+      `the index ${JSON.stringify(unkeyed.column)} needs a key: each row has another key`,
+      'Name one that all rows share: index: { key: … }.',
     )
   }
   const keyOf = keyByRow ? keyOfRow(keyId, fields, names) : () => named?.id ?? (keyId as string)
   return {
-    ...{ ...binding, named, keyOf, keyByRow, keyIds, indexKey, acceptPlaintext },
+    ...{ ...binding, named, keyOf, keyByRow, keyIds, acceptPlaintext },
     ...{ fields, columns, names, format, header, dek, warn, hasSecret },
   }
-}
-
-/** Returns the id of the key with this name, or undefined if there is none. */
-type Find = (name: string) => Promise<string | undefined>
-
-/** The key of a model that is declared by its name. */
-export interface NamedKey {
-  readonly name: string
-  /** undefined until the key is found */
-  id: string | undefined
-  /**
-   * Looks the key up, once for all waiting callers; if there is none, the next call looks again. @throws
-   * InvalidInputError when an index key is under another key; the errors of `find`; AbortedError
-   */
-  find(find: Find, signal: AbortSignal | undefined): Promise<undefined>
-}
-
-/**
- * @param keyIds the ids of the model's keys; the id that is found is added
- * @param indexKeys those of its index columns; each must be under one of its keys
- */
-function createNamedKey(name: string, keyIds: Set<string>, indexKeys: readonly IndexKey[]): NamedKey {
-  const finding = new Map<Find, () => Soon<object>>()
-  const key: NamedKey = {
-    name,
-    id: undefined,
-    async find(find, signal) {
-      if (key.id) return
-      const once = finding.get(find) ?? loadOnce(() => take(find))
-      finding.set(find, once)
-      await untilAborted(once(), signal)
-    },
-  }
-  const take = async (find: Find) => {
-    const id = await find(name)
-    const foreign = indexKeys.find(({ wrapped: { key_id } }) => key_id !== id && !keyIds.has(key_id))
-    if (foreign) throw foreignIndexKey(foreign)
-    if (id) keyIds.add(id)
-    else finding.delete(find) // the next call looks again
-    key.id ??= id
-    return key
-  }
-  return key
-}
-
-/** @throws InvalidInputError when `key` is not a name, or `keyId` is given too */
-export function readKeyName({ key, keyId }: { key?: unknown; keyId?: unknown }): string {
-  if (keyId !== undefined) throw new InvalidInputError('a model takes key or keyId, not both')
-  if (typeof key === 'string' && key.trim() !== '' && key.length <= 255) return key
-  throw new InvalidInputError(`key must be the name of a key, 1 to 255 characters, got ${kindOf(key)}`)
 }
 
 /**
@@ -385,56 +324,36 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
   }
 }
 
-/**
- * Reads the key of a local index. @throws InvalidInputError when it is garbled, or of another model or key
- */
-function readLocal(
-  { indexKey, envelope }: Pick<Options, 'indexKey' | 'envelope'>,
-  model: string,
-  keyIds: ReadonlySet<string> | undefined,
-): IndexKey | undefined {
-  if (indexKey === undefined) return undefined
-  if (envelope === 1)
-    throw new InvalidInputError(
-      'indexKey needs envelope 2',
-      'Clients in other languages need the index of the service.',
-    )
-  const read = readIndexKey(indexKey)
-  if (read.model !== '' && read.model !== model) {
-    throw new InvalidInputError(
-      `indexKey belongs to the model ${JSON.stringify(read.model)}`,
-      'Make one with createIndexKey().',
-    )
-  }
-  if (!keyIds || keyIds.has(read.wrapped.key_id)) return read
-  throw foreignIndexKey(read)
+/** Says of each column what makes it, and adds those of before. @throws InvalidInputError naming what is wrong */
+function withSources(options: Options, made: readonly Omit<IndexColumn, 'source'>[]): IndexColumn[] {
+  const { index = {}, formerIndex, name: model = '', envelope } = options
+  assertOptions('index', index, INDEX_BY)
+  if (envelope === 1 && (index.generation !== undefined || formerIndex !== undefined))
+    throw new InvalidInputError('generation and formerIndex need envelope 2')
+  const service = readIndexSource('index', index, { model, isService: true })
+  const isService = envelope === 1 || index.by !== undefined || made.every(({ shared }) => shared)
+  const source = isService ? service : readIndexSource('index', index, { model })
+  const columns = made.map((one) => ({ ...one, source: one.shared ? service : source }))
+  return [...readFormerIndex(options, columns), ...columns]
 }
 
-function foreignIndexKey({ wrapped: { key_id } }: IndexKey): InvalidInputError {
-  const message = `indexKey was made under the key ${key_id}, which is not the model's`
-  return new InvalidInputError(
-    message,
-    "Make one under the model's key with createIndexKey(), or name its key in `formerKeyIds`.",
-  )
-}
-
-/** Reads the columns of indexes under the former index key. @throws InvalidInputError naming what is wrong */
-function readFormerIndex(options: Options, made: readonly IndexColumn[]): IndexColumn[] {
-  const { formerIndex, indexKey, name = '', keyId, formerKeyIds = [] } = options
+/** Reads the columns of the indexes of before. @throws InvalidInputError naming what is wrong */
+function readFormerIndex({ formerIndex, name: model = '', sealed }: Options, made: readonly IndexColumn[]) {
   if (formerIndex === undefined) return []
-  assertOptions('formerIndex', formerIndex, ['indexKey', 'columns'])
-  if (indexKey === undefined || options.sealed)
-    throw new InvalidInputError('formerIndex needs indexKey, and no `sealed`', 'Reseal rows with a seal instead.')
+  assertOptions('formerIndex', formerIndex, [...INDEX_BY, 'columns'])
+  if (sealed)
+    throw new InvalidInputError('formerIndex needs a model without `sealed`', 'Reseal rows with a seal instead.')
+  const { columns, ...by } = formerIndex
   assertOptions(
     'formerIndex.columns',
-    formerIndex.columns,
+    columns,
     made.map(({ column }) => column),
   )
-  const keyIds = typeof keyId === 'string' ? new Set([keyId, ...formerKeyIds]) : undefined
-  const former = readLocal({ indexKey: formerIndex.indexKey }, name, keyIds)
+  const source = readIndexSource('formerIndex', by, { model, isFormer: true })
   return made.flatMap((one) => {
-    const column = formerIndex.columns[one.column]
-    return column === undefined ? [] : [{ ...one, column, indexKey: former }]
+    const column = columns[one.column]
+    const shared = one.shared && source.secret === undefined
+    return column === undefined ? [] : [{ ...one, column, shared, source }]
   })
 }
 

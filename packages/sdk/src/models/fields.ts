@@ -69,8 +69,8 @@ export interface FieldSpec {
 export interface IndexOptions {
   /**
    * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column
-   * learns which rows have the same value, and anyone who may call `hash` can test guesses: do not index data of few
-   * possible values.
+   * learns which rows have the same value, and anyone who may `unwrap` too can test guesses, or `hash` if the service
+   * makes it: do not index data of few possible values.
    */
   index?: string | undefined
   /**
@@ -81,8 +81,8 @@ export interface IndexOptions {
   /**
    * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the
    * normalised text), so that equal values have equal indexes in all shared columns under a key, and tables
-   * can be joined by them. By default the names of the model and of the column are hashed too. Not with
-   * `indexKey`.
+   * can be joined by them. By default the names of the model and of the column are hashed too. The service
+   * makes a shared index.
    */
   shared?: boolean | undefined
 }
@@ -99,7 +99,7 @@ export interface PadOptions {
 export interface NumberOptions extends IndexOptions, PadOptions {
   /**
    * Indexes the bucket of `step` numbers, by which ranges can be searched. The index reveals which rows are in the
-   * same bucket, but no order. Needs `indexKey`; filter the found rows with `matches`.
+   * same bucket, but no order. Not by the service; filter the found rows with `matches`.
    */
   range?: { readonly step: number } | undefined
 }
@@ -107,7 +107,7 @@ export interface NumberOptions extends IndexOptions, PadOptions {
 export interface DateOptions extends IndexOptions {
   /**
    * Indexes the day, month or year in UTC, by which ranges can be searched. The index reveals which rows are in the
-   * same one, but no order. Needs `indexKey`; filter the found rows with `matches`.
+   * same one, but no order. Not by the service; filter the found rows with `matches`.
    */
   range?: 'day' | 'month' | 'year' | undefined
 }

@@ -1,20 +1,11 @@
-// Changing the index key of a model while its rows are in use: two columns, of which a row has either.
-import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
+// Changing what makes the indexes of a model while its rows are in use: two columns, of which a row has either.
+import { describe, expect, expectTypeOf, it } from 'vitest'
 import { createSealedTable } from '../adapter.js'
-import { createClient, number, text } from '../index.js'
+import { number, text } from '../index.js'
 import { maintain } from '../maintenance.js'
-import { failure, keyId, useClients } from '../test-support/clients.js'
-import { createTestService } from '../testing.js'
+import { keyId, useClients } from '../test-support/clients.js'
 
 const { service, connect } = useClients()
-let before: string
-let after: string
-
-beforeEach(async () => {
-  before = await connect().createIndexKey(keyId)
-  after = await connect().createIndexKey(keyId)
-})
-
 type Stored = Record<string, unknown>
 
 const define = (names: Record<'email' | 'parts' | 'step' | 'start', string>, more: object) =>
@@ -37,29 +28,36 @@ const QUERIES = [
   { pay: 41 },
 ]
 
-it('an index key of before that is of another key is refused, also where the key is known by its name', async () => {
-  const eaas = createClient(createTestService())
-  const [own, other] = await Promise.all(['users', 'other'].map((name) => eaas.keys.ensure({ name })))
-  const [indexKey, foreign] = await Promise.all([own, other].map((key) => eaas.createIndexKey(key?.id ?? '')))
-  const users = (formerKey = '') =>
-    eaas.model({
-      ...{
-        name: 'users',
-        key: 'users',
-        bind: ['id'],
-        indexKey,
-        formerIndex: { indexKey: formerKey, columns: { e2: 'e1' } },
-      },
-      fields: { email: text({ index: 'e2' }) },
+const SECRET = new Uint8Array(32).fill(7)
+const NEXT_SECRET = new Uint8Array(32).fill(8)
+
+it('the index of before may be that of another key, of the service, or of another secret of the application', async () => {
+  const other = service.createKey()
+  const email = (index: string) => ({ fields: { email: text({ index }) } })
+  const options = { name: 'users', keyId, bind: false as const }
+  const clients = { plain: connect(), one: connect({ secret: SECRET }), next: connect({ secret: NEXT_SECRET }) }
+  const changing = connect({ secret: [NEXT_SECRET, SECRET] })
+  const beginning = connect({ secret: SECRET, acceptWithoutSecret: true })
+  for (const [eaas, former, old, index, next] of [
+    [clients.plain, { keyId: other }, clients.plain, {}, clients.plain],
+    [clients.plain, { by: 'service' }, clients.plain, {}, clients.plain],
+    [clients.plain, { generation: 1 }, clients.plain, { by: 'service' }, clients.plain],
+    [changing, {}, clients.one, {}, clients.next],
+    [changing, {}, clients.one, { generation: 2 }, clients.next],
+    [beginning, {}, clients.plain, {}, clients.one],
+  ] as const) {
+    const moving = eaas.model({ ...options, ...email('e2'), index, formerIndex: { ...former, columns: { e2: 'e1' } } })
+    expect(await moving.index({ email: 'x' })).toEqual({
+      ...(await old.model({ ...options, ...email('e1'), index: former }).index({ email: 'x' })),
+      ...(await next.model({ ...options, ...email('e2'), index }).index({ email: 'x' })),
     })
-  expect(await users(indexKey).encrypt({ id: 'a', email: 'x' })).toHaveProperty('e1')
-  expect((await failure(users(foreign).encrypt({ id: 'a', email: 'x' }))).message).toContain('indexKey was made under')
+  }
 })
 
 it('the types have both columns where the model writes or searches both', async () => {
   const users = connect().model({
-    ...{ name: 'users', keyId, bind: ['id'], indexKey: after },
-    formerIndex: { indexKey: before, columns: { e2: 'e1', p2: 'p1' } },
+    ...{ name: 'users', keyId, bind: ['id'], index: { generation: 2 } },
+    formerIndex: { columns: { e2: 'e1', p2: 'p1' } },
     fields: { email: text({ index: 'e2' }), pay: number({ index: 's2', range: { step: 10 } }) },
     indexes: { p2: { ngram: 'email', length: 3, bits: 16, acceptLeakage: true } },
   } as const)
@@ -78,10 +76,11 @@ it('the types have both columns where the model writes or searches both', async 
   expectTypeOf(whole.e2).toEqualTypeOf<string | undefined>()
 })
 
-describe('a model whose index key is changed', () => {
-  const old = () => define(OLD, { indexKey: before })
-  const moving = () => define(NEW, { indexKey: after, formerIndex: { indexKey: before, columns } })
-  const moved = () => define(NEW, { indexKey: after })
+describe('a model whose indexes are changed', () => {
+  const after = { generation: 2 }
+  const old = () => define(OLD, {})
+  const moving = () => define(NEW, { index: after, formerIndex: { columns } })
+  const moved = () => define(NEW, { index: after })
 
   it('finds rows by the column before, and by the new one, whoever wrote them', async () => {
     for (const query of QUERIES as never[]) {
@@ -127,33 +126,28 @@ describe('a model whose index key is changed', () => {
   })
 
   it.each<[string, object, string]>([
-    ['without an index key', { indexKey: undefined }, 'formerIndex needs indexKey'],
-    ['with rows that are sealed as a whole', { sealed: 'row' }, 'no `sealed`'],
+    ['with rows that are sealed as a whole', { sealed: 'row' }, 'without `sealed`'],
     ['of a column that the model lacks', { formerIndex: { columns: { e9: 'e1' } } }, 'no option "e9"'],
     ['in a column that is taken', { formerIndex: { columns: { e2: 'email' } } }, 'already taken'],
     ['in one column twice', { formerIndex: { columns: { e2: 'e1', b2: 'e1' } } }, 'already taken'],
-    ['under what is no index key', { formerIndex: { indexKey: 'x', columns } }, 'not an index key'],
+    [
+      'of the service, where that makes no such index',
+      { formerIndex: { by: 'service' } },
+      'the service makes no index',
+    ],
+    ['under what is no key', { formerIndex: { keyId: 'x' } }, 'formerIndex.keyId'],
   ])('is refused %s', (_, more, message) => {
     const { formerIndex = {}, ...others } = more as { formerIndex?: object }
-    const former = { indexKey: before, columns, ...formerIndex }
-    expect(() => define(NEW, { indexKey: after, formerIndex: former, ...others })).toThrow(message)
-  })
-
-  it('is refused with the index key of another model or key', async () => {
-    const other = await connect().createIndexKey(service.createKey())
-    const named = await connect().createIndexKey(keyId, { model: 'orders' })
-    for (const indexKey of [other, named])
-      expect(() => define(NEW, { indexKey: after, formerIndex: { indexKey, columns } })).toThrow('indexKey')
-    expect(await failure(old().index({ email: 7 as never }))).toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect(() => define(NEW, { index: after, formerIndex: { columns, ...formerIndex }, ...others })).toThrow(message)
   })
 })
 
-describe('the types of a model whose index key is changed', () => {
-  it('have the columns under the key before, like those of the indexes, in what is stored alone', async () => {
+describe('the types of a model whose indexes are changed', () => {
+  it('have the columns of before, like those of the indexes, in what is stored alone', async () => {
     const model = connect().model({
-      ...{ name: 'users', keyId, bind: false, indexKey: after },
+      ...{ name: 'users', keyId, bind: false, index: { generation: 2 } },
       fields: { email: text({ index: 'e2' }), nick: text({ index: 'n2' }).nullable() },
-      formerIndex: { indexKey: before, columns: { e2: 'e1', n2: 'n1' } },
+      formerIndex: { columns: { e2: 'e1', n2: 'n1' } },
     })
     const stored = await model.encrypt({ id: 'a', email: 'x', nick: null as string | null })
     expectTypeOf(stored.e1).toEqualTypeOf<string>()

@@ -16,7 +16,7 @@ import {
   type Row,
 } from '../input.js'
 import type { Definition, PlacedField } from './definition.js'
-import type { IndexKey, IndexKind } from './index-key.js'
+import type { IndexSource } from './index-source.js'
 import type { AnyIndex, CompoundIndex, NgramIndex, PrefixIndex } from './model-types.js'
 
 const KINDS = ['prefix', 'ngram'] as const
@@ -26,6 +26,12 @@ const OPTIONS_OF = {
   ngram: ['ngram', 'length', 'bits', 'acceptLeakage'],
 } as const
 const MAX_PART_CHARACTERS = 64
+
+/**
+ * How a column indexes a field: its whole text, its first characters, or each few characters in a row,
+ * or the bucket of a date or number (local-index.md 3).
+ */
+type IndexKind = 'exact' | 'prefix' | 'ngram' | 'range'
 
 /** A column of a blind index, and the fields whose values it indexes. */
 export interface IndexColumn {
@@ -37,9 +43,11 @@ export interface IndexColumn {
   length: number
   /** Whether the names of the model and the column are left out of what is hashed. */
   shared: boolean
-  /** Set if it is made under the former index key: see `formerIndex`. */
-  indexKey?: IndexKey | undefined
+  source: IndexSource
 }
+
+/** A column as fields and `indexes` declare it. */
+type DeclaredColumn = Omit<IndexColumn, 'source'>
 
 const EXACT = { kind: 'exact', length: 0 } as const
 
@@ -54,9 +62,9 @@ export function readIndexColumns({
 }: {
   fields: readonly PlacedField[]
   indexes: Readonly<Record<string, AnyIndex>>
-}): IndexColumn[] {
+}): DeclaredColumn[] {
   const byName = new Map(fields.map((field) => [field.name, field]))
-  const columns: IndexColumn[] = []
+  const columns: DeclaredColumn[] = []
   for (const field of fields) {
     const { index, bits, normalize, shared = false } = field.spec
     const name = JSON.stringify(index ?? field.name)
@@ -73,16 +81,26 @@ export function readIndexColumns({
 }
 
 /**
- * Refuses an index that the service must not make, or cannot make for this model alone. @throws
+ * Refuses an index of the service that it must not make, or cannot make for this model alone. @throws
  * InvalidInputError
  */
-export function assertByService(columns: readonly IndexColumn[], model: string): void {
-  for (const { column, kind, shared } of columns) {
+export function assertByService(
+  columns: readonly IndexColumn[],
+  { model, hasSecret }: { model: string; hasSecret: boolean },
+): void {
+  for (const { column, kind, shared } of columns.filter(({ source }) => source.secret === undefined)) {
     const name = JSON.stringify(column)
+    if (hasSecret) {
+      const message = `the service would see the values of the index ${name}, which a client with a secret prevents`
+      throw new InvalidInputError(
+        message,
+        "Leave out shared and by: 'service', so that the index is made in this process.",
+      )
+    }
     if (kind !== 'exact') {
       const of = kind === 'range' ? 'of a range' : 'of parts of a text'
-      const message = `${name}: an index ${of} needs indexKey`
-      throw new InvalidInputError(message, 'Make one with createIndexKey().')
+      const message = `${name}: the service makes no index ${of}`
+      throw new InvalidInputError(message, "Leave out shared, by: 'service' and envelope: 1.")
     }
     if (!shared && model === '') throw new InvalidInputError(`${name} needs a model with a name, or \`shared: true\``)
   }
@@ -110,7 +128,7 @@ export function getQueryFields({ columns }: { columns: readonly IndexColumn[] },
  * Reads an index that is declared by its column: over several fields, or of parts of a text. @throws
  * InvalidInputError
  */
-function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): IndexColumn {
+function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): DeclaredColumn {
   const name = JSON.stringify(column)
   const given: Partial<CompoundIndex<string> & PrefixIndex<string> & Omit<NgramIndex<string>, 'bits'>> = index
   const kind = KINDS.find((one) => given?.[one] !== undefined) ?? 'exact'

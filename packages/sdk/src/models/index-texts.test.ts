@@ -21,6 +21,7 @@ interface Vector {
 const columnOf = ({ column, shared, bits }: Omit<Vector, 'hash_key' | 'model' | 'texts'>): IndexColumn => ({
   ...{ column, shared, bits },
   ...{ fields: [], kind: 'exact', length: 0 },
+  source: { secret: undefined, isFormer: false, keyId: undefined, named: undefined },
 })
 const textOf = (vector: Vector) => makeColumnTexts(vector.model, columnOf(vector), vector.texts).toString()
 

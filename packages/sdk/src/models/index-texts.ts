@@ -4,6 +4,7 @@
  * that it is loaded with the first call only.
  */
 import { encodeUtf8 } from '@eaas/protocol'
+import type { Mac } from '../engines/engine.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertHashable, HASH_BITS, isMissing, type Row } from '../input.js'
 import { assertHashedAsItIs, hashEach } from '../records/blocks.js'
@@ -18,7 +19,8 @@ import {
   readPart,
   readRange,
 } from './index-columns.js'
-import { hashText, openIndexKey } from './local-index.js'
+import type { IndexSource } from './index-source.js'
+import { hashText, openColumns } from './local-index.js'
 import type { RowTexts } from './model-rows.js'
 import type { ModelDeps, RowsOptions } from './model-types.js'
 
@@ -133,57 +135,68 @@ export type GetValue = (column: IndexColumn, texts: ColumnTexts) => string | str
 /** How many MACs are made at once with an asynchronous engine. */
 const BLOCK_MACS = 1_000
 
-/**
- * Hashes what many rows need, each distinct text of a column once. The engine must be ready where the model
- * has an index key.
- */
+/** Hashes what many rows need, each distinct text of a column once. The engine must be ready. */
 export async function hashColumnTexts(
   deps: ModelDeps,
   definition: Definition,
   rows: readonly RowTexts[],
   options: RowsOptions,
 ): Promise<GetValue> {
-  const byColumn = new Map<IndexColumn, Map<string, string>>()
+  const byColumn: Hashes = new Map()
+  const bySource = new Map<IndexSource, Hashes>()
   for (const [number, column] of definition.columns.entries()) {
     const texts = rows.flatMap((row) => row[number] ?? [])
-    byColumn.set(column, new Map(texts.map((text) => [text, ''])))
+    if (texts.length === 0) continue
+    const hashes = new Map(texts.map((text) => [text, '']))
+    byColumn.set(column, hashes)
+    const own: Hashes = bySource.get(column.source) ?? new Map()
+    bySource.set(column.source, own.set(column, hashes))
   }
-  if (definition.indexKey) await hashLocally(deps, definition, byColumn, options)
-  else await hashByService(deps, definition, byColumn, options)
+  // At once, so that what they ask the service goes out in one request.
+  await Promise.all([...bySource].map(([source, hashes]) => hashBy(deps, definition, source, { hashes, ...options })))
   return (column, texts) => {
     const toValue = (text: string) => makeColumnValue(column, byColumn.get(column)?.get(text) ?? '')
     return typeof texts === 'string' ? toValue(texts) : [...new Set(texts.map(toValue))].sort()
   }
 }
 
+/** By column, the hash of each text. */
 type Hashes = Map<IndexColumn, Map<string, string>>
 
-async function hashByService(
-  { batcher, ensureKey }: ModelDeps,
-  { keyOf, named }: Definition,
-  byColumn: Hashes,
-  { signal }: RowsOptions,
+async function hashBy(
+  deps: ModelDeps,
+  { keyOf, named, name }: Definition,
+  source: IndexSource,
+  { hashes, signal }: RowsOptions & { hashes: Hashes },
 ): Promise<void> {
-  const texts = new Set([...byColumn.values()].flatMap((hashes) => [...hashes.keys()]))
-  if (texts.size === 0) return
-  await named?.find(ensureKey, signal)
-  const keyId = keyOf({}, 0) // the model's: with a key for each row, it has an index key instead
-  const made = await hashEach(batcher, texts, { keyId, signal })
-  for (const column of byColumn.keys()) byColumn.set(column, made) // equal texts have one hash, whatever their column
+  const key = source.keyId === undefined ? (source.named ?? named) : undefined
+  if (key && key.id === undefined) await key.find(deps.ensureKey, signal)
+  const keyId = source.keyId ?? key?.id ?? keyOf({}, 0)
+  const { secret, isFormer } = source
+  if (secret === undefined) return hashByService(deps, hashes, { keyId, signal })
+  const columns = [...hashes.keys()].map((one) => [one.column, kindName(one)] as const)
+  const macs = await openColumns(deps, { secret, isFormer, keyId, model: name, columns }, signal)
+  await hashLocally(macs, [...hashes.values()], signal)
+}
+
+async function hashByService(
+  { batcher }: ModelDeps,
+  hashes: Hashes,
+  options: { keyId: string; signal: AbortSignal | undefined },
+): Promise<void> {
+  const texts = new Set([...hashes.values()].flatMap((own) => [...own.keys()]))
+  const made = await hashEach(batcher, texts, options) // equal texts have one hash, whatever their column
+  for (const own of hashes.values()) for (const text of own.keys()) own.set(text, made.get(text) ?? '')
 }
 
 async function hashLocally(
-  deps: ModelDeps,
-  { indexKey, name }: Definition,
-  byColumn: Hashes,
-  { signal }: RowsOptions,
+  macs: readonly Mac[],
+  columns: readonly Map<string, string>[],
+  signal: AbortSignal | undefined,
 ): Promise<void> {
-  if (!indexKey || [...byColumn.values()].every(({ size }) => size === 0)) return
   const pace = createPace()
-  for (const [one, hashes] of byColumn) {
-    if (hashes.size === 0) continue
-    const macs = await openIndexKey(deps, one.indexKey ?? indexKey, signal)
-    const mac = await macs(name, one.column, kindName(one))
+  for (const [at, mac] of macs.entries()) {
+    const hashes = columns[at] ?? new Map<string, string>()
     const texts = [...hashes.keys()]
     for (let start = 0; start < texts.length; start += BLOCK_MACS) {
       if (pace.due()) await pace.rest(signal)

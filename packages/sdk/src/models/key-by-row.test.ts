@@ -111,8 +111,6 @@ describe('a model with a key for each row', () => {
 
   it('gives its function what is stored in plain, the same for a row and for its stored form', async () => {
     const [keyId = ''] = await makeKeys(1)
-    const { id: indexKeyId } = await eaas.keys.create({ name: 'index' })
-    const indexKey = await eaas.createIndexKey(indexKeyId, { model: 'people' })
     const given: unknown[] = []
     const people = eaas.model({
       name: 'people',
@@ -121,7 +119,7 @@ describe('a model with a key for each row', () => {
         return keyId
       },
       bind: false,
-      indexKey,
+      index: { key: 'index' },
       format: 'compact',
       fields: { 'home.street': text(), name: text({ index: 'name_index' }) },
     })
@@ -154,7 +152,7 @@ describe('a model with a key for each row', () => {
     expect(JSON.stringify(error)).not.toContain('secret 1')
   })
 
-  it('has no index of the service, whose hashes under different keys never match', () => {
+  it('has no index without a key that all rows share, under which equal values match', () => {
     expect(() =>
       eaas.model({
         name: 'people',
@@ -162,7 +160,7 @@ describe('a model with a key for each row', () => {
         bind: false,
         fields: { name: text({ index: 'name_index' }) },
       }),
-    ).toThrow('needs indexKey')
+    ).toThrow('needs a key: each row has another key')
   })
 
   it('reseals all rows but those of a key that cannot be used, by one request', async () => {

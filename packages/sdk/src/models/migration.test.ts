@@ -322,7 +322,7 @@ describe('the definition', () => {
     const row = Object.fromEntries(bind.map((column) => [column, 1]))
     const users = modelOf({ bind })
     expect((await users.decrypt(await users.encrypt({ ...row, ...ada }))).email).toBe(ada.email)
-    const long = modelOf({ name: 'x'.repeat(4_097) })
+    const long = modelOf({ name: 'x'.repeat(4_097), index: { by: 'service' } })
     expect(await failure(long.encrypt(ada))).toMatchObject({ code: 'E_INVALID_INPUT' })
   })
 })

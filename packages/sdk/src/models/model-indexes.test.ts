@@ -33,12 +33,13 @@ describe('an index that somebody exchanged in the store', () => {
 
 describe('an index of the service', () => {
   const notes = (name: string, index: string, shared = false) =>
-    connect().model({ name, keyId, bind: false, fields: { a: text({ index, shared }) } })
+    connect().model({ name, keyId, bind: false, index: { by: 'service' }, fields: { a: text({ index, shared }) } })
   const pairs = (name: string, index: string, shared = false) =>
     connect().model({
       name,
       keyId,
       bind: false,
+      index: { by: 'service' },
       fields: { a: text(), b: text() },
       indexes: { [index]: { fields: ['a', 'b'], shared } },
     })
@@ -122,7 +123,7 @@ describe('an index of the service', () => {
     expect(service.requests).toEqual([])
   })
 
-  it('needs the name of the model, or to be shared, which an index key refuses', async () => {
+  it('needs the name of the model, or to be shared', async () => {
     const refusal = expect.objectContaining({ code: 'E_INVALID_INPUT', message: expect.stringContaining('"a_index"') })
     const eaas = connect()
     const fields = { a: text({ index: 'a_index' }) }
@@ -130,9 +131,6 @@ describe('an index of the service', () => {
     const indexes = { a_index: { fields: ['a', 'b'] } } as const
     expect(() => eaas.model({ keyId, envelope: 1, fields: { a: text(), b: text() }, indexes })).toThrow(refusal)
     expect(eaas.model({ name: 'users', keyId, envelope: 1, fields })).toBeDefined()
-    const indexKey = await eaas.createIndexKey(keyId)
-    const shared = { a: text({ index: 'a_index', shared: true }) }
-    expect(() => eaas.model({ name: 'users', keyId, bind: false, indexKey, fields: shared })).toThrow(refusal)
     for (const wrong of ['yes', null, 1]) {
       expect(() => notes('users', 'a_index', wrong as never)).toThrow(refusal)
       expect(() => pairs('users', 'a_index', wrong as never)).toThrow(refusal)
@@ -149,7 +147,9 @@ describe('the indexes of a model', () => {
     const users = usersOf(keyId, eaas)
     const { email_index } = await users.encrypt(ada)
     expect(await users.index({ email: '  ada@EXAMPLE.org ' })).toEqual({ email_index })
-    expect(await eaas.hash('eaas/index/v1:5:users:11:email_index:15:ada@example.org', { keyId })).toBe(email_index)
+    const byService = usersOf(keyId, eaas, 'full', { by: 'service' })
+    const hash = await eaas.hash('eaas/index/v1:5:users:11:email_index:15:ada@example.org', { keyId })
+    expect(await byService.index({ email: 'ada@example.org' })).toEqual({ email_index: hash })
     expect(await users.index({ email: 'adá@example.org' })).toEqual(
       await users.index({ email: 'ada\u0301@example.org' }),
     )
@@ -225,6 +225,7 @@ describe('the indexes of a model', () => {
       keyId,
       bind: false,
       fields: { a: text(), b: text() },
+      index: { by: 'service' },
       indexes: { ab_index: { fields: ['a', 'b'] } },
     })
     const rows = await pairs.encryptMany([

@@ -129,10 +129,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     },
     async hash(query, signal) {
       const texts = readQueryTexts(definition, query)
-      if (definition.indexKey) {
-        await deps.envelopes.ready()
-        await key?.find(deps.findKey, signal)
-      }
+      await deps.envelopes.ready()
       const getValue = await hashColumnTexts(deps, definition, [columns.map((column) => texts.get(column))], { signal })
       return Object.fromEntries([...texts].map(([column, one]) => [column.column, getValue(column, one)]))
     },
@@ -154,25 +151,23 @@ export function warnOfFewValues(definition: Definition): void {
   if (checked.has(definition)) return
   checked.add(definition)
   const { columns, warn } = definition
-  if (warn)
-    for (const { column, fields } of columns)
-      warnOf(
-        column,
-        fields.map(({ name }) => name),
-      )
+  if (warn) for (const column of columns) warnOf(column, definition.hasSecret)
 }
 
 /**
  * Warns, once a process for a column and its fields, of an index over data with so few possible values that
  * all can be tried.
  */
-function warnOf(column: string, fields: readonly string[]): void {
+function warnOf({ column, fields: indexed, source }: IndexColumn, hasSecret: boolean): void {
+  const fields = indexed.map(({ name }) => name)
   const index = JSON.stringify([column, fields])
   if (warned.has(index) || !fields.every(hasFewValues)) return
   warned.add(index)
+  const byModel = hasSecret ? 'has the secret and unwrap' : 'has unwrap'
+  const able = source.secret === undefined ? 'call hash' : byModel
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
-      'who can read the column and call hash can find them all. Omit the index, add a field, or pass `warn: false`.',
+      `who can read the column and ${able} can find them all. Omit the index, add a field, or pass \`warn: false\`.`,
   )
 }
 

@@ -50,7 +50,6 @@ describe('a model whose key is declared by its name', () => {
       (options) => users.encryptPartial(row, options),
       (options) => users.decrypt(stored, options),
       (options) => users.index({ email: row.email }, options),
-      (options) => createClient({ ...service, fetch }).createIndexKey({ key: 'users' }, { model: 'users', ...options }),
     ]
     for (const call of calls) {
       await expect(call({ signal: AbortSignal.timeout(20) })).rejects.toMatchObject({ code: 'E_ABORTED' })
@@ -59,15 +58,14 @@ describe('a model whose key is declared by its name', () => {
 
   it('opens rows under a disabled key, and seals none', async () => {
     const { owner, connect } = scene()
-    const indexKey = await owner.createIndexKey({ key: 'users' }, { model: 'users' })
-    const sealed = await define(owner, { indexKey }).encrypt(row)
+    const sealed = await define(owner).encrypt(row)
     await owner.keys.disable(sealed.note.key_id)
-    const reader = define(await connect(), { indexKey })
+    const reader = define(await connect())
     expect(await reader.decrypt(sealed)).toEqual(row)
     expect(await reader.index({ email: row.email })).toEqual({ email_index: sealed.email_index })
-    const { workOn } = await maintain(define(await connect(), { indexKey }), { work: 'open' })
+    const { workOn } = await maintain(define(await connect()), { work: 'open' })
     expect(await workOn([sealed])).toMatchObject([{ status: 'changed', to: { note: row.note } }])
-    for (const one of [reader, define(await connect(), { indexKey })])
+    for (const one of [reader, define(await connect())])
       await expect(one.encrypt(row)).rejects.toMatchObject({ code: 'E_API', problem: 'E_STATE' })
   })
 
@@ -130,42 +128,17 @@ describe('a model whose key is declared by its name', () => {
     expect(await users.decrypt(await users.encrypt(row))).toEqual(row) // looked up again
   })
 
-  it('refuses an index key that was made under another key, at its first use', async () => {
+  it('has indexes by its key, or by another one that is named, which is created likewise', async () => {
     const { owner, connect } = scene()
-    const { id } = await owner.keys.create({ name: 'other' })
-    const indexKey = await owner.createIndexKey(id, { model: 'users' })
-    const users = define(await connect(), { indexKey })
-    await expect(users.encrypt(row)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
-    await expect(users.encrypt(row)).rejects.toThrow(id)
-  })
-
-  it('has an index key under the same key, which is made by its name', async () => {
-    const { owner, calls, connect } = scene()
-    const eaas = await connect()
-    const indexKey = await eaas.createIndexKey({ key: 'users' }, { model: 'users' })
-    expect(calls).toEqual(['GET /v1/keys', 'POST /v1/keys', expect.stringMatching('^POST /v1/keys/.*/wrap$')])
-    const users = define(await connect(), { indexKey })
-    expect(await users.decrypt(await users.encrypt(row))).toEqual(row)
-    expect(await owner.createIndexKey({ key: 'users' }, { model: 'users' })).not.toBe(indexKey)
-    expect((await owner.keys.list()).keys).toHaveLength(1)
-  })
-
-  it('has an index key only where the rights allow it, and where the name is one', async () => {
-    const { connect } = scene()
-    const writer = await connect(['wrap', 'keys:read'])
-    const refused = { code: 'E_API', problem: 'E_MISSING_PERMISSION', hint: expect.stringContaining('keys:create') }
-    await expect(writer.createIndexKey({ key: 'users' })).rejects.toMatchObject(refused)
-    for (const wrong of [
-      {},
-      { key: ' ' },
-      { key: 5 },
-      { key: 'x'.repeat(256) },
-      { key: 'users', model: 'x' },
-      'users',
-    ]) {
-      const made = writer.createIndexKey(wrong as never)
-      await expect(made).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
-    }
+    const own = define(await connect())
+    const other = define(await connect(), { index: { key: 'search' } })
+    const [one, two] = [await own.encrypt(row), await other.encrypt(row)]
+    expect(one.email_index).not.toBe(two.email_index)
+    expect(await other.index({ email: row.email })).toEqual({ email_index: two.email_index })
+    const { keys } = await owner.keys.list()
+    expect(keys.map(({ name }) => name).sort()).toEqual(['search', 'users'])
+    const idOf = (wanted: string) => keys.find(({ name }) => name === wanted)?.id
+    expect([one.note.key_id, two.note.key_id]).toEqual([idOf('users'), idOf('users')])
   })
 
   it('is worked on, and described alike before its key is known and afterwards', async () => {

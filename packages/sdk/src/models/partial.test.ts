@@ -36,7 +36,6 @@ describe('some fields of a row', () => {
       name: 'people',
       keyId,
       bind: false,
-      indexKey: await eaas.createIndexKey(keyId),
       fields: { first: text(), nick: text().nullable() },
       indexes: {
         first_start: { prefix: 'first', length: 2 },

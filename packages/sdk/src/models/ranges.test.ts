@@ -19,7 +19,6 @@ const define = async (
     keyId,
     bind: false,
     warn: false,
-    indexKey: await eaas.createIndexKey(keyId),
     fields,
   })
 }
@@ -74,7 +73,6 @@ describe('an index of a range', () => {
 
   it('finds every row within the bounds, whatever they are', async () => {
     const eaas = connect()
-    const indexKey = await eaas.createIndexKey(keyId)
     const bound = fc.double({ min: -50, max: 50, noNaN: true })
     await fc.assert(
       fc.asyncProperty(
@@ -90,7 +88,6 @@ describe('an index of a range', () => {
             name: 'm',
             keyId,
             bind: false,
-            indexKey,
             fields: { n: number({ index: 'n_step', range: { step } }) },
           })
           const n = Math.min(to, from + (to - from) * at)
@@ -137,25 +134,26 @@ describe('an index of a range', () => {
     expect(() => staff.matches({ pay: 1 }, { pay: pay as never })).toThrow(message)
   })
 
-  it('is declared with an index key and a bucket that is one, and searched only where it is declared', async () => {
+  it('is declared with a bucket that is one, and not by the service, and searched only where it is declared', async () => {
     const eaas = connect()
-    const of = (field: ReturnType<typeof date>) => eaas.model({ name: 'm', keyId, bind: false, fields: { a: field } })
-    expect(() => of(date({ index: 'i', range: 'month' }))).toThrow('an index of a range needs indexKey')
+    const of = (field: ReturnType<typeof date>, more: object = {}) =>
+      eaas.model({ name: 'm', keyId, bind: false, fields: { a: field }, ...more })
+    expect(() => of(date({ index: 'i', range: 'month' }), { index: { by: 'service' } })).toThrow(
+      'the service makes no index of a range',
+    )
     expect(() => of(date({ range: 'month' }))).toThrow('range needs an index')
     expect(() => date({ index: 'i', range: 'week' as 'day' })).toThrow('must be one of day, month, year')
     for (const step of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '1' as unknown as number])
       expect(() => number({ index: 'i', range: { step } })).toThrow('range.step must be a number above 0')
     expect(() => text({ range: 'day' } as object)).toThrow('no option "range"')
-    const indexKey = await eaas.createIndexKey(keyId)
     const exact = eaas.model({
       name: 'm',
       keyId,
       bind: false,
-      indexKey,
       fields: { n: number({ index: 'n' + '_index' }) },
     })
     expect((await failure(exact.index({ n: { gte: 1, lt: 2 } }))).message).toContain('is not indexed for ranges')
     const shared = number({ index: 'i', shared: true, range: { step: 1 } })
-    expect(() => eaas.model({ name: 'm', keyId, bind: false, indexKey, fields: { n: shared } })).toThrow()
+    expect(() => eaas.model({ name: 'm', keyId, bind: false, fields: { n: shared } })).toThrow()
   })
 })

@@ -1,5 +1,5 @@
 // Rows that are sealed as a whole (bindings.md 4): what is noticed, and what a row needs.
-import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
+import { describe, expect, expectTypeOf, it } from 'vitest'
 import { createSealedTable } from '../adapter.js'
 import { type Client, type RowFormat, type StoredRow, text } from '../index.js'
 import { maintain } from '../maintenance.js'
@@ -7,17 +7,12 @@ import { failure, keyId, useClients } from '../test-support/clients.js'
 import { itemsOf } from '../test-support/items-of.js'
 
 const { connect } = useClients()
-let indexKey: string
-
-beforeEach(async () => {
-  indexKey = await connect().createIndexKey(keyId)
-})
 
 type Stored = Record<string, unknown>
 
 const define = (format: RowFormat = 'full', more: object = {}, eaas: Client = connect()) =>
   eaas.model({
-    ...{ name: 'users', keyId, bind: ['id'], indexKey, format, sealed: 'row' },
+    ...{ name: 'users', keyId, bind: ['id'], format, sealed: 'row' },
     fields: {
       email: text({ index: 'email_index' }),
       nick: text({ index: 'nick_index' }).nullable(),
@@ -56,7 +51,7 @@ describe.each(['full', 'text', 'compact'] as const)('a row that is sealed as a w
   })
 
   it('leaves nothing of its own in what is opened, also of a row without values', async () => {
-    const model = define(format, { fields: { email: text().nullable() }, indexes: {}, indexKey: undefined })
+    const model = define(format, { fields: { email: text().nullable() }, indexes: {} })
     const stored = (await model.encrypt({ id: 'a', email: null } as never)) as Stored
     expect(await model.decrypt(stored as never)).toEqual({ id: 'a', email: null })
   })
@@ -166,7 +161,7 @@ describe('a model that seals rows as a whole', () => {
 
   it('refuses null in a field where the seal, the columns of bind or the indexes were not read', async () => {
     const fields = { note: text().nullable(), nick: text().nullable() }
-    const model = define('full', { fields, indexes: {}, indexKey: undefined })
+    const model = define('full', { fields, indexes: {} })
     const row = (await model.encrypt({ id: 'a', note: 'x', nick: 'y' } as never)) as Stored
     const { id, row_seal } = row
     for (const part of [
@@ -204,9 +199,7 @@ describe('a model that seals rows as a whole', () => {
   it('is declared with columns that it binds to, in format v2', () => {
     expect(() => define('full', { bind: false })).toThrow('sealed needs bind')
     expect(() => define('full', { sealed: 'table' })).toThrow('sealed must be one of row')
-    expect(() => define('full', { indexKey: undefined, indexes: {}, bind: false, envelope: 1 })).toThrow(
-      'sealed needs bind',
-    )
+    expect(() => define('full', { indexes: {}, bind: false, envelope: 1 })).toThrow('sealed needs bind')
     expect(() => define('full', { fields: { row_seal: text() }, indexes: {} })).toThrow('already taken')
   })
 
@@ -232,7 +225,7 @@ describe('a model that seals rows as a whole', () => {
   it('seals a row again when its indexes are made anew', async () => {
     const model = define('full', {}, connect())
     const row = (await model.encrypt(ada)) as Stored
-    const renewed = define('full', { indexKey: await connect().createIndexKey(keyId) })
+    const renewed = define('full', { index: { generation: 2 } })
     const wrong = { ...row }
     const { workOn } = await maintain(renewed, { work: 'index' })
     const [outcome] = await workOn([wrong])
@@ -257,7 +250,7 @@ describe('a model that seals rows as a whole', () => {
 describe('the types of a model that seals rows', () => {
   const typed = () =>
     connect().model({
-      ...{ name: 'users', keyId, bind: ['id'], indexKey },
+      ...{ name: 'users', keyId, bind: ['id'] },
       sealed: 'row',
       format: 'text',
       fields: { email: text({ index: 'email_index' }), nick: text().nullable() },

@@ -61,6 +61,12 @@ describe.each(['node', 'web', 'noble'] as const)('by engine %s', (engine) => {
       [connect({ ...testing, engine }), false],
       [connect({ ...testing, engine, secret: OTHER }), false],
     ]
+    const { a_index } = await modelOf(owner, keyId).encrypt({ a: PLAIN })
+    const finders = [SECRET, [SECRET, OTHER], [OTHER, SECRET], OTHER, undefined].map(async (secret) => {
+      const finder = connect({ ...testing, engine, ...(secret && { secret }) })
+      return (await modelOf(finder, keyId).index({ a: PLAIN })).a_index === a_index
+    })
+    expect(await Promise.all(finders)).toEqual([true, true, false, false, false])
     for (const [reader, opens] of readers) {
       for (const [name, read] of Object.entries(made)) {
         const outcome = await Promise.resolve()
@@ -72,6 +78,9 @@ describe.each(['node', 'web', 'noble'] as const)('by engine %s', (engine) => {
   })
 })
 
+const modelOf = (eaas: Client, keyId: string) =>
+  eaas.model({ name: 'found', keyId, bind: false, fields: { a: text({ index: 'a_index' }) } })
+
 /** Seals a value every way that there is; returns how each is read again. */
 async function sealAll(
   eaas: Client,
@@ -81,9 +90,8 @@ async function sealAll(
   const one = await eaas.encrypt(PLAIN, { keyId, context })
   const own = await eaas.encrypt(PLAIN, { keyId, context, dek: 'call' })
   const many = await eaas.encryptMany([{ a: PLAIN }], { keyId, fields: ['a'] })
-  const indexKey = await eaas.createIndexKey(keyId)
   const modelOf = <F extends 'full' | 'compact' | 'text'>(client: Client, format: F) =>
-    client.model({ name: 'users', keyId, bind: ['id'], format, indexKey, fields: { a: text({ index: 'a_index' }) } })
+    client.model({ name: 'users', keyId, bind: ['id'], format, fields: { a: text({ index: 'a_index' }) } })
   const row = { id: 7, a: PLAIN }
   const [full, compact, asText] = [
     await modelOf(eaas, 'full').encrypt(row),
@@ -93,11 +101,7 @@ async function sealAll(
   const stream = await new Response(new Blob([PLAIN]).stream().pipeThrough(encryptStream(eaas, { keyId }))).blob()
   const rewrapped = await new Response(stream.stream().pipeThrough(rewrapStream(eaas))).blob()
   expect(JSON.stringify([full, compact, one])).toContain('"application_secret":true')
-  expect([asText.a, toText(one), indexKey].map((made) => made.slice(0, 8))).toEqual([
-    'eaas.2s.',
-    'eaas.2s.',
-    'eaas.ind',
-  ])
+  expect([asText.a, toText(one)].map((made) => made.slice(0, 8))).toEqual(['eaas.2s.', 'eaas.2s.'])
   const ways: Record<string, (reader: Client) => unknown> = {
     decrypt: (reader) => reader.decryptText(one, { context }),
     'its text': (reader) => reader.decryptText(toText(one), { context }),
@@ -106,8 +110,6 @@ async function sealAll(
     'a model': async (reader) => (await modelOf(reader, 'full').decrypt(full)).a,
     'a compact model': async (reader) => (await modelOf(reader, 'full').decrypt(compact)).a,
     'a model of texts': async (reader) => (await modelOf(reader, 'text').decrypt(asText)).a,
-    'an index': async (reader) =>
-      (await modelOf(reader, 'full').index({ a: PLAIN })).a_index === full.a_index ? PLAIN : 'found nothing',
     'a stream': (reader) => new Response(stream.stream().pipeThrough(decryptStream(reader))).text(),
     'a rewrapped stream': (reader) => new Response(rewrapped.stream().pipeThrough(decryptStream(reader))).text(),
     'a range': (reader) => new Response(openRange(reader, stream)).text(),
@@ -135,14 +137,9 @@ describe('an attacker who has the service, what goes over the network, and the d
     }
     const eaas = connect({ ...testing, fetch, secret: SECRET })
     const { id: keyId } = await eaas.keys.create({ name: 'users' })
-    const indexKey = await eaas.createIndexKey(keyId)
-    const users = eaas.model({
-      name: 'users',
-      keyId,
-      bind: ['id'],
-      indexKey,
-      fields: { iban: text({ index: 'iban_index' }) },
-    })
+    const define = (client: Client) =>
+      client.model({ name: 'users', keyId, bind: ['id'], fields: { iban: text({ index: 'iban_index' }) } })
+    const users = define(eaas)
     const row = await users.encrypt({ id: 7, iban: PLAIN })
     const value = await eaas.encrypt(PLAIN, { keyId, context })
     const stream = await new Response(new Blob([PLAIN]).stream().pipeThrough(encryptStream(eaas, { keyId }))).blob()
@@ -166,24 +163,11 @@ describe('an attacker who has the service, what goes over the network, and the d
       () => attacker.decrypt(value, { context }),
       () => new Response(stream.stream().pipeThrough(decryptStream(attacker))).text(),
       () => attacker.model({ name: 'users', keyId, bind: ['id'], fields: { iban: text() } }).decrypt(row),
-      () =>
-        attacker
-          .model({ name: 'users', keyId, bind: ['id'], indexKey, fields: { iban: text({ index: 'iban_index' }) } })
-          .index({ iban: PLAIN }),
-      () =>
-        attacker
-          .model({
-            name: 'users',
-            keyId,
-            bind: ['id'],
-            indexKey: indexKey.replace('eaas.index.1s.', 'eaas.index.1.'),
-            fields: { iban: text({ index: 'iban_index' }) },
-          })
-          .index({ iban: PLAIN }),
     ]
     for (const [number, attempt] of attempts.entries()) {
       expect([number, (await failure((async () => attempt())())).code]).toEqual([number, 'E_DECRYPTION'])
     }
+    expect((await define(attacker).index({ iban: PLAIN })).iban_index).not.toBe(row.iban_index)
     // With the secret, the same export opens it: what the attacker lacks is nothing else.
     expect(await key.decryptText(row.iban, { ...bound, secret: SECRET })).toBe(PLAIN)
   })
@@ -194,10 +178,12 @@ describe('a client with a secret', () => {
     const keyId = service.createKey()
     const eaas = connect({ secret: SECRET })
     const indexed = { a: text({ index: 'a_index' }) }
+    const shared = { a: text({ index: 'a_index', shared: true }) }
     for (const call of [
       () => eaas.hash(PLAIN, { keyId }),
       () => eaas.encryptMany([{ a: PLAIN }], { keyId, fields: ['a'], index: { a: 'a_index' } }),
-      async () => eaas.model({ name: 'users', keyId, bind: false, fields: indexed }),
+      async () => eaas.model({ name: 'users', keyId, bind: false, index: { by: 'service' }, fields: indexed }),
+      async () => eaas.model({ name: 'users', keyId, bind: false, fields: shared }),
       async () => eaas.model({ keyId, envelope: 1, fields: { a: text() } }),
       () => eaas.encrypt(PLAIN, { keyId, envelope: 1 }),
       () => eaas.encrypt(PLAIN, { keyId, envelope: 1, dek: 'call' }),
@@ -243,13 +229,11 @@ describe('a client with a secret', () => {
     const owner = connect({ ...testing, secret: [SECRET, OTHER], deks })
     const { id: keyId } = await owner.keys.create({ name: 'users' })
     const sealed = await owner.encrypt(PLAIN, { keyId })
-    const indexKey = await owner.createIndexKey(keyId)
     await owner.keys.rotate(keyId)
     for (const eaas of [owner, connect({ ...testing, deks })]) {
       const fresh = await eaas.rewrap(sealed)
       expect(fresh).toMatchObject({ key_version: 2, application_secret: true })
       expect(await owner.decryptText(fresh)).toBe(PLAIN)
-      expect(await eaas.rewrapIndexKey(indexKey)).toMatch(/^eaas\.index\.1s\./)
     }
   })
 

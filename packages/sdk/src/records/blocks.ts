@@ -38,11 +38,11 @@ export interface RecordsDeps {
   /** The DEKs that seal. */
   encryptDeks: EncryptDeks
   decryptDeks: DecryptDeks
+  /** The index secrets, cached as the DEKs that open; a name stands for the wrapped key. */
+  indexSecrets: DecryptDeks
   batcher: Batcher
   /** Aborted when the client is closed. */
   closed: AbortSignal
-  /** What runs when the client is closed. */
-  onClose: Set<() => void>
   /** Returns the current version of a key. */
   currentVersion(keyId: string, signal: AbortSignal | undefined): Promise<number>
   /** Returns the id of the key of this name, whatever its status; undefined where there is none. */

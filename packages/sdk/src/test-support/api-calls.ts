@@ -1,7 +1,8 @@
 // Each call of the API as the SDK makes it: the one list of the tests that go through every call, so that a new call has a line here
 // and nowhere else.
-import { type Envelope, type OperationId, ROUTES, type RouteRow, type SdkOperation } from '@eaas/protocol'
-import type { CallOptions, Client } from '../index.js'
+import { type Envelope, type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
+import { type CallOptions, type Client, text as textField } from '../index.js'
+import type { TestOperation } from '../testing.js'
 
 /** The calls that the SDK does not make: they are for auditors, who use the command line, and for the console. */
 export const NOT_OF_THE_SDK = Object.entries<RouteRow>(ROUTES).flatMap(([id, { sdk }]) =>
@@ -28,10 +29,11 @@ export type ApiCall = readonly [
 ]
 
 /** By `operationId`, in an order in which all succeed. A batch and its answers are made of these. */
-export const API_CALLS: Record<Exclude<SdkOperation, 'batch' | 'createKeys'>, ApiCall> = {
+export const API_CALLS: Record<Exclude<TestOperation, 'batch' | 'createKeys'>, ApiCall> = {
   wrap: [true, (eaas, { keyId, text }, o) => eaas.encrypt(text, { keyId, ...o })],
   unwrap: [true, (eaas, { stored }, o) => eaas.decrypt(stored, o)],
   rewrap: [true, (eaas, { stored }, o) => eaas.rewrap(stored, o)],
+  indexSecret: [true, (eaas, { keyId, text }, o) => modelOf(eaas, keyId).index({ name: text }, o)],
   hash: [true, (eaas, { keyId, text }, o) => eaas.hash(text, { keyId, ...o })],
   encrypt: [true, (eaas, { keyId, text }, o) => eaas.server.encrypt(text, { keyId, ...o })],
   decrypt: [true, (eaas, { stored }, o) => eaas.server.decrypt(stored, o)],
@@ -57,3 +59,6 @@ export const API_CALLS: Record<Exclude<SdkOperation, 'batch' | 'createKeys'>, Ap
   getUsage: [true, (eaas, _, o) => eaas.usage(undefined, o)],
   getHealth: [true, (eaas, _, o) => eaas.health(o)],
 }
+
+const modelOf = (eaas: Client, keyId: string) =>
+  eaas.model({ name: 'people', keyId, bind: false, fields: { name: textField({ index: 'name_index' }) } })

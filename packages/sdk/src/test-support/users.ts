@@ -1,16 +1,22 @@
 // A model with a field of each kind, and a row for it.
-import { boolean, bytes, type Client, date, json, number, text } from '../index.js'
+import { boolean, bytes, type Client, date, type IndexBy, json, number, text } from '../index.js'
 
 export interface Prefs {
   theme: 'dark' | 'light'
 }
 
-export function usersOf<T extends 'full' | 'compact' = 'full'>(keyId: string, eaas: Client, format: T = 'full' as T) {
+export function usersOf<T extends 'full' | 'compact' = 'full'>(
+  keyId: string,
+  eaas: Client,
+  format: T = 'full' as T,
+  index?: IndexBy,
+) {
   return eaas.model({
     name: 'users',
     keyId,
     bind: false,
     format,
+    index,
     fields: {
       email: text({ index: 'email_index', normalize: ['trim', 'lowercase', 'NFC'] }),
       phone: text().nullable(),

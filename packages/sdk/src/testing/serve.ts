@@ -38,8 +38,8 @@ import {
   type State,
 } from './state.js'
 
-/** The name of an API call, as `failNext` takes it: every call that the SDK makes, and those that a batch takes. */
-export type TestOperation = SdkOperation | wire.BatchOperation
+/** The name of an API call, as `failNext` takes it: every call that the SDK makes. */
+export type TestOperation = SdkOperation
 
 type Input<Id> = Id extends keyof wire.Bodies
   ? wire.Bodies[Id]
