@@ -434,6 +434,17 @@ describe('Prisma', () => {
     expect(await db.user.updateMany({ where: { city: 'x' }, data: { nick: 'all' } })).toEqual({ count: 0 })
     expect((await db.user.findMany()).map(({ nick }) => nick)).toEqual(['all', 'all'])
   })
+  it('leaves a limit below zero to Prisma, which refuses it', async () => {
+    const args = { data: { nick: 'all' }, limit: -1 }
+    await expect(db.user.updateMany(args)).rejects.toMatchObject({ code: 'P2019' })
+    await expect(db.user.updateManyAndReturn(args)).rejects.toMatchObject({ code: 'P2019' })
+    expect(await db.user.findMany()).toMatchObject([{ nick: 'ada' }])
+  })
+  it('computes a minimum that is not asked for of no encrypted field', async () => {
+    expect(await db.user.aggregate({ _min: { nick: false, city: true } as never })).toEqual({
+      _min: { city: 'London' },
+    })
+  })
   const boundToCity = () =>
     eaas.model({ name: 'users', keyId, format: 'text', bind: ['city'], fields: { nick: text().nullable() } })
   it('changes each row by itself where several share what their values are bound to', async () => {
