@@ -252,6 +252,18 @@ inChromium('the console', ({ open }) => {
       await opened.close()
     })
 
+    it('comes with leaving the page, which the browser may show again as it was', async () => {
+      const opened = await open('about:blank')
+      await ofLink(opened.page)
+      await opened.page.goto('about:blank')
+      await expect.poll(active).toEqual([])
+      await opened.page.goto(`${service.url}/console`)
+      await signIn(opened, owner.secret)
+      await opened.page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })))
+      await opened.page.getByLabel('API key').waitFor()
+      await opened.close()
+    })
+
     it('leaves an API key that was pasted as it is, and signing in with one ends the session of a link', async () => {
       const opened = await open('about:blank')
       await ofLink(opened.page)
