@@ -5,7 +5,7 @@ import { text as column, pgTable } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pglite'
 import { Kysely, PostgresDialect } from 'kysely'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
-import { EntitySchema } from 'typeorm'
+import { EntitySchema, type QueryRunner } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { encrypted as encryptedDrizzle } from '../../packages/drizzle/src/index.js'
 import { encrypted as encryptedKysely } from '../../packages/kysely/src/index.js'
@@ -50,6 +50,18 @@ interface Writes {
   update(): Promise<unknown>
 }
 
+const guests = new EntitySchema<typeof row & { city: string | null }>({
+  name: 'Guest',
+  tableName: 'guests',
+  columns: {
+    id: { type: 'text', primary: true },
+    email: { type: 'text', name: 'mail' },
+    city: { type: 'text', nullable: true },
+  },
+})
+const openTypeorm = (bind: false | string[], options = {}) =>
+  encryptedTypeorm(sourcesOn(postgres).open([guests], options), [[guests, model(bind)]])
+
 /** Each connects. */
 const ORMS: [orm: string, open: (bind: false | string[]) => Promise<Writes>][] = [
   [
@@ -79,18 +91,7 @@ const ORMS: [orm: string, open: (bind: false | string[]) => Promise<Writes>][] =
   [
     'TypeORM, when it is initialized,',
     async (bind) => {
-      const guests = new EntitySchema<typeof row & { city: string | null }>({
-        name: 'Guest',
-        tableName: 'guests',
-        columns: {
-          id: { type: 'text', primary: true },
-          email: { type: 'text', name: 'mail' },
-          city: { type: 'text', nullable: true },
-        },
-      })
-      const { manager } = await encryptedTypeorm(sourcesOn(postgres).open([guests]), [
-        [guests, model(bind)],
-      ]).initialize()
+      const { manager } = await openTypeorm(bind).initialize()
       return {
         insert: () => manager.insert(guests, row),
         update: () => manager.update(guests, { city: 'Rome' }, { email: 'x' }),
@@ -151,6 +152,16 @@ describe.each(ORMS)('%s', (_, open) => {
     await (await open(['id'])).insert()
     expect((await postgres.query('select id from guests')).rows).toEqual([{ id: '7' }])
   })
+})
+
+it('TypeORM finds one that a migration makes, and is then not initialized', async () => {
+  class Lowers1700000000000 {
+    up = (runner: QueryRunner) => runner.query(`create ${BEFORE} lowered()`)
+    down = async () => undefined
+  }
+  const source = openTypeorm(['id'], { migrations: [Lowers1700000000000], migrationsRun: true })
+  await expect(source.initialize()).rejects.toThrow('the trigger changes of the table of guests')
+  expect(source.isInitialized).toBe(false)
 })
 
 it('Prisma refuses it too', async () => {
