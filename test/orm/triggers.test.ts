@@ -145,6 +145,7 @@ describe.each(ORMS)('%s', (_, open) => {
   it.each([
     ['that changes another column', `create ${BEFORE} compared()`],
     ['that is disabled', `create ${BEFORE} lowered(); alter table guests disable trigger changes`],
+    ['for replicated rows alone', `create ${BEFORE} lowered(); alter table guests enable replica trigger changes`],
     ['that runs after writes', `create ${BEFORE.replace('before', 'after')} lowered()`],
     ['that runs before deletes alone', `create ${BEFORE.replace('insert or update', 'delete')} lowered()`],
   ])('writes beside a trigger %s', async (_, sql) => {

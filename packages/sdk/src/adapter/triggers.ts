@@ -22,7 +22,8 @@ const queryOf = (table: string) => `with recursive reached (id) as (
 select t.tgname::text as name, c.relname::text as relation, (t.tgtype & 66 <> 0)::text as is_before,
   pg_catalog.concat(p.prosrc, ';', pg_catalog.pg_get_triggerdef(t.oid)) as source
 from reached join pg_catalog.pg_class c on c.oid = reached.id join pg_catalog.pg_trigger t on t.tgrelid = c.oid
-join pg_catalog.pg_proc p on p.oid = t.tgfoid where t.tgenabled <> 'D' and t.tgtype & 20 <> 0`
+join pg_catalog.pg_proc p on p.oid = t.tgfoid where t.tgtype & 20 <> 0
+  and t.tgenabled in ('A', case pg_catalog.current_setting('session_replication_role') when 'replica' then 'R' else 'O' end)`
 
 /** The tables that were asked about, by their model: it may seal one of each schema. */
 const asked = new WeakMap<SealedTable, Set<string>>()
