@@ -4,9 +4,9 @@ import { createTestService } from '../testing.js'
 import { createSealedTable } from './sealed-table.js'
 import { assertWritable, findChanged } from './triggers.js'
 
-const of = (statement: string, is_before = 'true') => ({
+const of = (statement: string, timing: 'before' | 'after' = 'before') => ({
   relation: 'Guests',
-  is_before,
+  timing,
   source: statement.startsWith('declare') ? statement : `begin\n  ${statement}\n  return new;\nend`,
 })
 
@@ -32,7 +32,7 @@ describe('the text of a trigger', () => {
     ['update guests set email = lower(email) where id = new.id;'],
     ['update only public."Guests" as g set city = lower(g.city), email = lower(g.email) where id = new.id;'],
   ])('changes the column after the write in %s', (statement) => {
-    expect(findChanged(of(statement, 'false'), ['email'])).toBe('email')
+    expect(findChanged(of(statement, 'after'), ['email'])).toBe('email')
   })
   it.each([
     ['new.email := lower(new.email);'],
@@ -41,7 +41,7 @@ describe('the text of a trigger', () => {
     ['update guests set city = new.city; update others set email = new.email;'],
     ['insert into guests values (1) on conflict (id) do update set email = excluded.email;'],
   ])('changes nothing after the write in %s', (statement) => {
-    expect(findChanged(of(statement, 'false'), ['email'])).toBe(undefined)
+    expect(findChanged(of(statement, 'after'), ['email'])).toBe(undefined)
   })
   it.each([
     ['if new.email = old.email then raise exception $$same$$; end if;'],

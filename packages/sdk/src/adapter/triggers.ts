@@ -19,7 +19,7 @@ const queryOf = (table: string) => `with recursive reached (id) as (
       and d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
   ) as below (id)
 )
-select t.tgname::text as name, c.relname::text as relation, (t.tgtype & 66 <> 0)::text as is_before,
+select t.tgname::text as name, c.relname::text as relation, case t.tgtype & 66 when 0 then 'after' else 'before' end as timing,
   pg_catalog.concat(p.prosrc, ';', pg_catalog.pg_get_triggerdef(t.oid)) as source
 from reached join pg_catalog.pg_class c on c.oid = reached.id join pg_catalog.pg_trigger t on t.tgrelid = c.oid
 join pg_catalog.pg_proc p on p.oid = t.tgfoid where t.tgtype & 20 <> 0
@@ -76,8 +76,8 @@ export interface Trigger {
   name: string
   /** The table that it is on. */
   relation: string
-  /** `true` if the trigger runs before the write, or instead of it: what it makes of the row is stored. */
-  is_before: string
+  /** `before` also if the trigger runs instead of the write: what it makes of the row is stored. */
+  timing: 'before' | 'after'
   source: string
 }
 
@@ -85,11 +85,11 @@ export interface Trigger {
  * Returns the column of these that a trigger in PL/pgSQL changes: by `new.email := …`, `select … into new.email` or a row
  * made of `new`; or, also after the write, by an update of its own table.
  */
-export function findChanged({ relation, is_before, source }: Omit<Trigger, 'name'>, columns: readonly string[]) {
+export function findChanged({ relation, timing, source }: Omit<Trigger, 'name'>, columns: readonly string[]) {
   const isColumn = ({ text }: Token) => columns.includes(text.toLowerCase())
   for (const given of readings(source)) {
     const tokens = given.filter(({ kind }) => kind !== 'comment')
-    const rows = is_before === 'true' ? rowNames(tokens) : []
+    const rows = timing === 'before' ? rowNames(tokens) : []
     const isFilled = fillsRow(tokens, rows)
     const found = tokens.find((token, at) => {
       if (!isColumn(token)) return false
