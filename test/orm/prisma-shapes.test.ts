@@ -513,7 +513,7 @@ describe('Prisma', () => {
     await expect(run('select email from users where city = $1')).rejects.toThrow('names the table users')
     expect(await run('select count(*)::int as n from users where city = $1')).toEqual([{ n: 1 }])
   })
-  it('leaves a condition that is undefined to Prisma, which refuses it where the application wants that', async () => {
+  it('leaves what is undefined to Prisma, which refuses it where the application wants that', async () => {
     const strict = previewing('strictUndefinedChecks')
     for (const where of [
       { city: undefined },
@@ -529,6 +529,18 @@ describe('Prisma', () => {
     }
     const posts = { deleteMany: { title: undefined } } as never
     await expect(strict.user.update({ where: { id: ID }, data: { posts } })).rejects.toThrow('undefined')
+    const lacking = { ...user(), city: undefined } as never
+    const owned = { ...user(), posts: { create: { ...post(), likes: undefined } } } as never
+    for (const write of [
+      () => strict.user.update({ where: { id: ID }, data: { city: 'Oslo', nick: undefined } as never }),
+      () => strict.user.updateMany({ data: { nick: 'all', city: undefined } as never }),
+      () => strict.user.update({ where: { id: ID }, data: { posts: undefined } as never }),
+      () => strict.user.create({ data: lacking }),
+      () => strict.user.createMany({ data: [lacking] }),
+      () => strict.user.create({ data: owned }),
+      () => strict.user.upsert({ where: { id: ID }, create: user(), update: { nick: undefined } as never }),
+    ])
+      await expect(write()).rejects.toThrow('undefined')
     const where = { city: undefined, email: { equals: undefined } } as never
     expect(await db.user.findMany({ where })).toHaveLength(1)
     expect(await db.post.count()).toBe(1)
