@@ -24,3 +24,14 @@ export function describeRefused(tenant_ids: readonly string[]): string {
     : []
   return [...own, ...tenants].join('. ')
 }
+
+/** The warning about a tenant that the checkpoint file names and the database lacks. */
+export const MISSING_TENANT =
+  'the checkpoint file names a tenant that is not in the database: a backup from before its creation was restored, or the database was ' +
+  'tampered with. The tenant and its keys are lost unless a newer backup is restored'
+
+export const ACCEPTED_ROW =
+  'an alarm that an operator had accepted was in the database again, and its row is deleted: unless a server wrote it at that moment, somebody ' +
+  'put it back'
+
+export const GONE_ACCEPTED = 'an operator accepted that a tenant is gone from the database; its alarm is cleared'

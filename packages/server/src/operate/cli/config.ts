@@ -5,7 +5,7 @@ import { type Config, type Environment, getPort, mergeFile, ROOT_KEY_VARIABLES }
 import { configSchema } from '../../core/config-file.js'
 import { readDatabaseUrl } from '../../core/database-url.js'
 import { getSetting, NAMES, type Variable } from '../../core/settings.js'
-import { providerOf, rootKeyFiles } from '../../installation.js'
+import { providerOf, rootKeyFiles } from '../../root-keys/open-provider.js'
 import { readCommandLine } from '../../root-keys/program.js'
 import { ASK } from '../../root-keys/shares.js'
 import { commandConfig, ENVIRONMENT, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
