@@ -16,11 +16,11 @@ export function alarmMessage(tenant_id: string): string {
 export function describeRefused(tenant_ids: readonly string[]): string {
   const own = tenant_ids.includes(INSTALLATION_ID)
     ? [
-        `Of the installation's own log: ${SERVED}, until you settle this: see eaas audit accept-rollback --installation --help`,
+        `Of the installation's own log: ${SERVED}, until you settle this: see eaas accept rollback --installation --help`,
       ]
     : []
   const tenants = tenant_ids.some((id) => id !== INSTALLATION_ID)
-    ? ['All calls of these tenants are refused until you settle this: see eaas audit accept-rollback --help']
+    ? ['All calls of these tenants are refused until you settle this: see eaas accept --help']
     : []
   return [...own, ...tenants].join('. ')
 }

@@ -16,7 +16,7 @@ const AS_MADE = 'the tables are as the migrations make them again'
 const HARMLESS_TABLES = 'how the tables differ from what the migrations make changes no answer and no entry'
 const ACCEPTED_TABLES = 'the tables differ from what the migrations make, as an operator accepted on record'
 const REFUSING_TABLES =
-  'the owner of the tables added something that can refuse writes, but changes no answer and no entry: drop it, or accept it on record (eaas schema accept)'
+  'the owner of the tables added something that can refuse writes, but changes no answer and no entry: drop it, or accept it on record (eaas accept schema)'
 const CHANGED_TABLES =
   'the owner of the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 

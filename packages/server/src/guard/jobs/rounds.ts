@@ -28,7 +28,7 @@ const OVERDUE =
   'can be compared. If the database answers, another session may hold a lock on its tables'
 const AHEAD =
   'the last entries of logs are in the future: a clock was wrong, or is. New entries are refused, or dated then, until you accept that it was ' +
-  'wrong (eaas audit accept-clock)'
+  'wrong (eaas accept clock)'
 
 export interface RoundOptions {
   config: Pick<Config, 'checkpointFile' | 'checkpointMinutes'>
