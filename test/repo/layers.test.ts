@@ -281,13 +281,11 @@ describe('the server', () => {
   const STORE = /^packages\/server\/src\/(?:(?:core|guard|operate)\/store|embedded)\//
   const HTTP = /^packages\/server\/src\/(?:core\/http|observe|operators)\//
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
+  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'operate/cli/stop'].map(
     (name) => `${SERVER}${name}.ts`,
   )
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
-    (name) => `${SERVER}${name}.ts`,
-  )
+  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'operate/cli/stop'].map((name) => `${SERVER}${name}.ts`)
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
@@ -413,7 +411,6 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['operators/', 'api'],
   ['guard/operations/', 'api'],
   ['operate/operations/', 'api'],
-  ['jobs/', 'jobs'],
 ]
 
 function partOf(path: string): Part {

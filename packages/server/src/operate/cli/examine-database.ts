@@ -117,7 +117,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
       detail:
         `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the ` +
         'changes as that owner: drop what was added, create what is missing as listed, and alter back what was altered. Changes that you made yourself and understand you can ' +
-        `accept on record: eaas schema accept --reason …${harm}`,
+        `accept on record: eaas accept schema --reason …${harm}`,
     }
   }
   if (settings.length > 0) {
@@ -129,7 +129,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
       ok: false,
       detail:
         `the owner of the tables added something that can refuse writes, but changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
-        `eaas schema accept --reason …${harm}`,
+        `eaas accept schema --reason …${harm}`,
     }
   }
   const same = accepted
@@ -286,7 +286,7 @@ export async function examineClock({ sql, isEmbedded }: Store) {
       detail:
         `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
         `clock wrote that entry: times in a log never go back, so until it has passed new entries are ${isEmbedded ? 'refused' : 'dated then'}, unless you accept ` +
-        'that the clock was wrong: eaas audit accept-clock',
+        'that the clock was wrong: eaas accept clock',
     }
   }
   return { detail: `agrees with the database's; newest audit entry: ${newest_entry ?? 'none'}` }
