@@ -19,14 +19,16 @@ export {
 export {
   assertFoundAgain,
   assertOnlyFound,
+  divideRows,
   inBatches,
   MANY_ROWS,
   type ManyRows,
+  MOST_PARAMETERS,
   manyRowsColumn,
   manyRowsSql,
+  refuseParameters,
   sealMany,
 } from './adapter/many-rows.js'
-export { divideRows, MOST_PARAMETERS, refuseParameters } from './adapter/parameters.js'
 export {
   refuseCall,
   refuseComputed,

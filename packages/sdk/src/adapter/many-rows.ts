@@ -1,6 +1,7 @@
 /**
- * The values of many rows for one update of PostgreSQL. They are one JSON parameter, which PostgreSQL reads as rows
- * of the table itself, so each value has the type of its column.
+ * Statements of many rows. The values of an update of PostgreSQL are one JSON parameter, which it reads as rows of the
+ * table itself, so each value has the type of its column. An insert is divided among several statements, where
+ * encryption adds more parameters to its rows than one statement may have.
  */
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
@@ -105,4 +106,42 @@ export function manyRowsSql(
     `(select ${columns.join(', ')} from jsonb_populate_recordset(cast(null as ${name}), `,
     `::text::jsonb)) as ${MANY_ROWS}`,
   ]
+}
+
+/** The most parameters of a statement that the databases, and all of their usual drivers, take. */
+export const MOST_PARAMETERS = { postgres: 65_533, mysql: 65_535, sqlite: 32_766, sqlServer: 2_100 } as const
+
+/**
+ * Divides rows, in their order, into parts of one statement each; one part if all fit.
+ *
+ * @param costOf counts the parameters of a row
+ * @param most the parameters that a statement has for its rows
+ */
+export function divideRows<T>(rows: readonly T[], costOf: (row: T) => number, most: number): T[][] {
+  const parts: T[][] = []
+  let left = 0
+  for (const row of rows) {
+    const cost = costOf(row)
+    const part = parts.at(-1)
+    if (part && cost <= left) part.push(row)
+    else parts.push([row])
+    left = (part && cost <= left ? left : most) - cost
+  }
+  return parts
+}
+
+/**
+ * Refuses a statement that would have too many parameters, and cannot be divided.
+ *
+ * @param rows how many rows it inserts
+ * @throws InvalidInputError with the number of rows that fit
+ */
+export function refuseParameters(
+  table: string,
+  { rows, count, most }: { rows: number; count: number; most: number },
+): never {
+  throw new InvalidInputError(
+    `${table}: with what is encrypted, the statement has ${count} parameters, and the database takes at most ${most}`,
+    `Insert at most ${Math.floor((rows * most) / count)} rows by such a statement, not ${rows}.`,
+  )
 }
