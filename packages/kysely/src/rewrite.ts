@@ -3,11 +3,9 @@
  * cannot do is refused.
  */
 import { namesInSql, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
-import { addBound, isDistinct, takesColumns } from './bound-columns.js'
 import { compare } from './conditions.js'
 import { isNode, isQuery, type Node, rawText, tableNames } from './nodes.js'
-import { assertOrder } from './order.js'
-import { assertRawPart, assertRawStatement } from './raw-sql.js'
+import { assertOrder, assertRawPart, assertRawStatement } from './refused-sql.js'
 import { addRelations, RELATIONS } from './relations.js'
 import type { Rewriter, Rewritten } from './rewriter.js'
 import {
@@ -22,7 +20,7 @@ import {
   sealedIn,
 } from './scope.js'
 import { takeSearches, withFiltering, withSearches } from './searches.js'
-import { rewriteSelections } from './selections.js'
+import { addBound, isDistinct, rewriteSelections, takesColumns } from './selections.js'
 import type { Spellings } from './spellings.js'
 import { findTable, type Models } from './tables.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
