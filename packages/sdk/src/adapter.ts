@@ -6,7 +6,16 @@
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'
 
-export { type Conflict, inLockOrder, readConflict, refuseRace, tellsRow, UPSERT_ATTEMPTS } from './adapter/conflicts.js'
+export { type Conflict, readConflict, tellsRow } from './adapter/conflicts.js'
+export {
+  assertFoundAgain,
+  assertOnlyFound,
+  type Change,
+  changeFound,
+  inBatches,
+  type Upserting,
+  upsertEach,
+} from './adapter/found-rows.js'
 export {
   createIdMaker,
   type IdMaker,
@@ -17,10 +26,7 @@ export {
   refuseUnbindable,
 } from './adapter/made-ids.js'
 export {
-  assertFoundAgain,
-  assertOnlyFound,
   divideRows,
-  inBatches,
   MANY_ROWS,
   type ManyRows,
   MOST_PARAMETERS,

@@ -4,7 +4,7 @@
  * encryption adds more parameters to its rows than one statement may have.
  */
 import { InvalidInputError } from '../errors.js'
-import { isMissing, type Row } from '../input.js'
+import type { Row } from '../input.js'
 import { quoteName } from './made-ids.js'
 import type { SealedTable } from './sealed-table.js'
 
@@ -40,50 +40,6 @@ export async function sealMany(
   }))
   const same = Object.fromEntries(Object.entries(first).filter(([column]) => !own.includes(column)))
   return { same, own, json: JSON.stringify(values) }
-}
-
-/** The most rows of one statement, which bounds the memory that it needs. */
-const MOST_ROWS = 1_000
-
-/** Divides rows into batches of one statement each. */
-export function inBatches<T>(rows: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
-    rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),
-  )
-}
-
-/**
- * Refuses a write that must read its rows first, if values are bound to no column by which to find them again: its
- * condition would be empty. Call it before the rows are read.
- *
- * @throws InvalidInputError
- */
-export function assertFoundAgain({ name, bind }: SealedTable): void {
-  if (bind.length > 0) return
-  throw new InvalidInputError(
-    `${name}: this write must read its rows before, and \`bind: false\` leaves no column by which they are found again`,
-    'Name the column of the key in its condition, or bind values to the id.',
-  )
-}
-
-/**
- * Refuses an update that changed more rows than were read for it: the columns of `bind` do not tell its rows from
- * others. Call it within the transaction, which is then rolled back.
- *
- * @param changed the number of changed rows that the driver reports; missing if it reports none
- * @throws InvalidInputError
- */
-export function assertOnlyFound(
-  { name, bind }: SealedTable,
-  found: number,
-  changed: number | bigint | null | undefined,
-): void {
-  if (isMissing(changed) || changed <= found) return
-  const columns = bind.join(', ')
-  throw new InvalidInputError(
-    `${name}: ${changed} rows, and not ${found}, have the values of ${columns} by which the update found its rows`,
-    `Name ${columns} in its condition too, or bind values to columns that identify a row. Roll a transaction of your own back.`,
-  )
 }
 
 /** Names a column of the table among the values, by a name that no table has, so that no other becomes ambiguous. */
