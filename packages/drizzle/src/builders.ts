@@ -16,7 +16,7 @@ import {
   type SelectConfig,
   type WriteConfig,
 } from './rewriting.js'
-import { areRight, assertNoWindow, numberOf, refuseCount, searchFor, takeSearches } from './searches.js'
+import { areRight, assertNoWindow, numberOf, refuseCount, searchFor, withoutSearches } from './searches.js'
 import { columnsIn, leavesOf } from './selections.js'
 import type { KnownTables } from './tables.js'
 import { runWrite } from './writes.js'
@@ -108,7 +108,7 @@ async function executeSelect(
   placeholders: Row | undefined,
 ): Promise<unknown> {
   const { where, fields, limit, offset } = config
-  const { rest, asked } = takeSearches(tables, where)
+  const { rest, asked } = withoutSearches(tables, where)
   const [skip, take] = asked.length > 0 ? [numberOf(offset, 'offset'), numberOf(limit, 'limit')] : []
   const rewriting = createRewriting(tables)
   config.where = rest

@@ -7,7 +7,7 @@ import { type Column, getOperators, getOrderByOperators, type Table } from 'driz
 import { assertOrder, assertPlain, type Rewriting, rewrite } from './conditions.js'
 import { namesOf } from './relation-names.js'
 import { within } from './rewriting.js'
-import { type Asked, areRight, assertNoWindow, numberOf, takeSearches } from './searches.js'
+import { type Asked, areRight, assertNoWindow, numberOf, withoutSearches } from './searches.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
 /** What Drizzle knows of a table and its relations. */
@@ -146,7 +146,7 @@ export interface Searched {
 export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig): Searched | undefined {
   const { where: given, limit, offset, ...others } = config
   const call = (part: unknown): unknown => (typeof part === 'function' ? part(of.columns, getOperators()) : part)
-  const { rest, asked } = takeSearches(tables, call(given))
+  const { rest, asked } = withoutSearches(tables, call(given))
   if (asked.length === 0) return undefined
   assertNoWindow(Object.values(call(config.extras) ?? {}))
   const [skip = 0, take] = [numberOf(offset, 'offset'), numberOf(limit, 'limit')]

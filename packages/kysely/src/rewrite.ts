@@ -19,7 +19,7 @@ import {
   type Scope,
   sealedIn,
 } from './scope.js'
-import { takeSearches, withFiltering, withSearches } from './searches.js'
+import { withFiltering, withoutSearches, withSearches } from './searches.js'
 import { addBound, isDistinct, rewriteSelections, takesColumns } from './selections.js'
 import type { Spellings } from './spellings.js'
 import { findTable, type Models } from './tables.js'
@@ -67,7 +67,7 @@ async function rewriteQuery(
   const selected = (node.selections ?? returning?.selections ?? []) as readonly Node[]
   const own = await rewriteSelections(rewriter, scope, selected)
   // Nested rows, such as those in JSON, are not filtered.
-  const { rest, asked } = takesMore && !outer ? await takeSearches(rewriter, node, scope) : { rest: node, asked: [] }
+  const { rest, asked } = takesMore && !outer ? withoutSearches(rewriter, node, scope) : { rest: node, asked: [] }
   const { node: unlimited, selections, filtering } = withFiltering(rest, own, asked)
   if (filtering) assertRows(unlimited)
   node = unlimited

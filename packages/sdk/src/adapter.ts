@@ -59,9 +59,10 @@ export {
   type Query,
   readPage,
   readPattern,
+  readSearch,
   type SearchCondition,
   type Searches,
-  SQL_BOUNDS,
+  takeSearches,
 } from './adapter/searches.js'
 export {
   isPlainSpelling,
