@@ -4,13 +4,13 @@
  */
 
 import { SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
+import { expireApiKey } from './core/api/api-keys.js'
 import { type Clock, createClock } from './core/audit/append/clock.js'
 import { type Commit, createCommitter } from './core/audit/append/committer.js'
 import { followAuditKey, openAuditKey, readAuditKeys } from './core/audit/audit-key.js'
 import type { ThreadDatabase, Verifier } from './core/audit/verification-thread.js'
 import { verifyLog } from './core/audit/verify/verify.js'
 import type { Config } from './core/config.js'
-import { expireApiKey } from './core/operations/update-api-key.js'
 import type { RootKeyProvider } from './core/root-key/provider.js'
 import { createApiKeyUses } from './core/runner/api-key-uses.js'
 import { createBudgetCounts } from './core/runner/budgets.js'

@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { readWitnessKey } from '@eaas/audit'
+import { readWitnessKey } from '@eaas/audit/formats'
 import { writeOrDrop } from '@eaas/audit/node'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'

@@ -3,7 +3,7 @@
  * the installation's own log has an alarm, when no other call of operators is.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { CheckedHealth } from '../core/operations/check-health.js'
+import type { CheckedHealth } from '../core/api/health.js'
 import type { Operation, Services } from '../core/runner/operation.js'
 import { findBackupAge } from '../core/store/instance.js'
 import { describeRefused } from '../guard/alarm-texts.js'

@@ -5,7 +5,7 @@
 
 import type { Stats } from 'node:fs'
 import { constants, type FileHandle, open, stat } from 'node:fs/promises'
-import { encodePublicKey, signCheckpoint } from '@eaas/audit'
+import { encodePublicKey, signCheckpoint } from '@eaas/audit/formats'
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
 import type { Services } from '../../core/runner/operation.js'

@@ -22,17 +22,16 @@ import { RECOVERY_PAGE } from '../../core/recovery-page.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { type AuditDiff, diffAudit } from '../../guard/operations/diff-audit.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
-import type { LogChoice } from './command.js'
+import type { OfLog } from './command.js'
 import { readKeptCheckpoints } from './kept-file.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { describeTenant, type FoundTenant, getLogOwner, withServices } from './with-services.js'
 
-export interface DiffCommand extends LogChoice {
+interface DiffCommand extends OfLog {
   /** a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own */
   checkpoint?: string
   /** an earlier export, or one of the abandoned database */
   export?: string
-  json: boolean
 }
 
 /**

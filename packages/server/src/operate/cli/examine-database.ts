@@ -187,10 +187,8 @@ export async function examineOtherSchemas(sql: Sql): Promise<Result> {
   return {
     warning: true,
     detail:
-      `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Each may belong to an installation of its own, with its own ` +
-      'root key: then all is well. Otherwise somebody copied the tables, and a server whose role has a search path that leads to the copy is healthy there, ' +
-      'without what is written here, such as revocations. Run eaas doctor with the settings of every server of this installation: each must name the same ' +
-      'schema. Compare the checkpoint file of each with the logs (eaas audit diff --all --checkpoint FILE), and drop copies that nobody needs',
+      `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Unless each belongs to an installation of its own, ` +
+      'somebody copied the tables. Run eaas doctor with the settings of every server of this installation: each must name the same schema. The page "When tables or sessions were changed" says more',
   }
 }
 

@@ -80,9 +80,7 @@ export function addRootKey(program: Command): void {
       const split = shares === undefined || threshold === undefined ? undefined : { shares, threshold }
       assertOneOutput(command, [options.out], options)
       if (options.out === STANDARD_STREAM && (split || options.recipient === undefined))
-        command.error("error: option '--out': standard output gets a root key only whole and encrypted (--recipient)", {
-          exitCode: 2,
-        })
+        command.error("error: option '--out': standard output gets a root key only whole and encrypted (--recipient)")
       return rootKeyGenerate({ ...options, split, path: options.out }, options)
     })
 
