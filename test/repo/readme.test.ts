@@ -40,6 +40,21 @@ describe('README.md', () => {
   })
 })
 
+describe('the first screen of README.md', () => {
+  const [screen = ''] = read('README.md').split(/^## /m)
+
+  it('has at most 150 words', () => {
+    expect(countWords(screen)).toBeLessThanOrEqual(150)
+  })
+
+  it('shows lines of the program of @eaas/drizzle, which runs', () => {
+    const lines = /^```js\n(.*?)^```$/ms.exec(screen)?.[1]?.trimEnd().split('\n') ?? []
+    const program = read('packages/drizzle/README.md').split('\n')
+    expect(lines.length).toBeGreaterThan(3)
+    expect(lines.map((line) => line.replace(/ \/\/ .*$/, '')).filter((line) => !program.includes(line))).toEqual([])
+  })
+})
+
 describe('docs/README.md', () => {
   it('lists every page', () => {
     const linked = [...read('docs/README.md').matchAll(/\]\(([^)#]+)/g)].map(([, target = '']) => join('docs', target))
