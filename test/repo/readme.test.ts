@@ -65,10 +65,10 @@ describe('docs/README.md', () => {
 })
 
 describe('the pages', () => {
-  it('have at most 103,000 words together', () => {
+  it('have at most 88,000 words together', () => {
     expect(
       documents.map((document) => countWords(read(document))).reduce((sum, count) => sum + count),
-    ).toBeLessThanOrEqual(103_000)
+    ).toBeLessThanOrEqual(88_000)
   })
 })
 
@@ -125,6 +125,12 @@ describe('every text of the project', () => {
 })
 
 describe.each(documents)('%s', (document) => {
+  it('has paragraphs, points and cells of at most 90 words', () => {
+    const text = read(document).replaceAll(/^ *```.*?^ *```$/gms, '')
+    const parts = text.split(/\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=#)|\n\||\s\|\s/)
+    expect(parts.filter((part) => countWords(part) > 90)).toEqual([])
+  })
+
   it('has no link that leads nowhere', () => {
     const links = [...read(document).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
     expect(links.filter((link) => !/^https?:/.test(link) && !leadsSomewhere(document, link))).toEqual([])
