@@ -8,6 +8,7 @@ import Fastify, {
   type FastifyServerOptions,
   LogController,
 } from 'fastify'
+import { createHealthCheck } from './core/api/health.js'
 import { readJsonBodies } from './core/http/bodies/json-body.js'
 import { endConnections, endHoldings } from './core/http/connections.js'
 import { correlate, requestId, type Tracing } from './core/http/correlation.js'
@@ -20,7 +21,6 @@ import { serveProbes } from './core/http/probes.js'
 import { refuseAmbiguousHeads } from './core/http/request-head.js'
 import { serveRoutes } from './core/http/serve.js'
 import type { TlsListener } from './core/http/tls-listener.js'
-import { createHealthCheck } from './core/operations/check-health.js'
 import { isAllowed } from './core/runner/admission.js'
 import type { Services } from './core/runner/operation.js'
 import type { Durability } from './core/store/settings.js'

@@ -1,7 +1,6 @@
 /**
- * What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`.
+ * What an operation is: a decision on the state of a tenant. The operations themselves are in `api/`.
  */
-
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
 import type { AuditKey } from '../audit/formats/chain.js'
@@ -163,3 +162,15 @@ export function decision<Answer, Written extends WrittenRows>(
 
 /** May run several times for one call, and must not change anything itself. @throws Refusal */
 export type Operation<Answer> = (context: Context) => Decision<Answer> | Promise<Decision<Answer>>
+
+/** The values of changed columns, and under `<name>_before` those that they replace. */
+export function recordChanges<Row extends object>(before: Row, changes: Partial<Row>): Values {
+  const values: Values = {}
+  for (const name of Object.keys(changes) as (keyof Row & string)[]) {
+    values[name] = changes[name] as Values[string]
+    values[`${name}_before`] = before[name] as Values[string]
+  }
+  return values
+}
+
+type Values = Record<string, string | number | boolean | null>

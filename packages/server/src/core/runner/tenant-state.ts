@@ -9,7 +9,7 @@
  */
 
 import type { KeyObject } from 'node:crypto'
-import { genesisHash } from '@eaas/audit'
+import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { HeadLock } from '../audit/append/committer.js'
 import { openAuditKey } from '../audit/audit-key.js'

@@ -5,7 +5,7 @@
  */
 
 import type { KeyObject } from 'node:crypto'
-import { type ChainedEntry, readMetadata } from '@eaas/audit'
+import { type ChainedEntry, readMetadata } from '@eaas/audit/formats'
 import { opens, type SecretBinding, type StoreKeys } from '../../crypto/key-hierarchy.js'
 import type { RightsRows } from '../../store/audit-evidence.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'

@@ -3,7 +3,7 @@
  * against the chain, so that an attacker who can only write to the database cannot hide a change.
  */
 
-import { type ChainedEntry, entryHash } from '@eaas/audit'
+import { type ChainedEntry, entryHash } from '@eaas/audit/formats'
 import { readChain } from '../../store/audit.js'
 import type { Queryable } from '../../store/db.js'
 import type { AuditKey } from '../formats/chain.js'
