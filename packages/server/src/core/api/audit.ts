@@ -14,9 +14,8 @@ import { assertPermissions } from '../runner/admission.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import type { Context, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { assertWaitedFor } from '../runner/search-places.js'
 import type { TenantState } from '../runner/tenant-state.js'
-import { inTurn } from '../runner/work-gate.js'
+import { assertWaitedFor, inTurn } from '../runner/work-gate.js'
 import { findHead } from '../store/audit.js'
 import {
   type EntryFilter,

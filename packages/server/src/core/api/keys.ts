@@ -19,7 +19,6 @@ import {
 import { keyMac, keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import { createStretches, mapInStretches } from '../event-loop.js'
-import { isListedKey } from '../runner/listed-keys.js'
 import { type OpenKey, openKey } from '../runner/load-key.js'
 import {
   type Caller,
@@ -30,6 +29,7 @@ import {
   type Operation,
 } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
+import { isListedKey } from '../runner/tenant-state.js'
 import type { Transaction } from '../store/db.js'
 import {
   countKeys,

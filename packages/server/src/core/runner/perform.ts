@@ -9,11 +9,10 @@ import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { UNLIMITED, withinBudget, zeroSecrets } from './budgets.js'
 import { draftEntries } from './entry-drafts.js'
-import { asSeenBy } from './listed-keys.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Caller, Decision, EntryPosition, Operation, Services } from './operation.js'
 import { Refusal, unauthorized } from './refusal.js'
-import type { TenantState } from './tenant-state.js'
+import { asSeenBy, type TenantState } from './tenant-state.js'
 
 /**
  * How often a call without entries may decide on a state that changed meanwhile. After that it takes its turn: it
