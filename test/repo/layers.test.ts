@@ -390,7 +390,6 @@ const PLACES = /^(?:version|[a-z-]+-directory)\.ts$/
 
 /** Files of a room that belong to another layer than their folder's name says, or have no folder. */
 const LAYERS: readonly (readonly [start: string, part: Part])[] = [
-  ['core/root-key/', 'root-key'],
   ['root-keys/', 'root-key'],
   ['embedded/', 'store'],
   ['guard/watch/', 'audit'],

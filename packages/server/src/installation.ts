@@ -13,8 +13,13 @@ import type { ThreadDatabase, Verifier } from './core/audit/verification-thread.
 import { verifyLog } from './core/audit/verify/verify.js'
 import type { Config, RootKeySetting } from './core/config.js'
 import { type StoreKeys, sealNewSecret, UnknownStoreKeyError } from './core/crypto/key-hierarchy.js'
-import { embeddedRootKeyPath, NEEDED_KEY, RefusedPinError, RootKeyError } from './core/crypto/root-key.js'
-import type { RootKeyProvider } from './core/root-key/provider.js'
+import {
+  embeddedRootKeyPath,
+  NEEDED_KEY,
+  RefusedPinError,
+  RootKeyError,
+  type RootKeyProvider,
+} from './core/crypto/root-key.js'
 import { createBudgetCounts } from './core/runner/budgets.js'
 import { followInstallation, InstallationKey } from './core/runner/installation-key.js'
 import { createApiKeyUses, createUnrecordedCalls } from './core/runner/noted-calls.js'

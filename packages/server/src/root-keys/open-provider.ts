@@ -1,7 +1,13 @@
 /** Opens the provider that the settings name. */
 import { ROOT_KEY_VARIABLES, type RootKeySetting } from '../core/config.js'
-import { embeddedRootKeyPath, parseRootKey, readEmbeddedRootKey, readKeyFile } from '../core/crypto/root-key.js'
-import { localProvider, type RootKeyProvider } from '../core/root-key/provider.js'
+import {
+  embeddedRootKeyPath,
+  localProvider,
+  parseRootKey,
+  type RootKeyProvider,
+  readEmbeddedRootKey,
+  readKeyFile,
+} from '../core/crypto/root-key.js'
 import { awsKmsProvider } from './aws-kms.js'
 import { execProvider } from './exec.js'
 import { readCommandLine, runProgram } from './program.js'
