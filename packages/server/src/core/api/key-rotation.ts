@@ -6,7 +6,7 @@ import { recordChanges } from '../runner/entry-drafts.js'
 import type { OpenKey } from '../runner/load-key.js'
 import { type Context, type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { insertKeyVersion } from '../store/keys.js'
+import { insertKeyVersions } from '../store/keys.js'
 import { countWraps } from '../store/version-uses.js'
 import { changeKey, nextRotation, viewKey, writeKey, writeKeyVersions } from './key-rows.js'
 import { currentVersion, getKeyInState } from './key-use.js'
@@ -122,7 +122,7 @@ function rotation(
         keyVersionMac,
         rowKey,
       )
-      await insertKeyVersion(sql, added)
+      await insertKeyVersions(sql, tenant_id, [added])
       return { key: changed, versions: [...retired, added] }
     },
     release: (written) => viewKey(written.key),

@@ -33,7 +33,6 @@ import { isListedKey } from '../runner/tenant-state.js'
 import type { Transaction } from '../store/db.js'
 import {
   countKeys,
-  hasKeys,
   insertKeys,
   insertKeyVersions,
   isKeyNameTaken,
@@ -99,7 +98,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     if (!mayCreate(caller, name)) throw outsideFolders()
     const { tenant_id } = state.tenant
     if (await isKeyNameTaken(sql, tenant_id, name)) throw nameTaken()
-    if (await hasKeys(sql, tenant_id, MAX_KEYS)) throw tooManyKeys()
+    if ((await countKeys(sql, tenant_id)) >= MAX_KEYS) throw tooManyKeys()
     const key = newKey(context, name)
     return decision({
       entries: [creationEntry(key)],
