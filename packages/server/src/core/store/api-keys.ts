@@ -110,7 +110,7 @@ export async function hasUsableApiKeys(
   tenant_id: string,
   { count, at }: { count: number; at: string },
 ): Promise<boolean> {
-  const rows = sql`
+  const rows: ReturnType<Queryable> = sql`
     select 1 from api_keys
     where tenant_id = ${tenant_id} and revoked_at is null and (expires_at is null or expires_at > ${at})
     offset ${count - 1}`

@@ -142,7 +142,7 @@ export async function hasEntryThrough(sql: Queryable, tenant_id: string, through
  * once for each log, until one is found. In a log where times go back it may overlook one.
  */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
-  const rows = sql`
+  const rows: ReturnType<Queryable> = sql`
     select 1 from heads, lateral (
       select 1 from audit_log
       where tenant_id = heads.tenant_id and created_at >= ${from}

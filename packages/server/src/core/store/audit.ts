@@ -261,7 +261,7 @@ export async function hasEntrySince(
   sql: Queryable,
   { tenant_id, action, day, texts }: { tenant_id: string; action: LogAction; day: string; texts: readonly string[] },
 ): Promise<boolean> {
-  const rows = sql`
+  const rows: ReturnType<Queryable> = sql`
     select from audit_log
     where tenant_id = ${tenant_id} and action = ${action} and created_at >= ${day}::date::timestamp at time zone 'UTC'
       and not exists (

@@ -164,7 +164,7 @@ export async function isKeyListed(
   { tenant_id, key_id }: Pick<KeyRow, 'tenant_id' | 'key_id'>,
   list: KeyListParts,
 ): Promise<boolean> {
-  const rows = sql`
+  const rows: ReturnType<Queryable> = sql`
     select 1 from keys where tenant_id = ${tenant_id} and key_id = ${key_id} and ${isOnList(sql, list)}`
   return exists(sql, rows)
 }
