@@ -166,8 +166,7 @@ export async function holdsCheckpoints(file: string): Promise<boolean> {
 /** What to do about the faults of a file. */
 export const FAULTS_ADVICE =
   'Somebody edited the file, or another installation wrote these lines. Keep a copy of the file, and compare the logs with ' +
-  'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). Remove the lines only if you know why they are there: if you did not ' +
-  'create this installation anew, lines of another signing key mean that the server does not use the database that it used before'
+  'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). The page "Keep checkpoints" says when to remove the lines'
 
 /** Names faults for a sentence: the first ones, each with the number of its line. */
 export function nameFaults(faults: readonly LineFault[]): string {
