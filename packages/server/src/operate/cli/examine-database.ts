@@ -113,8 +113,8 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   const harm = harmless.length === 0 ? '' : `. Without harm: ${harmless.join('; ')}`
   const named = [...describeDifferences(differences), ...settings].join('; ')
   if (missing.length + added.length > 0 && !accepted) {
-    const detail = `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the changes as that owner`
-    return { ok: false, detail: `${detail}, or accept your own: eaas schema accept --reason TEXT. ${CHANGED_PAGE}${harm}` }
+    const detail = `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the changes as that owner, or accept your own: eaas schema accept --reason TEXT`
+    return { ok: false, detail: `${detail}. ${CHANGED_PAGE}${harm}` }
   }
   if (settings.length > 0) {
     const detail = `somebody changed how sessions here read statements and rows: ${settings.join('; ')}. Then verify every log (eaas audit verify --all)`
