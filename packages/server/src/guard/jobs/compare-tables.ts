@@ -9,10 +9,10 @@ import { type AcceptedSchema, findAcceptedSchema } from '../operations/accept-sc
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
 
 /** What differs in our tables. */
-export type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'harmless' | 'settings'>
+type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'harmless' | 'settings'>
 
 /** What one comparison found. */
-export interface TableComparison extends TableDifferences {
+interface TableComparison extends TableDifferences {
   /**
    * how many differences were not accepted; another version counts as one, because what else differs is not
    * known then

@@ -85,7 +85,7 @@ const FOREIGN_KEY = 'of another signing key'
 const FORGED = 'its signature does not verify'
 const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 
-export interface ReadingOptions {
+interface ReadingOptions {
   /** report the lines that are not as a server wrote them */
   isThorough: boolean
   /** the audit keys of these tenants that the database has and that open */

@@ -129,7 +129,7 @@ async function mark(
   }
 }
 
-export interface PurgeTenantsOptions extends PurgeTenantOptions {
+interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
   /** called for a tenant that was left out, or whose purge was refused; the others continue */
   onRefused: (tenant_id: string, error: unknown) => void
@@ -164,7 +164,7 @@ export async function purgeTenants(
 const LOOKED_AT = 20
 
 /** The tenants whose last purge was refused and that still have entries that it should have taken. */
-export interface Unpurged {
+interface Unpurged {
   count(): number
   /** Replaces them by those of a new purge. */
   note(tenants: readonly string[]): void
