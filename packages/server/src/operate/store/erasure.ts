@@ -12,7 +12,7 @@ const TABLES = ['keys', 'key_versions', 'store_keys']
 const COUNTED_MS = 2_000
 
 /** How an erasure of what destroyed keys left in the files ended. */
-interface Erasure {
+export interface Erasure {
   /**
    * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role may
    * not vacuum the tables. `held`: a session that began before may still read earlier versions of rows, or
