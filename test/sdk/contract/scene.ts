@@ -4,8 +4,8 @@ import { vi } from 'vitest'
 import { type Client, createClient, type DekOptions } from '../../../packages/sdk/src/index.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
 import { doDueWork } from '../../../packages/server/src/core/jobs/due-work.js'
-import { updateTenant } from '../../../packages/server/src/core/operations/update-tenant.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
+import { updateTenant } from '../../../packages/server/src/operators/tenants.js'
 import { type Service, startService } from '../../support/service/service.js'
 
 const START = Date.parse('2026-05-31T12:00:00.000Z')

@@ -22,7 +22,7 @@ export interface Trusted {
   witness?: string[]
 }
 
-export interface VerifiedFiles {
+interface VerifiedFiles {
   verdict: ExportVerdict
   witnessed: Witnessed | undefined
   /** the SHA-256 of each, in hexadecimal; undefined for an invalid standard input, which was not read to its end */
@@ -95,4 +95,12 @@ async function hashOf(file: string): Promise<string | undefined> {
   const hash = createHash('sha256')
   await pipeline(createReadStream(file), hash)
   return hash.digest('hex')
+}
+
+/** Reads the first line of a file. @throws CommandError */
+export async function readFirstLine(file: string): Promise<string> {
+  const lines = splitLines((await openGiven(file)).chunks)
+  const { value = '' } = await lines.next()
+  await lines.return(undefined)
+  return value
 }

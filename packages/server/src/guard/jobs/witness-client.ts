@@ -11,7 +11,7 @@ import {
   signatureLine,
   splitNote,
   writeAddCheckpoint,
-} from '@eaas/audit'
+} from '@eaas/audit/formats'
 import { VERSION } from '../../version.js'
 
 const MAX_ANSWER_BYTES = 65_536
@@ -25,7 +25,7 @@ export interface KnownWitness {
 }
 
 /** What a witness answered. */
-export type WitnessAnswer =
+type WitnessAnswer =
   /** `line` is verified */
   | { kind: 'cosigned'; line: string }
   /** the size that the witness cosigned last */

@@ -4,8 +4,8 @@
 import { describeStatement, encodePublicKey } from '@eaas/audit'
 import { describeWitnessed, viewWitnessed } from '@eaas/audit/command'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { readKeptCheckpoint } from '../../core/api/audit.js'
 import type { Config } from '../../core/config.js'
-import { readKeptCheckpoint } from '../../core/operations/verify-audit.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { listAcceptanceIds } from '../../guard/store/alarms.js'
@@ -14,7 +14,7 @@ import { readKept, viewKept } from './kept-file.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
 
-export interface VerifyAllCommand {
+interface VerifyAllCommand {
   /** a file with a checkpoint of the installation's log */
   checkpoint?: string
   /** keys of witnesses that must have cosigned it */

@@ -2,7 +2,7 @@
  * Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log with an
  * alarm is not valid.
  */
-import type { Checkpoint } from '@eaas/audit'
+import type { Checkpoint } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../../core/audit/formats/chain.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -31,7 +31,7 @@ export interface Unverified {
   error: unknown
 }
 
-export interface VerifyAllOptions {
+interface VerifyAllOptions {
   /** a statement about the installation's log that was signed earlier and must still hold */
   checkpoint?: Checkpoint | undefined
   onProgress?: ((name: string, entries: number) => void) | undefined

@@ -6,7 +6,7 @@
  * is written as PostgreSQL does, and last how many rows each table has, with the SHA-256 of all lines before.
  */
 import { createHash } from 'node:crypto'
-import { splitLines } from '@eaas/audit'
+import { splitLines } from '@eaas/audit/formats'
 import { encodeHex } from '@eaas/protocol'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
 import { assertInserted } from '../../core/store/db.js'
@@ -161,7 +161,7 @@ async function* readTable(sql: Queryable, table: string, columns: readonly strin
   await sql`close eaas_rows`
 }
 
-export interface WriteOptions {
+interface WriteOptions {
   /** the folder of the migrations */
   directory: URL
   /** called in the transaction once every row is there; if it throws, the database stays empty */
