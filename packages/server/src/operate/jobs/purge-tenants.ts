@@ -5,8 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../../core/config.js'
-import { isFinding } from '../../core/jobs/findings.js'
-import type { Log, Run } from '../../core/jobs/periodic.js'
+import { isFinding, type Log, type Run } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
@@ -131,7 +130,7 @@ async function mark(
   }
 }
 
-export interface PurgeTenantsOptions extends PurgeTenantOptions {
+interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
   /** called for a tenant that was left out, or whose purge was refused; the others continue */
   onRefused: (tenant_id: string, error: unknown) => void
