@@ -1,6 +1,7 @@
 // The OpenAPI document is valid, describes exactly the routes that exist, and matches what the running service accepts and answers.
 
 import { createDecipheriv, createHmac, randomUUID } from 'node:crypto'
+import { METHODS } from 'node:http'
 import { fillPath, wire, wrappedKeyAad } from '@eaas/protocol'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -8,8 +9,8 @@ import formats from 'ajv-formats'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PROBLEMS, type ProblemCode, uuidBytes } from '../../packages/protocol/src/index.js'
 import { RESOURCES, ROUTES } from '../../packages/server/src/core/http/endpoints.js'
-import { updateTenant } from '../../packages/server/src/core/operations/update-tenant.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { updateTenant } from '../../packages/server/src/operators/tenants.js'
 import { callRoute, makeGround, routesWithRules, spareCaller } from '../support/service/route-calls.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
@@ -565,7 +566,8 @@ describe('the running service', () => {
       // `self` is an id of `/v1/api-keys/{id}` too, for the methods that it has there alone.
       const templates = Object.entries(document.paths).filter(([template]) => isAt(template, path.replace('{id}', 'x')))
       const methods = Object.assign({}, ...templates.map(([, operations]) => operations))
-      for (const method of ['PUT', 'QUERY']) {
+      // Node's parser refuses a method that it does not know with 400; 20.19 does not know QUERY.
+      for (const method of ['PUT', 'QUERY'].filter((name) => METHODS.includes(name))) {
         const response = await fetch(service.url + path.replace('{id}', 'x'), { method })
         expect(response.status, `${method} ${path}`).toBe(405)
         const told = response.headers.get('allow')?.toLowerCase().split(', ') ?? []

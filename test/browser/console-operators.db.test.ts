@@ -1,9 +1,9 @@
 // The console as operators see it, in Chromium: tenants made, suspended and resumed, and what guards the logs.
 import { INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission } from '@eaas/protocol'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { createApiKey } from '../../packages/server/src/core/operations/create-api-key.js'
-import { updateTenant } from '../../packages/server/src/core/operations/update-tenant.js'
+import { createApiKey } from '../../packages/server/src/core/api/api-keys.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { updateTenant } from '../../packages/server/src/operators/tenants.js'
 import { type Service, startService } from '../support/service/service.js'
 import { findBarriers } from './barriers.js'
 import { delayAnswer, inChromium, NOTHING_STORED, signIn, stored, weakContrasts } from './chromium-pages.js'

@@ -21,7 +21,7 @@ const protocol = sourcesBelow('packages/protocol/src')
 const audit = sourcesBelow('packages/audit/src')
 /** What `@eaas/audit` itself is made of: the other entries are for Node. */
 const auditInBrowsers = audit.filter(({ path }) =>
-  /\/src\/(formats|verify|report)\/|\/src\/(crypto|index)\.ts$/.test(path),
+  /\/src\/(formats|verify|report)\/|\/src\/(crypto|formats|index)\.ts$/.test(path),
 )
 const sdk = sourcesBelow('packages/sdk/src')
 const cli = sourcesBelow('packages/cli/src')
@@ -281,13 +281,11 @@ describe('the server', () => {
   const STORE = /^packages\/server\/src\/(?:(?:core|guard|operate)\/store|embedded)\//
   const HTTP = /^packages\/server\/src\/(?:core\/http|observe|operators)\//
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
+  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'operate/cli/stop'].map(
     (name) => `${SERVER}${name}.ts`,
   )
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
-    (name) => `${SERVER}${name}.ts`,
-  )
+  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'operate/cli/stop'].map((name) => `${SERVER}${name}.ts`)
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
@@ -312,13 +310,14 @@ describe('the server', () => {
   })
 
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
-    // Called when an export is opened, which is in its release.
+    // Called when an export is opened, which is in its release. `decideWithin` only compares connections.
     const AFTERWARDS = [
-      'core/operations/export-audit.ts: getPosition',
-      'core/operations/export-audit.ts: openExport',
-      'core/operations/export-audit.ts: sealEnd',
-      'core/operations/shared/audit-log.ts: firstPosition',
-      'core/operations/shared/audit-log.ts: getHead',
+      'core/api/audit-export.ts: firstPosition',
+      'core/api/audit-export.ts: getHead',
+      'core/api/audit-export.ts: getPosition',
+      'core/api/audit-export.ts: openExport',
+      'core/api/audit-export.ts: sealEnd',
+      'core/runner/budgets.ts: decideWithin',
     ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
@@ -335,6 +334,14 @@ describe('the server', () => {
     const knowing = pathsOf(importersOf(server, name))
     expect(knowing).not.toEqual([])
     expect(knowing.filter((path) => !STORE.test(path))).toEqual([])
+  })
+
+  it('loads what verifies exports in operate/ only', () => {
+    const loading = server.filter(({ imports }) =>
+      imports.some(({ specifier, typeOnly }) => specifier === '@eaas/audit' && !typeOnly),
+    )
+    expect(loading.length).toBeGreaterThan(3)
+    expect(pathsOf(loading).filter((path) => !path.startsWith(`${SERVER}operate/`))).toEqual([])
   })
 
   it('knows the command line in main.ts and cli/ only', () => {
@@ -363,7 +370,7 @@ const ORDER = [
   'root-key',
   'audit',
   'runner',
-  'operations',
+  'api',
   'jobs',
   'http',
   'application',
@@ -379,9 +386,9 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   crypto: [],
   'root-key': ['crypto'],
   runner: ['crypto', 'root-key', 'audit', 'store'],
-  operations: ['crypto', 'root-key', 'audit', 'store', 'runner'],
-  jobs: ['crypto', 'audit', 'store', 'runner', 'operations'],
-  http: ['runner', 'operations'],
+  api: ['crypto', 'root-key', 'audit', 'store', 'runner'],
+  jobs: ['crypto', 'audit', 'store', 'runner', 'api'],
+  http: ['runner', 'api'],
 }
 
 /** They find files beside the build, and so stand one level below the manifest. */
@@ -389,7 +396,6 @@ const PLACES = /^(?:version|[a-z-]+-directory)\.ts$/
 
 /** Files of a room that belong to another layer than their folder's name says, or have no folder. */
 const LAYERS: readonly (readonly [start: string, part: Part])[] = [
-  ['core/root-key/', 'root-key'],
   ['root-keys/', 'root-key'],
   ['embedded/', 'store'],
   ['guard/watch/', 'audit'],
@@ -402,8 +408,9 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['operators/console.ts', 'http'],
   ['operators/operator-endpoints.ts', 'http'],
   ['operators/operator-schemas.ts', 'http'],
-  ['operators/', 'operations'],
-  ['jobs/', 'jobs'],
+  ['operators/', 'api'],
+  ['guard/operations/', 'api'],
+  ['operate/operations/', 'api'],
 ]
 
 function partOf(path: string): Part {
@@ -448,7 +455,7 @@ describe('the parts of the server', () => {
     expect(between.filter(({ file, target }) => roomOf(target) > roomOf(file)).map(name)).toEqual([])
   })
 
-  it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {
+  it('know what stands below them: main, cli, app, http and jobs, api, runner, audit, then crypto and store', () => {
     expect(steps.length).toBeGreaterThan(100)
     expect(upward.map(name)).toEqual([])
   })
@@ -465,16 +472,11 @@ const ROOMS: Record<string, readonly string[]> = {
 }
 /** Imports from a room that may not know the other one, until a door takes their place. None is added. */
 const WINDOWS = [
+  'core/api/audit-export.ts guard/operations/covering-anchor.ts',
+  'core/api/audit.ts guard/recorded-tenants.ts',
+  'core/api/audit.ts guard/watch/newest-anchor.ts',
   'core/audit/append/committer.ts guard/watch/head-watch.ts',
   'core/audit/verify/verify.ts guard/recorded-tenants.ts',
-  'core/http/route.ts operators/operator-call.ts',
-  'core/operations/create-tenant.ts guard/installation-log.ts',
-  'core/operations/export-audit.ts guard/operations/covering-anchor.ts',
-  'core/operations/shared/make-head.ts guard/store/anchors.ts',
-  'core/operations/shared/make-head.ts guard/watch/acceptances.ts',
-  'core/operations/shared/tenant.ts guard/installation-log.ts',
-  'core/operations/verify-audit.ts guard/recorded-tenants.ts',
-  'core/operations/verify-audit.ts guard/watch/newest-anchor.ts',
   'core/store/open-store.ts embedded/database.ts',
 ]
 
@@ -525,17 +527,18 @@ const SDK_LAYERS: Layers = [
   ['testing', ['engines', 'deks', 'resources']],
 ]
 
-/** `index` is what browsers load: it knows none of what needs Node. */
+/** `index` is what browsers load: it knows none of what needs Node. `formats.ts` is what the server loads of it. */
 const AUDIT_LAYERS: Layers = [
   ['ground', []],
   ['formats', []],
   ['verify', ['formats']],
+  ['formats.ts', ['formats', 'verify']],
   ['report', ['formats', 'verify']],
-  ['index', ['formats', 'verify', 'report']],
+  ['index', ['formats', 'formats.ts', 'verify', 'report']],
   ['node', []],
   ['witness', ['formats', 'node']],
   ['command', ['formats', 'verify', 'report', 'node', 'witness']],
-  ['main', ['command']],
+  ['main', ['formats', 'node', 'witness', 'command']],
 ]
 
 const PROTOCOL_LAYERS: Layers = [
@@ -547,8 +550,8 @@ const PROTOCOL_LAYERS: Layers = [
 /** The part that a file of a package belongs to: its folder, or the part that bears its name. */
 function layerOf(path: string, layers: Layers): string {
   const [folder = '', file] = path.split('/').slice(3)
-  const name = folder.replace(/\.ts$/, '')
-  if (layers.some(([part]) => part === name)) return name
+  const name = [folder, folder.replace(/\.ts$/, '')].find((one) => layers.some(([part]) => part === one))
+  if (name !== undefined) return name
   if (file !== undefined) throw new Error(`${path} is in a folder that has no place in the order`)
   return 'ground'
 }

@@ -2,12 +2,12 @@
  * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that
  * does not answer changes nothing for callers: the next one that answers shows the same.
  */
-import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit'
+import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
-import { createTreeReader } from '../../core/audit/proven-tree.js'
 import type { Services } from '../../core/runner/operation.js'
 import { findHead } from '../../core/store/audit.js'
+import { createTreeReader } from '../operations/proven-tree.js'
 import { createLineWriter, signHead } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 

@@ -4,14 +4,13 @@
 import { readId } from '@eaas/audit/command'
 import { PERMISSIONS, type Permission, visible, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
+import { createApiKey, listApiKeys, revokeApiKey, updateApiKey } from '../../core/api/api-keys.js'
 import type { Config } from '../../core/config.js'
-import { createApiKey } from '../../core/operations/create-api-key.js'
-import { listApiKeys } from '../../core/operations/list-api-keys.js'
-import { revokeApiKey, updateApiKey } from '../../core/operations/update-api-key.js'
 import { addBudgetOptions, type BudgetOptions, chosenBudgets, describeBudgets } from './budget-options.js'
 import {
   commandConfig,
   JSON_OPTION,
+  type OfTenant,
   permissionsOf,
   readList,
   readName,
@@ -88,12 +87,6 @@ function readKeyList(text: string): string[] {
 /** Also accepts a word for no limit; it stays a word because the parser treats null as a missing value. */
 function orWord<Word extends string, Value>(word: Word, read: (text: string) => Value): (text: string) => Value | Word {
   return (text) => (text === word ? word : read(text))
-}
-
-interface OfTenant {
-  /** the tenant's name or id */
-  tenant: string
-  json: boolean
 }
 
 interface CreateOptions extends OfTenant, BudgetOptions {
