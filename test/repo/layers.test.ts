@@ -281,13 +281,11 @@ describe('the server', () => {
   const STORE = /^packages\/server\/src\/(?:(?:core|guard|operate)\/store|embedded)\//
   const HTTP = /^packages\/server\/src\/(?:core\/http|observe|operators)\//
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
+  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'operate/cli/stop'].map(
     (name) => `${SERVER}${name}.ts`,
   )
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
-    (name) => `${SERVER}${name}.ts`,
-  )
+  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'operate/cli/stop'].map((name) => `${SERVER}${name}.ts`)
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
@@ -312,13 +310,14 @@ describe('the server', () => {
   })
 
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
-    // Called when an export is opened, which is in its release.
+    // Called when an export is opened, which is in its release. `decideWithin` only compares connections.
     const AFTERWARDS = [
       'core/api/audit-export.ts: firstPosition',
       'core/api/audit-export.ts: getHead',
       'core/api/audit-export.ts: getPosition',
       'core/api/audit-export.ts: openExport',
       'core/api/audit-export.ts: sealEnd',
+      'core/runner/budgets.ts: decideWithin',
     ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
@@ -397,7 +396,6 @@ const PLACES = /^(?:version|[a-z-]+-directory)\.ts$/
 
 /** Files of a room that belong to another layer than their folder's name says, or have no folder. */
 const LAYERS: readonly (readonly [start: string, part: Part])[] = [
-  ['core/root-key/', 'root-key'],
   ['root-keys/', 'root-key'],
   ['embedded/', 'store'],
   ['guard/watch/', 'audit'],
@@ -413,7 +411,6 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['operators/', 'api'],
   ['guard/operations/', 'api'],
   ['operate/operations/', 'api'],
-  ['jobs/', 'jobs'],
 ]
 
 function partOf(path: string): Part {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { PERMISSIONS } from '../../packages/protocol/src/names.js'
 import { type CallRule, type OperationId, ROUTES, type RouteRow, RULES } from '../../packages/protocol/src/routes.js'
-import { VARIABLES } from '../../packages/server/src/core/config.js'
+import { VARIABLES } from '../../packages/server/src/core/settings.js'
 import { readGuide } from '../support/sources/server-docs.js'
 import { ROOT } from '../support/sources/source-files.js'
 

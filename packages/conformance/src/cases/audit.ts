@@ -120,8 +120,11 @@ export const AUDIT_CASES: Case[] = [
       same((await session.ok('listAudit', { ...guess, apiKey: guessing })).total, 1, 'the entries of the row')
       const { secret: reading } = await session.newApiKey({ permissions: ['audit:read'] })
       await session.refused('listAudit', { ...guess, apiKey: reading }, '403 E_MISSING_PERMISSION')
-      for (const wrong of ['a b', 'a,b', 'x'.repeat(256)])
-        await session.refused('listKeys', { headers: { 'eaas-on-behalf-of': wrong } }, '400 E_VALIDATION')
+      for (const wrong of ['', 'a b', 'a,b', 'é', 'x'.repeat(256)]) {
+        const said = { headers: { 'eaas-on-behalf-of': wrong } }
+        const { detail } = (await session.refused('listKeys', said, '400 E_VALIDATION')).body
+        check(detail.includes('eaas-on-behalf-of'), `the detail does not name the header: ${detail}`)
+      }
       const { secret: apiKey } = await session.newApiKey({ permissions: ['wrap'] })
       await session.refused('wrap', { id, apiKey, headers, body: { dek } }, '403 E_MISSING_PERMISSION')
     },

@@ -138,7 +138,7 @@ export const VALUE_CASES: Case[] = [
         { a: '\ud800' },
       ]
       const wrong = [
-        { purpose: 'steal' },
+        ...['steal', 'Data', '', 7, null, ['data']].map((purpose) => ({ purpose })),
         ...[...contexts, ...names.map((name) => ({ [name]: '' }))].map((context) => ({ context })),
       ]
       for (const use of wrong) {
@@ -212,7 +212,7 @@ export const VALUE_CASES: Case[] = [
       needs(session, 'open')
       const { id: key_id } = await session.newKey()
       const bundles = []
-      const plaintexts = ['', 'é 🗝️', 'a\0b', 'x'.repeat(MAX_SERVER_MODE_BYTES)]
+      const plaintexts = ['', 'é 🗝️', 'e\u0301', '\u2028', 'يوم', 'a\0b', 'é'.repeat(MAX_SERVER_MODE_BYTES / 2)]
       for (const plaintext of plaintexts)
         bundles.push(await session.ok('encrypt', { body: { key_id, plaintext, encoding: 'utf8' } }))
       await session.ok('rotateKey', { id: key_id })
@@ -244,9 +244,11 @@ export const VALUE_CASES: Case[] = [
         { plaintext: 1 },
       ])
         await session.refused('encrypt', { body: { key_id, ...wrong } }, '400 E_VALIDATION')
-      const large = 'é'.repeat(MAX_SERVER_MODE_BYTES / 2 + 1)
-      const body = { key_id, plaintext: large, encoding: 'utf8' }
-      await session.refused('encrypt', { body }, '400 E_PLAINTEXT_TOO_LARGE')
+      const base64 = (length: number) => ({ plaintext: Buffer.alloc(length).toString('base64'), encoding: 'base64' })
+      await session.ok('encrypt', { body: { key_id, ...base64(MAX_SERVER_MODE_BYTES) } })
+      const longText = { plaintext: `${'é'.repeat(MAX_SERVER_MODE_BYTES / 2)}x`, encoding: 'utf8' }
+      for (const large of [longText, base64(MAX_SERVER_MODE_BYTES + 1)])
+        await session.refused('encrypt', { body: { key_id, ...large } }, '400 E_PLAINTEXT_TOO_LARGE')
     },
   },
   {

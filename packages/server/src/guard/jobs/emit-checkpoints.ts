@@ -46,7 +46,7 @@ export function createCheckpointEmitter(
       // proven too.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
       const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
-        (error: unknown) => onError(error, tenant_id),
+        (error: unknown) => void onError(error, tenant_id),
       )
       if (!signed) continue
       const { line, head } = signed
@@ -154,7 +154,7 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
 const WRITE_DEADLINE_MS = 4_000
 
 /** Thrown if a write takes too long: a pipe is full, say, or a file server hangs. The line may still be written. */
-export class StuckSinkError extends Error {
+class StuckSinkError extends Error {
   override readonly name = 'StuckSinkError'
 
   constructor(file: string) {

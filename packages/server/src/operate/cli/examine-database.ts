@@ -31,6 +31,7 @@ import { type Found, type Result, someOf } from './finding.js'
 
 /** A clock this far from the database's, or behind the log, makes expiries and policies wrong. In milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
+const CHANGED_PAGE = 'The page "When tables or sessions were changed" says more'
 
 /**
  * Opens the database beside a running server. If there is none yet, examines where it will be created, and
@@ -112,13 +113,8 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   const harm = harmless.length === 0 ? '' : `. Without harm: ${harmless.join('; ')}`
   const named = [...describeDifferences(differences), ...settings].join('; ')
   if (missing.length + added.length > 0 && !accepted) {
-    return {
-      ok: false,
-      detail:
-        `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the ` +
-        'changes as that owner: drop what was added, create what is missing as listed, and alter back what was altered. Changes that you made yourself and understand you can ' +
-        `accept on record: eaas schema accept --reason …${harm}`,
-    }
+    const detail = `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the changes as that owner, or accept your own: eaas accept schema --reason TEXT`
+    return { ok: false, detail: `${detail}. ${CHANGED_PAGE}${harm}` }
   }
   if (settings.length > 0) {
     const detail = `somebody changed how sessions here read statements and rows: ${settings.join('; ')}. Then verify every log (eaas audit verify --all)`
@@ -129,7 +125,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
       ok: false,
       detail:
         `the owner of the tables added something that can refuse writes, but changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
-        `eaas schema accept --reason …${harm}`,
+        `eaas accept schema --reason …${harm}`,
     }
   }
   const same = accepted
@@ -188,7 +184,8 @@ export async function examineOtherSchemas(sql: Sql): Promise<Result> {
     warning: true,
     detail:
       `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Unless each belongs to an installation of its own, ` +
-      'somebody copied the tables. Run eaas doctor with the settings of every server of this installation: each must name the same schema. The page "When tables or sessions were changed" says more',
+      'somebody copied the tables. Run eaas doctor with the settings of every server of this installation: each must name the same schema. ' +
+      CHANGED_PAGE,
   }
 }
 
@@ -286,7 +283,7 @@ export async function examineClock({ sql, isEmbedded }: Store) {
       detail:
         `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
         `clock wrote that entry: times in a log never go back, so until it has passed new entries are ${isEmbedded ? 'refused' : 'dated then'}, unless you accept ` +
-        'that the clock was wrong: eaas audit accept-clock',
+        'that the clock was wrong: eaas accept clock',
     }
   }
   return { detail: `agrees with the database's; newest audit entry: ${newest_entry ?? 'none'}` }

@@ -10,14 +10,18 @@ import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/api-key-usag
 import { hasEntrySince } from '../../core/store/audit.js'
 import { listTenantIds } from '../../core/store/tenants.js'
 
+/** What the log says of an entry that was written. */
+export const DOUBLED =
+  'an API key opened or hashed more than twice as many values today as is usual for it: find out whether its owner knows why, and revoke it if not'
+
 /** Fewer in a day are not recorded: three opened values after a day with one are no news. */
 const LEAST_NOTED = 100
 const DAY_MS = 86_400_000
 
 /** What is compared or recorded. */
-export type UsageOf = Pick<ApiKeyUsage, 'tenant_id'> & Partial<Pick<ApiKeyUsage, 'api_key_id'>>
+type UsageOf = Pick<ApiKeyUsage, 'tenant_id'> & Partial<Pick<ApiKeyUsage, 'api_key_id'>>
 
-export interface DoubledUsageOptions {
+interface DoubledUsageOptions {
   /** called for each entry that was written */
   onDoubled?: (usage: ApiKeyUsage) => void
   /**
