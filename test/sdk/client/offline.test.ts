@@ -267,6 +267,7 @@ describe('an export', () => {
       name: 'users',
       keyId: id,
       bind: false,
+      index: { by: 'service' },
       fields: {
         email: text({ index: 'email_index', normalize: ['lowercase'], shared: true }),
         nick: text({ index: 'n' }),
