@@ -159,41 +159,45 @@ describe('PATCH', () => {
   })
 
   it.each([
-    [['wrap'], [200, 403, 403, 403, 403, 403]],
-    [['unwrap'], [403, 200, 403, 403, 403, 403]],
+    [['wrap'], [200, 403, 403, 403, 403, 403, 403]],
+    [['unwrap'], [403, 200, 403, 403, 403, 403, 200]],
     [
       ['wrap', 'unwrap'],
-      [200, 200, 200, 403, 403, 403],
+      [200, 200, 200, 403, 403, 403, 200],
     ],
-    [['encrypt'], [200, 403, 403, 200, 200, 403]],
-    [['decrypt'], [403, 200, 403, 403, 403, 200]],
-    [['hash'], [403, 403, 403, 200, 403, 403]],
-  ])('with %j alone may wrap, unwrap, rewrap, hash, encrypt and decrypt: %j', async (permissions, statuses) => {
-    const open = await service.createTenant({ envelope_only: false })
-    const key_id = (await open.call('POST', '/v1/keys', { name: 'key' })).body.id
-    const dek = Buffer.alloc(32, 9).toString('base64')
-    const { wrapped_key } = (await open.call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body
-    const sealed = (await open.call('POST', '/v1/encrypt', { key_id, plaintext: 'x' })).body
-    const { secret } = (await open.call('POST', '/v1/api-keys', { name: 'one', permissions })).body
-    const operations = [
-      { op: 'wrap', key_id, dek },
-      { op: 'unwrap', key_id, wrapped_key },
-      { op: 'rewrap', key_id, wrapped_key },
-      { op: 'hash', key_id, value: 'x' },
-      { op: 'encrypt', key_id, plaintext: 'x' },
-      { op: 'decrypt', ...sealed },
-    ]
-    const { results } = (await service.caller(secret).call('POST', '/v1/batch', { operations })).body
-    expect(results.map(({ status }: { status: number }) => status)).toEqual(statuses)
-    const grant = (...names: string[]) =>
-      service.caller(manager.secret).call('POST', '/v1/api-keys', { name: 'two', permissions: names })
-    const manager = (
-      await open.call('POST', '/v1/api-keys', { name: 'm', permissions: [...permissions, 'api_keys:manage'] })
-    ).body
-    for (const [at, name] of ['wrap', 'unwrap', undefined, 'hash'].entries()) {
-      if (name) expect((await grant(name)).status).toBe(statuses[at] === 200 ? 201 : 403)
-    }
-  })
+    [['encrypt'], [200, 403, 403, 200, 200, 403, 403]],
+    [['decrypt'], [403, 200, 403, 403, 403, 200, 200]],
+    [['hash'], [403, 403, 403, 200, 403, 403, 403]],
+  ])(
+    'with %j alone gets for wrap, unwrap, rewrap, hash, encrypt, decrypt and indexSecret: %j',
+    async (permissions, statuses) => {
+      const open = await service.createTenant({ envelope_only: false })
+      const key_id = (await open.call('POST', '/v1/keys', { name: 'key' })).body.id
+      const dek = Buffer.alloc(32, 9).toString('base64')
+      const { wrapped_key } = (await open.call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body
+      const sealed = (await open.call('POST', '/v1/encrypt', { key_id, plaintext: 'x' })).body
+      const { secret } = (await open.call('POST', '/v1/api-keys', { name: 'one', permissions })).body
+      const operations = [
+        { op: 'wrap', key_id, dek },
+        { op: 'unwrap', key_id, wrapped_key },
+        { op: 'rewrap', key_id, wrapped_key },
+        { op: 'hash', key_id, value: 'x' },
+        { op: 'encrypt', key_id, plaintext: 'x' },
+        { op: 'decrypt', ...sealed },
+        { op: 'indexSecret', key_id, name: 'x' },
+      ]
+      const { results } = (await service.caller(secret).call('POST', '/v1/batch', { operations })).body
+      expect(results.map(({ status }: { status: number }) => status)).toEqual(statuses)
+      const grant = (...names: string[]) =>
+        service.caller(manager.secret).call('POST', '/v1/api-keys', { name: 'two', permissions: names })
+      const manager = (
+        await open.call('POST', '/v1/api-keys', { name: 'm', permissions: [...permissions, 'api_keys:manage'] })
+      ).body
+      for (const [at, name] of ['wrap', 'unwrap', undefined, 'hash'].entries()) {
+        if (name) expect((await grant(name)).status).toBe(statuses[at] === 200 ? 201 : 403)
+      }
+    },
+  )
 
   it('changes what the key may do at once', async () => {
     const { body, caller } = await create({ permissions: ['keys:read'] })

@@ -51,6 +51,7 @@ const CALLS: [method: string, path: string, body?: object][] = [
   ['POST', '/export'],
   ['POST', '/wrap', { dek: dek() }],
   ['POST', '/unwrap', { wrapped_key: Buffer.alloc(65, 1).toString('base64') }],
+  ['POST', '/index-secret', { name: 'x' }],
   ['POST', '/rewrap', { wrapped_key: Buffer.alloc(65, 1).toString('base64') }],
 ]
 
@@ -91,11 +92,12 @@ describe('a key that is not on the list of an API key', () => {
       { op: 'rewrap', key_id, wrapped_key: '' },
       { op: 'hash', key_id, value: 'x' },
       { op: 'encrypt', key_id, plaintext: 'x' },
+      { op: 'indexSecret', key_id, name: 'x' },
     ]
     const operations = [...items(keys.customers), ...items(keys['customers/7'])]
     const { results } = (await limited.call('POST', '/v1/batch', { operations })).body
     expect(results.map((one: { status: number }) => one.status)).toEqual([
-      404, 404, 404, 404, 404, 200, 403, 403, 200, 200,
+      404, 404, 404, 404, 404, 404, 200, 403, 403, 200, 200, 200,
     ])
   })
 

@@ -313,6 +313,11 @@ const FAULTS: [fault: string, name: RegExp, create: () => Break, mode?: 'with se
     () => onceRotated('POST /v1/hash', ({ hash }) => hash && { hash: ZEROS }),
   ],
   [
+    'derives another secret after a rotation',
+    /^indexSecret: answers 32 bytes/,
+    () => onceRotated(`POST ${KEY}/index-secret`, ({ secret }) => secret && { secret: `${'A'.repeat(43)}=` }),
+  ],
+  [
     'hashes without regard to case',
     /^hash: differs for another value/,
     () => hears(({ value }) => value === 'A' && { value: 'a' }),
@@ -342,7 +347,7 @@ const FAULTS: [fault: string, name: RegExp, create: () => Break, mode?: 'with se
   [
     'answers a batch in another order',
     /^batch: answers each operation in order/,
-    () => answers('POST /v1/batch', ({ results }) => results?.length === 7 && { results: results.reverse() }),
+    () => answers('POST /v1/batch', ({ results }) => results?.length === 8 && { results: results.reverse() }),
   ],
   [
     'takes the first thousand operations of more',

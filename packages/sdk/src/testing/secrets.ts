@@ -10,6 +10,8 @@ import {
   encodeHex,
   encodeUtf8,
   FormatError,
+  indexSecretInfo,
+  KEY_BYTES,
   MAX_SERVER_MODE_BYTES,
   nobleAead,
   OpenError,
@@ -23,13 +25,13 @@ import {
   writeWrappedKey,
 } from '@eaas/protocol'
 import { createIvPool } from '../deks/random.js'
-import { hmac, sha256 } from '../engines/noble-primitives.js'
+import { hkdf, hmac, sha256 } from '../engines/noble-primitives.js'
 import { createHmac } from '../engines/web.js'
 import { currentVersion, getKey } from './keys.js'
 import { type Call, note, Refusal, randomKey, type TestKey } from './state.js'
 
 /** The calls that this file answers. */
-export const secretFakes = { wrap, unwrap, rewrap, hash, encrypt, decrypt }
+export const secretFakes = { wrap, unwrap, rewrap, indexSecret, hash, encrypt, decrypt }
 
 const takeIv = createIvPool()
 
@@ -73,6 +75,14 @@ const CONTEXT_DIGEST_DIGITS = 32
 function digestOf(name: string, value: string): string {
   const mac = hmac(sha256, encodeUtf8('the key of a service in memory'), encodeUtf8(`${name}\0${value}`))
   return encodeHex(mac).slice(0, CONTEXT_DIGEST_DIGITS)
+}
+
+function indexSecret(call: Call, { name }: { name: string }): wire.DerivedSecret {
+  const key = getKey(call, call.id, 'indexSecret')
+  const secret = hkdf(key.hashKey, indexSecretInfo(name), KEY_BYTES)
+  const { key_id } = key
+  note(call, { action: 'key.index_secret', key_id, key_version: currentVersion(key).version, metadata: { name } })
+  return { secret: encodeBase64(secret), key_id }
 }
 
 async function hash(call: Call, { value, key_id }: { value: string; key_id: string }): Promise<wire.Hashed> {

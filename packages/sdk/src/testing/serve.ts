@@ -24,8 +24,8 @@ import { currentVersion, doDueWork, keyFakes } from './keys.js'
 import { secretFakes } from './secrets.js'
 import { type Call, note, parse, Refusal, type Result, randomId, refused, type State } from './state.js'
 
-/** The name of an API call, as `failNext` takes it: every call that the SDK makes. */
-export type TestOperation = SdkOperation
+/** The name of an API call, as `failNext` takes it: every call that the SDK makes, and those that a batch takes. */
+export type TestOperation = SdkOperation | wire.BatchOperation
 
 type Input<Id> = Id extends keyof wire.Bodies
   ? wire.Bodies[Id]
