@@ -1,5 +1,5 @@
 /** `eaas accept`: the operator accepts on record what a restore, a failover, a wrong clock or a change of the tables did. */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -92,7 +92,7 @@ interface Acceptance {
 
 async function rollback(config: Config, { reason, json, ...log }: Acceptance & LogChoice): Promise<void> {
   const progress = showProgress('verified')
-  const onProgress = (entries: number) => progress(`${entries} entries`)
+  const onProgress = (entries: number) => progress(counted(entries, 'entry', 'entries'))
   const work = async (services: Services) => {
     const owner = await getLogOwner(services, log)
     return { owner, accepted: await acceptRollback(services, owner.tenant_id, { reason, onProgress }) }

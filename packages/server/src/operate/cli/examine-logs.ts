@@ -3,7 +3,7 @@
  * newest anchor.
  */
 import { existsSync } from 'node:fs'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, RECOVERY_PAGE, untilFollowed } from '../../core/audit/append-errors.js'
 import { openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
 import { type AuditKey, currentKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
@@ -40,7 +40,6 @@ import { assertUnused } from '../../installation.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
 import { type Result, someOf } from './finding.js'
-import { counted } from './output.js'
 import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000
