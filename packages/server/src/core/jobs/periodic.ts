@@ -1,5 +1,9 @@
 /** Runs work periodically, one run at a time, until the server stops. After a run that failed, the next one comes within minutes. */
 
+import { ChainAlarmError } from '../audit/append-errors.js'
+import { Refusal } from '../runner/refusal.js'
+import { TamperedRowError } from '../store/tampered-row.js'
+
 /** The first and the longest wait after a failed run, in milliseconds, unless the run itself took long. */
 const RETRY_MS = 30_000
 const LONGEST_RETRY_MS = 16 * RETRY_MS
@@ -13,7 +17,10 @@ export interface Periodic {
   stop(): Promise<void>
 }
 
-/** Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed. */
+/**
+ * Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed, unless
+ * the error is a finding.
+ */
 export type Failed = (error: unknown) => void
 
 /** The same, which also logs the error with this message. */
@@ -53,11 +60,11 @@ export function startPeriodic({ intervalMs, work, onError, onRun, after }: Perio
     const from = performance.now()
     let failure: unknown
     const failed: Failed = (error) => {
-      failure ??= error
+      if (!isFinding(error)) failure ??= error
     }
     await work(stopping.signal, failed).catch((error: unknown) => {
       onError(error)
-      failed(error)
+      failure ??= error
     })
     if (stopping.signal.aborted) return
     onRun?.(failure)
@@ -91,4 +98,12 @@ export function startPeriodic({ intervalMs, work, onError, onRun, after }: Perio
 function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): number {
   if (intervalMs <= RETRY_MS) return intervalMs
   return Math.max(Math.min(RETRY_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
+}
+
+/**
+ * Whether an error says something about the data, rather than that a job could not find out or do something: trying again
+ * does not help, the data must change or an operator must act.
+ */
+export function isFinding(error: unknown): boolean {
+  return error instanceof Refusal || error instanceof TamperedRowError || error instanceof ChainAlarmError
 }
