@@ -310,13 +310,14 @@ describe('the server', () => {
   })
 
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
-    // Called when an export is opened, which is in its release.
+    // Called when an export is opened, which is in its release. `decideWithin` only compares connections.
     const AFTERWARDS = [
       'core/api/audit-export.ts: firstPosition',
       'core/api/audit-export.ts: getHead',
       'core/api/audit-export.ts: getPosition',
       'core/api/audit-export.ts: openExport',
       'core/api/audit-export.ts: sealEnd',
+      'core/runner/budgets.ts: decideWithin',
     ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
@@ -395,7 +396,6 @@ const PLACES = /^(?:version|[a-z-]+-directory)\.ts$/
 
 /** Files of a room that belong to another layer than their folder's name says, or have no folder. */
 const LAYERS: readonly (readonly [start: string, part: Part])[] = [
-  ['core/root-key/', 'root-key'],
   ['root-keys/', 'root-key'],
   ['embedded/', 'store'],
   ['guard/watch/', 'audit'],

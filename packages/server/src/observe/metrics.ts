@@ -14,7 +14,7 @@ import {
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { HealthCheck } from '../core/api/health.js'
-import { atCallEnd } from '../core/http/call-end.js'
+import { atCallEnd } from '../core/http/outcome.js'
 import type { TlsListener } from '../core/http/tls-listener.js'
 import type { Services } from '../core/runner/operation.js'
 import { UNAUTHORIZED_REASONS, type UnauthorizedReason } from '../core/runner/refusal.js'

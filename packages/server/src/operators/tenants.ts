@@ -9,6 +9,7 @@ import { openAuditKey } from '../core/audit/audit-key.js'
 import { currentKey, extendChain, genesisHead, type Head } from '../core/audit/formats/chain.js'
 import { apiKeyMac, assertWritten, authentic, tenantMac, withMac } from '../core/audit/formats/row-mac.js'
 import { deriveRowKey, sealNewSecret } from '../core/crypto/key-hierarchy.js'
+import { draftEntry, recordChanges } from '../core/runner/entry-drafts.js'
 import {
   type Caller,
   type Context,
@@ -16,10 +17,9 @@ import {
   decision,
   type EntryNote,
   type Operation,
-  recordChanges,
   type Services,
 } from '../core/runner/operation.js'
-import { draftEntry, systemCaller } from '../core/runner/perform.js'
+import { systemCaller } from '../core/runner/perform.js'
 import { Refusal } from '../core/runner/refusal.js'
 import { type ApiKeyRow, insertApiKey } from '../core/store/api-keys.js'
 import { insertHead } from '../core/store/audit.js'

@@ -2,13 +2,14 @@
 import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting } from '../core/config.js'
 import {
   embeddedRootKeyPath,
+  localProvider,
   NEEDED_KEY,
   parseRootKey,
   RootKeyError,
+  type RootKeyProvider,
   readEmbeddedRootKey,
   readKeyFile,
 } from '../core/crypto/root-key.js'
-import { localProvider, type RootKeyProvider } from '../core/root-key/provider.js'
 import { awsKmsProvider } from './aws-kms.js'
 import { execProvider } from './exec.js'
 import { readCommandLine, runProgram } from './program.js'

@@ -15,10 +15,9 @@ import {
   readAddressRange,
   writeBudgets,
 } from '@eaas/protocol'
-import { isListedKey } from '../runner/listed-keys.js'
 import type { Caller } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import type { TenantState } from '../runner/tenant-state.js'
+import { isListedKey, type TenantState } from '../runner/tenant-state.js'
 import { type ApiKeyRow, hasUsableApiKeys } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { getKey } from './key-use.js'

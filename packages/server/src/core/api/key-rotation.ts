@@ -2,10 +2,11 @@
 import { DETAILS, findRotationPause, MAX_KEY_VERSIONS, type wire } from '@eaas/protocol'
 import { keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealedUnder, sealNewSecret } from '../crypto/key-hierarchy.js'
+import { recordChanges } from '../runner/entry-drafts.js'
 import type { OpenKey } from '../runner/load-key.js'
-import { type Context, type Decision, decision, type Operation, recordChanges } from '../runner/operation.js'
+import { type Context, type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { insertKeyVersion } from '../store/keys.js'
+import { insertKeyVersions } from '../store/keys.js'
 import { countWraps } from '../store/version-uses.js'
 import { changeKey, nextRotation, viewKey, writeKey, writeKeyVersions } from './key-rows.js'
 import { currentVersion, getKeyInState } from './key-use.js'
@@ -121,7 +122,7 @@ function rotation(
         keyVersionMac,
         rowKey,
       )
-      await insertKeyVersion(sql, added)
+      await insertKeyVersions(sql, tenant_id, [added])
       return { key: changed, versions: [...retired, added] }
     },
     release: (written) => viewKey(written.key),

@@ -19,7 +19,6 @@ import {
 import { keyMac, keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import { createStretches, mapInStretches } from '../event-loop.js'
-import { isListedKey } from '../runner/listed-keys.js'
 import { type OpenKey, openKey } from '../runner/load-key.js'
 import {
   type Caller,
@@ -30,10 +29,10 @@ import {
   type Operation,
 } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
+import { isListedKey } from '../runner/tenant-state.js'
 import type { Transaction } from '../store/db.js'
 import {
   countKeys,
-  hasKeys,
   insertKeys,
   insertKeyVersions,
   isKeyNameTaken,
@@ -99,7 +98,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     if (!mayCreate(caller, name)) throw outsideFolders()
     const { tenant_id } = state.tenant
     if (await isKeyNameTaken(sql, tenant_id, name)) throw nameTaken()
-    if (await hasKeys(sql, tenant_id, MAX_KEYS)) throw tooManyKeys()
+    if ((await countKeys(sql, tenant_id)) >= MAX_KEYS) throw tooManyKeys()
     const key = newKey(context, name)
     return decision({
       entries: [creationEntry(key)],

@@ -1,7 +1,7 @@
 // What a tenant used is summed in turn with its searches of the log.
 import { expect, it } from 'vitest'
 import type { Context } from '../runner/operation.js'
-import { createSearchPlaces } from '../runner/search-places.js'
+import { createSearchPlaces } from '../runner/work-gate.js'
 import { readUsage } from './tenant.js'
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))

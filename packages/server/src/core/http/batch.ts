@@ -15,12 +15,11 @@ import { envelopeModeRoutes } from '../api/envelope.js'
 import { bindRoutes, type Route } from '../api/route.js'
 import { serverModeRoutes } from '../api/server-mode.js'
 import { createStretches, mapInStretches } from '../event-loop.js'
-import { assertPermissions } from '../runner/admission.js'
+import { assertPermissions, inServerMode, refuseServerMode } from '../runner/admission.js'
 import { type Allowances, spend } from '../runner/budgets.js'
 import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { inServerMode, refuseServerMode } from '../runner/refuse-server-mode.js'
 import { parse } from './serve.js'
 
 /**

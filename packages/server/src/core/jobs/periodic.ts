@@ -1,5 +1,4 @@
 /** Runs work periodically, one run at a time, until the server stops. After a run that failed, the next one comes within minutes. */
-
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { Refusal } from '../runner/refusal.js'
 import { TamperedRowError } from '../store/tampered-row.js'

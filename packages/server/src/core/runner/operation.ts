@@ -8,17 +8,14 @@ import type { VerifyLog } from '../audit/verification-thread.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
-import type { ApiKeyUses } from './api-key-uses.js'
 import type { Allowances, BudgetCounts } from './budgets.js'
-import type { HeldBytes } from './held-bytes.js'
 import type { InstallationKey } from './installation-key.js'
+import type { ApiKeyUses, UnrecordedCalls } from './noted-calls.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Peppers } from './peppers.js'
-import type { InSearchPlace } from './search-places.js'
 import type { ShareVerification } from './shared-verification.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
-import type { UnrecordedCalls } from './unrecorded-calls.js'
-import type { WorkGate } from './work-gate.js'
+import type { HeldBytes, InSearchPlace, WorkGate } from './work-gate.js'
 
 /** What operations and their runner use; one per process. */
 export interface Services {
@@ -130,7 +127,7 @@ export interface EntryPosition {
  * - `cached`: the one that this process read last. Another decision on the current state follows before
  *   anything is done.
  */
-export type Freshness = 'current' | 'as_found' | 'cached'
+type Freshness = 'current' | 'as_found' | 'cached'
 
 export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
   /** committed before anything is released; none for calls that only read */
@@ -145,6 +142,8 @@ export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
    * refusal is on record
    */
   release: (written: Written) => Answer | Promise<Answer>
+  /** what the server itself does in the same transaction: its entries follow, and name the server as the actor */
+  byServer?: Pick<Decision<void>, 'entries' | 'change'>
   /** counts of what has no entry, added once the call is carried out; `observe/refusals.ts` counts refused calls */
   unrecorded?: ReadonlyMap<UnrecordedKind, number>
   /** `current` by default */
@@ -162,15 +161,3 @@ export function decision<Answer, Written extends WrittenRows>(
 
 /** May run several times for one call, and must not change anything itself. @throws Refusal */
 export type Operation<Answer> = (context: Context) => Decision<Answer> | Promise<Decision<Answer>>
-
-/** The values of changed columns, and under `<name>_before` those that they replace. */
-export function recordChanges<Row extends object>(before: Row, changes: Partial<Row>): Values {
-  const values: Values = {}
-  for (const name of Object.keys(changes) as (keyof Row & string)[]) {
-    values[name] = changes[name] as Values[string]
-    values[`${name}_before`] = before[name] as Values[string]
-  }
-  return values
-}
-
-type Values = Record<string, string | number | boolean | null>

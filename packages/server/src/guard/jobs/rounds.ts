@@ -214,7 +214,7 @@ function createComparison(
   }
 }
 
-export interface GrowthCover {
+interface GrowthCover {
   /** returns whether the logs are covered now */
   anchor: (fail: Fail) => Promise<boolean>
   keep: (grown: readonly HeadWatch[], fail: Fail) => Promise<void>

@@ -2,7 +2,7 @@
 import { genesisHash } from '@eaas/audit/formats'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
-import { AuditWriteError } from '../../core/audit/append-errors.js'
+import { AuditWriteError, RECOVERY_PAGE } from '../../core/audit/append-errors.js'
 import {
   type AuditKey,
   alarmMac,
@@ -19,13 +19,13 @@ import {
 } from '../../core/audit/formats/chain.js'
 import { findHeadFault, type HeadFault } from '../../core/audit/head-fault.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import { readValidLog } from '../../core/audit/verification-thread.js'
 import { type ValidLog, verifyLog } from '../../core/audit/verify/verify.js'
-import { RECOVERY_PAGE } from '../../core/recovery-page.js'
+import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { Services } from '../../core/runner/operation.js'
-import { draftEntry, systemCaller } from '../../core/runner/perform.js'
+import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { readValidLog } from '../../core/runner/valid-log.js'
 import { findEntryHash, findLastId, lockHead, putHead } from '../../core/store/audit.js'
 import type { Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'

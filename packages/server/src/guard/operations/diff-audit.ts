@@ -3,7 +3,6 @@
  * works for a tenant that is not served, so that an operator learns what to do after a rollback.
  */
 import { type ExportedEntry, readMetadata } from '@eaas/audit/formats'
-import { ComputedHashes, type EntryFault } from '../../core/audit/computed-hashes.js'
 import { alarmMac, equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
 import { findHeadFault, HEAD_MISMATCH, type HeadFault } from '../../core/audit/head-fault.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -12,10 +11,11 @@ import type { TenantState } from '../../core/runner/tenant-state.js'
 import { type Evidence, readEvidence } from '../../core/store/audit-evidence.js'
 import { listAlarms } from '../store/alarms.js'
 import { createAcceptedLosses } from '../watch/acceptances.js'
+import { ComputedHashes, type EntryFault } from './computed-hashes.js'
 
 const PAGE_ENTRIES = 500
 
-export interface DiffOptions {
+interface DiffOptions {
   /** the heads of signed checkpoints of this tenant's log, in any order */
   checkpoints: readonly KeptHead[]
   /** the entries of a verified export, in order; undefined without one */
@@ -53,7 +53,7 @@ export interface AuditDiff {
 }
 
 /** A change that is missing from the rows of the database. */
-export interface Undone {
+interface Undone {
   entry_id: number
   change: ExportedEntry['action']
   key_id?: string

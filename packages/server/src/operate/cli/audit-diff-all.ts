@@ -4,8 +4,8 @@
  */
 import { encodePublicKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { LATER_KEY } from '../../core/audit/append-errors.js'
 import type { Config } from '../../core/config.js'
-import { LATER_KEY } from '../../core/recovery-page.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
@@ -17,7 +17,7 @@ import { type KeptCheckpoints, readKeptCheckpoints } from './kept-file.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { type FoundTenant, messageOf, withServices } from './with-services.js'
 
-export interface DiffAllCommand {
+interface DiffAllCommand {
   /** a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own */
   checkpoint?: string
   json: boolean

@@ -17,8 +17,8 @@ import {
   verifyExport,
 } from '@eaas/audit'
 import { assertFile, CommandError } from '@eaas/audit/command'
+import { RECOVERY_PAGE } from '../../core/audit/append-errors.js'
 import type { Config } from '../../core/config.js'
-import { RECOVERY_PAGE } from '../../core/recovery-page.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { type AuditDiff, diffAudit } from '../../guard/operations/diff-audit.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'

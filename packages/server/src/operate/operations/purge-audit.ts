@@ -15,11 +15,11 @@ import {
   purgeMarkMac,
 } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { NotedEntries, ValidLog } from '../../core/audit/verify/verify.js'
 import type { Context, Decision, EntryNote, Operation, Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { readValidLog } from '../../core/runner/valid-log.js'
 import { findHead } from '../../core/store/audit.js'
 import {
   countKinds,
@@ -73,7 +73,7 @@ export interface PurgeOptions {
  * Verifies a log, and notes the hashes of these entries; called again, returns the same. @throws Refusal
  * E_STATE if it is not valid
  */
-export type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
+type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
 
 export interface PurgePlan {
   /** the last entry that is purged; 0 if none is */
@@ -90,7 +90,7 @@ export interface PurgePlan {
  * What a purge would take, with the hash that the verification found for the last entry; the hash is undefined if
  * nothing was verified.
  */
-export type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
+type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
 
 /**
  * Thrown when the verification before the marks finds other entries than the verification by which the purge was
@@ -109,7 +109,7 @@ export class OtherEntriesRefusal extends Refusal {
 }
 
 /** The entries that follow the last mark and are older than the retention. */
-export interface Candidate {
+interface Candidate {
   tenant_id: string
   /** the last entry that is purged already */
   after_id: number

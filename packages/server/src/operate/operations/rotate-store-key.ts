@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID, OpenError } from '@eaas/protocol'
 import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
 import { resealSecret, type SecretBinding } from '../../core/crypto/key-hierarchy.js'
+import type { RootKeyProvider } from '../../core/crypto/root-key.js'
 import { mapInStretches } from '../../core/event-loop.js'
-import type { RootKeyProvider } from '../../core/root-key/provider.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { performAsSystem, systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
@@ -59,7 +59,7 @@ export interface StoreKeyRotation {
   unrotated_keys: { tenant_id: string; key_id: string; reason: string }[]
 }
 
-export interface RotateStoreKeyOptions {
+interface RotateStoreKeyOptions {
   provider: RootKeyProvider
   /** seals the same signing key, pepper and audit keys again instead of making new ones: for when nothing leaked */
   keepsSecrets?: boolean

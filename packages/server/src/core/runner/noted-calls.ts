@@ -1,10 +1,55 @@
 /**
- * Calls that write no entry: counted in memory by API key, address and day, and written periodically, apart
- * from any call.
+ * What calls leave behind apart from entries: when API keys were used, and how many calls have no entry, by API key,
+ * address and day. Each call notes it in memory; it is written periodically, apart from any call.
  */
+
 import type { UnrecordedKind } from '@eaas/protocol'
+import { type ApiKeyRow, noteUses } from '../store/api-keys.js'
 import type { Sql } from '../store/db.js'
 import { addUnrecordedCalls, type UnrecordedCount } from '../store/unrecorded-calls.js'
+
+export interface ApiKeyUses {
+  /** Records that a call was admitted. `now` is in milliseconds since 1970. */
+  note(apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void
+  /**
+   * Writes what was recorded since the last time, one statement per tenant. What could not be written is kept
+   * for the next time.
+   */
+  flush(): Promise<void>
+}
+
+/** A recorded use that is further in the future than this was written by a wrong clock. */
+const IMPLAUSIBLE_MS = 86_400_000
+
+/** Creates the record; one per process. `now` tells the time in milliseconds since 1970. */
+export function createApiKeyUses(sql: Sql, now: () => number): ApiKeyUses {
+  /** by tenant: when each API key was last used */
+  let noted = new Map<string, Map<string, number>>()
+
+  function note({ tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, usedAt: number): void {
+    const uses = noted.get(tenant_id) ?? new Map<string, number>()
+    noted.set(tenant_id, uses)
+    if ((uses.get(api_key_id) ?? 0) < usedAt) uses.set(api_key_id, usedAt)
+  }
+
+  return {
+    note,
+    async flush() {
+      const taken = noted
+      noted = new Map()
+      try {
+        for (const [tenant_id, uses] of taken) {
+          await noteUses(sql, tenant_id, uses, now() + IMPLAUSIBLE_MS)
+          taken.delete(tenant_id)
+        }
+      } finally {
+        for (const [tenant_id, uses] of taken) {
+          for (const [api_key_id, usedAt] of uses) note({ tenant_id, api_key_id }, usedAt)
+        }
+      }
+    },
+  }
+}
 
 /** Counts of one statement. */
 const MAX_WRITTEN = 1_000
@@ -15,7 +60,7 @@ const MAX_WRITTEN = 1_000
 const MOST_ADDRESSES = 32
 
 /** Whose calls are counted. */
-export type CountedCaller = Pick<UnrecordedCount, 'tenant_id' | 'api_key_id' | 'ip_address'>
+type CountedCaller = Pick<UnrecordedCount, 'tenant_id' | 'api_key_id' | 'ip_address'>
 
 export interface UnrecordedCalls {
   /** Counts a call of an API key, or several at once. `now` is in milliseconds since 1970. */

@@ -6,13 +6,13 @@
 
 import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { createStretches } from '../event-loop.js'
-import { readChain } from '../store/audit.js'
-import type { Queryable } from '../store/db.js'
-import { assertFormats } from '../store/text-formats.js'
-import { isHeadGenuine } from './audit-key.js'
-import type { AuditKey } from './formats/chain.js'
-import { equalBytes, type Head } from './formats/chain.js'
+import { isHeadGenuine } from '../../core/audit/audit-key.js'
+import type { AuditKey } from '../../core/audit/formats/chain.js'
+import { equalBytes, type Head } from '../../core/audit/formats/chain.js'
+import { createStretches } from '../../core/event-loop.js'
+import { readChain } from '../../core/store/audit.js'
+import type { Queryable } from '../../core/store/db.js'
+import { assertFormats } from '../../core/store/text-formats.js'
 
 const PAGE_ENTRIES = 1_000
 

@@ -3,12 +3,12 @@
  * nothing: an attacker who can write to the database can show another one, or another genuine entry, for a moment.
  */
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
-import { createStretches } from '../event-loop.js'
-import { readChain } from '../store/audit.js'
-import type { Queryable } from '../store/db.js'
-import { type AuditKey, entryMac, equalBytes } from './formats/chain.js'
-import { findAuthenticMark } from './read-entry.js'
-import type { Fault } from './verify/verify.js'
+import { type AuditKey, entryMac, equalBytes } from '../../core/audit/formats/chain.js'
+import { findAuthenticMark } from '../../core/audit/read-entry.js'
+import type { Fault } from '../../core/audit/verify/verify.js'
+import { createStretches } from '../../core/event-loop.js'
+import { readChain } from '../../core/store/audit.js'
+import type { Queryable } from '../../core/store/db.js'
 
 const PAGE_ENTRIES = 1_000
 const PROGRESS_ENTRIES = 10_000
