@@ -3,10 +3,15 @@ import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
-import { acceptClock, type LogAhead, listLogsAhead } from '../../guard/operations/accept-clock.js'
-import { acceptLostTenant, type LostTenant } from '../../guard/operations/accept-lost-tenant.js'
+import {
+  acceptClock,
+  acceptLostTenant,
+  acceptSchema,
+  type LogAhead,
+  type LostTenant,
+  listLogsAhead,
+} from '../../guard/operations/accept.js'
 import { type Accepted, acceptRollback } from '../../guard/operations/accept-rollback.js'
-import { acceptSchema } from '../../guard/operations/accept-schema.js'
 import { acceptAllRollbacks } from './accept-all.js'
 import {
   addLogOptions,

@@ -20,7 +20,7 @@ import {
   mayCreateTables,
 } from '../../core/store/settings.js'
 import { findWriteObstacle, tryWrite } from '../../core/store/writability.js'
-import type { AcceptedSchema } from '../../guard/operations/accept-schema.js'
+import type { AcceptedSchema } from '../../guard/operations/accept.js'
 import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../../guard/store/schema.js'
 import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
 import { openProvider } from '../../root-keys/open-provider.js'
