@@ -5,12 +5,16 @@ import { connect } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
-import { readCosignature, readWitnessKey } from '../../packages/audit/src/formats/cosignature.js'
+import {
+  MAX_REQUEST_BYTES,
+  readCosignature,
+  readWitnessKey,
+  writeAddCheckpoint,
+} from '../../packages/audit/src/formats/cosignature.js'
 import vectors from '../../packages/audit/src/formats/cosignature.vectors.json' with { type: 'json' }
 import { consistencyProof } from '../../packages/audit/src/formats/merkle.js'
 import { encodeNoteKey, readSignatures, splitNote } from '../../packages/audit/src/formats/signed-note.js'
 import { readTreeKey, signTree } from '../../packages/audit/src/formats/tree.js'
-import { MAX_REQUEST_BYTES, writeAddCheckpoint } from '../../packages/audit/src/formats/witness-request.js'
 import { signerOf } from '../../packages/audit/src/node/signing-key.js'
 import { readState } from '../../packages/audit/src/witness/state-file.js'
 import { runAuditCommand } from '../support/service/command-host.js'

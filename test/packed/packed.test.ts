@@ -380,6 +380,7 @@ describe('the package of the server', () => {
         'shamir-secret-sharing', // loaded where the root key is in shares
         '@eaas/audit',
         '@eaas/audit/command',
+        '@eaas/audit/formats',
         '@eaas/audit/node',
         '@electric-sql/pglite',
         '@electric-sql/pglite/nodefs',

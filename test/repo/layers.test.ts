@@ -21,7 +21,7 @@ const protocol = sourcesBelow('packages/protocol/src')
 const audit = sourcesBelow('packages/audit/src')
 /** What `@eaas/audit` itself is made of: the other entries are for Node. */
 const auditInBrowsers = audit.filter(({ path }) =>
-  /\/src\/(formats|verify|report)\/|\/src\/(crypto|index)\.ts$/.test(path),
+  /\/src\/(formats|verify|report)\/|\/src\/(crypto|formats|index)\.ts$/.test(path),
 )
 const sdk = sourcesBelow('packages/sdk/src')
 const cli = sourcesBelow('packages/cli/src')
@@ -281,13 +281,11 @@ describe('the server', () => {
   const STORE = /^packages\/server\/src\/(?:(?:core|guard|operate)\/store|embedded)\//
   const HTTP = /^packages\/server\/src\/(?:core\/http|observe|operators)\//
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
+  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'operate/cli/stop'].map(
     (name) => `${SERVER}${name}.ts`,
   )
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
-    (name) => `${SERVER}${name}.ts`,
-  )
+  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'operate/cli/stop'].map((name) => `${SERVER}${name}.ts`)
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
@@ -336,6 +334,14 @@ describe('the server', () => {
     const knowing = pathsOf(importersOf(server, name))
     expect(knowing).not.toEqual([])
     expect(knowing.filter((path) => !STORE.test(path))).toEqual([])
+  })
+
+  it('loads what verifies exports in operate/ only', () => {
+    const loading = server.filter(({ imports }) =>
+      imports.some(({ specifier, typeOnly }) => specifier === '@eaas/audit' && !typeOnly),
+    )
+    expect(loading.length).toBeGreaterThan(3)
+    expect(pathsOf(loading).filter((path) => !path.startsWith(`${SERVER}operate/`))).toEqual([])
   })
 
   it('knows the command line in main.ts and cli/ only', () => {
@@ -405,7 +411,6 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['operators/', 'api'],
   ['guard/operations/', 'api'],
   ['operate/operations/', 'api'],
-  ['jobs/', 'jobs'],
 ]
 
 function partOf(path: string): Part {
@@ -522,17 +527,18 @@ const SDK_LAYERS: Layers = [
   ['testing', ['engines', 'deks', 'resources']],
 ]
 
-/** `index` is what browsers load: it knows none of what needs Node. */
+/** `index` is what browsers load: it knows none of what needs Node. `formats.ts` is what the server loads of it. */
 const AUDIT_LAYERS: Layers = [
   ['ground', []],
   ['formats', []],
   ['verify', ['formats']],
+  ['formats.ts', ['formats', 'verify']],
   ['report', ['formats', 'verify']],
-  ['index', ['formats', 'verify', 'report']],
+  ['index', ['formats', 'formats.ts', 'verify', 'report']],
   ['node', []],
   ['witness', ['formats', 'node']],
   ['command', ['formats', 'verify', 'report', 'node', 'witness']],
-  ['main', ['command']],
+  ['main', ['formats', 'node', 'witness', 'command']],
 ]
 
 const PROTOCOL_LAYERS: Layers = [
@@ -544,8 +550,8 @@ const PROTOCOL_LAYERS: Layers = [
 /** The part that a file of a package belongs to: its folder, or the part that bears its name. */
 function layerOf(path: string, layers: Layers): string {
   const [folder = '', file] = path.split('/').slice(3)
-  const name = folder.replace(/\.ts$/, '')
-  if (layers.some(([part]) => part === name)) return name
+  const name = [folder, folder.replace(/\.ts$/, '')].find((one) => layers.some(([part]) => part === one))
+  if (name !== undefined) return name
   if (file !== undefined) throw new Error(`${path} is in a folder that has no place in the order`)
   return 'ground'
 }

@@ -2,25 +2,11 @@
  * Formats of an EaaS server's audit log, and their verification offline. Runs in Node and in browsers.
  */
 export type { Permission } from '@eaas/protocol'
-export type { SigningKey } from './crypto.js'
-export * from './formats/anchor.js'
-export * from './formats/chain.js'
-export * from './formats/checkpoint.js'
-export * from './formats/cosignature.js'
-export * from './formats/export.js'
-export * from './formats/key-change.js'
-export * from './formats/merkle.js'
-export * from './formats/proof.js'
-export * from './formats/signed-note.js'
-export * from './formats/stretch.js'
-export * from './formats/tree.js'
-export * from './formats/witness-request.js'
-export * from './formats/witnessed.js'
-export { writeCsv } from './report/csv.js'
+export * from './formats.js'
+export { writeCsv, writeJson } from './report/data.js'
 export type { EntryFilter, FilteredEntry } from './report/entry-filter.js'
 export type { Evidence, EvidenceSource } from './report/evidence.js'
 export type { Figure } from './report/figure.js'
-export { writeJson } from './report/json.js'
 export { type PageOptions, writePage } from './report/page.js'
 export { createReportReader, listTables, type Report, type ReportPeriod, type ReportReader } from './report/report.js'
 export { createRightsSectionReader, type RightsSectionReader } from './report/rights.js'
@@ -43,7 +29,6 @@ export * from './verify/join-exports.js'
 export * from './verify/kept-checkpoint.js'
 export * from './verify/prove-entries.js'
 export {
-  type ExportedEntry,
   ExportFault,
   isAnchor,
   isLinks,
@@ -54,9 +39,7 @@ export {
   readLinksLine,
 } from './verify/read-export.js'
 export * from './verify/recorded-rights.js'
-export * from './verify/rights-history.js'
 export * from './verify/rights-report.js'
-export * from './verify/split-lines.js'
 export * from './verify/verify-compared.js'
 export * from './verify/verify-export.js'
 export * from './verify/verify-proof.js'

@@ -5,7 +5,6 @@
 export * from './node/before-end.js'
 export * from './node/create-directory.js'
 export * from './node/data-directory-lock.js'
-export * from './node/is-loopback.js'
 export * from './node/listen.js'
 export * from './node/log.js'
 export * from './node/new-file.js'

@@ -14,7 +14,6 @@ import { readContent } from './content.js'
 import { openInput } from './files.js'
 import type { Io } from './io.js'
 import { assertReportable, openOutput, PRIVATE_MODE, plainName, readOut, report, writing } from './output.js'
-import { showProgress } from './progress.js'
 import { pump } from './pump.js'
 
 interface DecryptOptions extends DecryptingOptions, OutputOptions {
@@ -49,13 +48,8 @@ async function decrypt(io: Io, name = '-', given: DecryptOptions): Promise<void>
     const output = await openOutput(io, out, { force: given.force ?? false, mode: PRIVATE_MODE, source: input.stats })
     const bytes = await writing(output, async () => {
       if (content.form === 'stream') {
-        const progress = showProgress(io, 'decrypting', { total: input.size })
-        const { bytesOut } = await pump(content.bytes, decryptStream(eaas, { ...context, signal }), {
-          output,
-          progress,
-          signal,
-        })
-        return bytesOut
+        const transform = decryptStream(eaas, { ...context, signal })
+        return pump(io, content.bytes, transform, { output, what: 'decrypting', total: input.size })
       }
       const value = await eaas.decrypt(await content.readText(), { ...context, signal })
       await output.write(value)

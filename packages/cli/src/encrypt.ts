@@ -15,7 +15,6 @@ import { streamOf } from './content.js'
 import { openInput, readAll } from './files.js'
 import { ArgumentsError, type Io } from './io.js'
 import { assertNoTerminal, assertReportable, openOutput, readOut, report, sealedName, writing } from './output.js'
-import { showProgress } from './progress.js'
 import { pump } from './pump.js'
 
 const FORMATS = ['stream', 'text', 'json'] as const
@@ -71,27 +70,22 @@ async function encrypt(io: Io, name = '-', given: EncryptOptions): Promise<void>
   await withClient(io, given, {}, async (eaas) => {
     const input = await openInput(io, name)
     const output = await openOutput(io, out, { force, source: input.stats })
-    const { keyId, bytesOut } = await writing(output, async () => {
+    const { keyId, bytes } = await writing(output, async () => {
       const keyId = await findKeyId(eaas, key, io, { create: given.createKey ?? false })
       if (format === 'stream') {
         const chunks = (input.stream as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
         const source = streamOf(chunks, () => input.stream.destroy())
-        const progress = showProgress(io, 'encrypting', { total: input.size })
-        const { bytesOut } = await pump(source, encryptStream(eaas, { keyId, ...context, signal }), {
-          output,
-          progress,
-          signal,
-        })
-        return { keyId, bytesOut }
+        const transform = encryptStream(eaas, { keyId, ...context, signal })
+        return { keyId, bytes: await pump(io, source, transform, { output, what: 'encrypting', total: input.size }) }
       }
       const value = await readAll({ name, chunks: input.stream }, MAX_VALUE_BYTES)
       const sealed = await eaas.encrypt(value, { keyId, ...context, envelope, signal })
       value.fill(0)
       const text = `${format === 'text' ? toText(sealed) : JSON.stringify(sealed)}\n`
       await output.write(text)
-      return { keyId, bytesOut: text.length }
+      return { keyId, bytes: text.length }
     })
-    const result = { out, format, key_id: keyId, bytes: bytesOut }
-    await report(io, { given, out }, result, `${out}: ${bytesOut} bytes, encrypted under the key ${keyId}`)
+    const result = { out, format, key_id: keyId, bytes }
+    await report(io, { given, out }, result, `${out}: ${bytes} bytes, encrypted under the key ${keyId}`)
   })
 }

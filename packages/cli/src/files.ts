@@ -3,20 +3,11 @@ import { constants, createReadStream, fstatSync, type Stats } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { addAbortSignal, type Readable } from 'node:stream'
-import { concatBytes, explainUnwritten } from '@eaas/protocol'
+import { concatBytes, explainUnwritten, PATH_REASONS } from '@eaas/protocol'
 import { CommandError, type Io, UsageError } from './io.js'
 
 /** Why a path cannot be used, by the code of the system error. */
-export const REASONS: Readonly<Record<string, string>> = {
-  EACCES: 'this user may not open it',
-  EEXIST: 'it exists already; --force replaces it',
-  EISDIR: 'it is a directory, and must be a file',
-  ELOOP: 'its symbolic links form a circle',
-  ENAMETOOLONG: 'the name is too long',
-  ENOENT: 'it does not exist',
-  ENOTDIR: 'a part of the path is no directory',
-  EPERM: 'this user may not open it',
-}
+export const REASONS: typeof PATH_REASONS = { ...PATH_REASONS, EEXIST: 'it exists already; --force replaces it' }
 
 /** Why a new file cannot be made, if the reason is its folder. */
 const FOLDER_REASONS: typeof REASONS = {

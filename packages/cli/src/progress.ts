@@ -6,7 +6,7 @@ const WIDTH = 24
 const EVERY_MS = 100
 
 export interface Progress {
-  /** Adds to what is done. */
+  /** Adds to the bytes that are done. */
   add(amount: number): void
   /** Removes the bar. */
   done(): void
@@ -32,21 +32,14 @@ export function showBar(io: Io, what: string): Bar {
   }
 }
 
-/**
- * Shows how far the work is: in bytes, or whatever `show` makes of the amount. Without a total, shows only the
- * amount.
- */
-export function showProgress(
-  io: Io,
-  what: string,
-  { total, show = megabytes }: { total?: number | undefined; show?: (amount: number) => string } = {},
-): Progress {
+/** Shows how many bytes are done; without a total, only the amount. */
+export function showProgress(io: Io, what: string, { total }: { total: number | undefined }): Progress {
   const bar = showBar(io, what)
   let amount = 0
   return {
     add(more) {
       amount += more
-      bar.show(amount, total, show(amount))
+      bar.show(amount, total, megabytes(amount))
     },
     done: () => bar.done(),
   }

@@ -1,26 +1,30 @@
 /** Runs bytes through a pair of streams into an output. */
 import type { Bytes } from '@eaas/sdk'
+import type { Io } from './io.js'
 import type { Output } from './output.js'
-import type { Progress } from './progress.js'
+import { showProgress } from './progress.js'
 
-export interface PumpOptions {
+interface PumpOptions {
   output: Output
-  progress: Progress
-  signal: AbortSignal
+  /** what the progress is of, and how many bytes there are to read */
+  what: string
+  total: number | undefined
   /** Called with each chunk before it is written. */
-  onChunk?: ((chunk: Uint8Array) => void) | undefined
+  onChunk?: (chunk: Uint8Array) => void
 }
 
-/** Returns how many bytes were read and written. */
+/** Shows progress, and returns how many bytes were written. */
 export async function pump(
+  io: Io,
   source: ReadableStream<Uint8Array>,
   transform: TransformStream<Uint8Array, Bytes>,
-  { output, progress, signal, onChunk }: PumpOptions,
-): Promise<{ bytesIn: number; bytesOut: number }> {
-  let [bytesIn, bytesOut] = [0, 0]
+  { output, what, total, onChunk }: PumpOptions,
+): Promise<number> {
+  const { signal } = io
+  const progress = showProgress(io, what, { total })
+  let written = 0
   const counting = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
-      bytesIn += chunk.length
       progress.add(chunk.length)
       controller.enqueue(chunk)
     },
@@ -29,7 +33,7 @@ export async function pump(
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
       onChunk?.(read.value)
-      bytesOut += read.value.length
+      written += read.value.length
       await output.write(read.value)
     }
   } catch (error) {
@@ -38,5 +42,5 @@ export async function pump(
   } finally {
     progress.done()
   }
-  return { bytesIn, bytesOut }
+  return written
 }

@@ -17,7 +17,6 @@ import { openInput } from './files.js'
 import { type KeyVersions, readEnvelope, readFirstLine, readKeyVersions, tellDifference } from './inspect.js'
 import { ArgumentsError, type Io } from './io.js'
 import { assertNoTerminal, assertReportable, openOutput, readOut, report, writing } from './output.js'
-import { showProgress } from './progress.js'
 import { pump } from './pump.js'
 
 /** Adds `rewrap`. */
@@ -59,10 +58,10 @@ async function rewrap(io: Io, name = '-', given: RewrapOptions): Promise<void> {
     const { before, after } = await writing(output, async () => {
       if (content.form === 'stream') {
         let after: KeyVersions | undefined
-        await pump(content.bytes, rewrapStream(eaas, { signal }), {
+        await pump(io, content.bytes, rewrapStream(eaas, { signal }), {
           output,
-          progress: showProgress(io, 'copying', { total: input.size }),
-          signal,
+          what: 'copying',
+          total: input.size,
           onChunk(chunk) {
             after ??= readKeyVersions(readFirstLine(chunk)) // the first chunk is the new line
           },

@@ -16,7 +16,7 @@ globalThis.addEventListener?.('hashchange', () => {
 
 export const place = computed(() => readPlace(fragment.value))
 
-export function readPlace(hash: string): Place {
+function readPlace(hash: string): Place {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   const [page = '', id] = path.split('/', 2)
   return { page, id: id || undefined, params: new URLSearchParams(query) }

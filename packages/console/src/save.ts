@@ -1,3 +1,6 @@
+/** Hands what is shown to the user as a file. */
+import type { Cell } from '@eaas/audit'
+
 /** Hands a text to the user as a file. */
 export function save(name: string, text: string, type: string): void {
   const link = document.createElement('a')
@@ -5,4 +8,16 @@ export function save(name: string, text: string, type: string): void {
   link.download = name
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}
+
+/** Saves rows as CSV, by the titles of its columns, with what a spreadsheet would calculate made harmless. */
+export async function saveCsv<Row>(
+  name: string,
+  rows: readonly Row[],
+  cells: Readonly<Record<string, (row: Row) => Cell>>,
+): Promise<void> {
+  const { writeCsv } = await import('@eaas/audit') // which the first page does not need
+  const columns = Object.keys(cells).map((title) => ({ name: title, title, kind: 'text' as const }))
+  const written = rows.map((row) => ({ cells: Object.values(cells).map((cell) => cell(row)) }))
+  save(`${name}.csv`, writeCsv({ name, title: name, columns, rows: written, empty: '' }), 'text/csv')
 }

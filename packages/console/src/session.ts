@@ -47,7 +47,7 @@ const SESSION_MS = 3_600_000
 const LINK_USED = 'This link was used, or has expired. Make another one: eaas console --help.'
 
 /** The service that serves this page, with any path prefix of a proxy. */
-export function findBaseUrl(pathname: string): string {
+function findBaseUrl(pathname: string): string {
   return pathname.replace(/\/console\/?$/, '') || '/'
 }
 

@@ -3,11 +3,9 @@
  * cannot do is refused.
  */
 import { namesInSql, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
-import { addBound, isDistinct, takesColumns } from './bound-columns.js'
 import { compare } from './conditions.js'
 import { isNode, isQuery, type Node, rawText, tableNames } from './nodes.js'
-import { assertOrder } from './order.js'
-import { assertRawPart, assertRawStatement } from './raw-sql.js'
+import { assertOrder, assertRawPart, assertRawStatement } from './refused-sql.js'
 import { addRelations, RELATIONS } from './relations.js'
 import type { Rewriter, Rewritten } from './rewriter.js'
 import {
@@ -21,8 +19,8 @@ import {
   type Scope,
   sealedIn,
 } from './scope.js'
-import { takeSearches, withFiltering, withSearches } from './searches.js'
-import { rewriteSelections } from './selections.js'
+import { withFiltering, withoutSearches, withSearches } from './searches.js'
+import { addBound, isDistinct, rewriteSelections, takesColumns } from './selections.js'
 import type { Spellings } from './spellings.js'
 import { findTable, type Models } from './tables.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
@@ -69,7 +67,7 @@ async function rewriteQuery(
   const selected = (node.selections ?? returning?.selections ?? []) as readonly Node[]
   const own = await rewriteSelections(rewriter, scope, selected)
   // Nested rows, such as those in JSON, are not filtered.
-  const { rest, asked } = takesMore && !outer ? await takeSearches(rewriter, node, scope) : { rest: node, asked: [] }
+  const { rest, asked } = takesMore && !outer ? withoutSearches(rewriter, node, scope) : { rest: node, asked: [] }
   const { node: unlimited, selections, filtering } = withFiltering(rest, own, asked)
   if (filtering) assertRows(unlimited)
   node = unlimited

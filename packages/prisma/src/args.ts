@@ -1,8 +1,8 @@
 /** The arguments of Prisma's operations: seals rows, rewrites conditions, and refuses what the database cannot do. */
 import { type Filter, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { sealData, sealUpdate } from './data.js'
+import { newShape, type Shape } from './results.js'
 import type { KnownModel, Schema } from './schema.js'
-import { newShape, type Shape } from './shapes.js'
 import { isPlain } from './values.js'
 import { rewriteWhere } from './where.js'
 

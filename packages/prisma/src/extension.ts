@@ -3,12 +3,10 @@ import { InvalidInputError } from '@eaas/sdk'
 import { findTableInStatement, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { rewriteArgs } from './args.js'
 import type { Client, Running, Transaction } from './clients.js'
-import { readFiltered } from './filtered-rows.js'
 import { changeFound, isByFoundRows } from './found-rows.js'
 import { assertNoTriggers, withIds } from './ids.js'
-import { openResult } from './results.js'
+import { hide, newShape, openResult, readFiltered, type Shape } from './results.js'
 import { readSchema, type Schema, uncapitalized } from './schema.js'
-import { hide, newShape, type Shape } from './shapes.js'
 import { isPlain } from './values.js'
 
 /** What Prisma passes to a query extension. */

@@ -6,12 +6,11 @@
  */
 import { assertOnlyFound, type Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'
-import { boundTo, selectOf } from './bound-fields.js'
 import { inTransaction, type Running, type Statement } from './clients.js'
 import { needsRow } from './data.js'
-import { hasNested, withNestedRows } from './nested-rows.js'
+import { boundTo, hasNested, selectOf, withNestedRows } from './nested-rows.js'
+import { newShape } from './results.js'
 import type { KnownModel, Schema } from './schema.js'
-import { newShape } from './shapes.js'
 import { isPlain } from './values.js'
 import { rewriteWhere } from './where.js'
 

@@ -1,6 +1,6 @@
 /**
- * The names of the states of a key, and of what an API key may be allowed to do. What they mean is in call-rules.ts,
- * because web pages download these lists and not those rules.
+ * The names of the states of a key, and of what an API key, a tenant's or an operator's, may be allowed to do. What they
+ * mean is in call-rules.ts, because web pages download these lists and not those rules.
  */
 
 /** The states of a key. */
@@ -26,3 +26,17 @@ export const PERMISSIONS = [
 ] as const
 
 export type Permission = (typeof PERMISSIONS)[number]
+
+/** What an operator's API key may be allowed to do; it has none of the permissions of tenants' API keys. */
+export const OPERATOR_PERMISSIONS = [
+  'tenants:read',
+  'tenants:create',
+  'tenants:update',
+  'tenants:suspend',
+  'alarms:read',
+] as const
+
+export type OperatorPermission = (typeof OPERATOR_PERMISSIONS)[number]
+
+/** A permission of an API key, a tenant's or an operator's; none has both kinds. */
+export type HeldPermission = Permission | OperatorPermission

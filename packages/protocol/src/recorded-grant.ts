@@ -3,7 +3,7 @@
  */
 import { loosens } from './call-rules.js'
 import { type KeyList, writeKeyList } from './key-list.js'
-import type { HeldPermission } from './operator-permissions.js'
+import type { HeldPermission } from './names.js'
 
 /**
  * Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them.

@@ -1,4 +1,15 @@
-/** What the commands say about a file that could not be written. Pure. */
+/** What the commands say about a file that could not be read or written. Pure. */
+
+/** Why a path cannot be used, by the code of the system error. */
+export const PATH_REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not open it',
+  EISDIR: 'it is a directory, and must be a file',
+  ELOOP: 'its symbolic links form a circle',
+  ENAMETOOLONG: 'the name is too long',
+  ENOENT: 'it does not exist',
+  ENOTDIR: 'a part of the path is no directory',
+  EPERM: 'this user may not open it',
+}
 
 /** An error of a system call of Node.js. */
 interface SystemError extends Error {

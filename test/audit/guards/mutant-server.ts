@@ -43,7 +43,7 @@ export async function loadMacs(name: string, mutant?: Mutant): Promise<Macs> {
     const text = mutant?.files[file] ?? (await readSource(file))
     const resolved = text
       .replaceAll("'@eaas/protocol'", `'${PROTOCOL}'`)
-      .replaceAll("'@eaas/audit'", `'./${name}-entry.ts'`)
+      .replaceAll("'@eaas/audit/formats'", `'./${name}-entry.ts'`)
       .replaceAll("'../crypto.js'", `'${AUDIT_PACKAGE}crypto.ts'`)
       .replace(/'\.\.\/\.\.\/([a-z/.-]+)\.js'/g, (_, imported) => `'${SERVER}${imported}.ts'`)
       .replaceAll("'./chain.js'", `'./${name}-chain.ts'`)
@@ -60,7 +60,7 @@ export async function loadMacs(name: string, mutant?: Mutant): Promise<Macs> {
 export async function loadFile<Module>(name: string, file: string, text: string): Promise<Module> {
   const resolved = text
     .replaceAll("'@eaas/protocol'", `'${PROTOCOL}'`)
-    .replaceAll("'@eaas/audit'", `'${AUDIT_PACKAGE}index.ts'`)
+    .replaceAll("'@eaas/audit/formats'", `'${AUDIT_PACKAGE}formats.ts'`)
     .replace(/'(\.\.?\/[a-z/.-]+)\.js'/g, (_, imported) => {
       const target = fileURLToPath(new URL(`${imported}.ts`, new URL(file, AUDIT)))
       return `'${target}'`

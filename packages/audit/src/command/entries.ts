@@ -15,7 +15,6 @@ import {
   readId,
   readRepeated,
   readTime,
-  USAGE_ERROR,
   VALID,
   withKey,
 } from './options.js'
@@ -71,9 +70,9 @@ export function addEntries(program: Command): void {
     )
     .action(async (files: string[], options: EntriesCommand, command: Command) => {
       if (options.withoutUser && options.user !== undefined)
-        command.error("error: '--user' and '--without-user' exclude each other", { exitCode: USAGE_ERROR })
+        command.error("error: '--user' and '--without-user' exclude each other")
       const wrong = [...(options.metadata ?? []), ...(options.context ?? [])].find((pair) => pair.indexOf('=') < 1)
-      if (wrong !== undefined) command.error(`error: '${wrong}' must be <name>=<value>`, { exitCode: USAGE_ERROR })
+      if (wrong !== undefined) command.error(`error: '${wrong}' must be <name>=<value>`)
       await judge(async () => printEntries(files, await withKey(options, command), command))
     })
 }
@@ -109,8 +108,7 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   })
   flush()
   const [mistyped] = unknown
-  if (verdict.valid && mistyped !== undefined)
-    command.error(`error: option '--action': ${describeUnknown(mistyped)}`, { exitCode: USAGE_ERROR })
+  if (verdict.valid && mistyped !== undefined) command.error(`error: option '--action': ${describeUnknown(mistyped)}`)
   const { valid, trusted_key, reason } = verdict
   const { losses, ahead } = valid ? times.times(verdict) : { losses: [] }
   if (options.json)

@@ -5,7 +5,7 @@
 import { createReadStream } from 'node:fs'
 import { access, constants, readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { explainUnwritten } from '@eaas/protocol'
+import { explainUnwritten, PATH_REASONS } from '@eaas/protocol'
 import { createFileBy, createFolder } from '../node/new-file.js'
 
 /** Thrown when a command cannot do its work; the message says why. */
@@ -13,17 +13,7 @@ export class CommandError extends Error {
   override readonly name = 'CommandError'
 }
 
-/** Why a path cannot be used, by the code of the system error. */
-const REASONS: Readonly<Record<string, string>> = {
-  EACCES: 'this user may not open it',
-  EEXIST: 'it exists already, and is not overwritten',
-  EISDIR: 'it is a directory, and must be a file',
-  ELOOP: 'its symbolic links form a circle',
-  ENAMETOOLONG: 'the name is too long',
-  ENOENT: 'it does not exist',
-  ENOTDIR: 'a part of the path is no directory',
-  EPERM: 'this user may not open it',
-}
+const REASONS: typeof PATH_REASONS = { ...PATH_REASONS, EEXIST: 'it exists already, and is not overwritten' }
 
 /** The most that is read into memory. Only a file of checkpoints grows so long, after years. */
 const MOST_BYTES = 256 * 1_048_576

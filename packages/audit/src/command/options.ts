@@ -67,13 +67,11 @@ export function describeVariables(variables: Readonly<Record<string, string>>): 
 export function assertWitnessable(command: Command): void {
   const { witness, checkpoint } = command.opts<{ witness?: string[]; checkpoint?: string }>()
   if (witness !== undefined && checkpoint === undefined) {
-    command.error("error: option '--witness' needs '--checkpoint', a file of checkpoints that the server wrote", {
-      exitCode: USAGE_ERROR,
-    })
+    command.error("error: option '--witness' needs '--checkpoint', a file of checkpoints that the server wrote")
   }
   for (const key of witness ?? []) {
     const fault = findWitnessKeyFault(key)
-    if (fault !== undefined) command.error(`error: option '--witness': ${fault}`, { exitCode: USAGE_ERROR })
+    if (fault !== undefined) command.error(`error: option '--witness': ${fault}`)
   }
 }
 
@@ -82,9 +80,7 @@ export function assertComparable(command: Command): void {
   assertWitnessable(command)
   const { publicKey, checkpoint } = command.opts<{ publicKey?: string; checkpoint?: string }>()
   if (checkpoint === undefined || publicKey !== undefined) return
-  command.error("error: option '--checkpoint' needs '--public-key', which verifies the checkpoint", {
-    exitCode: USAGE_ERROR,
-  })
+  command.error("error: option '--checkpoint' needs '--public-key', which verifies the checkpoint")
 }
 
 /** Reads the key that `--public-key` gives, or the file that contains it; a usage error if it is not a key. */
@@ -97,7 +93,7 @@ export async function withKey<Options extends { publicKey?: string }>(
     return { ...options, publicKey: await readKey(options.publicKey) }
   } catch (error) {
     if (!(error instanceof CheckpointError)) throw error
-    return command.error(`error: option '--public-key': ${error.message}`, { exitCode: USAGE_ERROR })
+    return command.error(`error: option '--public-key': ${error.message}`)
   }
 }
 
@@ -156,12 +152,8 @@ export const NEW_FILE = 'a new file, mode 0600, - for standard output; a file th
 /** Makes it a usage error to write to standard output more than once. */
 export function assertOneOutput(command: Command, paths: readonly (string | undefined)[], { json = false } = {}): void {
   const streams = paths.filter((path) => path === STANDARD_STREAM).length
-  if (streams > 1)
-    command.error('error: standard output gets one result: name a file for the others', { exitCode: USAGE_ERROR })
-  if (streams > 0 && json)
-    command.error("error: option '--json' needs a file to create: standard output has the data", {
-      exitCode: USAGE_ERROR,
-    })
+  if (streams > 1) command.error('error: standard output gets one result: name a file for the others')
+  if (streams > 0 && json) command.error("error: option '--json' needs a file to create: standard output has the data")
 }
 
 export function readWhole(text: string): number {

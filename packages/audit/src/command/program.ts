@@ -1,6 +1,6 @@
 /** What all commands of a program share: help, usage errors, and how the program ends. */
+import { fstatSync, writeSync } from 'node:fs'
 import { Command, Help } from 'commander'
-import { writeOutputWhole } from '../node/standard-output.js'
 import { FAILED, NOT_VERIFIED, readRepeated, USAGE_ERROR } from './options.js'
 
 /** Creates a program without commands. A usage error ends it with exit code 2, and says where the help is. */
@@ -13,9 +13,7 @@ export function createProgram(name: string, { version }: { version: string }): C
       optionDescription: (option) =>
         option.defaultValue === false ? option.description : Help.prototype.optionDescription(option),
     })
-    .exitOverride(({ code, exitCode }) => {
-      process.exit(exitCode === 0 ? 0 : code.startsWith('commander.') ? USAGE_ERROR : exitCode)
-    })
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : USAGE_ERROR))
 }
 
 /**
@@ -45,6 +43,24 @@ export async function runProgram(
   await program.parseAsync().catch(fail)
 }
 
+/**
+ * Makes each write to standard output write everything or fail. If standard output is a file, Node.js writes each
+ * chunk by one call and does not check how much was written: on a nearly full disk the rest would be missing without
+ * an error.
+ */
+function writeOutputWhole(): void {
+  const { stdout } = process
+  if (!fstatSync(stdout.fd).isFile()) return
+  stdout._write = (chunk: Uint8Array, _, done) => {
+    try {
+      for (let at = 0; at < chunk.length; ) at += writeSync(stdout.fd, chunk, at)
+    } catch (error) {
+      return done(error as Error)
+    }
+    done()
+  }
+}
+
 /** The exit code of a command whose output is lost: a failure keeps its code, any other verdict was never seen. */
 function withoutOutput(code: typeof process.exitCode): number {
   if (code === undefined) return FAILED
@@ -60,7 +76,7 @@ function refuseRepeated(command: Command): void {
     if (option.isBoolean() || option.parseArg === (readRepeated as typeof option.parseArg)) continue
     let isGiven = false
     command.on(`option:${option.name()}`, () => {
-      if (isGiven) command.error(`error: option '${option.flags}' may be given once only`, { exitCode: USAGE_ERROR })
+      if (isGiven) command.error(`error: option '${option.flags}' may be given once only`)
       isGiven = true
     })
   }
@@ -81,7 +97,7 @@ function requireAfterUnknown(program: Command): void {
     for (const option of required) option.makeOptionMandatory(false)
     command.hook('preAction', (_, action) => {
       const missing = required.find((option) => action.getOptionValue(option.attributeName()) === undefined)
-      if (missing) action.error(`error: required option '${missing.flags}' not specified`, { exitCode: USAGE_ERROR })
+      if (missing) action.error(`error: required option '${missing.flags}' not specified`)
     })
   }
 }

@@ -21,12 +21,11 @@ import {
   readNewFile,
   UNTRUSTED_KEY,
   UNUSED,
-  USAGE_ERROR,
   VALID,
   withKey,
 } from './options.js'
 import { print, printBeside, printJson, showProgress } from './output.js'
-import { verifyFiles } from './verify-files.js'
+import { readFirstLine, verifyFiles } from './verify-files.js'
 
 interface ProveCommand {
   out: string
@@ -70,9 +69,9 @@ export function addProve(program: Command): void {
       const files = given.filter((one) => !IS_ID.test(one))
       const ids = given.filter((one) => IS_ID.test(one)).map(Number)
       if (files.length === 0 || ids.length === 0 || !ids.every(Number.isSafeInteger))
-        command.error('error: give at least one export and then the id of an entry', { exitCode: USAGE_ERROR })
+        command.error('error: give at least one export and then the id of an entry')
       if (files.length > 1 && files.includes('-'))
-        command.error('error: of several exports, none may be standard input', { exitCode: USAGE_ERROR })
+        command.error('error: of several exports, none may be standard input')
       await judge(async () => prove(files, ids, await withKey(options, command)))
     })
 }
@@ -131,19 +130,12 @@ async function findExport(
     printBeside(out, notValid(verdict))
     return undefined
   }
-  const headers = await Promise.all(files.map(readFirst))
+  const headers = await Promise.all(files.map(readFirstLine))
   const starts = headers.map((header) => readHeader(header).after_id)
   const file = files[selectExport(starts, ids) ?? -1]
   if (file === undefined)
     throw new CommandError('no export has all of these entries: write a proof of those of each export')
   return { file, signers: signersOf(headers.at(-1) ?? '', publicKey) }
-}
-
-async function readFirst(file: string): Promise<string> {
-  const lines = splitLines((await openGiven(file)).chunks)
-  const { value = '' } = await lines.next()
-  await lines.return(undefined)
-  return value
 }
 
 function notValid({ reason, line }: ExportVerdict): string {

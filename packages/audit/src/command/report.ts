@@ -3,9 +3,8 @@ import { statSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { INSTALLATION_ID, isUuid, readJson } from '@eaas/protocol'
 import type { Command } from 'commander'
-import { writeCsv } from '../report/csv.js'
+import { writeCsv, writeJson } from '../report/data.js'
 import { quote } from '../report/entry-filter.js'
-import { writeJson } from '../report/json.js'
 import { writePage } from '../report/page.js'
 import { createReportReader, listTables, type ReportPeriod } from '../report/report.js'
 import { CommandError, createNewBy, createNewFolder, readGiven, STANDARD_STREAM } from './files.js'
@@ -23,7 +22,6 @@ import {
   readKeptPath,
   readNewFile,
   readTime,
-  USAGE_ERROR,
   WITNESS_OPTION,
   withKey,
 } from './options.js'
@@ -73,7 +71,7 @@ export function addReport(program: Command): void {
     .addHelpText('after', `${EXIT_CODES}\nPART is also the exit code if the export does not cover the period.`)
     .action(async (files: string[], options: ReportCommand, command: Command) => {
       assertComparable(command)
-      const fail = (message: string) => command.error(`error: ${message}`, { exitCode: USAGE_ERROR })
+      const fail = (message: string) => command.error(`error: ${message}`)
       if (options.html === undefined && options.csv === undefined && options.json === undefined)
         fail("give at least one of '--html', '--csv' and '--json'")
       assertOneOutput(command, [options.html, options.json])

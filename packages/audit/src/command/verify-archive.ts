@@ -7,10 +7,10 @@ import { CheckpointError } from '../formats/signed-note.js'
 import { ExportFault, readHeader, readTrailer } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import { type ExportVerdict, readSigned } from '../verify/verify-export.js'
-import { assertFile, CommandError, openGiven } from './files.js'
+import { assertFile, CommandError } from './files.js'
 import { JSON_OPTION, judge, NOT_VALID, PART, readKeptPath, UNTRUSTED_KEY, VALID, withKey } from './options.js'
 import { print, printJson, table } from './output.js'
-import { verifyFiles } from './verify-files.js'
+import { readFirstLine, verifyFiles } from './verify-files.js'
 
 interface VerifyArchiveCommand {
   publicKey?: string
@@ -105,15 +105,8 @@ async function readArchive(path: string): Promise<Archive> {
   await assertFile(path)
   const found = await stat(path)
   if (!found.isFile()) throw new CommandError(`${path} is not an archive: it is not a regular file`)
-  const { tenant_id, after_id } = await readBeginning(path)
+  const { tenant_id, after_id } = readHeader(await readFirstLine(path))
   return { path, tenant_id, after_id, through_id: (await readEnd(path, found.size)) ?? after_id }
-}
-
-async function readBeginning(path: string): Promise<Pick<Archive, 'tenant_id' | 'after_id'>> {
-  const lines = splitLines((await openGiven(path)).chunks)
-  const { value = '' } = await lines.next()
-  await lines.return(undefined)
-  return readHeader(value)
 }
 
 /** Reads the signed id of a file's last entry; undefined if there is none, which the verification refuses. */

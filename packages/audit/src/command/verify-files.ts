@@ -96,3 +96,11 @@ async function hashOf(file: string): Promise<string | undefined> {
   await pipeline(createReadStream(file), hash)
   return hash.digest('hex')
 }
+
+/** Reads the first line of a file. @throws CommandError */
+export async function readFirstLine(file: string): Promise<string> {
+  const lines = splitLines((await openGiven(file)).chunks)
+  const { value = '' } = await lines.next()
+  await lines.return(undefined)
+  return value
+}

@@ -11,7 +11,7 @@ import { createWitness, isReadableByAll, openWitness } from '../witness/director
 import { createWitnessServer } from '../witness/serve.js'
 import { WitnessError } from '../witness/state-file.js'
 import { createWitnessService } from '../witness/witness.js'
-import { describeVariables, readName, USAGE_ERROR } from './options.js'
+import { describeVariables, readName } from './options.js'
 import { print } from './output.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -47,8 +47,7 @@ export function addWitness(program: Command): void {
     .addHelpText('after', describeVariables(WITNESS_VARIABLES))
     .addHelpText('after', FIRST_STEPS)
     .action(async ({ create, name, forget }: WitnessOptions, command: Command) => {
-      if (create !== (name !== undefined))
-        command.error("error: '--create' and '--name' belong together", { exitCode: USAGE_ERROR })
+      if (create !== (name !== undefined)) command.error("error: '--create' and '--name' belong together")
       const config = readWitnessConfig(process.env)
       for (const variable of config.unknownVariables) {
         process.stderr.write(`eaas-audit: the witness has no variable ${variable}; see eaas-audit witness --help\n`)

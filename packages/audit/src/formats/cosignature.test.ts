@@ -4,10 +4,17 @@ import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { signingKeyOf } from '../node/signing-key.js'
-import { cosign, createWitnessKey, readCosignature, readWitnessKey } from './cosignature.js'
+import {
+  cosign,
+  createWitnessKey,
+  MAX_REQUEST_BYTES,
+  readAddCheckpoint,
+  readCosignature,
+  readWitnessKey,
+  writeAddCheckpoint,
+} from './cosignature.js'
 import vectors from './cosignature.vectors.json' with { type: 'json' }
 import { CheckpointError, encodeNoteKey, readSignatures } from './signed-note.js'
-import { MAX_REQUEST_BYTES, readAddCheckpoint, writeAddCheckpoint } from './witness-request.js'
 
 const keyOf = (seed: string) => signingKeyOf(createSecretKey(decodeHex(seed)))
 const [first] = vectors.sign

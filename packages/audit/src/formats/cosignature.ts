@@ -1,10 +1,14 @@
-/** Cosignatures of witnesses over the trees of logs, see cosignature.md 1, 2 and 6. Pure. */
-import { concatBytes, encodeUtf8 } from '@eaas/protocol'
+/**
+ * Cosignatures of witnesses over the trees of logs, and the request by which a log asks for one, see cosignature.md 1 to 3
+ * and 6. Pure.
+ */
+import { concatBytes, decodeUtf8, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
 import {
   CheckpointError,
   COSIGNATURE,
   createNoteKey,
+  findBase64,
   findSignature,
   isSignedBy,
   type NoteKey,
@@ -19,6 +23,14 @@ const SIGNATURE_BYTES = 64
 export const COSIGNATURE_BYTES = TIME_BYTES + SIGNATURE_BYTES
 /** 9999-12-31T23:59:59Z, the last second that RFC 3339 can write. */
 const LAST_SECOND = 253_402_300_799
+
+/** The largest request, in bytes: 63 lines of a proof, and a note with 16 signatures of the largest kind. */
+export const MAX_REQUEST_BYTES = 131_072
+/** The media type of the size in a 409. */
+export const SIZE_TYPE = 'text/x.tlog.size'
+const MOST_HASHES = 63
+const HASH_BYTES = 32
+const REQUEST = /^old (0|[1-9]\d{0,15})\n((?:[A-Za-z0-9+/]{43}=\n)*)\n([\s\S]+)$/
 
 /** Makes a witness's public key from its signing key. @throws CheckpointError if the name is invalid */
 export function createWitnessKey(name: string, signingKey: SigningKey): NoteKey {
@@ -58,4 +70,41 @@ export function readCosignature(signatures: readonly NoteSignature[], key: NoteK
 
 function messageOf(text: string, seconds: number): Uint8Array {
   return encodeUtf8(`cosignature/v1\ntime ${seconds}\n${text}`)
+}
+
+export interface AddCheckpoint {
+  /** size of the tree that the proof starts from; 0: none */
+  old: number
+  /** the consistency proof from the old tree to that of the note */
+  proof: Uint8Array[]
+  note: string
+}
+
+/** Writes a request. */
+export function writeAddCheckpoint({ old, proof, note }: AddCheckpoint): string {
+  return `old ${old}\n${proof.map((hash) => `${encodeBase64(hash)}\n`).join('')}\n${note}`
+}
+
+/** Reads a request without reading its note. @throws CheckpointError */
+export function readAddCheckpoint(body: Uint8Array): AddCheckpoint {
+  const [, old = '', lines = '', note = ''] = (body.length <= MAX_REQUEST_BYTES && REQUEST.exec(decode(body))) || []
+  const encoded = lines.split('\n').slice(0, -1)
+  if (note === '' || !Number.isSafeInteger(Number(old)) || encoded.length > MOST_HASHES) {
+    throw new CheckpointError('this is not a request for a cosignature: old size, proof, an empty line and the note')
+  }
+  return { old: Number(old), proof: encoded.map(decodeHash), note }
+}
+
+function decodeHash(text: string): Uint8Array {
+  const hash = findBase64(text, HASH_BYTES)
+  if (!hash) throw new CheckpointError('a line of the proof is not the canonical base64 of 32 bytes')
+  return hash
+}
+
+function decode(body: Uint8Array): string {
+  try {
+    return decodeUtf8(body)
+  } catch {
+    return ''
+  }
 }

@@ -1,4 +1,4 @@
-/** Listens on the configured address, and says what to do if that fails. */
+/** Addresses: listens on the configured one, or says what to do, and tells which are on this machine. */
 import type { Server } from 'node:http'
 
 /** Thrown when listening on an address fails; the message says what to do. */
@@ -45,4 +45,11 @@ export function explainListening(
     ENOTFOUND: `there is no host with that name. Set ${variables.host} to an address of this machine`,
   }[code]
   return remedy === undefined ? error : new ListenError(`Cannot listen on ${host}, port ${port} (${code}): ${remedy}.`)
+}
+
+const LOOPBACK = ['127.0.0.1', '[::1]', 'localhost']
+
+/** Whether the server of a URL with this host name is on this machine, so that no one in between can read requests. */
+export function isLoopback(hostname: string): boolean {
+  return LOOPBACK.includes(hostname)
 }

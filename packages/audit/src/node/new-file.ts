@@ -1,13 +1,32 @@
-/** Makes files and folders that exist whole or not at all: new ones, and files in place of others. */
-import { constants, existsSync } from 'node:fs'
-import { copyFile, type FileHandle, link, mkdir, open, rename, writeFile } from 'node:fs/promises'
+/**
+ * Makes files and folders that exist whole or not at all: new ones, and files in place of others. Each is made as a draft
+ * next to its place, and given its name once it is whole.
+ */
+import { randomBytes } from 'node:crypto'
+import { constants, existsSync, rmSync } from 'node:fs'
+import { copyFile, type FileHandle, link, mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { beforeEnd } from './before-end.js'
 import { syncDirectory } from './create-directory.js'
-import { withDraft } from './draft.js'
 
 /** Only its owner may read it. */
 const PRIVATE_FILE = 0o600
 const PRIVATE_FOLDER = 0o700
+
+/**
+ * Calls `make` with a name next to the path. Whatever has that name afterwards is removed, also if this process ends,
+ * except by SIGKILL. The name is random, since in two containers both processes have the id 1.
+ */
+export async function withDraft<Made>(path: string, make: (draft: string) => Promise<Made>): Promise<Made> {
+  const draft = `${path}.${randomBytes(8).toString('hex')}.new`
+  const release = beforeEnd(() => rmSync(draft, { recursive: true, force: true }))
+  try {
+    return await make(draft)
+  } finally {
+    await rm(draft, { recursive: true, force: true }).catch(() => undefined) // it would hide why `make` failed
+    release()
+  }
+}
 
 /**
  * Creates a file (mode 0600). Calls `makeText` once a file can be written there. The file and its name are on the

@@ -2,28 +2,11 @@
  * The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key.
  */
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
-import { concatBytes } from '@eaas/protocol'
+import { concatBytes, decodeHex } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
 
 /** RFC 8410: the bytes before the 32 bytes of an Ed25519 seed in PKCS #8. */
-const PKCS8_PREFIX = Uint8Array.of(
-  0x30,
-  0x2e,
-  0x02,
-  0x01,
-  0x00,
-  0x30,
-  0x05,
-  0x06,
-  0x03,
-  0x2b,
-  0x65,
-  0x70,
-  0x04,
-  0x22,
-  0x04,
-  0x20,
-)
+const PKCS8_PREFIX = decodeHex('302e020100300506032b657004220420')
 
 /** RFC 8410: the number of bytes before the 32 bytes of a public key in SubjectPublicKeyInfo. */
 const SPKI_PREFIX_BYTES = 12

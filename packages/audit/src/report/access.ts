@@ -2,7 +2,7 @@
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, EXPORTING, type FilteredEntry, findUser, kindOf, OPENING, SEALING } from './entry-filter.js'
 import { countEntry, createFigure, type Figure, Groups } from './figure.js'
-import { type Cell, columns, type Day, type Row, type Section } from './table.js'
+import { type Columns, type Day, layOut, type Row, type Section } from './table.js'
 
 const MOST_GROUPS = 10_000
 /** How many days are counted, over all persons together. */
@@ -20,16 +20,18 @@ interface Counted {
   exported: Figure
 }
 
-interface Person extends Counted {
+/** The use by an end user and an API key. */
+interface Use extends Counted {
   user: string | null
   actor: string
+}
+
+interface Person extends Use {
   days: Map<string, Figure>
 }
 
-interface KeyUse extends Counted {
+interface KeyUse extends Use {
   key_id: string
-  user: string | null
-  actor: string
 }
 
 interface DayUse {
@@ -37,6 +39,17 @@ interface DayUse {
   exported: number
   hours: number[]
 }
+
+const USE: Columns<Use> = [
+  ['user', 'End user', 'user', ({ user }) => user],
+  ['api_key', 'API key', 'id', ({ actor }) => actor],
+  ['opened', 'Opened', 'count', ({ opened }) => opened],
+  ['sealed', 'Sealed', 'count', ({ sealed }) => sealed],
+  ['exported', 'Exported', 'count', ({ exported }) => exported],
+]
+const LAST_OPENED: Columns<Use> = [
+  ['last_opened', 'Last opened', 'time', ({ opened }) => opened.last?.created_at ?? null],
+]
 
 export interface AccessReader {
   read(entry: FilteredEntry): void
@@ -138,24 +151,14 @@ export function createAccessReader(period: { from: string; to: string }): Access
           {
             name: 'access-by-person',
             title: 'By end user and API key',
-            columns: columns(
-              ['user', 'End user', 'user'],
-              ['api_key', 'API key', 'id'],
-              ['opened', 'Opened', 'count'],
-              ['sealed', 'Sealed', 'count'],
-              ['exported', 'Exported', 'count'],
-              ['first_opened', 'First opened', 'time'],
-              ['last_opened', 'Last opened', 'time'],
-            ),
-            rows: sorted(persons.all()).map((person) =>
-              rowOf(person, [
-                person.user,
-                person.actor,
-                person.opened,
-                person.sealed,
-                person.exported,
-                ...timesOf(person),
-              ]),
+            ...layOut(
+              sorted(persons.all()),
+              [
+                ...USE,
+                ['first_opened', 'First opened', 'time', ({ opened }) => opened.first?.created_at ?? null],
+                ...LAST_OPENED,
+              ],
+              tonesOf,
             ),
             empty: 'Nobody used a key in the period.',
             notes: left(persons),
@@ -163,25 +166,10 @@ export function createAccessReader(period: { from: string; to: string }): Access
           {
             name: 'access-by-key',
             title: 'By key',
-            columns: columns(
-              ['key', 'Key', 'id'],
-              ['user', 'End user', 'user'],
-              ['api_key', 'API key', 'id'],
-              ['opened', 'Opened', 'count'],
-              ['sealed', 'Sealed', 'count'],
-              ['exported', 'Exported', 'count'],
-              ['last_opened', 'Last opened', 'time'],
-            ),
-            rows: byKey(uses.all()).map((use) =>
-              rowOf(use, [
-                use.key_id,
-                use.user,
-                use.actor,
-                use.opened,
-                use.sealed,
-                use.exported,
-                timesOf(use)[1] ?? null,
-              ]),
+            ...layOut(
+              byKey(uses.all()),
+              [['key', 'Key', 'id', ({ key_id }) => key_id], ...USE, ...LAST_OPENED],
+              tonesOf,
             ),
             empty: 'No key was used in the period.',
             notes: left(uses),
@@ -189,19 +177,17 @@ export function createAccessReader(period: { from: string; to: string }): Access
           {
             name: 'spikes',
             title: 'Spikes',
-            columns: columns(
-              ['day', 'Day', 'text'],
-              ['user', 'End user', 'user'],
-              ['api_key', 'API key', 'id'],
-              ['opened', 'Opened', 'count'],
-              ['median', 'Median', 'number'],
+            ...layOut(
+              spikes.sort((a, b) => (a.day < b.day ? -1 : 1)),
+              [
+                ['day', 'Day', 'text', ({ day }) => day],
+                ['user', 'End user', 'user', ({ person }) => person.user],
+                ['api_key', 'API key', 'id', ({ person }) => person.actor],
+                ['opened', 'Opened', 'count', ({ figure }) => figure],
+                ['median', 'Median', 'number', ({ median }) => median],
+              ],
+              () => ({ opened: 'due' }),
             ),
-            rows: spikes
-              .sort((a, b) => (a.day < b.day ? -1 : 1))
-              .map(({ day, person, figure, median }) => ({
-                cells: [day, person.user, person.actor, figure, median],
-                tones: { opened: 'due' as const },
-              })),
             empty:
               uncountedDays === 0
                 ? 'No day in the period was a spike by this rule.'
@@ -233,7 +219,7 @@ function createDay(day: string, period: { from: string; to: string }): DayUse {
 }
 
 /** The part of a day that is in the period. */
-function within(day: string, { from, to }: { from: string; to: string }): { from: string; to: string } {
+export function within(day: string, { from, to }: { from: string; to: string }): { from: string; to: string } {
   const begin = `${day}T00:00:00.000Z`
   const end = new Date(Date.parse(begin) + DAY_MS).toISOString()
   return { from: begin > from ? begin : from, to: end < to ? end : to }
@@ -250,12 +236,8 @@ function findSpikes(person: Person): { day: string; person: Person; figure: Figu
     .map(([day, figure]) => ({ day, person, figure, median }))
 }
 
-function timesOf({ opened }: Counted): (string | null)[] {
-  return [opened.first?.created_at ?? null, opened.last?.created_at ?? null]
-}
-
-function rowOf({ exported }: Counted, cells: Cell[]): Row {
-  return { cells, tones: exported.count > 0 ? { exported: 'alarm' } : {} }
+function tonesOf({ exported }: Counted): NonNullable<Row['tones']> {
+  return exported.count > 0 ? { exported: 'alarm' } : {}
 }
 
 /** Sorts by exports, then by openings, most first. */

@@ -1,10 +1,10 @@
 /** The register of keys in a report: state, since when, by whom, rotations, exports, destruction. Pure. */
 import { readMetadata } from '../formats/chain.js'
+import { createStateReader } from '../verify/entry-times.js'
 import type { KeyRights } from '../verify/rights-report.js'
-import { createStateReader } from '../verify/state-reader.js'
 import { EXPORTING, type FilteredEntry, kindOf, OPENING, SEALING } from './entry-filter.js'
 import { countEntry, createFigure, type Figure, Groups } from './figure.js'
-import { columns, type Row, type Section } from './table.js'
+import { type Columns, layOut, type Section } from './table.js'
 
 const MOST_KEYS = 50_000
 const DAY_MS = 86_400_000
@@ -33,6 +33,31 @@ interface KeyUses {
   opened: Figure
   sealed: Figure
 }
+
+interface RegisteredKey extends KeyChanges, KeyUses {
+  key: KeyRights
+  overdue: number | 'unknown' | null
+}
+
+const REGISTER: Columns<RegisteredKey> = [
+  ['key', 'Key', 'id', ({ key }) => key.key_id],
+  ['folder', 'Folder', 'text', ({ key }) => (key.folder === '' ? null : key.folder)],
+  ['state', 'State', 'text', ({ key }) => key.status ?? 'unknown'],
+  ['since', 'Since', 'time', ({ changed }) => changed?.created_at ?? null],
+  ['by', 'By', 'id', ({ changed }) => changed?.actor ?? null],
+  ['entry', 'Entry', 'entry', ({ changed, key }) => changed?.id ?? key.entry_id],
+  ['version', 'Version', 'number', ({ key }) => key.version],
+  ['rotated', 'Last rotated', 'time', ({ rotated }) => rotated?.created_at ?? null],
+  ['rotation_entry', 'Entry', 'entry', ({ rotated }) => rotated?.id ?? null],
+  ['interval_days', 'Interval, days', 'number', ({ interval_days: days }) => (days === undefined ? 'unknown' : days)],
+  ['overdue_days', 'Overdue, days', 'number', ({ overdue }) => overdue],
+  // Entries before the read part of the log may have exported an older key.
+  ['exported', 'Exported', 'count', ({ created, exported }) => (created || exported.count > 0 ? exported : 'unknown')],
+  ['destroyed', 'Destroyed', 'time', ({ destroyed }) => destroyed?.created_at ?? null],
+  ['destruction_entry', 'Entry', 'entry', ({ destroyed }) => destroyed?.id ?? null],
+  ['opened', 'Opened', 'count', ({ opened }) => opened],
+  ['sealed', 'Sealed', 'count', ({ sealed }) => sealed],
+]
 
 export interface KeysReader {
   read(entry: FilteredEntry): void
@@ -88,29 +113,19 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
           {
             name: 'keys',
             title: 'Keys',
-            columns: columns(
-              ['key', 'Key', 'id'],
-              ['folder', 'Folder', 'text'],
-              ['state', 'State', 'text'],
-              ['since', 'Since', 'time'],
-              ['by', 'By', 'id'],
-              ['entry', 'Entry', 'entry'],
-              ['version', 'Version', 'number'],
-              ['rotated', 'Last rotated', 'time'],
-              ['rotation_entry', 'Entry', 'entry'],
-              ['interval_days', 'Interval, days', 'number'],
-              ['overdue_days', 'Overdue, days', 'number'],
-              ['exported', 'Exported', 'count'],
-              ['destroyed', 'Destroyed', 'time'],
-              ['destruction_entry', 'Entry', 'entry'],
-              ['opened', 'Opened', 'count'],
-              ['sealed', 'Sealed', 'count'],
+            ...layOut(
+              keys.slice(0, MOST_KEYS).map((key): RegisteredKey => {
+                const { key_id } = key
+                const used = uses.get([key_id], () => createUses(key_id, period)) ?? createUses(key_id, period)
+                const changed = known.get(key_id) ?? {}
+                return { key, ...changed, ...used, overdue: overdueDays(key, changed, to) }
+              }),
+              REGISTER,
+              ({ exported, overdue }) => ({
+                ...(exported.count > 0 && { exported: 'alarm' as const }),
+                ...(typeof overdue === 'number' && { overdue_days: 'due' as const }),
+              }),
             ),
-            rows: keys.slice(0, MOST_KEYS).map((key) => {
-              const { key_id } = key
-              const used = uses.get([key_id], () => createUses(key_id, period)) ?? createUses(key_id, period)
-              return rowOf(key, { ...known.get(key_id), ...used }, to)
-            }),
             empty: after_id === 0 ? 'There is no key.' : `No entry from ${after_id + 1} on names a key until then.`,
             notes: [
               ...(keys.length > MOST_KEYS ? [`${keys.length - MOST_KEYS} further keys are not in this table.`] : []),
@@ -159,36 +174,6 @@ function describeExports(after_id: number): string {
   return after_id === 0
     ? 'Exports count from the beginning of the log.'
     : `Exports count from entry ${after_id + 1} on; earlier exports are not known.`
-}
-
-function rowOf(key: KeyRights, record: KeyChanges & KeyUses, to: string): Row {
-  const { created, changed, rotated, destroyed, interval_days, exported, opened, sealed } = record
-  const overdue = overdueDays(key, record, to)
-  return {
-    cells: [
-      key.key_id,
-      key.folder === '' ? null : key.folder,
-      key.status ?? 'unknown',
-      changed?.created_at ?? null,
-      changed?.actor ?? null,
-      changed?.id ?? key.entry_id,
-      key.version,
-      rotated?.created_at ?? null,
-      rotated?.id ?? null,
-      interval_days === undefined ? 'unknown' : interval_days,
-      overdue,
-      // Entries before the read part of the log may have exported an older key.
-      created === undefined && exported.count === 0 ? 'unknown' : exported,
-      destroyed?.created_at ?? null,
-      destroyed?.id ?? null,
-      opened,
-      sealed,
-    ],
-    tones: {
-      ...(exported.count > 0 && { exported: 'alarm' as const }),
-      ...(typeof overdue === 'number' && { overdue_days: 'due' as const }),
-    },
-  }
 }
 
 /** By how many whole days the rotation of an active key is overdue; null if it is not. */

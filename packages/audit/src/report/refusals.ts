@@ -1,8 +1,9 @@
 /** The section of a report about refusals, and entries that stand out. Pure. */
 import { readMetadata } from '../formats/chain.js'
+import { within } from './access.js'
 import type { FilteredEntry } from './entry-filter.js'
 import { countEntry, createFigure, type Figure, Groups } from './figure.js'
-import { columns, type Row, type Section } from './table.js'
+import { layOut, type Section } from './table.js'
 
 const MOST_GROUPS = 5_000
 const MOST_NOTABLE = 1_000
@@ -31,7 +32,7 @@ export interface RefusalsReader {
 }
 
 /** Reads what was refused in a period, and which entries stand out. */
-export function createRefusalsReader({ from, to }: { from: string; to: string }): RefusalsReader {
+export function createRefusalsReader(period: { from: string; to: string }): RefusalsReader {
   const groups = new Groups<Refused>(MOST_GROUPS)
   const notable: Notable[] = []
   let left = 0
@@ -40,13 +41,10 @@ export function createRefusalsReader({ from, to }: { from: string; to: string })
     const { action, actor, ip_address: address = null, created_at } = entry
     const day = created_at.slice(0, 10)
     const reason = explainRefusal(entry)
-    const begin = `${day}T00:00:00.000Z`
-    const end = new Date(Date.parse(begin) + 86_400_000).toISOString()
     const told = Object.entries(readMetadata(entry)).flatMap(([name, value]) =>
       EXPLAINING.includes(name) ? [`${name}=${String(value)}`] : [],
     )
-    const bounds = { from: begin > from ? begin : from, to: end < to ? end : to }
-    const filter = { actor, actions: [action], address, told, ...bounds }
+    const filter = { actor, actions: [action], address, told, ...within(day, period) }
     const group = groups.get([day, reason, actor, address], () => ({
       day,
       reason,
@@ -59,7 +57,7 @@ export function createRefusalsReader({ from, to }: { from: string; to: string })
 
   return {
     read(entry) {
-      if (entry.created_at < from || entry.created_at >= to) return
+      if (entry.created_at < period.from || entry.created_at >= period.to) return
       if (REFUSED.includes(entry.action)) readRefusal(entry)
       const found = findNotable(entry)
       if (!found) return
@@ -77,18 +75,16 @@ export function createRefusalsReader({ from, to }: { from: string; to: string })
         {
           name: 'refusals',
           title: 'Refusals',
-          columns: columns(
-            ['day', 'Day', 'text'],
-            ['reason', 'Reason', 'text'],
-            ['api_key', 'API key', 'id'],
-            ['address', 'Address', 'text'],
-            ['refused', 'Refused', 'count'],
-          ),
-          rows: groups.all().map(
-            ({ day, reason, actor, address, figure }): Row => ({
-              cells: [day, reason, actor, address, figure],
-              tones: { refused: 'alarm' },
-            }),
+          ...layOut(
+            groups.all(),
+            [
+              ['day', 'Day', 'text', ({ day }) => day],
+              ['reason', 'Reason', 'text', ({ reason }) => reason],
+              ['api_key', 'API key', 'id', ({ actor }) => actor],
+              ['address', 'Address', 'text', ({ address }) => address],
+              ['refused', 'Refused', 'count', ({ figure }) => figure],
+            ],
+            () => ({ refused: 'alarm' }),
           ),
           empty: 'No call was refused on record in the period.',
           notes:
@@ -99,19 +95,17 @@ export function createRefusalsReader({ from, to }: { from: string; to: string })
         {
           name: 'notable',
           title: 'What stands out',
-          columns: columns(
-            ['time', 'Time', 'time'],
-            ['action', 'Action', 'text'],
-            ['why', 'What', 'text'],
-            ['key', 'Key', 'id'],
-            ['by', 'By', 'id'],
-            ['entry', 'Entry', 'entry'],
-          ),
-          rows: notable.map(
-            ({ entry, why, isAlarm }): Row => ({
-              cells: [entry.created_at, entry.action, why, entry.key_id, entry.actor, entry.id],
-              tones: isAlarm ? { why: 'alarm' } : {},
-            }),
+          ...layOut(
+            notable,
+            [
+              ['time', 'Time', 'time', ({ entry }) => entry.created_at],
+              ['action', 'Action', 'text', ({ entry }) => entry.action],
+              ['why', 'What', 'text', ({ why }) => why],
+              ['key', 'Key', 'id', ({ entry }) => entry.key_id],
+              ['by', 'By', 'id', ({ entry }) => entry.actor],
+              ['entry', 'Entry', 'entry', ({ entry }) => entry.id],
+            ],
+            ({ isAlarm }) => (isAlarm ? { why: 'alarm' } : {}),
           ),
           empty: 'Nothing in the period stands out by these rules.',
           notes: left > 0 ? [`${left} further entries stand out, and are not in this table.`] : [],

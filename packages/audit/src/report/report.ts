@@ -3,13 +3,13 @@ import type { AcceptedLoss } from '../verify/accepted-rollbacks.js'
 import { createTimesReader, type EntryTimes } from '../verify/entry-times.js'
 import type { ExportedEntry } from '../verify/read-export.js'
 import { createAccessReader } from './access.js'
-import { CitedEntries } from './cited-entries.js'
+import { EXPORTING, OPENING, SEALING } from './entry-filter.js'
 import { createEvidence, type Evidence, type EvidenceSource, listUncovered } from './evidence.js'
 import type { Figure } from './figure.js'
 import { createKeysReader } from './keys.js'
-import { createRefusalsReader } from './refusals.js'
+import { createRefusalsReader, REFUSED } from './refusals.js'
 import { createRightsSectionReader } from './rights.js'
-import { type Cell, columns, isFigure, type Section, type Table, withNames } from './table.js'
+import { type Cell, type Columns, type Day, isFigure, layOut, type Section, type Table, withNames } from './table.js'
 
 export interface Report {
   evidence: Evidence
@@ -107,21 +107,22 @@ export function listTables(report: Report): Table[] {
     {
       name: 'evidence',
       title: 'Evidence',
-      columns: columns(['fact', 'Fact', 'text'], ['text', 'Text', 'text']),
-      rows: facts.map(({ name, text }) => ({ cells: [name, text] })),
+      ...layOut(facts, [
+        ['fact', 'Fact', 'text', ({ name }) => name],
+        ['text', 'Text', 'text', ({ text }) => text],
+      ]),
       empty: '',
     },
     ...sections.flatMap(({ tables }) => tables.map((table) => withNames(table, names))),
     {
       name: 'days',
       title: 'Opened by day and hour',
-      columns: columns(
-        ['day', 'Day', 'text'],
-        ['opened', 'Opened', 'number'],
-        ['exported', 'Exported', 'number'],
-        ...hours.map((hour): [string, string, 'number'] => [hour, hour, 'number']),
-      ),
-      rows: days.map(({ day, opened, exported, hours }) => ({ cells: [day, opened, exported, ...hours] })),
+      ...layOut(days, [
+        ['day', 'Day', 'text', ({ day }) => day],
+        ['opened', 'Opened', 'number', ({ opened }) => opened],
+        ['exported', 'Exported', 'number', ({ exported }) => exported],
+        ...hours.map((hour, at): Columns<Day>[number] => [hour, hour, 'number', ({ hours }) => hours[at] ?? 0]),
+      ]),
       empty: '',
     },
   ]
@@ -141,4 +142,34 @@ function listCited({ tables }: Section): number[] {
       }),
     ),
   )
+}
+
+/** How many entries of one action are kept, for the period and for other times each, so that they do not compete. */
+const MOST_OF_KIND = 50_000
+/** Only counted: no table cites them. */
+const COUNTED: readonly string[] = [...OPENING, ...SEALING, ...REFUSED]
+/** They set no state, so they are cited only if they are of the period. */
+const STATELESS: readonly string[] = EXPORTING
+
+/** The entries that the tables cite by id, kept while the log is read. */
+class CitedEntries {
+  readonly #entries = new Map<number, ExportedEntry>()
+  readonly #kinds = new Map<string, number>()
+
+  constructor(private readonly period: { from: string; to: string }) {}
+
+  read(entry: ExportedEntry): void {
+    const { id, action, created_at } = entry
+    const isOfPeriod = created_at >= this.period.from && created_at <= this.period.to
+    if (COUNTED.includes(action) || (!isOfPeriod && STATELESS.includes(action))) return
+    const kind = `${action} ${isOfPeriod}`
+    const kept = this.#kinds.get(kind) ?? 0
+    if (kept >= MOST_OF_KIND) return
+    this.#kinds.set(kind, kept + 1)
+    this.#entries.set(id, entry)
+  }
+
+  find(id: number): ExportedEntry | undefined {
+    return this.#entries.get(id)
+  }
 }

@@ -1,10 +1,10 @@
 /** The section of a report about which API key could do what at the end of a period, and what changed in it. Pure. */
-import { BUDGET_KINDS, PERMISSIONS } from '@eaas/protocol'
+import { BUDGET_KINDS, PERMISSIONS, type Permission } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
+import { createStateReader } from '../verify/entry-times.js'
 import { type ApiKeyRights, createRightsReader, type KeyRights } from '../verify/rights-report.js'
-import { createStateReader } from '../verify/state-reader.js'
 import type { FilteredEntry } from './entry-filter.js'
-import { type Cell, type Column, columns, type Row, type Section } from './table.js'
+import { type Cell, type Columns, layOut, type Section } from './table.js'
 
 export interface RightsSectionReader {
   read(entry: FilteredEntry & { key_version: number | null }): void
@@ -16,14 +16,18 @@ export interface RightsSectionReader {
   names(): Map<string, string>
 }
 
+const API_KEY: Columns<ApiKeyRights>[number] = ['api_key', 'API key', 'id', ({ api_key_id }) => api_key_id]
+const LIMITS: Columns<ApiKeyRights> = [
+  ['keys', 'Keys', 'text', ifKnown(({ keys }) => (keys === null ? 'all' : keys.join(' ') || 'none'))],
+  ['budgets', 'Budgets', 'text', ifKnown(describeBudgets)],
+  ['expires', 'Expires', 'text', ifKnown(({ expires_at }) => expires_at ?? 'never')],
+  ['addresses', 'Addresses', 'text', ifKnown(describeAddresses)],
+]
 /** What an API key has, as texts that can be compared. */
-const ASPECTS: readonly [name: string, of: (apiKey: ApiKeyRights) => string][] = [
+const ASPECTS: readonly (readonly [name: string, of: (apiKey: ApiKeyRights) => Cell])[] = [
   ['name', ({ name }) => name ?? 'unknown'],
   ['state', ({ status }) => status ?? 'unknown'],
-  ['keys', (apiKey) => ifKnown(apiKey, ({ keys }) => (keys === null ? 'all' : keys.join(' ') || 'none'))],
-  ['budgets', (apiKey) => ifKnown(apiKey, describeBudgets)],
-  ['expires', (apiKey) => ifKnown(apiKey, ({ expires_at }) => expires_at ?? 'never')],
-  ['addresses', (apiKey) => ifKnown(apiKey, describeAddresses)],
+  ...LIMITS.map(([name, , , of]) => [name, of] as const),
 ]
 
 /** Reads the rights at both ends of a period. */
@@ -79,53 +83,35 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
           {
             name: 'rights',
             title: `Permissions at ${to}`,
-            columns: [
-              ...columns(['api_key', 'API key', 'id'], ['state', 'State', 'text']),
-              ...PERMISSIONS.map((name): Column => ({ name, title: name, kind: 'mark' })),
-            ],
-            rows: later.api_keys.map((apiKey) => ({
-              cells: [
-                apiKey.api_key_id,
-                apiKey.status ?? 'unknown',
-                ...PERMISSIONS.map((name): Cell => {
-                  if (apiKey.permissions === null) return 'unknown'
-                  if (!apiKey.permissions.includes(name)) return null
-                  return granted.get(apiKey.api_key_id)?.get(name) ?? apiKey.entry_id
-                }),
-              ],
-            })),
+            ...layOut(later.api_keys, [
+              API_KEY,
+              ['state', 'State', 'text', ({ status }) => status ?? 'unknown'],
+              ...PERMISSIONS.map((name): Columns<ApiKeyRights>[number] => [name, name, 'mark', markOf(name, granted)]),
+            ]),
             empty: none,
           },
           {
             name: 'limits',
             title: `Limits at ${to}`,
-            columns: columns(
-              ['api_key', 'API key', 'id'],
-              ['keys', 'Keys', 'text'],
-              ['budgets', 'Budgets', 'text'],
-              ['expires', 'Expires', 'text'],
-              ['addresses', 'Addresses', 'text'],
-              ['entry', 'Entry', 'entry'],
-            ),
-            rows: later.api_keys.map((apiKey) => ({
-              cells: [apiKey.api_key_id, ...ASPECTS.slice(2).map(([, describe]) => describe(apiKey)), apiKey.entry_id],
-            })),
+            ...layOut(later.api_keys, [API_KEY, ...LIMITS, ['entry', 'Entry', 'entry', ({ entry_id }) => entry_id]]),
             empty: none,
           },
           {
             name: 'rights-changes',
             title: `Differences between ${from} and ${to}`,
-            columns: columns(
-              ['api_key', 'API key', 'id'],
-              ['what', 'What', 'text'],
-              ['before', 'Before', 'text'],
-              ['after', 'After', 'text'],
-              ['entry', 'Entry', 'entry'],
+            ...layOut(
+              later.api_keys.flatMap((apiKey) => {
+                const was = known.get(apiKey.api_key_id)
+                return was ? differences(was, apiKey) : [firstKnown(apiKey, created.has(apiKey.api_key_id))]
+              }),
+              [
+                ['api_key', 'API key', 'id', ([id]) => id],
+                ['what', 'What', 'text', ([, what]) => what],
+                ['before', 'Before', 'text', ([, , was]) => was],
+                ['after', 'After', 'text', ([, , , is]) => is],
+                ['entry', 'Entry', 'entry', ([, , , , entry]) => entry],
+              ],
             ),
-            rows: later.api_keys.flatMap((apiKey) => {
-              const was = known.get(apiKey.api_key_id)
-              return was ? differences(was, apiKey) : [firstKnown(apiKey, created.has(apiKey.api_key_id))]
-            }),
             empty:
               after_id === 0
                 ? 'No API key had other rights at the end than at the beginning.'
@@ -140,16 +126,27 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
   }
 }
 
-/** Makes the row of an API key that no entry before or at the beginning of the period names. */
-function firstKnown({ api_key_id, status, permissions, entry_id }: ApiKeyRights, isCreated: boolean): Row {
-  const is = `${status ?? 'unknown'}, ${permissions?.join(' ') ?? 'unknown'}`
-  const [what, was] = isCreated ? ['created', 'did not exist'] : ['what is known', 'unknown']
-  return { cells: [api_key_id, what, was, is, entry_id] }
+/** Says by which entry an API key has a permission. */
+function markOf(name: Permission, granted: ReadonlyMap<string, ReadonlyMap<string, number>>) {
+  return ({ api_key_id, permissions, entry_id }: ApiKeyRights): Cell => {
+    if (permissions === null) return 'unknown'
+    return permissions.includes(name) ? (granted.get(api_key_id)?.get(name) ?? entry_id) : null
+  }
 }
 
-function differences(before: ApiKeyRights, after: ApiKeyRights): Row[] {
+/** A row of the table of differences. */
+type Difference = readonly [api_key_id: string, what: string, before: Cell, after: Cell, entry_id: Cell]
+
+/** Describes an API key that no entry before or at the beginning of the period names. */
+function firstKnown({ api_key_id, status, permissions, entry_id }: ApiKeyRights, isCreated: boolean): Difference {
+  const is = `${status ?? 'unknown'}, ${permissions?.join(' ') ?? 'unknown'}`
+  const [what, was] = isCreated ? ['created', 'did not exist'] : ['what is known', 'unknown']
+  return [api_key_id, what, was, is, entry_id]
+}
+
+function differences(before: ApiKeyRights, after: ApiKeyRights): Difference[] {
   const { api_key_id, entry_id } = after
-  const row = (what: string, was: string, is: string): Row => ({ cells: [api_key_id, what, was, is, entry_id] })
+  const row = (what: string, was: Cell, is: Cell): Difference => [api_key_id, what, was, is, entry_id]
   const had = before.permissions
   const has = after.permissions
   const gained = had && has ? has.filter((name) => !had.includes(name)) : []
@@ -165,8 +162,8 @@ function differences(before: ApiKeyRights, after: ApiKeyRights): Row[] {
   ]
 }
 
-function ifKnown(apiKey: ApiKeyRights, describe: (apiKey: ApiKeyRights) => string): string {
-  return apiKey.permissions === null ? 'unknown' : describe(apiKey)
+function ifKnown(describe: (apiKey: ApiKeyRights) => string): (apiKey: ApiKeyRights) => string {
+  return (apiKey) => (apiKey.permissions === null ? 'unknown' : describe(apiKey))
 }
 
 /** Describes how much an API key may open and hash. */

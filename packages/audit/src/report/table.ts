@@ -77,8 +77,19 @@ export function withNames(table: Table, names: ReadonlyMap<string, string>): Tab
   }
 }
 
-export function columns(...described: readonly [name: string, title: string, kind: Kind][]): Column[] {
-  return described.map(([name, title, kind]) => ({ name, title, kind }))
+/** Columns, each with the cell that it has for an item. */
+export type Columns<Item> = readonly (readonly [name: string, title: string, kind: Kind, cell: (item: Item) => Cell])[]
+
+/** Makes the columns of a table and its rows, one for each item. */
+export function layOut<Item>(
+  items: readonly Item[],
+  columns: Columns<Item>,
+  tonesOf: (item: Item) => NonNullable<Row['tones']> = () => ({}),
+): Pick<Table, 'columns' | 'rows'> {
+  return {
+    columns: columns.map(([name, title, kind]) => ({ name, title, kind })),
+    rows: items.map((item) => ({ cells: columns.map(([, , , cell]) => cell(item)), tones: tonesOf(item) })),
+  }
 }
 
 export function isFigure(cell: Cell): cell is Figure {

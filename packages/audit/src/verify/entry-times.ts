@@ -1,4 +1,4 @@
-/** The times of a log's entries, as far as they say whether a period is covered. Pure. */
+/** The times of a log's entries: which of them count for a state at a time, and whether a period is covered. Pure. */
 import type { AuditEntry } from '../formats/chain.js'
 import { type AcceptedLoss, readAcceptedLoss } from './accepted-rollbacks.js'
 
@@ -75,4 +75,33 @@ export function createTimesReader({ from, to }: { from: string; to: string }): T
 export function describeAhead({ entry, later }: ClockAhead): string {
   const shown = later.id === undefined ? 'the log was signed at' : `entry ${later.id}, which follows,`
   return `a clock was ahead: entry ${entry.id} is dated ${entry.created_at}, and ${shown} ${later.created_at}`
+}
+
+export interface StateReader<Entry, State> {
+  /** Reads the next entry of a log that verifies. */
+  read(entry: Entry): void
+  /** Returns the state after the last entry that counts. */
+  state(): State
+}
+
+/**
+ * Creates a reader of the state at a time, RFC 3339 in UTC with milliseconds. An entry of that time counts. An entry
+ * dated later counts only if one dated no later follows it: then an operator accepted that a clock was ahead, and all
+ * entries before the following one were written before it (chain.md 4).
+ * @param change reads an entry into the running state
+ * @param copy returns the running state, which later changes must leave as it is
+ */
+export function createStateReader<Entry extends Pick<AuditEntry, 'created_at'>, State>(
+  at: string,
+  { change, copy }: { change: (entry: Entry) => void; copy: () => State },
+): StateReader<Entry, State> {
+  /** the state before the entries that are dated later than `at` */
+  let kept: State | undefined
+  return {
+    read(entry) {
+      kept = entry.created_at > at ? (kept ?? copy()) : undefined
+      change(entry)
+    },
+    state: () => kept ?? copy(),
+  }
 }

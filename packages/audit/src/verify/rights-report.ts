@@ -11,8 +11,7 @@ import {
 } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 import type { AcceptedLoss } from './accepted-rollbacks.js'
-import { type ClockAhead, createTimesReader } from './entry-times.js'
-import { createStateReader } from './state-reader.js'
+import { type ClockAhead, createStateReader, createTimesReader } from './entry-times.js'
 
 /** A null was recorded only by entries that were not read. */
 export interface RightsState {

@@ -1,6 +1,7 @@
 /** Decides what a witness answers to a request, see cosignature.md 4. Pure. */
 
 import { equalBytes } from '../crypto.js'
+import { type AddCheckpoint, readAddCheckpoint } from '../formats/cosignature.js'
 import { merkleRoot, verifyConsistency } from '../formats/merkle.js'
 import {
   CheckpointError,
@@ -11,7 +12,6 @@ import {
   splitNote,
 } from '../formats/signed-note.js'
 import { assertSigned, readTreeHead, type TreeHead } from '../formats/tree.js'
-import { type AddCheckpoint, readAddCheckpoint } from '../formats/witness-request.js'
 
 /** The keys of each log, by its origin. */
 export type LogKeys = ReadonlyMap<string, readonly NoteKey[]>

@@ -2,7 +2,7 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { collectBytes, createHeldBytes, type Holding, MAX_PIECES, TOO_MANY_PIECES } from '@eaas/protocol'
-import { MAX_REQUEST_BYTES, SIZE_TYPE } from '../formats/witness-request.js'
+import { MAX_REQUEST_BYTES, SIZE_TYPE } from '../formats/cosignature.js'
 import type { Log } from '../node/log.js'
 import { LostDirectoryError } from './directory.js'
 import { WitnessRefusal } from './judge.js'

@@ -3,10 +3,10 @@ import { PERMISSIONS } from '@eaas/protocol'
 import type { ApiKeyRecord, NewApiKeyOptions } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
-import { findChanges } from '../changes.js'
 import { readKeys, readLines, writeKeys } from '../listed-keys.js'
 import { session } from '../session.js'
 import { readTime } from '../time.js'
+import { findChanges } from '../ui/dialog.js'
 import { attempt, Problem } from '../ui/problem.js'
 
 const MEANINGS: Readonly<Record<(typeof PERMISSIONS)[number], string>> = {

@@ -3,15 +3,15 @@ import { visible } from '@eaas/protocol'
 import type { ApiKeyRecord, NewApiKey } from '@eaas/sdk'
 import { useComputed, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { saveCsv } from '../csv.js'
 import { linkTo } from '../location.js'
+import { saveCsv } from '../save.js'
 import { apiKeys, client, loadApiKeys, mayTry, session } from '../session.js'
 import { Dialog } from '../ui/dialog.js'
 import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
-import { describeKeys, Id, State, say, Time } from '../ui/values.js'
+import { describeKeys, Facts, Id, State, say, setTo, Time } from '../ui/values.js'
 import { ApiKeyForm } from './api-key-form.js'
 
 const STATES: readonly ApiKeyRecord['status'][] = ['active', 'expired', 'revoked']
@@ -61,23 +61,14 @@ export function ApiKeysPage() {
   const shown = useComputed(() => apiKeys.value.filter(isAskedFor))
   useEffect(() => void attempt(error, loadApiKeys), [])
   if (made.value) {
-    return (
-      <NewSecret
-        made={made.value}
-        onStored={() => {
-          made.value = undefined
-        }}
-      />
-    )
+    return <NewSecret made={made.value} onStored={setTo(made, undefined)} />
   }
   if (isNew.value) {
     return (
       <ApiKeyForm
         title="New API key"
         act="Create"
-        onClose={() => {
-          isNew.value = false
-        }}
+        onClose={setTo(isNew, false)}
         onAct={async (fields) => {
           made.value = await client().apiKeys.create(fields)
           isNew.value = false
@@ -93,13 +84,7 @@ export function ApiKeysPage() {
           CSV
         </button>
         {mayTry('api_keys:manage') && (
-          <button
-            type="button"
-            class="main"
-            onClick={() => {
-              isNew.value = true
-            }}
-          >
+          <button type="button" class="main" onClick={setTo(isNew, true)}>
             New API key
           </button>
         )}
@@ -123,9 +108,7 @@ export function ApiKeysPage() {
 function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
   const act = useSignal<'none' | 'change' | 'revoke'>('none')
   const { id, name, prefix, permissions, status, created_at, allowed_ips, keys, budgets } = apiKey
-  const close = () => {
-    act.value = 'none'
-  }
+  const close = setTo(act, 'none')
   if (act.value === 'change') {
     return (
       <ApiKeyForm
@@ -144,47 +127,25 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
   }
   return (
     <>
-      <dl class="facts">
-        <dt>Id</dt>
-        <dd>
-          <Id id={id} label="API key's id" />
-        </dd>
-        <dt>Begins with</dt>
-        <dd>
-          <code>{prefix}</code>
-        </dd>
-        <dt>May</dt>
-        <dd>{permissions.join(', ')}</dd>
-        <dt>On keys</dt>
-        <dd>{describeKeys(keys)}</dd>
-        <dt>Budget</dt>
-        <dd>{describeBudgets(budgets)}</dd>
-        <dt>From</dt>
-        <dd>{allowed_ips?.join(', ') ?? 'any address'}</dd>
-        <dt>Created</dt>
-        <dd>
-          <Time at={created_at} />
-        </dd>
-      </dl>
+      <Facts
+        of={{
+          Id: <Id id={id} label="API key's id" />,
+          'Begins with': <code>{prefix}</code>,
+          May: permissions.join(', '),
+          'On keys': describeKeys(keys),
+          Budget: describeBudgets(budgets),
+          From: allowed_ips?.join(', ') ?? 'any address',
+          Created: <Time at={created_at} />,
+        }}
+      />
       <p class="actions">
         <a href={linkTo('log', { actor: id })}>What it did</a>
         {mayTry('api_keys:manage') && status !== 'revoked' && (
           <>
-            <button
-              type="button"
-              onClick={() => {
-                act.value = 'change'
-              }}
-            >
+            <button type="button" onClick={setTo(act, 'change')}>
               Narrow or change
             </button>
-            <button
-              type="button"
-              class="danger"
-              onClick={() => {
-                act.value = 'revoke'
-              }}
-            >
+            <button type="button" class="danger" onClick={setTo(act, 'revoke')}>
               Revoke …
             </button>
           </>
@@ -216,19 +177,15 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
 }
 
 function saveApiKeys(list: readonly ApiKeyRecord[]): void {
-  saveCsv(
-    'api-keys',
-    ['id', 'name', 'state', 'permissions', 'keys', 'budgets', 'created', 'last used', 'expires'],
-    list.map(({ id, name, status, permissions, keys, budgets, created_at, last_used_at, expires_at }) => [
-      id,
-      name,
-      status,
-      permissions.join(' '),
-      keys?.length === 0 ? 'none' : (keys?.join(' ') ?? 'all'),
-      describeBudgets(budgets),
-      created_at,
-      last_used_at ?? null,
-      expires_at ?? null,
-    ]),
-  )
+  saveCsv('api-keys', list, {
+    id: ({ id }) => id,
+    name: ({ name }) => name,
+    state: ({ status }) => status,
+    permissions: ({ permissions }) => permissions.join(' '),
+    keys: ({ keys }) => (keys?.length === 0 ? 'none' : (keys?.join(' ') ?? 'all')),
+    budgets: ({ budgets }) => describeBudgets(budgets),
+    created: ({ created_at }) => created_at,
+    'last used': ({ last_used_at }) => last_used_at ?? null,
+    expires: ({ expires_at }) => expires_at ?? null,
+  })
 }

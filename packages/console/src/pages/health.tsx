@@ -5,7 +5,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { client, mayTry, session } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { describeKeys, Time } from '../ui/values.js'
+import { describeKeys, Facts, Time } from '../ui/values.js'
 
 export function HealthPage() {
   const health = useSignal<Health | undefined>(undefined)
@@ -25,6 +25,7 @@ export function HealthPage() {
     isVerifying.value = false
   }
   const { tenant, rights } = session.value ?? {}
+  const own = rights?.own
   return (
     <>
       <div class="bar">
@@ -34,14 +35,7 @@ export function HealthPage() {
         )}
       </div>
       <Problem error={error.value} />
-      {health.value && (
-        <dl class="facts">
-          {Object.entries(health.value).map(([name, value]) => [
-            <dt key={name}>{name}</dt>,
-            <dd key={`${name}:`}>{value}</dd>,
-          ])}
-        </dl>
-      )}
+      {health.value && <Facts of={{ ...health.value }} />}
       {mayTry('audit:read') && (
         <>
           <h2>The log</h2>
@@ -57,51 +51,37 @@ export function HealthPage() {
         </>
       )}
       <h2>Signed in</h2>
-      <dl class="facts">
-        {tenant && [
-          <dt key="t">Tenant</dt>,
-          <dd key="n">{visible(tenant.name)}</dd>,
-          <dt key="m">Server mode</dt>,
-          <dd key="o">{tenant.envelope_only ? 'closed' : 'open'}</dd>,
-        ]}
-        <dt>API key</dt>
-        <dd>{rights?.own ? visible(rights.own.name) : 'not known: it may not list API keys'}</dd>
-        <dt>It may</dt>
-        <dd>{rights?.own?.permissions.join(', ') ?? 'what the pages above show'}</dd>
-        {rights?.own?.keys && [<dt key="k">On keys</dt>, <dd key="l">{describeKeys(rights.own.keys)}</dd>]}
-        {rights?.own?.expires_at && [
-          <dt key="e">Expires</dt>,
-          <dd key="a">
-            <Time at={rights.own.expires_at} />
-          </dd>,
-        ]}
-      </dl>
+      <Facts
+        of={{
+          Tenant: tenant && visible(tenant.name),
+          'Server mode': tenant && (tenant.envelope_only ? 'closed' : 'open'),
+          'API key': own ? visible(own.name) : 'not known: it may not list API keys',
+          'It may': own?.permissions.join(', ') ?? 'what the pages above show',
+          'On keys': own?.keys && describeKeys(own.keys),
+          Expires: own?.expires_at && <Time at={own.expires_at} />,
+        }}
+      />
     </>
   )
 }
 
 function Verified({ valid, total_entries, broken_at, reason, head, purged_through, checkpoint }: Verification) {
   return (
-    <dl class="facts">
-      <dt>Verdict</dt>
-      <dd class={valid ? 'good' : 'alarm'}>
-        {valid ? 'valid' : `NOT valid at entry ${broken_at ?? 'unknown'}: ${reason ?? ''}`}
-      </dd>
-      <dt>Entries</dt>
-      <dd>{total_entries.toLocaleString('en')}</dd>
-      {head?.created_at && [
-        <dt key="n">Newest</dt>,
-        <dd key="h">
-          {head.id}, <Time at={head.created_at} />
-        </dd>,
-      ]}
-      {purged_through > 0 && [<dt key="p">Purged through</dt>, <dd key="t">{purged_through}</dd>]}
-      <dt>Checkpoint</dt>
-      <dd class={checkpoint?.compared ? '' : 'due'}>
-        {checkpoint
+    <Facts
+      of={{
+        Verdict: valid ? 'valid' : `NOT valid at entry ${broken_at ?? 'unknown'}: ${reason ?? ''}`,
+        Entries: total_entries.toLocaleString('en'),
+        Newest: head?.created_at && (
+          <>
+            {head.id}, <Time at={head.created_at} />
+          </>
+        ),
+        'Purged through': purged_through > 0 ? purged_through : undefined,
+        Checkpoint: checkpoint
           ? `entry ${checkpoint.id}, ${checkpoint.compared ? 'compared with the log' : 'not compared'}`
-          : 'none was compared'}
-      </dd>
-    </dl>
+          : 'none was compared',
+      }}
+      tones={{ Verdict: valid ? 'good' : 'alarm', Checkpoint: checkpoint?.compared ? '' : 'due' }}
+    />
   )
 }

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type Alarm, listAlarms, readStatus, type Status } from '../operator.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { Id, Time } from '../ui/values.js'
+import { Facts, Id, Time } from '../ui/values.js'
 
 const GUARDS = {
   anchor: 'Newest anchor',
@@ -61,40 +61,38 @@ function AlarmView({ tenant_id, reason, refused, commands, page }: Alarm) {
 
 function Guards({ version, health, invalid_logs, ages_in_seconds, isQuiet }: Status & { isQuiet: boolean }) {
   const { witnesses, backup, ...ages } = ages_in_seconds
+  const guards = Object.keys(GUARDS) as (keyof typeof GUARDS)[]
+  const ageOf = (name: keyof typeof GUARDS) => (name === 'verification' && invalid_logs === null ? null : ages[name])
   return (
     <>
       {isQuiet && <p class="good">No log has an alarm.</p>}
-      <dl class="facts">
-        <dt>Version</dt>
-        <dd>{version}</dd>
-        {Object.entries(health).map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>])}
-      </dl>
+      <Facts of={{ Version: version, ...health }} />
       <h2>What guards the logs</h2>
       <p class="soft">As this server knows it. What it has not done yet counts from its start.</p>
-      <dl class="facts">
-        <dt>Logs not valid</dt>
-        <dd class={invalid_logs ? 'alarm' : ''}>
-          {invalid_logs ?? <span class="soft">not verified since this server started</span>}
-        </dd>
-        {(Object.keys(GUARDS) as (keyof typeof GUARDS)[]).map((name) => [
-          <dt key={name}>{GUARDS[name]}</dt>,
-          <dd key={`${name}:`}>
-            <Age seconds={name === 'verification' && invalid_logs === null ? null : ages[name]} />
-          </dd>,
-        ])}
-        {witnesses.map(({ name, cosignature, contradicted }) => [
-          <dt key={name}>Witness {name}</dt>,
-          <dd key={`${name}:`} class={contradicted ? 'alarm' : ''}>
-            {contradicted ? 'contradicts the log' : <Age seconds={cosignature} />}
-          </dd>,
-        ])}
-        {witnesses.length === 0 && [<dt key="w">Witnesses</dt>, <dd key="n">none</dd>]}
-      </dl>
+      <Facts
+        of={{
+          'Logs not valid': invalid_logs ?? <span class="soft">not verified since this server started</span>,
+          ...Object.fromEntries(guards.map((name) => [GUARDS[name], <Age key={name} seconds={ageOf(name)} />])),
+          ...Object.fromEntries(
+            witnesses.map(({ name, cosignature, contradicted }) => [
+              `Witness ${name}`,
+              contradicted ? 'contradicts the log' : <Age key={name} seconds={cosignature} />,
+            ]),
+          ),
+          Witnesses: witnesses.length === 0 ? 'none' : undefined,
+        }}
+        tones={{
+          'Logs not valid': invalid_logs ? 'alarm' : '',
+          ...Object.fromEntries(
+            witnesses.map(({ name, contradicted }) => [`Witness ${name}`, contradicted ? 'alarm' : '']),
+          ),
+        }}
+      />
       <h2>Backups</h2>
-      <dl class="facts">
-        <dt>Newest</dt>
-        <dd class={backup === null ? 'due' : ''}>{backup === null ? 'none is noted' : <Age seconds={backup} />}</dd>
-      </dl>
+      <Facts
+        of={{ Newest: backup === null ? 'none is noted' : <Age seconds={backup} /> }}
+        tones={{ Newest: backup === null ? 'due' : '' }}
+      />
     </>
   )
 }

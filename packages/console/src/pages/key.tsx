@@ -5,10 +5,10 @@ import { type Signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { linkTo } from '../location.js'
 import { client, keepKey, mayTry } from '../session.js'
-import { Dialog } from '../ui/dialog.js'
-import { Field } from '../ui/field.js'
+import { Dialog, Field } from '../ui/dialog.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { Id, Named, State, say, Time } from '../ui/values.js'
+import { type Column, PlainTable } from '../ui/table.js'
+import { Facts, Id, Named, State, say, Time } from '../ui/values.js'
 import { Due } from './keys.js'
 
 const MONTH_MS = 30 * 86_400_000
@@ -22,6 +22,14 @@ interface Use {
   read: number
   total: number
 }
+
+const VERSION_COLUMNS: readonly Column<KeyWithVersions['versions'][number]>[] = [
+  { title: 'Version', isNumber: true, cell: ({ version }) => version },
+  { title: 'State', cell: ({ status }) => <State state={status} /> },
+  { title: 'Made', cell: ({ created_at }) => <Time at={created_at} /> },
+  { title: 'DEKs wrapped', isNumber: true, cell: ({ wraps }) => wraps.toLocaleString('en') },
+  { title: 'Last opened', cell: ({ last_unwrapped_at }) => last_unwrapped_at?.slice(0, 10) ?? 'never' },
+]
 
 type Act = 'rotate' | 'disable' | 'enable' | 'destroy' | 'cancel' | 'rotation'
 
@@ -38,7 +46,7 @@ export function KeyPage({ id }: { id: string }) {
     void load()
   }
   if (!key.value) return <Problem error={error.value} />
-  const { name, status, versions, created_at, updated_at, rotation, min_unwrap_version, destroy_at } = key.value
+  const { name, status, versions, created_at, updated_at, rotation, min_unwrap_version } = key.value
   const newest = versions.at(-1)
   return (
     <>
@@ -56,57 +64,23 @@ export function KeyPage({ id }: { id: string }) {
         </span>
       </div>
       <Problem error={error.value} />
-      <dl class="facts">
-        <dt>Created</dt>
-        <dd>
-          <Time at={created_at} />
-        </dd>
-        <dt>Last rotated</dt>
-        <dd>{newest && newest.version > 1 ? <Time at={newest.created_at} /> : 'never'}</dd>
-        <dt>Rotation</dt>
-        <dd>{rotation ? `every ${rotation.interval_days} days` : 'by hand, and after many wraps'}</dd>
-        <dt>Due</dt>
-        <dd>
-          <Due rotation={rotation} status={status} {...(destroy_at === undefined ? {} : { destroy_at })} />
-        </dd>
-        <dt>Opens from version</dt>
-        <dd>{min_unwrap_version}</dd>
-        <dt>Changed</dt>
-        <dd>
-          <Time at={updated_at} />
-        </dd>
-      </dl>
+      <Facts
+        of={{
+          Created: <Time at={created_at} />,
+          'Last rotated': newest && newest.version > 1 ? <Time at={newest.created_at} /> : 'never',
+          Rotation: rotation ? `every ${rotation.interval_days} days` : 'by hand, and after many wraps',
+          Due: <Due {...key.value} />,
+          'Opens from version': min_unwrap_version,
+          Changed: <Time at={updated_at} />,
+        }}
+      />
       <h2>Versions</h2>
-      <table aria-label="Versions">
-        <thead>
-          <tr>
-            <th scope="col" class="number">
-              Version
-            </th>
-            <th scope="col">State</th>
-            <th scope="col">Made</th>
-            <th scope="col" class="number">
-              DEKs wrapped
-            </th>
-            <th scope="col">Last opened</th>
-          </tr>
-        </thead>
-        <tbody>
-          {versions.toReversed().map((version) => (
-            <tr key={version.version}>
-              <td class="number">{version.version}</td>
-              <td>
-                <State state={version.status} />
-              </td>
-              <td>
-                <Time at={version.created_at} />
-              </td>
-              <td class="number">{version.wraps.toLocaleString('en')}</td>
-              <td>{version.last_unwrapped_at?.slice(0, 10) ?? 'never'}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <PlainTable
+        label="Versions"
+        rows={versions.toReversed()}
+        columns={VERSION_COLUMNS}
+        keyOf={({ version }) => version}
+      />
       {mayTry('audit:read') && (
         <>
           <h2>Used in the last 30 days</h2>

@@ -3,15 +3,14 @@ import { visible } from '@eaas/protocol'
 import type { Key } from '@eaas/sdk'
 import { useComputed, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { saveCsv } from '../csv.js'
 import { goTo, linkTo } from '../location.js'
+import { saveCsv } from '../save.js'
 import { client, isLoadingKeys, keepKey, keys, loadKeys, mayTry } from '../session.js'
-import { Dialog } from '../ui/dialog.js'
-import { Field } from '../ui/field.js'
+import { Dialog, Field } from '../ui/dialog.js'
 import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
-import { Id, State, say, Time } from '../ui/values.js'
+import { Id, State, say, setTo, Time } from '../ui/values.js'
 
 const STATUSES: readonly Key['status'][] = ['active', 'disabled', 'pending_destruction', 'destroyed']
 const WEEK_MS = 7 * 86_400_000
@@ -63,13 +62,7 @@ export function KeysPage() {
           Reload
         </button>
         {mayTry('keys:create') && (
-          <button
-            type="button"
-            class="main"
-            onClick={() => {
-              isNew.value = true
-            }}
-          >
+          <button type="button" class="main" onClick={setTo(isNew, true)}>
             New key
           </button>
         )}
@@ -86,13 +79,7 @@ export function KeysPage() {
           linkOf={({ id }) => linkTo(`keys/${id}`)}
         />
       )}
-      {isNew.value && (
-        <NewKey
-          onClose={() => {
-            isNew.value = false
-          }}
-        />
-      )}
+      {isNew.value && <NewKey onClose={setTo(isNew, false)} />}
     </>
   )
 }
@@ -104,19 +91,15 @@ function countOf(shown: number): string {
 }
 
 function saveKeys(list: readonly Key[]): void {
-  saveCsv(
-    'keys',
-    ['id', 'name', 'state', 'version', 'created', 'next rotation', 'destroyed at'],
-    list.map(({ id, name, status, current_version, created_at, rotation, destroy_at }) => [
-      id,
-      name,
-      status,
-      current_version,
-      created_at,
-      rotation?.next_rotation_at ?? null,
-      destroy_at ?? null,
-    ]),
-  )
+  saveCsv('keys', list, {
+    id: ({ id }) => id,
+    name: ({ name }) => name,
+    state: ({ status }) => status,
+    version: ({ current_version }) => current_version,
+    created: ({ created_at }) => created_at,
+    'next rotation': ({ rotation }) => rotation?.next_rotation_at ?? null,
+    'destroyed at': ({ destroy_at }) => destroy_at ?? null,
+  })
 }
 
 function Empty({ hasKeys }: { hasKeys: boolean }) {

@@ -2,15 +2,15 @@
 import { ACTIONS, visible } from '@eaas/protocol'
 import type { Entry, ListEntriesOptions } from '@eaas/sdk'
 import { signal } from '@preact/signals'
-import type { ComponentChildren, TargetedEvent } from 'preact'
+import type { TargetedEvent } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
-import { saveCsv } from '../csv.js'
 import { linkTo, param, setParams, verifierUrl } from '../location.js'
+import { saveCsv } from '../save.js'
 import { client, findKeyId, learnNames, nameOf } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
-import { CopyButton, Named, Time } from '../ui/values.js'
+import { CopyButton, Facts, Named, Time } from '../ui/values.js'
 
 const PAGE_ENTRIES = 100
 const LIVE_MS = 3_000
@@ -215,31 +215,23 @@ function Filters() {
 
 function Opened({ entry }: { entry: Entry }) {
   const { id, action, key_id, key_version, actor, ip_address, metadata, created_at } = entry
-  const facts: [string, ComponentChildren][] = [
-    ['Entry', id],
-    ['Time', <Time key="time" at={created_at} isExact />],
-    [
-      'Action',
-      <a key="action" href={linkTo('log', { action })}>
-        {action}
-      </a>,
-    ],
-    ['Key', key_id && <Linked id={key_id} href={linkTo('log', { key: key_id })} />],
-    ['Version', key_version],
-    ['By', <Linked key="by" id={actor} href={linkTo('log', { actor })} />],
-    ['From', ip_address],
-    ...Object.entries(metadata)
-      .filter(([name]) => name !== 'key_version')
-      .map(([name, value]): [string, ComponentChildren] => [name, <code key={name}>{textOf(value)}</code>]),
-    ['Proof', <Proof key="proof" id={id} />],
-  ]
+  const { key_version: _, ...told } = metadata
   return (
-    <dl class="facts">
-      {facts.map(
-        ([name, value]) =>
-          value !== null && value !== undefined && [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>],
-      )}
-    </dl>
+    <Facts
+      of={{
+        Entry: id,
+        Time: <Time at={created_at} isExact />,
+        Action: <a href={linkTo('log', { action })}>{action}</a>,
+        Key: key_id === null ? undefined : <Linked id={key_id} href={linkTo('log', { key: key_id })} />,
+        Version: key_version ?? undefined,
+        By: <Linked id={actor} href={linkTo('log', { actor })} />,
+        From: ip_address ?? undefined,
+        ...Object.fromEntries(
+          Object.entries(told).map(([name, value]) => [name, <code key={name}>{textOf(value)}</code>]),
+        ),
+        Proof: <Proof id={id} />,
+      }}
+    />
   )
 }
 
@@ -278,20 +270,16 @@ function textOf(value: unknown): string {
 }
 
 function saveEntries(list: readonly Entry[]): void {
-  saveCsv(
-    'log',
-    ['entry', 'time', 'action', 'key_id', 'key', 'version', 'actor', 'by', 'from', 'metadata'],
-    list.map(({ id, created_at, action, key_id, key_version, actor, ip_address, metadata }) => [
-      id,
-      created_at,
-      action,
-      key_id,
-      nameOf(key_id ?? '') ?? null,
-      key_version,
-      actor,
-      nameOf(actor) ?? null,
-      ip_address,
-      JSON.stringify(metadata),
-    ]),
-  )
+  saveCsv('log', list, {
+    entry: ({ id }) => id,
+    time: ({ created_at }) => created_at,
+    action: ({ action }) => action,
+    key_id: ({ key_id }) => key_id,
+    key: ({ key_id }) => nameOf(key_id ?? '') ?? null,
+    version: ({ key_version }) => key_version,
+    actor: ({ actor }) => actor,
+    by: ({ actor }) => nameOf(actor) ?? null,
+    from: ({ ip_address }) => ip_address,
+    metadata: ({ metadata }) => JSON.stringify(metadata),
+  })
 }

@@ -4,8 +4,8 @@ import { visible } from '@eaas/protocol'
 import type { Entry } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { saveCsv } from '../csv.js'
 import { linkTo, param, setParams } from '../location.js'
+import { saveCsv } from '../save.js'
 import { client, learnNames } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
@@ -175,11 +175,8 @@ function Tables({ section: { tables, about }, names, isCompared }: Read & { isCo
 
 function saveTable(table: Table, names: Read['names']): void {
   const { name, columns, rows } = withNames(table, names)
-  saveCsv(
-    name,
-    columns.map(({ title }) => title),
-    rows.map(({ cells }) => cells),
-  )
+  const cells = columns.map(({ title }, at) => [title, (row: Row) => row.cells[at] ?? null] as const)
+  saveCsv(name, rows, Object.fromEntries(cells))
 }
 
 interface CellProps {

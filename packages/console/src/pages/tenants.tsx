@@ -2,8 +2,6 @@
 import { visible } from '@eaas/protocol'
 import { type Signal, useComputed, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { findChanges } from '../changes.js'
-import { saveCsv } from '../csv.js'
 import {
   createTenant,
   listTenants,
@@ -13,13 +11,13 @@ import {
   suspendTenant,
   updateTenant,
 } from '../operator.js'
-import { Dialog } from '../ui/dialog.js'
-import { Field } from '../ui/field.js'
+import { saveCsv } from '../save.js'
+import { Dialog, Field, findChanges } from '../ui/dialog.js'
 import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
-import { Id, State, say, Time } from '../ui/values.js'
+import { Facts, Id, State, say, setTo, Time } from '../ui/values.js'
 
 const STATES: readonly OperatorsTenant['status'][] = ['active', 'suspended', 'deleted']
 
@@ -70,9 +68,7 @@ export function TenantsPage() {
     return (
       <NewSecret
         made={{ name: `${api_key.name}, the first API key of ${name}`, secret: api_key.secret }}
-        onStored={() => {
-          made.value = undefined
-        }}
+        onStored={setTo(made, undefined)}
       />
     )
   }
@@ -90,13 +86,7 @@ export function TenantsPage() {
         <button type="button" onClick={load}>
           Reload
         </button>
-        <button
-          type="button"
-          class="main"
-          onClick={() => {
-            isNew.value = true
-          }}
-        >
+        <button type="button" class="main" onClick={setTo(isNew, true)}>
           New tenant
         </button>
       </ListBar>
@@ -126,9 +116,7 @@ export function TenantsPage() {
             made.value = tenant
             void load()
           }}
-          onClose={() => {
-            isNew.value = false
-          }}
+          onClose={setTo(isNew, false)}
         />
       )}
     </>
@@ -141,44 +129,26 @@ function Opened({ tenant, onChanged }: { tenant: OperatorsTenant; onChanged(): P
   const act = useSignal<Act | undefined>(undefined)
   const { tenant_id, envelope_only, monthly_encrypt_quota, status } = tenant
   const button = (name: Act, text: string, tone = '') => (
-    <button
-      type="button"
-      class={tone}
-      onClick={() => {
-        act.value = name
-      }}
-    >
+    <button type="button" class={tone} onClick={setTo(act, name)}>
       {text}
     </button>
   )
   return (
     <>
-      <dl class="facts">
-        <dt>Id</dt>
-        <dd>
-          <Id id={tenant_id} label="tenant's id" />
-        </dd>
-        <dt>Server mode</dt>
-        <dd>{describeMode(envelope_only)}</dd>
-        <dt>Values encrypted a month, at most</dt>
-        <dd>{describeQuota(monthly_encrypt_quota)}</dd>
-      </dl>
+      <Facts
+        of={{
+          Id: <Id id={tenant_id} label="tenant's id" />,
+          'Server mode': describeMode(envelope_only),
+          'Values encrypted a month, at most': describeQuota(monthly_encrypt_quota),
+        }}
+      />
       {status !== 'deleted' && (
         <p class="actions">
           {button('settings', 'Settings …')}
           {status === 'active' ? button('suspend', 'Suspend …', 'danger') : button('resume', 'Resume …')}
         </p>
       )}
-      {act.value && (
-        <ActDialog
-          act={act.value}
-          tenant={tenant}
-          onClose={() => {
-            act.value = undefined
-          }}
-          onDone={onChanged}
-        />
-      )}
+      {act.value && <ActDialog act={act.value} tenant={tenant} onClose={setTo(act, undefined)} onDone={onChanged} />}
     </>
   )
 }
@@ -262,16 +232,12 @@ function NewTenantDialog({ onMade, onClose }: { onMade(tenant: NewTenant): void;
 }
 
 function saveTenants(list: readonly OperatorsTenant[]): void {
-  saveCsv(
-    'tenants',
-    ['id', 'name', 'state', 'server mode', 'monthly quota', 'created'],
-    list.map(({ tenant_id, name, status, envelope_only, monthly_encrypt_quota, created_at }) => [
-      tenant_id,
-      name,
-      status,
-      envelope_only ? 'closed' : 'open',
-      monthly_encrypt_quota,
-      created_at,
-    ]),
-  )
+  saveCsv('tenants', list, {
+    id: ({ tenant_id }) => tenant_id,
+    name: ({ name }) => name,
+    state: ({ status }) => status,
+    'server mode': ({ envelope_only }) => (envelope_only ? 'closed' : 'open'),
+    'monthly quota': ({ monthly_encrypt_quota }) => monthly_encrypt_quota,
+    created: ({ created_at }) => created_at,
+  })
 }

@@ -3,10 +3,11 @@ import type { Entry, Usage } from '@eaas/sdk'
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
-import { saveCsv } from '../csv.js'
 import { linkTo, param, setParams } from '../location.js'
+import { saveCsv } from '../save.js'
 import { client } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
+import { type Column, PlainTable } from '../ui/table.js'
 import { Named } from '../ui/values.js'
 import 'uplot/dist/uPlot.min.css'
 
@@ -16,6 +17,30 @@ type Action = Entry['action']
 const PLOTTED = 4
 const AT_ONCE = 4
 const PLOT_PX = 220
+
+const TODAY: readonly Column<Usage['by_api_key'][number]>[] = [
+  { title: 'API key', cell: ({ api_key_id }) => <Named id={api_key_id} /> },
+  { title: 'What', cell: ({ kind }) => kind },
+  {
+    title: 'Today',
+    isNumber: true,
+    cell: ({ today, median }) => (
+      <span class={median !== null && today > 2 * median ? 'due' : ''}>{today.toLocaleString('en')}</span>
+    ),
+  },
+  { title: 'Median day', isNumber: true, cell: ({ median }) => median?.toLocaleString('en') ?? '–' },
+]
+
+const REFUSED: readonly Column<Usage['unrecorded'][number]>[] = [
+  { title: 'Day', cell: ({ day }) => day },
+  {
+    title: 'Why',
+    cell: ({ kind }) => <span class="alarm">{kind.replace('_refused', '').replaceAll('_', ' ')}</span>,
+  },
+  { title: 'API key', cell: ({ api_key_id }) => <Named id={api_key_id} /> },
+  { title: 'From', cell: ({ ip_address }) => ip_address ?? 'further addresses' },
+  { title: 'Calls', isNumber: true, cell: ({ count }) => count.toLocaleString('en') },
+]
 
 interface Days {
   days: readonly string[]
@@ -134,51 +159,33 @@ function ByDay({ days, actions, counts }: Days) {
       plot.destroy()
     }
   }, [days, actions, counts])
+  const saveCounts = () => {
+    const cells = actions.map((action, row) => [action, (at: number) => counts[row]?.[at] ?? 0] as const)
+    return saveCsv('usage', [...days.keys()], { day: (at) => days[at] ?? '', ...Object.fromEntries(cells) })
+  }
+  const countOf = (action: Action, row: number): Column<{ day: string; at: number }> => ({
+    title: action,
+    isNumber: true,
+    cell: ({ day, at }) => (
+      <a href={linkTo('log', { action, from: day, to: day })}>{(counts[row]?.[at] ?? 0).toLocaleString('en')}</a>
+    ),
+  })
   const used = days.map((day, at) => ({ day, at })).filter(({ at }) => counts.some((line) => (line[at] ?? 0) > 0))
   return (
     <>
       <div ref={place} class="plot" aria-hidden="true" />
       <h2>
         By day{' '}
-        <button
-          type="button"
-          onClick={() =>
-            saveCsv(
-              'usage',
-              ['day', ...actions],
-              days.map((day, at) => [day, ...counts.map((line) => line[at] ?? 0)]),
-            )
-          }
-        >
+        <button type="button" onClick={saveCounts}>
           CSV
         </button>
       </h2>
-      <table class="plain" aria-label="Entries by day and action">
-        <thead>
-          <tr>
-            <th scope="col">Day, UTC</th>
-            {actions.map((action) => (
-              <th key={action} scope="col" class="number">
-                {action}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {used.toReversed().map(({ day, at }) => (
-            <tr key={day}>
-              <td>{day}</td>
-              {actions.map((action, row) => (
-                <td key={action} class="number">
-                  <a href={linkTo('log', { action, from: day, to: day })}>
-                    {(counts[row]?.[at] ?? 0).toLocaleString('en')}
-                  </a>
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <PlainTable
+        label="Entries by day and action"
+        rows={used.toReversed()}
+        columns={[{ title: 'Day, UTC', cell: ({ day }) => day }, ...actions.map(countOf)]}
+        keyOf={({ day }) => day}
+      />
     </>
   )
 }
@@ -206,65 +213,23 @@ function Totals({ usage: { operations, unrecorded, by_api_key } }: { usage: Usag
       {by_api_key.length === 0 ? (
         <p class="empty">No API key opened or hashed anything today.</p>
       ) : (
-        <table class="plain" aria-label="Today by API key">
-          <thead>
-            <tr>
-              <th scope="col">API key</th>
-              <th scope="col">What</th>
-              <th scope="col" class="number">
-                Today
-              </th>
-              <th scope="col" class="number">
-                Median day
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {by_api_key.map(({ api_key_id, kind, today, median }) => (
-              <tr key={`${api_key_id} ${kind}`}>
-                <td>
-                  <Named id={api_key_id} />
-                </td>
-                <td>{kind}</td>
-                <td class={`number ${median !== null && today > 2 * median ? 'due' : ''}`}>
-                  {today.toLocaleString('en')}
-                </td>
-                <td class="number">{median?.toLocaleString('en') ?? '–'}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <PlainTable
+          label="Today by API key"
+          rows={by_api_key}
+          columns={TODAY}
+          keyOf={({ api_key_id, kind }) => `${api_key_id} ${kind}`}
+        />
       )}
       <h2>Refused</h2>
       {refused.length === 0 ? (
         <p class="empty">No call was refused.</p>
       ) : (
-        <table class="plain" aria-label="Refused calls">
-          <thead>
-            <tr>
-              <th scope="col">Day</th>
-              <th scope="col">Why</th>
-              <th scope="col">API key</th>
-              <th scope="col">From</th>
-              <th scope="col" class="number">
-                Calls
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {refused.map(({ day, api_key_id, kind, ip_address, count }) => (
-              <tr key={`${day} ${api_key_id} ${kind} ${ip_address}`}>
-                <td>{day}</td>
-                <td class="alarm">{kind.replace('_refused', '').replaceAll('_', ' ')}</td>
-                <td>
-                  <Named id={api_key_id} />
-                </td>
-                <td>{ip_address ?? 'further addresses'}</td>
-                <td class="number">{count.toLocaleString('en')}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <PlainTable
+          label="Refused calls"
+          rows={refused}
+          columns={REFUSED}
+          keyOf={({ day, api_key_id, kind, ip_address }) => `${day} ${api_key_id} ${kind} ${ip_address}`}
+        />
       )}
     </>
   )

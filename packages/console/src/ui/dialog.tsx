@@ -1,6 +1,6 @@
-/** A dialog that says what will happen and, for what cannot be undone, requires typing the name. */
+/** A dialog that says what will happen and, for what cannot be undone, requires typing the name; and the fields of one. */
 import { visible } from '@eaas/protocol'
-import { useSignal } from '@preact/signals'
+import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { attempt, Problem } from './problem.js'
@@ -62,4 +62,39 @@ export function Dialog({ title, children, act, typed, isDangerous = false, onAct
       </form>
     </dialog>
   )
+}
+
+interface FieldProps {
+  value: Signal<string>
+  /** the range of a whole number; without it, the field is a name or a reason, and required */
+  range?: { min: number; max?: number }
+  /** the label */
+  children: ComponentChildren
+}
+
+/** A field of a dialog. */
+export function Field({ value, range, children }: FieldProps) {
+  const kind = range ? ({ type: 'number', ...range } as const) : { required: true, maxLength: 255 }
+  return (
+    <label>
+      {children}
+      <input
+        {...kind}
+        value={value.value}
+        onInput={(event) => {
+          value.value = event.currentTarget.value
+        }}
+      />
+    </label>
+  )
+}
+
+/**
+ * What a form changes. It is read when it is shown and when it is saved, and only members that differ are sent: another
+ * person may have changed the others meanwhile.
+ */
+export function findChanges<Fields extends object>(shown: Partial<Fields>, saved: Fields): Partial<Fields> {
+  const isChanged = ([name, value]: [string, unknown]) =>
+    JSON.stringify(value) !== JSON.stringify(shown[name as keyof Fields])
+  return Object.fromEntries(Object.entries(saved).filter(isChanged)) as Partial<Fields>
 }

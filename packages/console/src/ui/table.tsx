@@ -1,6 +1,6 @@
 /**
  * The table of every page: a sticky head, rows of one height that open in place, and as many of them in the document as
- * the window shows, however many there are.
+ * the window shows, however many there are. And a plain one for few rows.
  */
 import { signal, useComputed, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
@@ -84,15 +84,7 @@ export function Table<Row>({ label, rows, columns: all, keyOf, linkOf, open, ton
           <col key={title} style={{ width: `${(100 * width) / total}%` }} />
         ))}
       </colgroup>
-      <thead>
-        <tr>
-          {columns.map(({ title, isNumber }) => (
-            <th key={title} scope="col" class={isNumber ? 'number' : ''}>
-              {title}
-            </th>
-          ))}
-        </tr>
-      </thead>
+      <Head columns={columns} />
       <tbody ref={body}>
         {from > 0 && <Spacer rows={from} columns={columns.length} />}
         {visible.map((row, at) => {
@@ -129,6 +121,40 @@ export function Table<Row>({ label, rows, columns: all, keyOf, linkOf, open, ton
           ]
         })}
         {below > 0 && <Spacer rows={below} columns={columns.length} />}
+      </tbody>
+    </table>
+  )
+}
+
+function Head<Row>({ columns }: { columns: readonly Column<Row>[] }) {
+  return (
+    <thead>
+      <tr>
+        {columns.map(({ title, isNumber }) => (
+          <th key={title} scope="col" class={isNumber ? 'number' : ''}>
+            {title}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  )
+}
+
+/** A table of few rows, all of which are in the document. */
+export function PlainTable<Row>({ label, rows, columns, keyOf }: TableProps<Row>) {
+  return (
+    <table class="plain" aria-label={label}>
+      <Head columns={columns} />
+      <tbody>
+        {rows.map((row) => (
+          <tr key={keyOf(row)}>
+            {columns.map(({ title, cell, isNumber }) => (
+              <td key={title} class={isNumber ? 'number' : ''}>
+                {cell(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
       </tbody>
     </table>
   )

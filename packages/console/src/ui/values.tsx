@@ -1,6 +1,7 @@
 /** Times, ids, names and states, as every page shows them. */
 import { visible } from '@eaas/protocol'
-import { computed, signal } from '@preact/signals'
+import { computed, type Signal, signal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import { param } from '../location.js'
 import { nameOf } from '../session.js'
 import { describeAge, writeExact } from '../time.js'
@@ -58,6 +59,34 @@ const TONES: Readonly<Record<string, string>> = {
 
 export function State({ state }: { state: string }) {
   return <span class={`state ${TONES[state] ?? ''}`}>{state.replaceAll('_', ' ')}</span>
+}
+
+/** What is known of something, by titles; a fact that is undefined is left out. */
+export function Facts({
+  of,
+  tones = {},
+}: {
+  of: Readonly<Record<string, ComponentChildren>>
+  tones?: Readonly<Record<string, string>>
+}) {
+  const known = Object.entries(of).filter(([, value]) => value !== undefined)
+  return (
+    <dl class="facts">
+      {known.map(([title, value]) => [
+        <dt key={title}>{title}</dt>,
+        <dd key={`${title}:`} class={tones[title] ?? ''}>
+          {value}
+        </dd>,
+      ])}
+    </dl>
+  )
+}
+
+/** Makes what a control does: it gives a signal this value. */
+export function setTo<Value>(to: Signal<Value>, value: Value): () => void {
+  return () => {
+    to.value = value
+  }
 }
 
 /** The keys that an API key is limited to. An empty list means no key, which is not the same as no list. */

@@ -5,7 +5,7 @@ import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { save } from '../save.js'
 import { findOtherKey, findPeriod, type Given, readNames, recognize } from './files.js'
-import type { Message, ProofTask, Task } from './messages.js'
+import type { Message, ProofTask, Task } from './worker.js'
 
 const given = signal<readonly Given[]>([])
 const publicKey = signal('')

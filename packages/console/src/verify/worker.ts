@@ -19,7 +19,36 @@ import {
 } from '@eaas/audit'
 import { encodeHex, INSTALLATION_ID, visible } from '@eaas/protocol'
 import { sha256 } from '@noble/hashes/sha2.js'
-import type { Message, ProofTask, Task } from './messages.js'
+
+/** What the page asks of the worker. */
+export interface Task {
+  /** in the order of their entries */
+  exports: readonly File[]
+  /** files with checkpoints */
+  kept: readonly File[]
+  publicKey: string | undefined
+  /** names of the tenant, of keys and of API keys, by their ids */
+  names: Readonly<Record<string, string>>
+  /** RFC 3339, UTC */
+  from: string
+  to: string
+}
+
+/** To prove entries of the exports. */
+export interface ProofTask extends Pick<Task, 'exports' | 'publicKey'> {
+  ids: readonly number[]
+  /** the entry before the first one of each export */
+  starts: readonly number[]
+}
+
+/** What the worker answers. */
+export type Message =
+  | { entries: number; part: number }
+  | { error: string }
+  /** the report as a whole page of HTML */
+  | { page: string }
+  /** the file that proves entries */
+  | { proof: string }
 
 const post = (message: Message) => (postMessage as (message: Message) => void)(message)
 

@@ -2,7 +2,6 @@
  * What an upsert may change. Encrypted values are bound to their row, and an upsert changes the row that it finds.
  * That is the row to insert only if the conflict is in the columns of `bind`.
  */
-import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { refuseCall } from './refusals.js'
 import type { SealedTable } from './sealed-table.js'
@@ -44,31 +43,4 @@ export function readConflict(table: SealedTable, targets: readonly string[], row
       return refuseCall(`an upsert by ${targets.join(', ') || 'a constraint'}`, hint)
     },
   }
-}
-
-/**
- * Finds and locks existing rows one after another, in the order of the values that find them, and returns what was found
- * in the order of the rows to insert: so of two upserts of the same rows one waits for the other.
- */
-export async function inLockOrder<Upsert extends { target: Row }, Found>(
-  upserts: readonly Upsert[],
-  find: (upsert: Upsert) => Promise<Found>,
-): Promise<Found[]> {
-  const keyed = upserts.map((upsert, at) => ({ upsert, at, key: Object.values(upsert.target).map(String).join('\n') }))
-  const found: Found[] = []
-  for (const { upsert, at } of keyed.sort((one, other) => (one.key < other.key ? -1 : Number(one.key > other.key)))) {
-    found[at] = await find(upsert)
-  }
-  return found
-}
-
-/** How often an upsert looks for the existing row, and inserts one if there is none. */
-export const UPSERT_ATTEMPTS = 5
-
-/** @throws InvalidInputError after the last attempt */
-export function refuseRace(table: string, targets: readonly string[]): never {
-  throw new InvalidInputError(
-    `${table}: a row of ${targets.join(', ')} was neither found nor inserted, in ${UPSERT_ATTEMPTS} attempts`,
-    'Others insert and delete it meanwhile, or a trigger leaves it out. Try again.',
-  )
 }

@@ -1,6 +1,6 @@
 /** Writes anchors: entries of the installation's log that cover the heads of all tenants (anchor.md 3). */
 
-import { anchorMetadata } from '@eaas/audit'
+import { anchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, RECOVERY_PAGE, UnfollowedLogError, untilFollowed } from '../core/audit/append-errors.js'
 import { openAuditKey } from '../core/audit/audit-key.js'

@@ -61,7 +61,7 @@ export function assertRecordable({ committer }: Pick<Services, 'committer'>): vo
   if (!alarm) return
   throw new Refusal(
     'E_STATE',
-    `the installation's own log is not the one that was written: ${alarm.reason}. If that log verifies (eaas audit verify --installation), see first: eaas audit accept-rollback --installation --help. If it does not: ${RECOVERY_PAGE}`,
+    `the installation's own log is not the one that was written: ${alarm.reason}. If that log verifies (eaas audit verify --installation), see first: eaas accept rollback --installation --help. If it does not: ${RECOVERY_PAGE}`,
   )
 }
 

@@ -3,7 +3,7 @@
  * names (anchor.md 4).
  */
 
-import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
+import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { type AuditKey, entryMac, equalBytes, type Witness } from '../core/audit/formats/chain.js'
 import { findAuthenticMark, readAuthenticEntry } from '../core/audit/read-entry.js'
 import type { Queryable } from '../core/store/db.js'

@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { visibleLine } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import type { ExportedEntry } from '../../verify/read-export.js'
-import { readKeptPath, readWhole, USAGE_ERROR } from '../options.js'
+import { readKeptPath, readWhole } from '../options.js'
 import { type Cursor, readCursor, writeCursor } from './cursor.js'
 import { FORMATS, type Format, toMessage } from './message.js'
+import { untilDone } from './request.js'
 import { openSink, ReaderGoneError, type Receiver } from './sink.js'
-import { untilDone } from './try-again.js'
 
 /** Between two reads of the logs, in milliseconds: if there was nothing new, and if there were entries. */
 const POLL_MS = 1_000
@@ -43,9 +43,8 @@ export function addDeliveryOptions(command: Command): Command {
     .option('--tls', 'with --syslog: by TLS', false)
     .hook('preAction', (_, action) => {
       const { tokenFile, http, tls, syslog } = action.opts<DeliveryOptions>()
-      if (tokenFile !== undefined && http === undefined)
-        action.error("error: option '--token-file' needs '--http'", { exitCode: USAGE_ERROR })
-      if (tls && syslog === undefined) action.error("error: option '--tls' needs '--syslog'", { exitCode: USAGE_ERROR })
+      if (tokenFile !== undefined && http === undefined) action.error("error: option '--token-file' needs '--http'")
+      if (tls && syslog === undefined) action.error("error: option '--tls' needs '--syslog'")
     })
 }
 

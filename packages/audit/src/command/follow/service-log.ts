@@ -9,8 +9,7 @@ import { purgedThrough, verifyExport } from '../../verify/verify-export.js'
 import { CommandError } from '../files.js'
 import type { Cursor, Reached } from './cursor.js'
 import { BATCH_ENTRIES, type Batch, type Delivery } from './deliver.js'
-import { reasonOf, send, withoutQuery } from './request.js'
-import { TryAgainError, untilDone } from './try-again.js'
+import { reasonOf, send, TryAgainError, untilDone, withoutQuery } from './request.js'
 
 export interface Service {
   url: URL

@@ -4,8 +4,8 @@ import { hostname } from 'node:os'
 import { connect as connectTls } from 'node:tls'
 import { CommandError } from '../files.js'
 import { isRefusal, type Message } from './message.js'
+import { TryAgainError } from './request.js'
 import type { Sink } from './sink.js'
-import { TryAgainError } from './try-again.js'
 
 /** How long a connection may be idle, in milliseconds. */
 const PATIENCE_MS = 20_000

@@ -16,7 +16,7 @@ import {
   signEntryTree,
   signStretch,
   trailerLine,
-} from '@eaas/audit'
+} from '@eaas/audit/formats'
 import type { wire } from '@eaas/protocol'
 import { findCovering, type ToLink } from '../../guard/operations/covering-anchor.js'
 import { isHeadGenuine } from '../audit/audit-key.js'

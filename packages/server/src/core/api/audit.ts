@@ -1,6 +1,12 @@
 /** The audit log: lists its entries, verifies it in the database, and signs where it ends. None of these calls writes an entry. */
 
-import { type Checkpoint, CheckpointError, OtherSignerError, type PublicKeys, readCheckpoint } from '@eaas/audit'
+import {
+  type Checkpoint,
+  CheckpointError,
+  OtherSignerError,
+  type PublicKeys,
+  readCheckpoint,
+} from '@eaas/audit/formats'
 import { type Action, confirmsGuesses, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
 import { findNamedEnd } from '../../guard/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'

@@ -142,7 +142,7 @@ export function createHealthCheck(
       database: 'clock',
       detail:
         `the last entries of ${logs.join(' and ')} are in the future, until ${furthest.created_at}: a clock was wrong, or is. Until then new entries are refused, ` +
-        'or dated then. eaas audit accept-clock names the logs, and ends this',
+        'or dated then. eaas accept clock names the logs, and ends this',
     }
   }
 

@@ -2,7 +2,7 @@
  * Finds faults of a log's head that show without the entries before the last one (chain.md 5), and entries
  * beyond the head (chain.md 9).
  */
-import { entryHash } from '@eaas/audit'
+import { entryHash } from '@eaas/audit/formats'
 import { findEntryHash, findFirstId, listTenantHeads, readChain } from '../store/audit.js'
 import type { Queryable, Sql } from '../store/db.js'
 import { isHeadGenuine } from './audit-key.js'

@@ -3,7 +3,7 @@
  * each of them, and it follows from the one before.
  */
 
-import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
+import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
 import type { ListedEntry } from '../store/audit-list.js'

@@ -3,7 +3,7 @@
  * renewed the log's keys since they were read, they are read again.
  */
 
-import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
+import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { readChain } from '../store/audit.js'
 import { findLastMark } from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'

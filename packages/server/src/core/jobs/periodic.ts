@@ -19,6 +19,21 @@ export interface Periodic {
 /** Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed. */
 export type Failed = (error: unknown) => void
 
+/** The same, which also logs the error with this message. */
+export type Fail = (error: unknown, message: string, details?: object) => void
+
+/** One run of a job. */
+export interface Run {
+  signal: AbortSignal
+  fail: Fail
+}
+
+/** Where jobs write what they found. */
+export type Log = Record<
+  'info' | 'warn' | 'error' | 'fatal',
+  { (details: object, message: string): void; (message: string): void }
+>
+
 export interface PeriodicOptions {
   /** from one run to the next, after one that succeeded */
   intervalMs: number

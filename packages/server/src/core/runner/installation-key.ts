@@ -3,7 +3,7 @@
  * processes run, and the installation's log has the statements about it (key-change.md of `@eaas/audit`).
  */
 
-import { encodePublicKey, findKeyChange, type SigningKey } from '@eaas/audit'
+import { encodePublicKey, findKeyChange, type SigningKey } from '@eaas/audit/formats'
 import { signingKeyOf } from '@eaas/audit/node'
 import { followAuditKey } from '../audit/audit-key.js'
 import { equalBytes } from '../audit/formats/chain.js'

@@ -8,7 +8,7 @@
  * may show newer rows, and then the committer finds that its policy version is out of date.
  */
 import type { KeyObject } from 'node:crypto'
-import { genesisHash } from '@eaas/audit'
+import { genesisHash } from '@eaas/audit/formats'
 import { folderOf, INSTALLATION_ID, isListed, type KeyList, partsOf } from '@eaas/protocol'
 import type { HeadLock } from '../audit/append/committer.js'
 import { openAuditKey } from '../audit/audit-key.js'

@@ -2,7 +2,7 @@
  * Appends to the logs of many tenants in one statement. An engine that shards by tenant would have to run it
  * on many shards.
  */
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import type { Head } from '../audit/formats/chain.js'
 import { ANY_SKEW_MS, countByKind } from './audit.js'
 import type { Queryable } from './db.js'

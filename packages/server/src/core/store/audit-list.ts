@@ -4,7 +4,7 @@
  * first and the last day, or on all days of a log in which an operator accepted that a clock was ahead: times
  * go back there, and a range of ids holds all that happened between its ends.
  */
-import type { AuditEntry } from '@eaas/audit'
+import type { AuditEntry } from '@eaas/audit/formats'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
 import { NIL_UUID } from './audit.js'
 import { exists, type Queryable } from './db.js'

@@ -1,6 +1,6 @@
 /** The audit log and the heads of its chains. */
 
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import { type Action, isUuid, type LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { assertInserted, exists, type Queryable, readInteger, readTime, type Transaction } from './db.js'

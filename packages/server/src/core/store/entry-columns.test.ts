@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import { describe, expect, it } from 'vitest'
 import { writeColumns } from './entry-columns.js'
 

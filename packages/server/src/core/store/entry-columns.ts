@@ -2,7 +2,7 @@
  * The columns of audit entries as arrays in PostgreSQL's text format (its manual, 8.15), written in stretches
  * between which other calls run. The driver would write the arrays of many entries in one go.
  */
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import { createStretches } from '../event-loop.js'
 
 const ESCAPED = /["\\]/g

@@ -2,7 +2,7 @@
  * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that
  * does not answer changes nothing for callers: the next one that answers shows the same.
  */
-import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit'
+import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
 import type { Services } from '../../core/runner/operation.js'

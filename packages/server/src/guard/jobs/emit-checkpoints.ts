@@ -5,7 +5,7 @@
 
 import type { Stats } from 'node:fs'
 import { constants, type FileHandle, open, stat } from 'node:fs/promises'
-import { encodePublicKey, signCheckpoint } from '@eaas/audit'
+import { encodePublicKey, signCheckpoint } from '@eaas/audit/formats'
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -46,7 +46,7 @@ export function createCheckpointEmitter(
       // proven too.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
       const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
-        (error: unknown) => onError(error, tenant_id),
+        (error: unknown) => void onError(error, tenant_id),
       )
       if (!signed) continue
       const { line, head } = signed

@@ -4,7 +4,7 @@
 import { createSecretKey } from 'node:crypto'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { cosign, readWitnessKey, splitNote } from '@eaas/audit'
+import { cosign, readWitnessKey, splitNote } from '@eaas/audit/formats'
 import { signingKeyOf } from '@eaas/audit/node'
 import { decodeHex } from '@eaas/protocol'
 import { afterEach, describe, expect, it } from 'vitest'

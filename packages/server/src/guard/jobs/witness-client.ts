@@ -11,7 +11,7 @@ import {
   signatureLine,
   splitNote,
   writeAddCheckpoint,
-} from '@eaas/audit'
+} from '@eaas/audit/formats'
 import { VERSION } from '../../version.js'
 
 const MAX_ANSWER_BYTES = 65_536

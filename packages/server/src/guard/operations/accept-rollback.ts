@@ -1,5 +1,5 @@
 /** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
-import { genesisHash } from '@eaas/audit'
+import { genesisHash } from '@eaas/audit/formats'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
 import { AuditWriteError, RECOVERY_PAGE } from '../../core/audit/append-errors.js'

@@ -2,7 +2,7 @@
  * Computes the hashes of a log's entries in order, from its beginning or its newest purge on. A stored hash proves
  * nothing: an attacker who can write to the database can show another one, or another genuine entry, for a moment.
  */
-import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit'
+import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { type AuditKey, entryMac, equalBytes } from '../../core/audit/formats/chain.js'
 import { findAuthenticMark } from '../../core/audit/read-entry.js'
 import type { Fault } from '../../core/audit/verify/verify.js'

@@ -11,7 +11,7 @@ import {
   signCheckpoint,
   signStretch,
   signTree,
-} from '@eaas/audit'
+} from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
 import type { Services } from '../../core/runner/operation.js'

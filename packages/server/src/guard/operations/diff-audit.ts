@@ -2,7 +2,7 @@
  * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also
  * works for a tenant that is not served, so that an operator learns what to do after a rollback.
  */
-import { type ExportedEntry, readMetadata } from '@eaas/audit'
+import { type ExportedEntry, readMetadata } from '@eaas/audit/formats'
 import { alarmMac, equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
 import { findHeadFault, HEAD_MISMATCH, type HeadFault } from '../../core/audit/head-fault.js'
 import type { Services } from '../../core/runner/operation.js'

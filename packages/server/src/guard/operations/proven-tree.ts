@@ -4,7 +4,7 @@
  * one while it is read.
  */
 
-import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit'
+import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { isHeadGenuine } from '../../core/audit/audit-key.js'
 import type { AuditKey } from '../../core/audit/formats/chain.js'

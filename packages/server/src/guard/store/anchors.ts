@@ -1,4 +1,7 @@
-/** The heads that the newest anchor of the installation's log covers, and the heads that the database has now. */
+/**
+ * The installation's log: its newest anchor with the heads that it covers, beside those that the database has now, and its
+ * newest verification.
+ */
 
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
@@ -41,6 +44,17 @@ export async function findAnchorId(sql: Queryable): Promise<number | undefined> 
   const [row] = await sql<{ id: number }[]>`
     select id from audit_log ${pageOfBlocks(sql, tenant_id, sql`action = 'installation.anchor'`, { limit: 1 })}`
   return row?.id
+}
+
+/**
+ * The entry of the newest verification of every log by a server; the caller authenticates it. Before the
+ * first one, the log's first entry.
+ */
+export async function findVerificationId(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ id: number | null }[]>`
+    select pg_catalog.max(id) as id from audit_log
+    where tenant_id = ${INSTALLATION_ID} and action = 'installation.verify' and actor = 'system'`
+  return row?.id ?? 1
 }
 
 /**

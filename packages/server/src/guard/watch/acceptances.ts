@@ -2,7 +2,7 @@
  * The rollbacks that an operator accepted: entries that say after which entry a log lost others (chain.md
  * 10).
  */
-import type { AuditEntry } from '@eaas/audit'
+import type { AuditEntry } from '@eaas/audit/formats'
 import { encodeHex } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { type AuditKey, isKeptHeadAuthentic, type KeptHead, type Witness } from '../../core/audit/formats/chain.js'

@@ -1,5 +1,5 @@
 import { createSecretKey } from 'node:crypto'
-import { type ChainedEntry, entryHash } from '@eaas/audit'
+import { type ChainedEntry, entryHash } from '@eaas/audit/formats'
 import { describe, expect, it } from 'vitest'
 import { type EntryDraft, extendChain, genesisHead, type Head } from '../../core/audit/formats/chain.js'
 import { FOLLOWED_AT_ONCE, followStretch } from './follow.js'

@@ -4,7 +4,7 @@
  * point again, stretch by stretch, up to the head.
  */
 
-import { type ChainedEntry, entryHash } from '@eaas/audit'
+import { type ChainedEntry, entryHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import {
   type AuditKey,

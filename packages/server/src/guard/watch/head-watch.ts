@@ -3,7 +3,7 @@
  * with: an alarm is raised, and the tenant is no longer served. Appending would fork the chain.
  */
 
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import { followAuditKey, isHeadGenuine } from '../../core/audit/audit-key.js'
 import {

@@ -14,7 +14,7 @@ import {
   type PublicKeys,
   parseCheckpoint,
   splitLines,
-} from '@eaas/audit'
+} from '@eaas/audit/formats'
 import {
   type AuditKey,
   equalBytes,

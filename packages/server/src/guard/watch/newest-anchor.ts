@@ -1,6 +1,6 @@
 /** Reads the newest anchor of the installation's log and what it covers, see anchor.md 4. */
 
-import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit'
+import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { followAuditKey } from '../../core/audit/audit-key.js'
 import type { AuditKey } from '../../core/audit/formats/chain.js'
@@ -55,18 +55,23 @@ export async function lockAnchorHeads(sql: Transaction, auditKey: AuditKey): Pro
  * later time must not delay the next anchor.
  */
 export async function readAnchorTime(sql: Queryable, auditKey: AuditKey): Promise<string | undefined> {
-  await followAuditKey(sql, auditKey)
-  const id = await findAnchorId(sql)
-  const where = { tenant_id: INSTALLATION_ID, auditKey }
-  const entry = id === undefined ? undefined : await readAuthenticEntry(sql, { ...where, id })
+  const { entry } = await readNewest(sql, auditKey)
   return entry?.action === 'installation.anchor' ? entry.created_at : undefined
 }
 
-async function readFrom(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
+/** Reads the newest anchor; its entry is undefined if it is not authentic. */
+async function readNewest(
+  sql: Queryable,
+  auditKey: AuditKey,
+): Promise<{ id: number | undefined; entry: ChainedEntry | undefined }> {
   await followAuditKey(sql, auditKey)
   const id = await findAnchorId(sql)
-  const entry =
-    id === undefined ? undefined : await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  const where = { tenant_id: INSTALLATION_ID, auditKey }
+  return { id, entry: id === undefined ? undefined : await readAuthenticEntry(sql, { ...where, id }) }
+}
+
+async function readFrom(sql: Transaction, auditKey: AuditKey): Promise<Anchor | undefined> {
+  const { id, entry } = await readNewest(sql, auditKey)
   const heads = await listAnchoredHeads(sql, readAnchorMetadata(entry?.metadata ?? null)?.tenants ?? 0)
   const anchor = compareAnchor({ id, entry, heads })
   const head = await followToHead(sql, auditKey, anchor?.entry)

@@ -3,7 +3,7 @@
  * another one until the log is known to continue from both. Nothing here reads the database.
  */
 
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import {
   type AuditKey,
   equalBytes,

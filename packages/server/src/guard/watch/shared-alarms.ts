@@ -3,7 +3,7 @@
  * alarms as rows, and adopts those of others.
  */
 
-import { genesisHash } from '@eaas/audit'
+import { genesisHash } from '@eaas/audit/formats'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
 import { findEntryHash } from '../../core/store/audit.js'
 import { assertFormats } from '../../core/store/text-formats.js'

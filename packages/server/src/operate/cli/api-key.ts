@@ -10,6 +10,7 @@ import { addBudgetOptions, type BudgetOptions, chosenBudgets, describeBudgets } 
 import {
   commandConfig,
   JSON_OPTION,
+  type OfTenant,
   permissionsOf,
   readList,
   readName,
@@ -86,12 +87,6 @@ function readKeyList(text: string): string[] {
 /** Also accepts a word for no limit; it stays a word because the parser treats null as a missing value. */
 function orWord<Word extends string, Value>(word: Word, read: (text: string) => Value): (text: string) => Value | Word {
   return (text) => (text === word ? word : read(text))
-}
-
-interface OfTenant {
-  /** the tenant's name or id */
-  tenant: string
-  json: boolean
 }
 
 interface CreateOptions extends OfTenant, BudgetOptions {

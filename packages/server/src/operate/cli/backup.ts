@@ -39,9 +39,7 @@ export function addBackup(program: Command): void {
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((file: string, options, command: Command) => {
       if (!options.plain && options.recipient === undefined) {
-        command.error("error: option '--recipient <age1…>' not specified; '--plain' leaves the file unencrypted", {
-          exitCode: 2,
-        })
+        command.error("error: option '--recipient <age1…>' not specified; '--plain' leaves the file unencrypted")
       }
       assertOneOutput(command, [file], options)
       return backup(commandConfig(), file, options)

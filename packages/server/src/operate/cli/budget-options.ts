@@ -30,7 +30,7 @@ export function addBudgetOptions(command: Command, { canRemove = false }: { canR
     .hook('preAction', (_, action) => {
       const { budgets, whenOver } = action.opts<BudgetOptions>()
       if (whenOver === undefined || (budgets !== undefined && budgets !== 'none')) return
-      action.error('error: --when-over needs --budgets, which are set as a whole', { exitCode: 2 })
+      action.error('error: --when-over needs --budgets, which are set as a whole')
     })
 }
 

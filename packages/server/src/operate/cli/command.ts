@@ -12,7 +12,8 @@ import {
   VALID,
 } from '@eaas/audit/command'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type Config, readConfig, VARIABLES } from '../../core/config.js'
+import { type Config, readConfig } from '../../core/config.js'
+import { VARIABLES } from '../../core/settings.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { adviseOn } from './advice.js'
 
@@ -57,6 +58,17 @@ export interface LogChoice {
   installation: boolean
 }
 
+export interface OfLog extends LogChoice {
+  json: boolean
+}
+
+/** The options of a command about a tenant. */
+export interface OfTenant {
+  /** the tenant's name or id */
+  tenant: string
+  json: boolean
+}
+
 /** Adds the options that name a log; a command without one is a usage error, unless `isEnough` accepts the others. */
 export function addLogOptions(
   command: Command,
@@ -68,7 +80,7 @@ export function addLogOptions(
     .hook('preAction', (_, action) => {
       const options = action.opts()
       if (options.tenant !== undefined || options.installation || isEnough(options)) return
-      action.error("error: required option '--tenant <tenant>' or '--installation' not specified", { exitCode: 2 })
+      action.error("error: required option '--tenant <tenant>' or '--installation' not specified")
     })
 }
 

@@ -117,7 +117,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
       detail:
         `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the ` +
         'changes as that owner: drop what was added, create what is missing as listed, and alter back what was altered. Changes that you made yourself and understand you can ' +
-        `accept on record: eaas schema accept --reason …${harm}`,
+        `accept on record: eaas accept schema --reason …${harm}`,
     }
   }
   if (settings.length > 0) {
@@ -129,7 +129,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
       ok: false,
       detail:
         `the owner of the tables added something that can refuse writes, but changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
-        `eaas schema accept --reason …${harm}`,
+        `eaas accept schema --reason …${harm}`,
     }
   }
   const same = accepted
@@ -187,10 +187,8 @@ export async function examineOtherSchemas(sql: Sql): Promise<Result> {
   return {
     warning: true,
     detail:
-      `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Each may belong to an installation of its own, with its own ` +
-      'root key: then all is well. Otherwise somebody copied the tables, and a server whose role has a search path that leads to the copy is healthy there, ' +
-      'without what is written here, such as revocations. Run eaas doctor with the settings of every server of this installation: each must name the same ' +
-      'schema. Compare the checkpoint file of each with the logs (eaas audit diff --all --checkpoint FILE), and drop copies that nobody needs',
+      `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Unless each belongs to an installation of its own, ` +
+      'somebody copied the tables. Run eaas doctor with the settings of every server of this installation: each must name the same schema. The page "When tables or sessions were changed" says more',
   }
 }
 
@@ -288,7 +286,7 @@ export async function examineClock({ sql, isEmbedded }: Store) {
       detail:
         `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
         `clock wrote that entry: times in a log never go back, so until it has passed new entries are ${isEmbedded ? 'refused' : 'dated then'}, unless you accept ` +
-        'that the clock was wrong: eaas audit accept-clock',
+        'that the clock was wrong: eaas accept clock',
     }
   }
   return { detail: `agrees with the database's; newest audit entry: ${newest_entry ?? 'none'}` }

@@ -21,7 +21,7 @@ import { findCurrentInstallation } from '../../core/store/instance.js'
 import { findOutdatedRow } from '../../core/store/newest-entry.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
-import { describeRefused } from '../../guard/alarm-texts.js'
+import { describeRefused, MISSING_TENANT } from '../../guard/alarm-texts.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import { listAlarms } from '../../guard/store/alarms.js'
 import { findUncovered } from '../../guard/store/anchors.js'
@@ -36,13 +36,8 @@ import {
 } from '../../guard/watch/kept-witnesses.js'
 import { readAnchorTime } from '../../guard/watch/newest-anchor.js'
 import { TENANT_GONE } from '../../guard/watch/shared-alarms.js'
-import {
-  assertUnused,
-  findOwnInstance,
-  MISSING_TENANT,
-  openInstallationKey,
-  openSigningKey,
-} from '../../installation.js'
+import { assertUnused } from '../../installation.js'
+import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
 import { type Result, someOf } from './finding.js'
 import { counted } from './output.js'

@@ -19,6 +19,7 @@ import {
   JSON_OPTION,
   NEEDED_RECIPIENT_OPTION,
   NEW_FILE,
+  type OfTenant,
   readName,
   readNewFile,
   SAME_ENVIRONMENT,
@@ -50,6 +51,8 @@ export function addKey(program: Command): void {
     .description("Manage a tenant's keys. Works whether or not a server is running.")
     .addHelpText('afterAll', SAME_ENVIRONMENT)
 
+  const aboutKey = (name: string) => key.command(name).argument('<key>', 'name or id').addOption(TENANT_OPTION)
+
   key
     .command('list')
     .description("Print a tenant's keys.")
@@ -57,11 +60,8 @@ export function addKey(program: Command): void {
     .addOption(JSON_OPTION)
     .action((options) => keyList(commandConfig(), options))
 
-  key
-    .command('show')
+  aboutKey('show')
     .description('Print one key and its versions.')
-    .argument('<key>', 'name or id')
-    .addOption(TENANT_OPTION)
     .addOption(JSON_OPTION)
     .action((name, options) => keyShow(commandConfig(), name, options))
 
@@ -74,35 +74,28 @@ export function addKey(program: Command): void {
     .action((options) => keyCreate(commandConfig(), options))
 
   for (const change of Object.keys(CHANGES) as KeyChange[]) {
-    key
-      .command(change)
+    aboutKey(change)
       .description(CHANGES[change].description)
-      .argument('<key>', 'name or id')
-      .addOption(TENANT_OPTION)
       .addOption(JSON_OPTION)
-      .action((name, options) => keyChange(commandConfig(), { change, key: name }, options))
+      .action((name, options) => changeKey(name, options, (key_id) => CHANGES[change].operation({ key_id })))
   }
 
-  key
-    .command('update')
+  aboutKey('update')
     .description('Set the oldest version of a key that still opens. First rewrap what older versions wrapped.')
-    .argument('<key>', 'name or id')
-    .addOption(TENANT_OPTION)
     .requiredOption(
       '--min-unwrap-version <version>',
       '1 to the current version; wrapped keys of older versions no longer open. It may be lowered again',
       readVersion,
     )
     .addOption(JSON_OPTION)
-    .action((name, options) => keyUpdate(commandConfig(), name, options))
+    .action((name, { minUnwrapVersion: min_unwrap_version, ...options }) =>
+      changeKey(name, options, (key_id) => updateKey({ key_id, min_unwrap_version })),
+    )
 
-  key
-    .command('export')
+  aboutKey('export')
     .description(
       "Export a key's secrets, encrypted to recipients of age: they open all that the key protects, without the server. The tenant's log records it.",
     )
-    .argument('<key>', 'name or id')
-    .addOption(TENANT_OPTION)
     .addOption(NEEDED_RECIPIENT_OPTION)
     .requiredOption('--out <file>', NEW_FILE, readNewFile)
     .addOption(JSON_OPTION)
@@ -111,38 +104,30 @@ export function addKey(program: Command): void {
       return keyExport(commandConfig(), name, options)
     })
 
-  key
-    .command('destroy')
+  aboutKey('destroy')
     .description('Destroy a disabled key for good, after a waiting period (EAAS_DESTROY_WINDOW_DAYS).')
-    .argument('<key>', 'name or id')
-    .addOption(TENANT_OPTION)
     .requiredOption(
       '--confirm <name>',
       "the key's name, repeated: data encrypted under the key can't be decrypted afterwards",
     )
     .addOption(JSON_OPTION)
-    .action((name, options) => keyDestroy(commandConfig(), name, options))
+    .action((name, { confirm, ...options }) =>
+      changeKey(name, options, (key_id) => destroyKey({ key_id, confirm })).catch(nameDisable),
+    )
 
-  key
-    .command('destroy-version')
+  aboutKey('destroy-version')
     .description(
       'Destroy the oldest version that a key has left, once it has been closed (eaas key update) for the waiting period (EAAS_DESTROY_WINDOW_DAYS).',
     )
-    .argument('<key>', 'name or id')
     .argument('<version>', 'its number', readVersion)
-    .addOption(TENANT_OPTION)
     .requiredOption(
       '--confirm <name>',
       "the key's name, repeated: what the version wrapped can't be decrypted afterwards",
     )
     .addOption(JSON_OPTION)
-    .action((name, version, options) => keyDestroyVersion(commandConfig(), { key: name, version }, options))
-}
-
-interface OfTenant {
-  /** the tenant's name or id */
-  tenant: string
-  json: boolean
+    .action((name, version, { confirm, ...options }) =>
+      changeKey(name, options, (key_id) => destroyVersion({ key_id, version: String(version), confirm })),
+    )
 }
 
 /** Prints a tenant's keys, oldest first. */
@@ -184,23 +169,13 @@ async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { na
   printKey(await performIn(config, tenant, createKey({ name })), { json })
 }
 
-/** Rotates, disables or enables a key, or cancels its destruction; prints the changed key. */
-async function keyChange(
-  config: Config,
-  { change, key }: { change: KeyChange; key: string },
-  { tenant, json }: OfTenant,
-): Promise<void> {
-  printKey(await onKey(config, { tenant, key }, (key_id) => CHANGES[change].operation({ key_id })), { json })
-}
-
-/** Sets the oldest version of a key that still opens; prints the changed key. */
-async function keyUpdate(
-  config: Config,
+/** Changes a key and prints it. */
+async function changeKey(
   key: string,
-  { tenant, minUnwrapVersion, json }: OfTenant & { minUnwrapVersion: number },
+  { tenant, json }: OfTenant,
+  operation: (key_id: string) => Operation<wire.Key>,
 ): Promise<void> {
-  const operation = (key_id: string) => updateKey({ key_id, min_unwrap_version: minUnwrapVersion })
-  printKey(await onKey(config, { tenant, key }, operation), { json })
+  printKey(await onKey(commandConfig(), { tenant, key }, operation), { json })
 }
 
 function readVersion(text: string): number {
@@ -227,29 +202,9 @@ async function keyExport(
   }
 }
 
-/** Schedules the destruction of a disabled key; `confirm` must be its name. */
-async function keyDestroy(
-  config: Config,
-  key: string,
-  { tenant, confirm, json }: OfTenant & { confirm: string },
-): Promise<void> {
-  const destroyed = onKey(config, { tenant, key }, (key_id) => destroyKey({ key_id, confirm }))
-  printKey(await destroyed.catch(nameDisable), { json })
-}
-
 function nameDisable(error: unknown): never {
   if (!(error instanceof Refusal && error.code === 'E_STATE')) throw error
   throw new Refusal(error.code, `${error.message} (eaas key disable)`)
-}
-
-/** Destroys a closed version of a key; `confirm` must be the key's name. */
-async function keyDestroyVersion(
-  config: Config,
-  { key, version }: { key: string; version: number },
-  { tenant, confirm, json }: OfTenant & { confirm: string },
-): Promise<void> {
-  const operation = (key_id: string) => destroyVersion({ key_id, version: String(version), confirm })
-  printKey(await onKey(config, { tenant, key }, operation), { json })
 }
 
 function onKey<Answer>(

@@ -4,13 +4,13 @@ import { resolve } from 'node:path'
 import { STANDARD_STREAM } from '@eaas/audit/command'
 import { beforeEnd } from '@eaas/audit/node'
 import { type Command, Option } from 'commander'
-import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting, VARIABLES } from '../../core/config.js'
+import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting } from '../../core/config.js'
+import { VARIABLES } from '../../core/settings.js'
 import { isRolledBack } from '../../core/store/db.js'
 import { countWaiting, getPeppers } from '../../core/store/peppers.js'
 import { countSealed } from '../../core/store/store-keys.js'
-import { providerOf } from '../../installation.js'
 import { makeRootKey, type RootKeyForm } from '../../root-keys/generate.js'
-import { openProvider } from '../../root-keys/open-provider.js'
+import { openProvider, providerOf } from '../../root-keys/open-provider.js'
 import { readCommandLine } from '../../root-keys/program.js'
 import { ASK } from '../../root-keys/shares.js'
 import { rotateRootKey } from '../operations/rotate-root-key.js'
@@ -80,9 +80,7 @@ export function addRootKey(program: Command): void {
       const split = shares === undefined || threshold === undefined ? undefined : { shares, threshold }
       assertOneOutput(command, [options.out], options)
       if (options.out === STANDARD_STREAM && (split || options.recipient === undefined))
-        command.error("error: option '--out': standard output gets a root key only whole and encrypted (--recipient)", {
-          exitCode: 2,
-        })
+        command.error("error: option '--out': standard output gets a root key only whole and encrypted (--recipient)")
       return rootKeyGenerate({ ...options, split, path: options.out }, options)
     })
 

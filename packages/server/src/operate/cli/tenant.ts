@@ -3,7 +3,7 @@
 import { INSTALLATION_ID, visible, visibleLine, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../../core/config.js'
-import type { Services } from '../../core/runner/operation.js'
+import type { Operation, Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { DatabaseDeadlineError } from '../../core/store/deadline.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
@@ -18,7 +18,6 @@ import {
   readTenantForOperator,
   resumeTenant,
   suspendTenant,
-  type TenantChanges,
   updateTenant,
   viewForOperator,
 } from '../../operators/tenants.js'
@@ -67,7 +66,7 @@ export function addTenant(program: Command): void {
     .description('Print one tenant.')
     .argument('<tenant>', 'name or id')
     .addOption(JSON_OPTION)
-    .action((name, options) => tenantShow(commandConfig(), name, options))
+    .action((name, options) => printTenant(name, options, readTenantForOperator()))
 
   tenant
     .command('set')
@@ -82,18 +81,11 @@ export function addTenant(program: Command): void {
       ).choices(wire.PLAINTEXT_ENCODINGS),
     )
     .addOption(JSON_OPTION)
-    .action((name, { envelopeOnly, monthlyEncryptQuota: quota, plaintextEncoding, json }) =>
-      tenantSet(
-        commandConfig(),
-        name,
-        {
-          envelope_only: envelopeOnly,
-          monthly_encrypt_quota: quota === 'none' ? null : quota,
-          plaintext_encoding: plaintextEncoding,
-        },
-        { json },
-      ),
-    )
+    .action((name, { envelopeOnly, monthlyEncryptQuota: quota, plaintextEncoding, json }) => {
+      const monthly_encrypt_quota = quota === 'none' ? null : quota
+      const changes = { envelope_only: envelopeOnly, monthly_encrypt_quota, plaintext_encoding: plaintextEncoding }
+      return printTenant(name, { json }, updateTenant(changes))
+    })
 
   for (const change of ['suspend', 'resume'] as const) {
     tenant
@@ -199,16 +191,11 @@ async function tenantList(config: Config, { json }: Format): Promise<boolean> {
   return failed.length === 0
 }
 
-/** Prints one tenant. */
-async function tenantShow(config: Config, tenant: string, { json }: Format): Promise<void> {
-  const { answer } = await performIn(config, tenant, readTenantForOperator())
-  printTenant(answer, json)
-}
-
-/** Changes a tenant's settings; what changed is written into that tenant's own log. */
-async function tenantSet(config: Config, tenant: string, changes: TenantChanges, { json }: Format): Promise<void> {
-  const { answer } = await performIn(config, tenant, updateTenant(changes))
-  printTenant(answer, json)
+/** Runs an operation that answers with the tenant, and prints that. */
+async function printTenant(tenant: string, { json }: Format, operation: Operation<OperatorTenant>): Promise<void> {
+  const { answer } = await performIn(commandConfig(), tenant, operation)
+  if (json) printJson(answer)
+  else print(...describeTenant(answer))
 }
 
 /** Suspends a tenant or resumes it; which one, and why, is written into that tenant's own log. */
@@ -283,11 +270,6 @@ function describeDeletion({
     'Backups of the database hold the key material for as long as they are kept.',
     `To save the log as a file: eaas audit export --tenant ${tenant_id} --out FILE`,
   ]
-}
-
-function printTenant(tenant: OperatorTenant, json: boolean): void {
-  if (json) printJson(tenant)
-  else print(...describeTenant(tenant))
 }
 
 function describeTenant(tenant: OperatorTenant): string[] {

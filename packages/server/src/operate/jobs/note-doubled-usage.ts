@@ -4,11 +4,15 @@
  * of the head ensures that one of them records it, once for each day.
  */
 
-import type { Services } from '../../core/runner/operation.js'
+import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/api-key-usage.js'
+import { hasEntrySince } from '../../core/store/audit.js'
 import { listTenantIds } from '../../core/store/tenants.js'
-import { noteDoubledUsage } from '../operations/note-doubled-usage.js'
+
+/** What the log says of an entry that was written. */
+export const DOUBLED =
+  'an API key opened or hashed more than twice as many values today as is usual for it: find out whether its owner knows why, and revoke it if not'
 
 /** Fewer in a day are not recorded: three opened values after a day with one are no news. */
 const LEAST_NOTED = 100
@@ -80,4 +84,18 @@ async function noteDay(
 
 function isDoubled({ today, median }: ApiKeyUsage): boolean {
   return median !== null && today > 2 * median && today >= LEAST_NOTED
+}
+
+/**
+ * Writes the entry, unless that day has one; returns whether it did. Decide it under the lock of the head, so that no
+ * other process writes it too.
+ */
+function noteDoubledUsage({ api_key_id, kind, today, median }: ApiKeyUsage, day: string): Operation<boolean> {
+  return async ({ state, sql }) => {
+    const texts = [`"api_key_id":"${api_key_id}"`, `"day":"${day}"`, `"operation":"${kind}"`]
+    const entry = { tenant_id: state.tenant.tenant_id, action: 'usage.doubled' as const, day, texts }
+    if (await hasEntrySince(sql, entry)) return { entries: [], release: () => false }
+    const metadata = { api_key_id, count: today, day, median, operation: kind }
+    return { entries: [{ action: 'usage.doubled', metadata }], release: () => true }
+  }
 }

@@ -3,12 +3,12 @@
  * servers of the installation see that it was done. Each run reads every log from its beginning: rows and
  * marks can only be compared with all entries.
  */
-import type { AuditEntry } from '@eaas/audit'
+import type { AuditEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { recordAlone } from '../../guard/installation-log.js'
-import { findVerificationId } from '../../guard/store/installation-log.js'
+import { findVerificationId } from '../../guard/store/anchors.js'
 import { type LogVerdict, type Unverified, verifyAll } from './verify-all.js'
 
 const HOUR_MS = 3_600_000

@@ -2,7 +2,7 @@
  * Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log with an
  * alarm is not valid.
  */
-import type { Checkpoint } from '@eaas/audit'
+import type { Checkpoint } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../../core/audit/formats/chain.js'
 import type { Services } from '../../core/runner/operation.js'

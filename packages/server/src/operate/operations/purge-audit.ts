@@ -6,7 +6,7 @@
  * lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
  * purge deletes.
  */
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import {
   equalBytes,
   isPurgeMarkAuthentic,

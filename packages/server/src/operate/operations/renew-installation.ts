@@ -1,5 +1,5 @@
 /** Replaces the secrets of the whole installation, in a rotation of the store key. */
-import { encodePublicKey, signKeyChange } from '@eaas/audit'
+import { encodePublicKey, signKeyChange } from '@eaas/audit/formats'
 import { signingKeyOf } from '@eaas/audit/node'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'

@@ -6,7 +6,7 @@
  * is written as PostgreSQL does, and last how many rows each table has, with the SHA-256 of all lines before.
  */
 import { createHash } from 'node:crypto'
-import { splitLines } from '@eaas/audit'
+import { splitLines } from '@eaas/audit/formats'
 import { encodeHex } from '@eaas/protocol'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
 import { assertInserted } from '../../core/store/db.js'

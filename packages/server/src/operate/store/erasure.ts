@@ -28,6 +28,11 @@ export const MAY_NOT_VACUUM =
   'this role may not vacuum keys, key_versions and store_keys, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
   'tables run regularly: vacuum keys, key_versions, store_keys'
 
+/** For an erasure that others hold up. */
+export const HELD =
+  'the tables may still hold what destroyed keys left, because a transaction that began before is open (pg_stat_activity, pg_prepared_xacts, ' +
+  'pg_replication_slots) or another process vacuums them; it is tried again every minute'
+
 /** Erases what destroyed keys left; to be called periodically. */
 export type Erase = () => Promise<Erasure>
 

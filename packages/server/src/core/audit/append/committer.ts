@@ -11,7 +11,7 @@
  * transaction.
  */
 
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import type { LogAction } from '@eaas/protocol'
 import { createHeadWatches, type HeadWatch, type HeadWatches } from '../../../guard/watch/head-watch.js'
 import { createStretches, turn } from '../../event-loop.js'

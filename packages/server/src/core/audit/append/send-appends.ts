@@ -3,7 +3,7 @@
  * that wait at the same time go in one statement, since a statement for each would cost each of their calls a
  * whole commit. While one such statement runs, the next one gathers.
  */
-import type { ChainedEntry } from '@eaas/audit'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import { appendToMany } from '../../store/append-many.js'
 import { appendEntries } from '../../store/audit.js'
 import { isRolledBack, type Queryable, type Sql, type Transaction } from '../../store/db.js'

@@ -1,6 +1,6 @@
 // The MACs of the audit chain, see chain.md, and what must never be taken for the server's.
 import { createSecretKey } from 'node:crypto'
-import { type AuditEntry, entryHash } from '@eaas/audit'
+import { type AuditEntry, entryHash } from '@eaas/audit/formats'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -3,7 +3,7 @@
  * and how the chain is continued. Pure.
  */
 import { type KeyObject, timingSafeEqual } from 'node:crypto'
-import { type AuditEntry, type ChainedEntry, ENTRY_LABEL, genesisHash, textHash } from '@eaas/audit'
+import { type AuditEntry, type ChainedEntry, ENTRY_LABEL, genesisHash, textHash } from '@eaas/audit/formats'
 import { encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { hmac } from '../../crypto/hmac.js'
 

@@ -4,7 +4,7 @@
  * restored from a backup.
  */
 import type { KeyObject } from 'node:crypto'
-import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit'
+import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
 import { opens, type SecretBinding, type StoreKeys } from '../../crypto/key-hierarchy.js'
 import { readChain } from '../../store/audit.js'
 import type { RightsRows } from '../../store/audit-evidence.js'

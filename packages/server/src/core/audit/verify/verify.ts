@@ -12,7 +12,7 @@ import {
   genesisHash,
   hasTimeGoneBack,
   type RightsFault,
-} from '@eaas/audit'
+} from '@eaas/audit/formats'
 import { encodeHex, type wire } from '@eaas/protocol'
 import {
   type NamedEntry,

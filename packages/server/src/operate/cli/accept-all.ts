@@ -1,5 +1,5 @@
 /**
- * `eaas audit accept-rollback --all --from-diff`: accepts the loss of every log that `eaas audit diff --all` shows as
+ * `eaas accept rollback --all --from-diff`: accepts the loss of every log that `eaas audit diff --all` shows as
  * different, and ends the alarm about every log that it shows as the same. The file only says which logs, and how much
  * of a loss was shown: nothing else in it is trusted.
  */
@@ -40,7 +40,10 @@ interface AcceptAllOptions {
  *
  * @throws CommandError if the file is no diff of this installation
  */
-export async function auditAcceptAll(config: Config, { fromDiff, reason, json }: AcceptAllOptions): Promise<boolean> {
+export async function acceptAllRollbacks(
+  config: Config,
+  { fromDiff, reason, json }: AcceptAllOptions,
+): Promise<boolean> {
   const diff = await readDiff(fromDiff)
   const progress = showProgress('accepted')
   let alarms = 0
@@ -69,7 +72,9 @@ export async function auditAcceptAll(config: Config, { fromDiff, reason, json }:
       `Accepted: ${counted(accepted.length, 'log')} of ${counted(shown.length, 'that differs or has an alarm', 'that differ or have an alarm')}.`,
       ...(before.length > 0 ? [`Accepted before: ${counted(before.length, 'log')}.`] : []),
       ...(first ? [`Refused: ${refused.length}, the first ${first.tenant_id}: ${messageOf(first.error)}.`] : []),
-      ...(lost.length > 0 ? [`Missing: ${counted(lost.length, 'tenant')}, to be accepted one by one (--tenant).`] : []),
+      ...(lost.length > 0
+        ? [`Missing: ${counted(lost.length, 'tenant')}, to be accepted one by one (eaas accept tenant).`]
+        : []),
       // After the installation's log went back, or once that was accepted, the log no longer says that there was such a
       // tenant.
       ...(unknown > 0
