@@ -5,8 +5,8 @@
 
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { readChain } from '../store/audit.js'
-import { findLastMark } from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'
+import { findLastMark } from '../store/purge-marks.js'
 import { followAuditKey } from './audit-key.js'
 import { type AuditKey, entryMac, equalBytes, isPurgeMarkAuthentic, type PurgeMark } from './formats/chain.js'
 

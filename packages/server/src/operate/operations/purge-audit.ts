@@ -23,18 +23,11 @@ import type { Context, Decision, EntryNote, Operation, Services } from '../../co
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
 import { findHead } from '../../core/store/audit.js'
-import {
-  countKinds,
-  countPurged,
-  findLastIdBefore,
-  findLastMark,
-  hasEntryThrough,
-  insertMark,
-  type KindCount,
-} from '../../core/store/audit-purge.js'
 import type { Queryable } from '../../core/store/db.js'
+import { findLastMark, insertMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
+import { countKinds, countPurged, findLastIdBefore, hasEntryThrough, type KindCount } from '../store/purge.js'
 import { findUnprovenTime, getAgreedTime, monthsBefore } from './purge-time.js'
 
 /** The share of a tenant's entries that one purge may take by default. */
