@@ -884,11 +884,17 @@ describe('Kysely', () => {
     }
     rows.push({ id: 7 })
     const other = new Kysely<Database>({ dialect: encrypted(sqlServer, { users: users as never }) })
-    await other.updateTable('users').top(1).set({ email: SECRET }).where('city', '=', 'London').execute()
-    expect(sent.map((one) => (JSON.parse(one) as string[])[0])).toEqual([
+    const change = (on: Kysely<Database>) =>
+      on.updateTable('users').top(1).set({ email: SECRET }).where('city', '=', 'London').execute()
+    const statements = () => sent.splice(0).map((one) => (JSON.parse(one) as string[])[0])
+    await change(other)
+    const expected = [
       'select top(1) "users"."id" from "users" as "users" with (updlock) where "city" = @1 order by "users"."id"',
       'update "users" set "email" = @1, "email_index" = @2 where "users"."id" = @3',
-    ])
+    ]
+    expect(statements()).toEqual(expected)
+    await other.transaction().execute(change)
+    expect(statements()).toEqual(['save transaction eaas_write', ...expected])
   })
   it.each([
     [['email'], '("email_index") do nothing'],
