@@ -104,7 +104,7 @@ export const DETAILS = {
     ciphertext: 'the ciphertext is not authentic: altered, or encrypted under another key',
     text: 'the plaintext is not UTF-8 text; ask for its bytes with encoding: base64',
   },
-  E_QUOTA_EXCEEDED: { encrypt: (quota: number | null) => `the quota of ${quota} encrypt calls a month is used up` },
+  E_QUOTA_EXCEEDED: { encrypt: (quota: number | null) => `the quota of encrypt calls, ${quota} a month, is used up` },
   E_BUDGET: {
     call: (kind: string, window: string, limit: number, expires: boolean) =>
       `the budget of this API key for ${kind === 'hash' ? 'hashes' : 'unwraps and decrypts'}, ${limit} a ${window}, is used up; ${expires ? 'the API key expires with it' : `the next ${window} of UTC renews it`}`,

@@ -1,5 +1,5 @@
 /** One key: its versions, who used it, and what can be done with it. */
-import { visible } from '@eaas/protocol'
+import { counted, visible } from '@eaas/protocol'
 import type { Entry, KeyWithVersions } from '@eaas/sdk'
 import { type Signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
@@ -64,7 +64,7 @@ export function KeyPage({ id }: { id: string }) {
         <dt>Last rotated</dt>
         <dd>{newest && newest.version > 1 ? <Time at={newest.created_at} /> : 'never'}</dd>
         <dt>Rotation</dt>
-        <dd>{rotation ? `every ${rotation.interval_days} days` : 'by hand, and after many wraps'}</dd>
+        <dd>{rotation ? `every ${counted(rotation.interval_days, 'day')}` : 'by hand, and after many wraps'}</dd>
         <dt>Due</dt>
         <dd>
           <Due rotation={rotation} status={status} {...(destroy_at === undefined ? {} : { destroy_at })} />
@@ -172,10 +172,8 @@ function Users({ use: { users, read, total } }: { use: Use }) {
         </ul>
       )}
       <p class="soft">
-        {read < total
-          ? `Of ${total.toLocaleString('en')} entries the newest ${read} were read.`
-          : `All ${total.toLocaleString('en')} entries were read.`}{' '}
-        Hashes write no entry. An entry opens a data key, which may open many records.
+        Entries read: {read < total ? `the newest ${read} of ` : 'all '}
+        {total.toLocaleString('en')}. Hashes write no entry. An entry opens a data key, which may open many records.
       </p>
     </>
   )

@@ -1,6 +1,8 @@
 /** `eaas audit rights`: who could do what with which key at a time, from the log in the database. */
+
 import { createRightsReader, type ExportVerdict, encodePublicKey, splitLines, verifyExport } from '@eaas/audit'
 import { printRights, showProgress } from '@eaas/audit/command'
+import { counted } from '@eaas/protocol'
 import type { Config } from '../../core/config.js'
 import { exportAudit } from '../../core/operations/export-audit.js'
 import { verifyAudit } from '../../core/operations/verify-audit.js'
@@ -24,7 +26,7 @@ export interface AuditRightsCommand {
 export async function auditRights(config: Config, command: AuditRightsCommand): Promise<number> {
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')
-  const onProgress = (entries: number) => progress(`${entries} entries`)
+  const onProgress = (entries: number) => progress(counted(entries, 'entry', 'entries'))
   let owner: FoundTenant | undefined
   const verdict = await withServices(config, async (services): Promise<ExportVerdict> => {
     owner = await getTenant(services, command.tenant)

@@ -15,6 +15,7 @@ import {
 import {
   ACTIONS,
   type Action,
+  counted,
   foldUuid,
   isUuid,
   isWrapContext,
@@ -64,7 +65,7 @@ import {
   VALID,
 } from './command.js'
 import { readGivenIds, readKept, readOwnIds, viewKept } from './kept-file.js'
-import { counted, print, printJson, showProgress, table } from './output.js'
+import { print, printJson, showProgress, table } from './output.js'
 import { createOut } from './sealed-file.js'
 import {
   describeTenant,
@@ -333,7 +334,7 @@ async function auditVerify(
   const scope = {
     after_id: from === undefined ? undefined : from - 1,
     through_id: to,
-    onProgress: (entries: number) => progress(`${entries} entries`),
+    onProgress: (entries: number) => progress(counted(entries, 'entry', 'entries')),
   }
   const { owner, answer, witnessed, checkpoint, public_key } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
@@ -478,7 +479,7 @@ async function auditAcceptRollback(
       owner = await getLogOwner(services, log)
       return acceptRollback(services, owner.tenant_id, {
         reason,
-        onProgress: (entries) => progress(`${entries} entries`),
+        onProgress: (entries) => progress(counted(entries, 'entry', 'entries')),
       })
     },
     { comparesAll: true },

@@ -3,7 +3,7 @@
  * newest anchor.
  */
 import { existsSync } from 'node:fs'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, untilFollowed } from '../../core/audit/append-errors.js'
 import { openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
 import type { AuditKey } from '../../core/audit/formats/chain.js'
@@ -47,7 +47,6 @@ import {
 } from '../../installation.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
 import { type Result, someOf } from './finding.js'
-import { counted } from './output.js'
 import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000

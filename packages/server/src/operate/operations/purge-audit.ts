@@ -6,7 +6,9 @@
  * lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
  * purge deletes.
  */
+
 import type { ChainedEntry } from '@eaas/audit'
+import { counted } from '@eaas/protocol'
 import {
   equalBytes,
   isPurgeMarkAuthentic,
@@ -186,7 +188,9 @@ async function decide(
   const plan = await planMark(context, mark, { candidate: verified, markKinds, noted: valid.noted })
   const unstated = countThrough(valid, plan.purged_through)
   if (unstated > 0)
-    throw new Error(`the purge would take the last entry about ${unstated} rows of tenant ${candidate.tenant_id}`)
+    throw new Error(
+      `the purge would take the last entry about ${counted(unstated, 'row')} of tenant ${candidate.tenant_id}`,
+    )
   return writeMark(context, mark, plan, resume === undefined ? {} : { reason: resume })
 }
 
@@ -247,7 +251,7 @@ export async function findHold(
   const entries = through_id - after_id
   const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
   if (entries > all * maxShare) {
-    return `${entries} of ${all} ${all === 1 ? 'entry' : 'entries'} ${entries === 1 ? 'is' : 'are'} due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
+    return `${entries} of ${counted(all, 'entry', 'entries')} ${entries === 1 ? 'is' : 'are'} due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
   }
   return undefined
 }
