@@ -363,16 +363,17 @@ export const AUDIT_CASES: ContractCase[] = [
     },
   },
   {
-    rule: 'is searched by a context with hash alone, and is counted as a hash',
+    rule: 'is searched by a context with hash alone, for a key of the caller’s list, and is counted as a hash',
     async run({ connect, raw }) {
       const eaas = connect()
       const { id: keyId } = await eaas.keys.create({ name: 'users' })
       const dek = 'AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
       expect(await raw('POST', `/v1/keys/${keyId}/wrap`, { dek, context: { row: '7' } })).toBe(200)
       const auditorWith = async (permissions: Permission[]) => {
-        return eaas.apiKeys.create({ name: 'auditor', permissions, keys: [] })
+        return eaas.apiKeys.create({ name: 'auditor', permissions, keys: [keyId] })
       }
-      const guess = (secret: string, row: string) => connect(secret).audit.list({ context: { row } })
+      const guess = (secret: string, row: string, of: { key_id?: string } = { key_id: keyId }) =>
+        connect(secret).audit.list({ context: { row }, ...of })
       const reading = await auditorWith(['audit:read'])
       for (const row of ['7', '8', '9'])
         expect(await refusal(guess(reading.secret, row))).toBe('403 E_MISSING_PERMISSION')
@@ -380,11 +381,16 @@ export const AUDIT_CASES: ContractCase[] = [
       const { secret, id } = await auditorWith(['audit:read', 'hash'])
       expect((await guess(secret, '7')).total).toBe(1)
       expect((await guess(secret, '8')).total).toBe(0)
+      expect(await refusal(guess(secret, '7', {}))).toBe('400 E_VALIDATION')
+      const { id: other } = await eaas.keys.create({ name: 'other' })
+      expect(await refusal(guess(secret, '7', { key_id: other }))).toBe('404 E_NOT_FOUND')
       expect((await connect(secret).audit.list({ action: 'key.wrap' })).total).toBe(1)
       const counts = (await eaas.usage()).unrecorded.map(({ api_key_id, kind, count }) => [api_key_id, kind, count])
       expect(counts).toEqual([
         [reading.id, 'permission_refused', 3],
         [id, 'hash', 2],
+        [id, 'invalid_refused', 1],
+        [id, 'unknown_id_refused', 1],
       ])
     },
   },

@@ -1,9 +1,18 @@
 /** /v1/audit and /v1/usage in memory. */
-import { confirmsGuesses, encodeHex, encodeUtf8, formsOfUser, KEY_BYTES, USUAL_DAYS, type wire } from '@eaas/protocol'
+import {
+  confirmsGuesses,
+  DETAILS,
+  encodeHex,
+  encodeUtf8,
+  formsOfUser,
+  KEY_BYTES,
+  USUAL_DAYS,
+  type wire,
+} from '@eaas/protocol'
 import { createHmac } from '../engines/web.js'
 import { assertPermissions } from './api-keys.js'
 import { digestOf } from './secrets.js'
-import { type Call, countUnrecorded, daysAfter, Refusal, type State, timeNow } from './state.js'
+import { type Call, countUnrecorded, daysAfter, maySee, Refusal, type State, timeNow } from './state.js'
 
 /** The calls that this file answers. */
 export const auditFakes = { listAudit, verifyAudit, getUsage: readUsage }
@@ -12,6 +21,7 @@ function listAudit(call: Call, query: wire.Queries['listAudit']): wire.EntryList
   const { state } = call
   if (confirmsGuesses(query)) {
     assertPermissions(call.apiKey, ['hash'])
+    if (call.apiKey.keys !== null) assertSearchesKey(call, query.key_id)
     countUnrecorded(call, 'hash')
   }
   const { key_id, action, actor, date_from, date_to, after_id = 0, order, offset, limit } = query
@@ -31,6 +41,13 @@ function listAudit(call: Call, query: wire.Queries['listAudit']): wire.EntryList
   const ordered = order === 'asc' ? found : found.reverse()
   const logs = ordered.slice(offset, offset + limit)
   return { logs, count: logs.length, total: found.length, limit, offset }
+}
+
+/** @throws Refusal E_VALIDATION, E_NOT_FOUND */
+function assertSearchesKey({ state, apiKey }: Call, key_id: string | undefined): void {
+  if (key_id === undefined) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.searchedKey)
+  if (state.keys.some((key) => key.key_id === key_id && maySee(apiKey, key))) return
+  throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.key)
 }
 
 function hasPair({ metadata }: wire.Entry, name: string, value: string): boolean {

@@ -153,7 +153,7 @@ const batchRoutes = bindRoutes({
 const auditRoutes = bindRoutes({
   listAudit: {
     summary: 'List audit entries',
-    problems: ['E_BUDGET'],
+    problems: ['E_NOT_FOUND', 'E_BUDGET'],
     operation: ({ query: { limit, offset, order, ...filter }, signal }) =>
       listAudit(filter, { limit, offset, order }, signal?.()),
   },

@@ -23,13 +23,15 @@ import {
 } from '../store/audit-list.js'
 import type { Sql } from '../store/db.js'
 import { getHead, signHead } from './shared/audit-log.js'
+import { getKey } from './shared/key-use.js'
 
 /**
  * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. A filter by
  * actor, end user, purpose or context reads every entry of the range. Any filter of entries makes it a search: a
  * tenant's searches run one after another, and end when the caller no longer waits.
  *
- * @throws Refusal E_MISSING_PERMISSION and E_BUDGET if a context is named, E_VALIDATION if the range is too long;
+ * @throws Refusal E_MISSING_PERMISSION, E_VALIDATION, E_NOT_FOUND and E_BUDGET if a context is named, E_VALIDATION if
+ * the range is too long;
  * OverloadError if too many searches wait
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it
  */
@@ -40,7 +42,7 @@ export function listAudit(
 ): Operation<wire.EntryList> {
   return async (calling) => {
     const guessing = confirmsGuesses({ context })
-    if (guessing) assertMayHash(calling)
+    if (guessing) await assertMayGuess(calling, filter.key_id)
     const { state, services } = calling
     return {
       entries: [],
@@ -64,9 +66,17 @@ export function listAudit(
   }
 }
 
-/** @throws Refusal E_MISSING_PERMISSION, E_BUDGET */
-function assertMayHash({ caller: { apiKey }, allowances }: Context): void {
+/**
+ * A caller that is limited to keys confirms guesses in the entries of one of these, as it hashes with them alone.
+ *
+ * @throws Refusal E_MISSING_PERMISSION, E_VALIDATION, E_NOT_FOUND, E_BUDGET
+ */
+async function assertMayGuess({ state, caller: { apiKey }, allowances }: Context, key_id?: string): Promise<void> {
   if (apiKey) assertPermissions(apiKey, ['hash'])
+  if (apiKey && apiKey.keys !== null) {
+    if (key_id === undefined) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.searchedKey)
+    await getKey(state, key_id)
+  }
   assertBudget(allowances, 'hash')
 }
 
