@@ -18,7 +18,7 @@ import {
   USUAL_DAYS,
   wire,
 } from '@eaas/protocol'
-import { AROUND_BUDGETS } from '../../packages/server/src/core/operations/shared/api-key.js'
+import { AROUND_BUDGETS } from '../../packages/server/src/core/api/api-key-grants.js'
 import { tenantName } from '../../packages/server/src/operators/operator-schemas.js'
 
 /** A JSON schema of the 2020-12 draft, which OpenAPI 3.1 uses as it is. */

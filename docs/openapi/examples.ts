@@ -156,7 +156,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
   tampered: [],
   reason: 'not paid since August',
   'AlarmList.reason': 'the audit log ends with entry 12, before entry 17, which was committed',
-  refused: 'All calls of these tenants are refused until you settle this: see eaas audit accept-rollback --help',
+  refused: 'All calls of these tenants are refused until you settle this: see eaas accept --help',
   commands: ['eaas doctor', `eaas audit verify --tenant ${EXAMPLE_TENANT_ID}`],
   page: 'What to do when an alarm is raised',
   'AlarmList.code': 'log_differs',

@@ -3,7 +3,7 @@
  * follow one call by the next.
  */
 import type { OperationId } from '@eaas/protocol'
-import type { Route, ServedRoute } from '../../packages/server/src/core/http/route.js'
+import type { Route, ServedRoute } from '../../packages/server/src/core/api/route.js'
 
 /** A link object of OpenAPI 3.1; its values are runtime expressions. */
 export interface Link {

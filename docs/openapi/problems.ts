@@ -3,7 +3,7 @@
  * may get.
  */
 import { PROBLEMS, type ProblemCode } from '@eaas/protocol'
-import type { ServedRoute } from '../../packages/server/src/core/http/route.js'
+import type { ServedRoute } from '../../packages/server/src/core/api/route.js'
 
 /** The codes that a route can answer with, by status, in the order of the contract. */
 export function problemsOf(row: ServedRoute): Map<number, ProblemCode[]> {

@@ -63,9 +63,9 @@ const SDK_DOCS = [
 /** Those of the server, likewise. */
 const SERVER_DOCS = [
   'production',
-  'postgresql',
+  'settings',
   'configuration',
-  'find-a-call',
+  'postgresql',
   'upgrade',
   'several-processes',
   'listening',
@@ -83,7 +83,6 @@ const SERVER_DOCS = [
   'backup-and-restore',
   'alarms',
   'rollback',
-  'rollback-cases',
   'repair-a-log',
 ]
 

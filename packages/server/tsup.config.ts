@@ -1,8 +1,12 @@
 import { spawnSync } from 'node:child_process'
-import { copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PGlite } from '@electric-sql/pglite'
 import { build, defineConfig, type Options } from 'tsup'
 import { patchedPostgres } from './patches/postgres.js'
 import { REQUIRED, requiredPackages } from './patches/required.js'
+import { IMAGE_NAME, packCluster } from './src/embedded/cluster.js'
 
 const COMMON: Options = {
   format: 'esm',
@@ -23,6 +27,7 @@ export default defineConfig({
   dts: { entry: 'src/index.ts', resolve: ['@eaas/protocol'] },
   onSuccess: async () => {
     await writeOpenApi()
+    await writeClusterImage()
     await copyFormats()
     await copyOpenKit()
   },
@@ -37,6 +42,17 @@ async function writeOpenApi(): Promise<void> {
   const { openApiFiles } = (await import(program.href)) as typeof import('../../docs/openapi/files.js')
   for (const [name, content] of Object.entries(openApiFiles())) await writeFile(`dist/${name}`, content)
   await rm(program)
+}
+
+// A new embedded database, which a first start unpacks.
+async function writeClusterImage(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'eaas-cluster-'))
+  try {
+    await (await PGlite.create(folder)).close()
+    await writeFile(`dist/${IMAGE_NAME}`, packCluster(folder))
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 }
 
 /** The commit of these sources, with -dirty if they were changed since; empty without git. */

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { isRecordable, MAX_BUDGET, PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createApiKeyUses } from '../../packages/server/src/core/runner/api-key-uses.js'
+import { createApiKeyUses } from '../../packages/server/src/core/runner/noted-calls.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let now = Date.now()

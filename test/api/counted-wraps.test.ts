@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { rotateAfterWraps } from '../../packages/server/src/core/jobs/due-work.js'
-import { resumeTenant, suspendTenant } from '../../packages/server/src/core/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { resumeTenant, suspendTenant } from '../../packages/server/src/operators/tenants.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { rotateKeyUnderEarlier } from '../../packages/server/src/core/operations/rotate-key.js'
+import { rotateKeyUnderEarlier } from '../../packages/server/src/core/api/key-rotation.js'
 import type { Operation } from '../../packages/server/src/core/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { serverOf } from '../support/audit/audit-scene.js'

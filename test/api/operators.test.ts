@@ -6,11 +6,11 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createApiKey, revokeApiKey } from '../../packages/server/src/core/api/api-keys.js'
 import { verifyLog } from '../../packages/server/src/core/audit/verify/verify.js'
-import { createApiKey } from '../../packages/server/src/core/operations/create-api-key.js'
-import { revokeApiKey } from '../../packages/server/src/core/operations/update-api-key.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { readChain } from '../../packages/server/src/core/store/audit.js'
+import { TENANT_GONE } from '../../packages/server/src/guard/watch/shared-alarms.js'
 import { createMetrics } from '../../packages/server/src/observe/metrics.js'
 import { operatorRoutes } from '../../packages/server/src/operators/operator-endpoints.js'
 import { rotateAged } from '../support/custody/rotation.js'
@@ -299,8 +299,10 @@ describe('alarms', () => {
       expect((await monitor.call('GET', '/admin/v1/alarms')).body).toEqual({ alarms: [], count: 0 })
       const { watches } = own.services.committer
       for (const id of [tenant_id, INSTALLATION_ID]) watches.get(id).learn({ reason: 'a test', witness: undefined })
+      const gone = randomUUID()
+      watches.get(gone).learn({ reason: TENANT_GONE, witness: undefined })
       const { status, body } = await monitor.call('GET', '/admin/v1/alarms')
-      expect([status, body.count]).toEqual([200, 2])
+      expect([status, body.count]).toEqual([200, 3])
       const alarmOf = (id: string | null) => body.alarms.find((alarm: { tenant_id: unknown }) => alarm.tenant_id === id)
       const what = { code: 'log_differs', reason: 'a test', page: 'What to do when an alarm is raised' }
       expect(alarmOf(tenant_id)).toMatchObject({
@@ -308,8 +310,12 @@ describe('alarms', () => {
         refused: expect.stringContaining('All calls of these tenants'),
       })
       expect(alarmOf(null).commands).toContain('eaas audit verify --installation')
+      expect(alarmOf(gone)).toMatchObject({
+        code: 'tenant_gone',
+        commands: ['eaas doctor', `eaas accept tenant ${gone} --help`],
+      })
       expect((await monitor.call('GET', '/admin/v1/status')).body).toMatchObject({
-        alarms: 2,
+        alarms: 3,
         health: { status: 'degraded' },
         invalid_logs: null,
         ages_in_seconds: { anchor: null, backup: null, witnesses: [] },

@@ -235,6 +235,6 @@ describe('the monthly quota', () => {
 
 async function setQuota(tenant: Caller, monthly_encrypt_quota: number) {
   const { performAsSystem } = await import('../../packages/server/src/core/runner/perform.js')
-  const { updateTenant } = await import('../../packages/server/src/core/operations/update-tenant.js')
+  const { updateTenant } = await import('../../packages/server/src/operators/tenants.js')
   await performAsSystem(service.services, tenant.tenant.tenant_id, updateTenant({ monthly_encrypt_quota }))
 }

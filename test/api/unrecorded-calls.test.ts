@@ -1,7 +1,7 @@
 // Calls that write no entry and are counted instead: hashes, and calls of an API key that were refused.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { doDueWork } from '../../packages/server/src/core/jobs/due-work.js'
-import { createUnrecordedCalls } from '../../packages/server/src/core/runner/unrecorded-calls.js'
+import { createUnrecordedCalls } from '../../packages/server/src/core/runner/noted-calls.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const ip_address = '127.0.0.1'

@@ -1,9 +1,9 @@
 // The console as operators see it, in Chromium: tenants made, suspended and resumed, and what guards the logs.
 import { INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission } from '@eaas/protocol'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { createApiKey } from '../../packages/server/src/core/operations/create-api-key.js'
-import { updateTenant } from '../../packages/server/src/core/operations/update-tenant.js'
+import { createApiKey } from '../../packages/server/src/core/api/api-keys.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { updateTenant } from '../../packages/server/src/operators/tenants.js'
 import { type Service, startService } from '../support/service/service.js'
 import { findBarriers } from './barriers.js'
 import { delayAnswer, inChromium, NOTHING_STORED, signIn, stored, weakContrasts } from './chromium-pages.js'
@@ -156,6 +156,18 @@ inChromium('the console of operators', ({ open }) => {
     expect(await page.getByRole('alert').innerText()).toContain('EAAS_OPERATOR_API=on')
     await close()
     await without.close()
+  })
+
+  it('asks before a link ends the session of an operator', async () => {
+    const opened = await open(`${service.url}/console`)
+    const { page, close } = opened
+    await signIn(opened, await operatorKey(OPERATOR_PERMISSIONS))
+    const { secret } = await service.createTenant()
+    await page.evaluate((hash) => location.assign(hash), `#/sign-in/${secret}`)
+    await page.getByText('You are signed in as operator: that session ends.').waitFor()
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('heading', { name: 'Tenants' }).waitFor()
+    await close()
   })
 
   it.each(['light', 'dark'] as const)('has no barriers and fits a phone, %s', async (colorScheme) => {

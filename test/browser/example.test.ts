@@ -5,8 +5,7 @@ import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fromText, toText } from '@eaas/sdk'
-import { afterAll, beforeAll, expect, inject, it } from 'vitest'
-import { copiesClusterBelow } from '../support/database/created-cluster.js'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
 import { inChromium, NOTHING_STORED, stored, weakContrasts } from './chromium-pages.js'
 import { type RecordedRequest, startRecordingProxy } from './recording-proxy.js'
@@ -226,7 +225,6 @@ async function startExample(dir: GuardedDir, temporary: string) {
   const child = spawn(process.execPath, [join(root, 'examples/browser/main.mjs')], {
     env: {
       ...Object.fromEntries(inherited),
-      NODE_OPTIONS: await copiesClusterBelow(inject('runDir')),
       TMPDIR: temporary,
       EXAMPLE_PORT: '0',
     },

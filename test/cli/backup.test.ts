@@ -8,13 +8,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { generateIdentity, identityToRecipient } from 'age-encryption'
-import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Sql } from '../../packages/server/src/core/store/db.js'
 import { GRANTED_TABLES } from '../../packages/server/src/core/store/grants.js'
 import { findBackupAge, noteBackup } from '../../packages/server/src/core/store/instance.js'
 import { openStore } from '../../packages/server/src/core/store/open-store.js'
 import { readAllRows } from '../../packages/server/src/operate/store/all-rows.js'
-import { copiesClusterBelow } from '../support/database/created-cluster.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { createTenantByCli, runCommand } from '../support/service/command-host.js'
@@ -68,7 +67,7 @@ function rowsOf(on: TestDatabase): Promise<Record<string, string[]>> {
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-backup-'))
-  environment = { NODE_OPTIONS: await copiesClusterBelow(inject('runDir')), TMPDIR: folder }
+  environment = { TMPDIR: folder }
   identity = await generateIdentity()
   await writeFile(file('identity'), `# created: today\n# public key: age1\n${identity}\n`)
   const tenant = await databaseWithTenant()

@@ -5,11 +5,10 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync,
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { beforeAll, describe, expect, inject, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/core/config.js'
 import { UnusableDataDirectoryError } from '../../packages/server/src/embedded/database.js'
 import { openServer } from '../../packages/server/src/server.js'
-import { copiesClusterBelow } from '../support/database/created-cluster.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { createTenantByCli, runCommand } from '../support/service/command-host.js'
 import { EAAS, ROOT_KEY, startEaas, untilHealthy } from '../support/service/eaas-process.js'
@@ -191,8 +190,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
 
   it('makes its root key on the first start and needs no other after it', { timeout: TIMEOUT_MS }, async () => {
     const database = await freshDatabase('directory', { created: false })
-    const environment = { NODE_OPTIONS: await copiesClusterBelow(inject('runDir')) }
-    const eaas = await startEaas({ database, rootKey: null, environment })
+    const eaas = await startEaas({ database, rootKey: null })
     const { code, stdout } = await eaas.stop()
     expect(code).toBe(0)
     const [secret = ''] = /eaas_sk_\w+/.exec(stdout) ?? []

@@ -2,35 +2,27 @@
 import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createClient } from '../../packages/sdk/src/index.js'
-import { copiesClusterBelow } from '../support/database/created-cluster.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
-import { EAAS, type EaasOptions, runEaas, startEaas } from '../support/service/eaas-process.js'
+import { EAAS, runEaas, startEaas } from '../support/service/eaas-process.js'
 
 const TIMEOUT_MS = 120_000
 
 let folder: GuardedDir
 let file: string
 let database: TestDatabase
-let environment: EaasOptions['environment'] & object
 
 beforeAll(async () => {
   folder = guardedDir('eaas-test-dev')
   database = await freshDatabase('dev', { created: false })
-  environment = { NODE_OPTIONS: await copiesClusterBelow(inject('runDir')) }
 })
 afterAll(() => folder.remove())
 afterEach(() => vi.unstubAllEnvs())
 
-const start = (more = {}) =>
-  startEaas({
-    database,
-    rootKey: null,
-    environment: { ...environment, ...more },
-    command: [EAAS, 'dev', '--file', file],
-  })
+const start = (environment = {}) =>
+  startEaas({ database, rootKey: null, environment, command: [EAAS, 'dev', '--file', file] })
 const written = () => parseEnv(readFileSync(file, 'utf8'))
 const listKeys = () => {
   for (const [name, value] of Object.entries(written())) vi.stubEnv(name, value ?? '')
@@ -96,7 +88,7 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
     async (_, { text = 'A=1\n', set = {} }: { text?: string; set?: object }, why) => {
       const path = join(folder.path, 'other.env')
       writeFileSync(path, text)
-      const options = { database, rootKey: null, environment: { ...environment, ...set } }
+      const options = { database, rootKey: null, environment: { ...set } }
       const { code, stderr } = await runEaas(['dev', '--file', path], options)
       expect([code, stderr]).toEqual([1, expect.stringMatching(why)])
       expect(readFileSync(path, 'utf8')).toBe(text)

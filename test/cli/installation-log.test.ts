@@ -340,7 +340,7 @@ describe('a checkpoint of the installation', () => {
     await server.kill9()
     await server.start()
     await expect
-      .poll(async () => (await eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')).code)
+      .poll(async () => (await eaas('accept', 'rollback', '--installation', '--reason', 'a drill')).code)
       .toBe(0)
     await server.stop()
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { copiesClusterBelow, copyCreatedCluster } from '../support/database/created-cluster.js'
+import { copyCreatedCluster } from '../support/database/created-cluster.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
 import { createTenantByCli, runCommand } from '../support/service/command-host.js'
 import { connectTo, runEaas } from '../support/service/eaas-process.js'
@@ -49,8 +49,7 @@ describe.skipIf(backend() === 'postgres')('in a folder without a database', () =
 
   it('eaas tenant create makes one', { timeout: TIMEOUT_MS }, async () => {
     const database = await freshDatabase('new', { created: false })
-    const environment = { NODE_OPTIONS: await copiesClusterBelow(inject('runDir')) }
-    await createTenantByCli({ database, rootKey: null, environment }, 'first')
+    await createTenantByCli({ database, rootKey: null }, 'first')
     expect((await runCommand(['tenant', 'list'], { database, rootKey: null })).code).toBe(0)
   })
 })

@@ -45,7 +45,7 @@ it('alarms about the log of the installation alone, and every text says so', { t
     await rehearse()
     const doctor = async () => JSON.parse((await eaas('doctor', '--json')).stdout).findings as { check: string }[]
     const finding = async (check: string) => (await doctor()).find((each) => each.check === check)
-    const served = /installation's own log: .*tenants are served.*accept-rollback --installation --help/
+    const served = /installation's own log: .*tenants are served.*accept rollback --installation --help/
     expect(await finding('checkpoints')).toMatchObject({ ok: false, detail: expect.stringMatching(served) })
     const list = await eaas('tenant', 'list') // raises the alarm
     expect(list.stderr).toMatch(/the installation's own log; tenants are served/)

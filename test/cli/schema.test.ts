@@ -50,7 +50,7 @@ async function examine() {
   return { code, ok: found?.ok, warning: found?.warning, detail: found?.detail }
 }
 
-const accept = (...args: string[]) => runCommand(['schema', 'accept', ...args], { database: owner })
+const accept = (...args: string[]) => runCommand(['accept', 'schema', ...args], { database: owner })
 
 async function restarted(running: RunningServer): Promise<RunningServer> {
   await running.stop()
@@ -133,7 +133,7 @@ describe.skipIf(backend() === 'embedded')('tables that an operator changed', { t
       1,
       false,
       expect.stringMatching(
-        /^the owner of the tables .* can refuse writes, but changes no answer and no entry: .*CREATE UNIQUE INDEX own .* eaas schema accept/,
+        /^the owner of the tables .* can refuse writes, but changes no answer and no entry: .*CREATE UNIQUE INDEX own .* eaas accept schema/,
       ),
     ])
     expect(found.detail).not.toContain('Verify every log')
@@ -142,7 +142,7 @@ describe.skipIf(backend() === 'embedded')('tables that an operator changed', { t
 
   it('are accepted on record, until something is changed again', async () => {
     await change(TRIGGER)
-    expect(await examine()).toMatchObject({ code: 1, ok: false, detail: expect.stringContaining('schema accept') })
+    expect(await examine()).toMatchObject({ code: 1, ok: false, detail: expect.stringContaining('accept schema') })
     expect(await restart()).toMatchObject({ differences: '1', lines: [{ level: FATAL }] })
 
     expect((await accept()).code).toBe(2)

@@ -1,7 +1,7 @@
 // The destruction of one version of a key: whole or not at all, whenever the server ends, and noticed if somebody undoes it.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { destroyVersion } from '../../packages/server/src/core/operations/destroy-version.js'
+import { destroyVersion } from '../../packages/server/src/core/api/key-destruction.js'
 import type { Operation } from '../../packages/server/src/core/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import type { Transaction } from '../../packages/server/src/core/store/db.js'

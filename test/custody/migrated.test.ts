@@ -215,7 +215,7 @@ describe('a database from before the first release', { timeout: 60_000 }, () => 
     'tenant create --name acme',
     'audit verify --all',
     'store-key rotate',
-    'schema accept --reason x',
+    'accept schema --reason x',
   ])('is refused with what to do by eaas %s, and left as it is', async (command) => {
     const { code, stdout, stderr } = await runCommand(command.split(' '), { database, rootKey: ROOT_KEY })
     expect([code, stdout + stderr]).toEqual([

@@ -1,9 +1,9 @@
 // A rotation of the store key makes a new pepper. Each API key stays valid; the former pepper goes once no API key needs it.
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expireApiKey, updateApiKey } from '../../packages/server/src/core/api/api-keys.js'
 import { apiKeyDigest, generateApiKey } from '../../packages/server/src/core/crypto/api-key.js'
 import { openSecret, type StoreKeys } from '../../packages/server/src/core/crypto/key-hierarchy.js'
-import { expireApiKey, updateApiKey } from '../../packages/server/src/core/operations/update-api-key.js'
 import { pepperBinding } from '../../packages/server/src/core/runner/peppers.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { countFormer, getPeppers } from '../../packages/server/src/core/store/peppers.js'

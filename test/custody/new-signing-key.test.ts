@@ -18,8 +18,8 @@ import {
   verifyExport,
 } from '../../packages/audit/src/index.js'
 import { signingKeyOf } from '../../packages/audit/src/node/signing-key.js'
+import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { openSecret } from '../../packages/server/src/core/crypto/key-hierarchy.js'
-import { verifyAudit } from '../../packages/server/src/core/operations/verify-audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findInstance } from '../../packages/server/src/core/store/instance.js'
 import { createWitnessRound } from '../../packages/server/src/guard/jobs/ask-witnesses.js'

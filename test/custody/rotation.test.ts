@@ -11,8 +11,7 @@ import {
   sealedUnder,
   UnknownStoreKeyError,
 } from '../../packages/server/src/core/crypto/key-hierarchy.js'
-import { RootKeyError } from '../../packages/server/src/core/crypto/root-key.js'
-import type { RootKeyProvider } from '../../packages/server/src/core/root-key/provider.js'
+import { RootKeyError, type RootKeyProvider } from '../../packages/server/src/core/crypto/root-key.js'
 import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../packages/server/src/core/runner/store-keys.js'
 import { findInstallationKey, findInstance } from '../../packages/server/src/core/store/instance.js'
 import { insertStoreKey, listStoreKeys, refuseStoreKeysAfter } from '../../packages/server/src/core/store/store-keys.js'

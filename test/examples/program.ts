@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, inject, onTestFinished } from 'vitest'
-import { copiesClusterBelow, copiesInMemoryBelow } from '../support/database/created-cluster.js'
+import { copiesInMemoryBelow } from '../support/database/created-cluster.js'
 
 const GONE_WITHIN_MS = 15_000
 
@@ -16,9 +16,7 @@ export interface Program {
   environment?: Record<string, string>
   /** A folder for temporary ones, of which each run gets one of its own. */
   folder: string
-  /** Whether its server creates its database, as a user's does; by default it copies the one that this run of the tests made. */
-  createsDatabase?: boolean
-  /** Whether it has a PGlite in memory, which is then a copy too. */
+  /** Whether it has a PGlite in memory, which is then a copy. */
   hasOwnPglite?: boolean
 }
 
@@ -57,13 +55,12 @@ export function readResult(out: string): Record<string, string> {
 
 /** The caller's own EAAS_* variables stay out, and so does DATABASE_URL. */
 async function startProgram(program: Program, temporary: string) {
-  const { main, args = [], environment, createsDatabase = false, hasOwnPglite = false } = program
-  const copiesBelow = hasOwnPglite ? copiesInMemoryBelow : copiesClusterBelow
+  const { main, args = [], environment, hasOwnPglite = false } = program
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('EAAS_') && name !== 'DATABASE_URL')
   const child = spawn(process.execPath, [main, ...args], {
     env: {
       ...Object.fromEntries(inherited),
-      NODE_OPTIONS: createsDatabase ? '' : await copiesBelow(inject('runDir')),
+      NODE_OPTIONS: hasOwnPglite ? await copiesInMemoryBelow(inject('runDir')) : '',
       ...environment,
       TMPDIR: temporary,
     },

@@ -61,20 +61,20 @@ describe('logs that a wrong clock dated ahead', () => {
       log: log as never,
     })
     await wrap()
-    await expect.poll(() => JSON.stringify(written)).toContain('accept-clock')
+    await expect.poll(() => JSON.stringify(written)).toContain('accept clock')
     await schedule.stop()
     expect(JSON.stringify(written)).toContain(owner.tenant.tenant_id)
     const { status, body } = await owner.call('GET', '/health')
     expect([status, body.status, body.database]).toEqual([200, 'degraded', 'clock'])
     const year = new Date(Date.now() + YEAR_MS).getUTCFullYear()
-    expect(body.detail).toMatch(new RegExp(`in the future, until ${year}-.*accept-clock`))
+    expect(body.detail).toMatch(new RegExp(`in the future, until ${year}-.*accept clock`))
     expect(body.detail).not.toContain(owner.tenant.tenant_id)
     expect((await owner.call('GET', '/metrics')).body).toMatch(/^eaas_clock_ahead_logs [1-9]/m)
     const { code, found } = await runDoctor({ database, rootKey: ROOT_KEY, environment: CHECKED })
     expect(code).toBe(1)
     expect(found('clock')).toMatchObject({
       ok: false,
-      detail: expect.stringMatching(/in the future.*eaas audit accept-clock/),
+      detail: expect.stringMatching(/in the future.*eaas accept clock/),
     })
   })
 
@@ -83,9 +83,9 @@ describe('logs that a wrong clock dated ahead', () => {
     expect(status).toBe(backend() === 'embedded' ? 500 : 200)
   })
 
-  it('are shown by eaas audit accept-clock, which changes nothing without a reason', async () => {
+  it('are shown by eaas accept clock, which changes nothing without a reason', async () => {
     const total = (await entries()).total
-    const { code, stdout } = await eaas('audit', 'accept-clock', '--json')
+    const { code, stdout } = await eaas('accept', 'clock', '--json')
     expect(code).toBe(0)
     const { logs } = JSON.parse(stdout)
     expect(logs).toHaveLength(3)
@@ -96,7 +96,7 @@ describe('logs that a wrong clock dated ahead', () => {
 
   it('go on with the right time once an operator accepts that the clock was wrong, on record', async () => {
     const last = (await entries()).logs.at(-1)
-    const { code, stdout } = await eaas('audit', 'accept-clock', '--reason', 'the CMOS battery', '--json')
+    const { code, stdout } = await eaas('accept', 'clock', '--reason', 'the CMOS battery', '--json')
     expect([code, JSON.parse(stdout).logs.map(({ refused }: { refused?: string }) => refused)]).toEqual([
       0,
       [undefined, undefined, undefined],
@@ -110,7 +110,7 @@ describe('logs that a wrong clock dated ahead', () => {
     })
     for (const { created_at } of [accepted, logs.at(-1)])
       expect(Math.abs(Date.parse(created_at) - Date.now())).toBeLessThan(60_000)
-    const again = await eaas('audit', 'accept-clock', '--reason', 'again', '--json')
+    const again = await eaas('accept', 'clock', '--reason', 'again', '--json')
     expect([again.code, JSON.parse(again.stdout).logs]).toEqual([0, []])
   })
 

@@ -2,8 +2,9 @@
 // commit, and what was revoked is refused once the revocation is acknowledged. On PostgreSQL by two servers.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { draftEntry } from '../../packages/server/src/core/runner/entry-drafts.js'
 import type { Decision, Operation } from '../../packages/server/src/core/runner/operation.js'
-import { draftEntry, performAsSystem, systemCaller } from '../../packages/server/src/core/runner/perform.js'
+import { performAsSystem, systemCaller } from '../../packages/server/src/core/runner/perform.js'
 import { backend } from '../support/database/database.js'
 import { insertFrom } from '../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'

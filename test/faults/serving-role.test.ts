@@ -175,7 +175,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect(await rights('0')).toMatch(/^ok +rights +this role may not change audit entries$/)
   })
 
-  it('is told by doctor and in the log which rights it lacks, and by accept-rollback that an alarm could not be written', async () => {
+  it('is told by doctor and in the log which rights it lacks, and by eaas accept that an alarm could not be written', async () => {
     expect((await migrate('--role', role)).code).toBe(0)
     const eaas = await startEaas({ database })
     const { tenant_id, api_key } = await createTenantByCli({ database }, 'lacking')
@@ -198,8 +198,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     await eaas.start()
     await expect.poll(() => eaas.stdout + eaas.stderr, { timeout: 30_000 }).toContain(lacking)
     await eaas.stop()
-    const accept = () =>
-      runCommand(['audit', 'accept-rollback', '--tenant', 'lacking', '--reason', 'a drill'], { database })
+    const accept = () => runCommand(['accept', 'rollback', '--tenant', 'lacking', '--reason', 'a drill'], { database })
     expect(await accept()).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(

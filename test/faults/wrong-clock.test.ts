@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { updateTenant } from '../../packages/server/src/core/operations/update-tenant.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { anchorNow } from '../../packages/server/src/guard/anchor-heads.js'
 import { createScheduledVerification } from '../../packages/server/src/operate/jobs/scheduled-verification.js'
+import { updateTenant } from '../../packages/server/src/operators/tenants.js'
 import { startScheduleOf, UNMEASURED } from '../support/service/schedule.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 

@@ -5,10 +5,9 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'nod
 import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { parseEnv, promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import exports from '../../packages/audit/src/formats/export.vectors.json' with { type: 'json' }
 import { addPrisma, transpile } from '../examples/run-page.js'
-import { copiesClusterBelow } from '../support/database/created-cluster.js'
 import { ADAPTERS } from '../support/platforms/packed-sdk.js'
 import { environmentOfUser, startReleaseRegistry } from '../support/platforms/release.js'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
@@ -55,23 +54,20 @@ afterAll(async () => {
 
 describe('the first steps', () => {
   let folder: string
-  /** Values of NODE_OPTIONS: a server below copies its database, but the first one, in the slow run, creates it. */
-  let copying: string
-  let creating: string
 
   beforeAll(async () => {
     folder = join(dir.path, 'application')
     mkdirSync(folder)
-    copying = await copiesClusterBelow(inject('runDir'))
-    creating = IS_SLOW_RUN ? '' : copying
   })
 
   it('of README.md: pack the SDK for an application, install it there, and run the program', {
     timeout: TIMEOUT_MS,
   }, async () => {
-    const { commands, program } = stepsOf('README.md')
+    const { commands, program } = stepsOf('README.md', 'Try it')
     const [, pack = '', install = ''] =
-      /^npm ci && (npm run pack -- )\.\.\/my-app\ncd \.\.\/my-app && (npm install .*)$/.exec(commands.join('\n')) ?? []
+      /^npm ci && (npm run pack -- )\.\.\/my-app\ncd \.\.\/my-app && (npm install .*)$/.exec(
+        commands.slice(0, 2).join('\n'),
+      ) ?? []
     const own = join(dir.path, 'packed')
     expect(await shell(`${pack} '${own}'`, ROOT)).toContain(`\n${install}\n`)
     await shell(install, own)
@@ -86,7 +82,7 @@ describe('the first steps', () => {
     expect(commands).toEqual(['npm init -y', 'npm install @eaas/sdk @eaas/server', 'npx @eaas/server dev'])
     expect(readPage('packages/sdk/README.md')).toContain(`\`${RUN}\``)
     for (const command of commands) {
-      if (command.endsWith(' dev')) await startServer(command, folder, creating)
+      if (command.endsWith(' dev')) await startServer(command, folder)
       else await shell(command, folder)
     }
     await runTwice(program, folder)
@@ -96,14 +92,14 @@ describe('the first steps', () => {
     const own = join(dir.path, 'server')
     mkdirSync(own)
     for (const command of stepsOf('packages/server/README.md').commands) {
-      if (command.endsWith(' start')) await startServer(command, own, copying)
+      if (command.endsWith(' start')) await startServer(command, own)
       else await shell(command, own)
     }
     expect(await shell('npx @eaas/server --help', own)).toContain('npx @eaas/server')
     const { program } = stepsOf('packages/server/README.md', 'In another application')
     expect(program).toMatch(PORT)
     writeFileSync(join(own, 'app.mjs'), `${program.replace(PORT, 'port: 0')}${LOOK_AND_CLOSE}`)
-    // On the database of the server, once that has stopped: a new one would take longer than all else here.
+    // On the database of the server, once that has stopped.
     await stopServer(join(own, '.eaas'))
     expect(await shell('node app.mjs', own)).toMatch(/^200$/m)
   })
@@ -139,7 +135,7 @@ describe.runIf(IS_SLOW_RUN)('with a server for development', () => {
 
   beforeAll(async () => {
     folder = emptyFolder('development')
-    await startServer(`npx ${DEV}`, folder, '')
+    await startServer(`npx ${DEV}`, folder)
     const written = parseEnv(readFileSync(join(folder, '.env.local'), 'utf8'))
     EAAS_URL = written.EAAS_URL ?? ''
     EAAS_API_KEY = written.EAAS_API_KEY ?? ''
@@ -265,9 +261,8 @@ async function shell(command: string, cwd: string, input = '', more: NodeJS.Proc
 }
 
 /** Resolves once the server listens, and has shown its API key or written it. */
-function startServer(command: string, cwd: string, NODE_OPTIONS: string): Promise<void> {
-  const env = { ...environment, NODE_OPTIONS }
-  const child = spawn('sh', ['-c', `exec ${command}`], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+function startServer(command: string, cwd: string): Promise<void> {
+  const child = spawn('sh', ['-c', `exec ${command}`], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   return new Promise((resolve, reject) => {
     const read = (text: string) => {

@@ -6,7 +6,6 @@ import { filesBelow, ROOT, sourcesBelow } from '../support/sources/source-files.
 
 /** A name of a file in a README; `*` stands for any part of it. */
 const FILE_NAME = /[\w*][\w*.-]*\.ts\b/g
-const OPERATIONS = 'packages/server/src/core/operations'
 
 const sources = [
   ...sourcesBelow('packages/protocol/src'),
@@ -18,9 +17,6 @@ const sources = [
 const paths = sources.map(({ path }) => path)
 const everyPath = [...filesBelow('packages'), ...filesBelow('test'), ...filesBelow('docs/openapi')].filter(
   (path) => !path.includes('/dist/'),
-)
-const routes = sources.filter(
-  ({ path }) => path.startsWith('packages/server/src/core/http/') || path.startsWith('packages/server/src/operators/'),
 )
 
 /** The READMEs that list the files of their folder. That of the SDK's sources has a test of its own, below. */
@@ -51,16 +47,10 @@ function mayNameAlone(readme: string, path: string): boolean {
   )
 }
 
-/** Files that a README need not name: formats, which have a page of their own, what only exports others, and calls that a route binds. */
+/** Files of the protocol that its README need not name: formats, which have a page of their own, and what only exports others. */
 function needsNoName(path: string): boolean {
-  if (path.startsWith('packages/protocol/')) {
-    return basename(path) === 'index.ts' || existsSync(join(ROOT, path.replace(/ts$/, 'md')))
-  }
-  const imported = `operations/${basename(path, '.ts')}.js`
-  return (
-    dirname(path) === OPERATIONS &&
-    routes.some(({ imports }) => imports.some(({ specifier }) => specifier.endsWith(imported)))
-  )
+  if (!path.startsWith('packages/protocol/')) return false
+  return basename(path) === 'index.ts' || existsSync(join(ROOT, path.replace(/ts$/, 'md')))
 }
 
 /** The files of a folder that a README does not name. A folder below its own that it describes as a whole has none. */

@@ -281,13 +281,11 @@ describe('the server', () => {
   const STORE = /^packages\/server\/src\/(?:(?:core|guard|operate)\/store|embedded)\//
   const HTTP = /^packages\/server\/src\/(?:core\/http|observe|operators)\//
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
+  const APPLICATION = ['app', 'index', 'server', 'observe/logger', 'operate/cli/stop'].map(
     (name) => `${SERVER}${name}.ts`,
   )
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'jobs/schedule', 'operate/cli/stop'].map(
-    (name) => `${SERVER}${name}.ts`,
-  )
+  const TYPES_ALONE = ['index', 'server', 'observe/logger', 'operate/cli/stop'].map((name) => `${SERVER}${name}.ts`)
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
@@ -312,13 +310,14 @@ describe('the server', () => {
   })
 
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
-    // Called when an export is opened, which is in its release.
+    // Called when an export is opened, which is in its release. `decideWithin` only compares connections.
     const AFTERWARDS = [
-      'core/operations/export-audit.ts: getPosition',
-      'core/operations/export-audit.ts: openExport',
-      'core/operations/export-audit.ts: sealEnd',
-      'core/operations/shared/audit-log.ts: firstPosition',
-      'core/operations/shared/audit-log.ts: getHead',
+      'core/api/audit-export.ts: firstPosition',
+      'core/api/audit-export.ts: getHead',
+      'core/api/audit-export.ts: getPosition',
+      'core/api/audit-export.ts: openExport',
+      'core/api/audit-export.ts: sealEnd',
+      'core/runner/budgets.ts: decideWithin',
     ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
@@ -371,7 +370,7 @@ const ORDER = [
   'root-key',
   'audit',
   'runner',
-  'operations',
+  'api',
   'jobs',
   'http',
   'application',
@@ -387,9 +386,9 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   crypto: [],
   'root-key': ['crypto'],
   runner: ['crypto', 'root-key', 'audit', 'store'],
-  operations: ['crypto', 'root-key', 'audit', 'store', 'runner'],
-  jobs: ['crypto', 'audit', 'store', 'runner', 'operations'],
-  http: ['runner', 'operations'],
+  api: ['crypto', 'root-key', 'audit', 'store', 'runner'],
+  jobs: ['crypto', 'audit', 'store', 'runner', 'api'],
+  http: ['runner', 'api'],
 }
 
 /** They find files beside the build, and so stand one level below the manifest. */
@@ -397,7 +396,6 @@ const PLACES = /^(?:version|[a-z-]+-directory)\.ts$/
 
 /** Files of a room that belong to another layer than their folder's name says, or have no folder. */
 const LAYERS: readonly (readonly [start: string, part: Part])[] = [
-  ['core/root-key/', 'root-key'],
   ['root-keys/', 'root-key'],
   ['embedded/', 'store'],
   ['guard/watch/', 'audit'],
@@ -410,8 +408,9 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['operators/console.ts', 'http'],
   ['operators/operator-endpoints.ts', 'http'],
   ['operators/operator-schemas.ts', 'http'],
-  ['operators/', 'operations'],
-  ['jobs/', 'jobs'],
+  ['operators/', 'api'],
+  ['guard/operations/', 'api'],
+  ['operate/operations/', 'api'],
 ]
 
 function partOf(path: string): Part {
@@ -456,7 +455,7 @@ describe('the parts of the server', () => {
     expect(between.filter(({ file, target }) => roomOf(target) > roomOf(file)).map(name)).toEqual([])
   })
 
-  it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {
+  it('know what stands below them: main, cli, app, http and jobs, api, runner, audit, then crypto and store', () => {
     expect(steps.length).toBeGreaterThan(100)
     expect(upward.map(name)).toEqual([])
   })
@@ -473,16 +472,11 @@ const ROOMS: Record<string, readonly string[]> = {
 }
 /** Imports from a room that may not know the other one, until a door takes their place. None is added. */
 const WINDOWS = [
+  'core/api/audit-export.ts guard/operations/covering-anchor.ts',
+  'core/api/audit.ts guard/recorded-tenants.ts',
+  'core/api/audit.ts guard/watch/newest-anchor.ts',
   'core/audit/append/committer.ts guard/watch/head-watch.ts',
   'core/audit/verify/verify.ts guard/recorded-tenants.ts',
-  'core/http/route.ts operators/operator-call.ts',
-  'core/operations/create-tenant.ts guard/installation-log.ts',
-  'core/operations/export-audit.ts guard/operations/covering-anchor.ts',
-  'core/operations/shared/make-head.ts guard/store/anchors.ts',
-  'core/operations/shared/make-head.ts guard/watch/acceptances.ts',
-  'core/operations/shared/tenant.ts guard/installation-log.ts',
-  'core/operations/verify-audit.ts guard/recorded-tenants.ts',
-  'core/operations/verify-audit.ts guard/watch/newest-anchor.ts',
   'core/store/open-store.ts embedded/database.ts',
 ]
 

@@ -40,10 +40,35 @@ describe('README.md', () => {
   })
 })
 
+describe('the first screen of README.md', () => {
+  const [screen = ''] = read('README.md').split(/^## /m)
+
+  it('has at most 150 words', () => {
+    expect(countWords(screen)).toBeLessThanOrEqual(150)
+  })
+
+  it('shows lines of the program of @eaas/drizzle, which runs', () => {
+    const lines = /^```js\n(.*?)^```$/ms.exec(screen)?.[1]?.trimEnd().split('\n') ?? []
+    const program = read('packages/drizzle/README.md').split('\n')
+    expect(lines.length).toBeGreaterThan(3)
+    expect(lines.map((line) => line.replace(/ \/\/ .*$/, '')).filter((line) => !program.includes(line))).toEqual([])
+  })
+})
+
+describe('docs/README.md', () => {
+  it('lists every page', () => {
+    const linked = [...read('docs/README.md').matchAll(/\]\(([^)#]+)/g)].map(([, target = '']) => join('docs', target))
+    expect(
+      documents.filter((document) => !linked.includes(document) && !['README.md', 'docs/README.md'].includes(document)),
+    ).toEqual([])
+  })
+})
+
 describe('the pages', () => {
-  it('have at most 103,000 words together', () => {
-    const words = documents.map((document) => read(document).trim().split(/\s+/).length)
-    expect(words.reduce((sum, count) => sum + count)).toBeLessThanOrEqual(103_000)
+  it('have at most 88,000 words together', () => {
+    expect(
+      documents.map((document) => countWords(read(document))).reduce((sum, count) => sum + count),
+    ).toBeLessThanOrEqual(88_000)
   })
 })
 
@@ -100,11 +125,21 @@ describe('every text of the project', () => {
 })
 
 describe.each(documents)('%s', (document) => {
+  it('has paragraphs, points and cells of at most 90 words', () => {
+    const text = read(document).replaceAll(/^ *```.*?^ *```$/gms, '')
+    const parts = text.split(/\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=#)|\n\||\s\|\s/)
+    expect(parts.filter((part) => countWords(part) > 90)).toEqual([])
+  })
+
   it('has no link that leads nowhere', () => {
     const links = [...read(document).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
     expect(links.filter((link) => !/^https?:/.test(link) && !leadsSomewhere(document, link))).toEqual([])
   })
 })
+
+function countWords(text: string): number {
+  return text.trim().split(/\s+/).length
+}
 
 function leadsSomewhere(document: string, link: string): boolean {
   const [path = '', anchor] = link.split('#')

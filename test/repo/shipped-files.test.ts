@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { parse } from 'yaml'
-import { VARIABLES } from '../../packages/server/src/core/config.js'
+import { VARIABLES } from '../../packages/server/src/core/settings.js'
 import { createCertificates } from '../support/service/certificates.js'
 import { ROOT } from '../support/sources/source-files.js'
 

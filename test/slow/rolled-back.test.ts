@@ -28,7 +28,7 @@ it(`accepts the losses of ${TENANTS} tenants in one line`, async () => {
     const found = await timed('the diff', 'audit', 'diff', '--all', '--json')
     const file = join(folder, 'diff')
     await writeFile(file, found.stdout)
-    const accept = ['audit', 'accept-rollback', '--all', '--from-diff', file, '--reason', 'a drill']
+    const accept = ['accept', 'rollback', '--all', '--from-diff', file, '--reason', 'a drill']
     const { code, stdout, stderr } = await timed('accepted', ...accept)
     expect([code, stdout, stderr]).toEqual([
       0,

@@ -1,12 +1,12 @@
 /**
- * Queries of Drizzle that encrypt nothing: rewrites their conditions before they are executed, and opens their rows
- * afterwards.
+ * The builders of Drizzle. Of queries that encrypt nothing: rewrites their conditions before they are executed, and
+ * opens their rows afterwards. Of writes: records their calls until the query is awaited.
  */
-
 import { isEaasError } from '@eaas/sdk'
 import { type AtCaller, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
-import { and, type SQL } from 'drizzle-orm'
+import { and, QueryPromise, type SQL } from 'drizzle-orm'
 import { run } from './conditions.js'
+import { planFound } from './found-rows.js'
 import { filteredKey, readSelection, withBound, withFiltered } from './results.js'
 import {
   assertFinal,
@@ -16,9 +16,11 @@ import {
   type SelectConfig,
   type WriteConfig,
 } from './rewriting.js'
-import { areRight, assertNoWindow, numberOf, refuseCount, searchFor, takeSearches } from './searches.js'
+import { areRight, assertNoWindow, numberOf, refuseCount, searchFor, withoutSearches } from './searches.js'
 import { columnsIn, leavesOf } from './selections.js'
 import type { KnownTables } from './tables.js'
+import { runWrite } from './writes.js'
+import type { Call, Written } from './written.js'
 
 /** A query of Drizzle. Its functions change its state and return it. */
 interface Query {
@@ -106,7 +108,7 @@ async function executeSelect(
   placeholders: Row | undefined,
 ): Promise<unknown> {
   const { where, fields, limit, offset } = config
-  const { rest, asked } = takeSearches(tables, where)
+  const { rest, asked } = withoutSearches(tables, where)
   const [skip, take] = asked.length > 0 ? [numberOf(offset, 'offset'), numberOf(limit, 'limit')] : []
   const rewriting = createRewriting(tables)
   config.where = rest
@@ -162,4 +164,36 @@ function touches(tables: KnownTables, query: Query): boolean {
 
 function selectionOf(config: Query['config']): Row {
   return ('fields' in config ? config.fields : config.returningFields) ?? {}
+}
+
+const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
+
+/**
+ * Records the calls on the builder of an insert, update or delete, and repeats them on Drizzle's own when it is
+ * awaited: encrypting takes time, and Drizzle takes values at once.
+ */
+export function wrapWrite(written: Written): object {
+  const calls: Call[] = []
+  const waiting = new Write(() => (planFound(written, calls) ?? (() => runWrite(written, calls)))())
+  const wrapped: object = new Proxy(waiting, {
+    get(target, name) {
+      if (typeof name === 'symbol' || name in target) return Reflect.get(target, name)
+      if (REFUSED.includes(name)) return () => refuseCall(`${name}() of a write`, 'Await the query itself.')
+      return (...args: unknown[]) => {
+        calls.push([name, args])
+        return wrapped
+      }
+    },
+  })
+  return wrapped
+}
+
+class Write extends QueryPromise<unknown> {
+  readonly execute: () => Promise<unknown>
+
+  constructor(run: () => Promise<unknown>) {
+    super()
+    const atCaller = rememberCaller()
+    this.execute = () => runFor(atCaller, run)
+  }
 }

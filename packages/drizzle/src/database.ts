@@ -1,18 +1,15 @@
 /**
  * Wraps a database of Drizzle, so that its queries go through the other files here, which encrypt, rewrite and open.
  */
-
 import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { and, is, QueryPromise, SQL, type Table } from 'drizzle-orm'
-import { wrapBuilder } from './builders.js'
+import { wrapBuilder, wrapWrite } from './builders.js'
 import { rewrite, run } from './conditions.js'
-import { takeSearched } from './relational-searches.js'
-import { openLevels, type QueryConfig, rewriteQuery, type TableConfig, tableOf } from './relations.js'
-import { createRewriting, visitSource } from './rewriting.js'
+import { openLevels, type QueryConfig, rewriteQuery, type TableConfig, tableOf, takeSearched } from './relations.js'
+import { createRewriting, refuseSearch, visitSource } from './rewriting.js'
 import { searchFor } from './searches.js'
-import { assertStatement } from './statements.js'
 import { assertSameColumns, type KnownTables, nameOf } from './tables.js'
-import { wrapWrite } from './write-builders.js'
+import { assertNotNamed } from './text.js'
 import { type Database, isSync, type WriteMethod } from './written.js'
 
 type Anything = (...args: unknown[]) => unknown
@@ -190,4 +187,20 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
       return [table, { findMany: awaited('findMany'), findFirst: awaited('findFirst') }]
     }),
   )
+}
+
+/**
+ * Checks what is passed to `execute`, or is the text of a common table expression. @throws InvalidInputError when it writes a table with encrypted
+ * columns, or names such a column
+ */
+export function assertStatement(tables: KnownTables, statement: unknown): void {
+  const dry = createRewriting(tables)
+  for (const query of queriesIn(statement)) dry.visit(query, true)
+  if (dry.searches[0]) refuseSearch(dry.searches[0].model, dry.searches[0].field)
+  assertNotNamed(statement, tables.names)
+}
+
+function queriesIn(part: unknown): unknown[] {
+  if (Array.isArray(part)) return part.flatMap(queriesIn)
+  return is(part, SQL) ? part.queryChunks.flatMap(queriesIn) : [part]
 }

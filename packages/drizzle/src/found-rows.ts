@@ -3,21 +3,10 @@
  * are bound to. One transaction finds the rows, locks them where the database can, and changes each with values
  * sealed to it.
  */
-import {
-  assertFoundAgain,
-  assertOnlyFound,
-  inBatches,
-  inLockOrder,
-  type Row,
-  refuseCall,
-  refuseRace,
-  tellsRow,
-  UPSERT_ATTEMPTS,
-} from '@eaas/sdk/adapter'
+import { assertFoundAgain, changeFound, type Row, refuseCall, tellsRow, upsertEach } from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
 import { rewrite, run } from './conditions.js'
-import { boundToMany, takesMany } from './many-rows.js'
-import { changedRows, findCount, mergeResults } from './merged-results.js'
+import { boundToMany, changedRows, findCount, mergeResults, takesMany } from './many-rows.js'
 import { readPins } from './pins.js'
 import { createRewriting } from './rewriting.js'
 import { isFoundBySpelling, withSpellings } from './spellings.js'
@@ -36,7 +25,7 @@ export function planFound(written: Written, calls: readonly Call[]): (() => Prom
   }
   const conflict = argument('onConflictDoUpdate') as ConflictUpdate | undefined
   if (!conflict || !needsConflict(written.known, conflict)) return undefined
-  return () => within(written, (inner) => upsertEach(inner, calls, conflict))
+  return () => within(written, (inner) => upsertFound(inner, calls, conflict))
 }
 
 function needsRows({ known, table }: Written, set: Row, calls: readonly Call[]): boolean {
@@ -75,19 +64,15 @@ async function updateFound(written: Written, calls: readonly Call[]): Promise<un
   const conditions = conditionsIn(calls)
   const rows = await findRows(written, conditions.at(-1) as SQL | undefined)
   const rest = calls.filter(([name]) => name !== 'where')
-  const results: unknown[] = []
-  for (const some of takesMany(known) ? inBatches(rows) : rows.map((row) => [row])) {
-    const where = some[1] ? boundToMany(known) : boundTo(known, some[0] as Row)
-    results.push(await changeFound(written, [...rest, ['where', [where]]], some))
-  }
+  const results = await changeFound(known.sealed, rows, {
+    takesMany: takesMany(known),
+    countOf: findCount,
+    change(some) {
+      const where = some[1] ? boundToMany(known) : boundTo(known, some[0] as Row)
+      return runWrite(written, [...rest, ['where', [where]]], some)
+    },
+  })
   return results.length > 0 ? mergeResults(results) : runNone(written, rest)
-}
-
-/** Changes rows that were read, and no others. */
-async function changeFound(written: Written, calls: readonly Call[], rows: readonly Row[]): Promise<unknown> {
-  const result = await runWrite(written, calls, rows)
-  assertOnlyFound(written.known.sealed, rows.length, findCount(result))
-  return result
 }
 
 /** Runs an update that changes nothing, for a result as the driver returns it. */
@@ -140,73 +125,41 @@ function needsConflict(known: KnownTable, conflict: ConflictUpdate): boolean {
   return !isSame && sealed.needsRow(Object.fromEntries(set), {})
 }
 
-async function upsertEach(written: Written, calls: readonly Call[], conflict: ConflictUpdate): Promise<unknown> {
+async function upsertFound(written: Written, calls: readonly Call[], conflict: ConflictUpdate): Promise<unknown> {
   const { known } = written
   const targets = targetsOf(known, conflict)
   const given = rowsIn(calls.find(([name]) => name === 'values')?.[1][0])
   const conflicts = calls.flatMap(([name]) => (name.startsWith('onConflict') ? name : []))
   const other = conflict.targetWhere ? 'targetWhere' : conflicts.length > 1 ? `a second ${conflicts[1]}` : undefined
   if (other !== undefined) refuseCall(`${other} of an upsert whose row must be read before`, 'Leave it out.')
-  const upserts = given.map(async (one): Promise<Upsert> => {
+  const upserts = given.map(async (one) => {
     const row = withSpellings(known, withDefaults(known, one))
-    return { conflict, row, target: await known.sealed.findTarget(row, targets) }
+    return { row, target: await known.sealed.findTarget(row, targets) }
   })
-  const all = await Promise.all(upserts)
-  const rows = await inLockOrder(all, (upsert) => findExisting(written, upsert))
-  const results: unknown[] = []
-  for (const [at, upsert] of all.entries()) results.push(await upsertOne(written, calls, upsert, rows[at]))
-  return mergeResults(results)
-}
-
-interface Upsert {
-  conflict: ConflictUpdate
-  row: Row
-  /** by which to find the existing row */
-  target: Row
-}
-
-function columnsOf({ columns }: KnownTable, target: Row): Column[] {
-  return Object.keys(target).map((key) => columns[key] as Column)
-}
-
-/** Finds and locks the row with which a new one conflicts. */
-async function findExisting(written: Written, { target }: Upsert): Promise<Row | undefined> {
-  const { known } = written
-  const condition = and(...columnsOf(known, target).map((column) => eq(column, target[known.keyOf(column)])))
-  return (await findRows(written, condition))[0]
-}
-
-async function upsertOne(
-  written: Written,
-  calls: readonly Call[],
-  upsert: Upsert,
-  existing: Row | undefined,
-): Promise<unknown> {
-  const { known } = written
-  const { conflict, row, target } = upsert
-  let found = existing
+  const columnsOf = (target: Row) => Object.keys(target).map((key) => known.columns[key] as Column)
+  const kept = calls.filter(([name]) => name === 'overridingSystemValue')
   const returning = calls.filter(([name]) => name === 'returning')
-  for (let attempt = 0; attempt < UPSERT_ATTEMPTS; attempt++) {
-    if (found) {
+  const results = await upsertEach(known.sealed, await Promise.all(upserts), {
+    targets,
+    countOf: findCount,
+    async find({ target }) {
+      const condition = and(...columnsOf(target).map((column) => eq(column, target[known.keyOf(column)])))
+      return (await findRows(written, condition))[0]
+    },
+    change({ row }, found) {
       const where = and(boundTo(known, found), (conflict.setWhere ?? conflict.where) as SQL | undefined)
       const set = Object.fromEntries(
         Object.entries(conflict.set).map(([key, value]) => [key, ofRow(known, row, [key, value])]),
       )
-      return changeFound({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], [found])
-    }
-    const insert: Call[] = [
-      ...calls.filter(([name]) => name === 'overridingSystemValue'),
-      ['values', [row]],
-      ['onConflictDoNothing', [{ target: columnsOf(known, target) }]],
-      ...returning,
-    ]
-    const result = await runWrite(written, insert)
-    if (changedRows(result) > 0) return result
-    // Another transaction inserted the row after the select. The insert waited for its commit, so the next select
-    // finds it.
-    found = await findExisting(written, upsert)
-  }
-  return refuseRace(known.sealed.name, targetsOf(known, conflict))
+      return runWrite({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], [found])
+    },
+    async insert({ row, target }) {
+      const skip: Call = ['onConflictDoNothing', [{ target: columnsOf(target) }]]
+      const result = await runWrite(written, [...kept, ['values', [row]], skip, ...returning])
+      return changedRows(result) > 0 ? result : undefined
+    },
+  })
+  return mergeResults(results)
 }
 
 /**

@@ -2,12 +2,11 @@
  * Relational queries of Drizzle, `db.query`: rewrites the conditions of every level, and opens the rows of every
  * level.
  */
-
 import { type Row, refuseExpression } from '@eaas/sdk/adapter'
 import { type Column, getOperators, getOrderByOperators, type Table } from 'drizzle-orm'
 import { assertOrder, assertPlain, type Rewriting, rewrite } from './conditions.js'
-import { namesOf } from './relation-names.js'
-import { within } from './rewriting.js'
+import { namesOf, within } from './rewriting.js'
+import { type Asked, areRight, assertNoWindow, numberOf, withoutSearches } from './searches.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
 /** What Drizzle knows of a table and its relations. */
@@ -128,4 +127,43 @@ function findNext(of: TableConfig, relation: string, find: FindConfig): TableCon
 
 export function tableOf({ columns }: TableConfig): Table {
   return Object.values(columns)[0]?.table as Table
+}
+
+/** A query with searches by the indexes that find more rows than match. */
+export interface Searched {
+  /** The query without its searches and its page, with the searched columns. */
+  config: QueryConfig
+  asked: readonly Asked[]
+  /** Returns the matching ones of the opened rows, in the page and with the columns of the query. */
+  filter(rows: Row[]): Row[]
+}
+
+/**
+ * Removes the searches from the condition of the outermost rows; undefined if there are none. The rows are opened,
+ * then filtered; `limit` and `offset` count those that are left.
+ */
+export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig): Searched | undefined {
+  const { where: given, limit, offset, ...others } = config
+  const call = (part: unknown): unknown => (typeof part === 'function' ? part(of.columns, getOperators()) : part)
+  const { rest, asked } = withoutSearches(tables, call(given))
+  if (asked.length === 0) return undefined
+  assertNoWindow(Object.values(call(config.extras) ?? {}))
+  const [skip = 0, take] = [numberOf(offset, 'offset'), numberOf(limit, 'limit')]
+  const fields = asked.map(({ known, column }) => known.keyOf(column))
+  const selected = selectedColumns(of, config)
+  const hidden = fields.filter((field) => !selected.includes(field))
+  return {
+    config: { ...withColumns(others, hidden), where: rest },
+    asked,
+    filter(rows) {
+      const isRight = (row: Row) =>
+        areRight(
+          asked,
+          fields.map((field) => row[field]),
+        )
+      const right = rows.filter(isRight).slice(skip, take === undefined ? undefined : skip + take)
+      for (const row of right) for (const field of hidden) delete row[field]
+      return right
+    },
+  }
 }

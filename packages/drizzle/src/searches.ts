@@ -2,7 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
  * are opened, then filtered; `limit` and `offset` count those that are left.
  */
-import { joinBounds, namesInSql, type Query, readPattern, refuseCall, SQL_BOUNDS } from '@eaas/sdk/adapter'
+import { namesInSql, type Query, readSearch, refuseCall, takeSearches } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
 import { isBlank, type Rewriting, textOf } from './conditions.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
@@ -15,16 +15,10 @@ export interface Asked {
 }
 
 /** Removes the searches from a condition, if they are alone or joined by `and`; returns them and the rest. */
-export function takeSearches(tables: KnownTables, where: unknown): { rest: unknown; asked: Asked[] } {
-  const asked: Asked[] = []
-  const bounds: Asked[] = []
-  const left = conjunctsOf(where).filter((part) => {
-    const one = readSearch(tables, part)
-    if (one) (one.isBound ? bounds : asked).push(one)
-    return !one
-  })
-  asked.push(...joinBounds(bounds, (one, other) => one.column === other.column))
-  return { rest: asked.length === 0 ? where : and(...(left as SQL[])), asked }
+export function withoutSearches(tables: KnownTables, where: unknown): { rest: unknown; asked: readonly Asked[] } {
+  const isSame = (one: Asked, other: Asked) => one.column === other.column
+  const { rest, asked } = takeSearches(conjunctsOf(where), (part) => readAsked(tables, part), isSame)
+  return { rest: asked.length === 0 ? where : and(...(rest as SQL[])), asked }
 }
 
 /** Returns the condition on the indexes, which has gaps until the searches of the rewriting are filled. */
@@ -105,26 +99,16 @@ function readValue(chunk: unknown): { value: unknown } | undefined {
 const ESCAPE = /^(Pg|MySql|SingleStore)/
 
 /** Reads a comparison that an index of whole values cannot answer. */
-function readSearch(tables: KnownTables, part: unknown): (Asked & { isBound: boolean }) | undefined {
+function readAsked(tables: KnownTables, part: unknown): Asked | undefined {
   const [column, word, given, then, last, ...more] = chunksOf(part)
   const [value, end] = [readValue(given), readValue(last)]
   if (!isColumn(column) || !is(word, StringChunk) || more.length > 0) return undefined
   const known = tables.findSealed(column)
-  if (!known || value === undefined) return undefined
-  const { searches } = known.sealed
-  const field = known.keyOf(column)
   const operator = textOf(word)
-  if (operator === 'between' && isText(then, 'and') && end) {
-    return { known, column, query: { gte: value.value, lte: end.value }, isBound: false }
-  }
-  if (then !== undefined) return undefined
-  const bound = SQL_BOUNDS[operator]
-  if (bound !== undefined) return { known, column, query: { [bound]: value.value }, isBound: true }
-  if (operator === 'like' || operator === 'ilike') {
-    const escapes = ESCAPE.test(column.columnType)
-    const query = readPattern(known.sealed, field, { operator, pattern: value.value, escapes })
-    return { known, column, query, isBound: false }
-  }
-  const isSearch = operator === '=' && value.value !== null && !searches.isExact(field) && searches.hasIndex(field)
-  return isSearch ? { known, column, query: { equal: value.value }, isBound: false } : undefined
+  const isWhole = operator === 'between' ? isText(then, 'and') && end : then === undefined
+  if (!known || !value || !isWhole) return undefined
+  const values = [value.value, end?.value]
+  const escapes = ESCAPE.test(column.columnType)
+  const query = readSearch(known.sealed, known.keyOf(column), { operator, values, escapes })
+  return query && { known, column, query }
 }

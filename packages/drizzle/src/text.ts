@@ -81,7 +81,7 @@ export function partText(part: unknown): string {
 }
 
 /** The text of a statement, or of one that Drizzle has built. */
-export function sqlText(part: unknown): string {
+function sqlText(part: unknown): string {
   if (typeof part === 'string') return part
   if (is(part, Column)) return `${sqlText(part.table)}.${quoteName(part.name)}`
   const { sql } = (part ?? {}) as { sql?: unknown }

@@ -1,18 +1,24 @@
-/** Inserts, updates and deletes of Drizzle, from the calls that `write-builders.ts` records. */
-
-import { type Row, readConflict, refuseCall, refuseComputed, refuseExpression } from '@eaas/sdk/adapter'
+/** Inserts, updates and deletes of Drizzle, from the calls that `builders.ts` records. */
+import {
+  assertWritable,
+  createIdMaker,
+  type IdMaker,
+  type Row,
+  readConflict,
+  refuseCall,
+  refuseComputed,
+  refuseExpression,
+} from '@eaas/sdk/adapter'
 import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql } from 'drizzle-orm'
 import { assertOrder, assertPlain, type Rewriting, rewrite, run } from './conditions.js'
-import { assertNoTriggers, withMadeIds } from './ids.js'
-import { setMany } from './many-rows.js'
-import { runCalls } from './parts.js'
+import { runCalls, setMany } from './many-rows.js'
 import { readPins } from './pins.js'
 import { readSelection, withBound } from './results.js'
 import { createRewriting, visitSource } from './rewriting.js'
 import { leavesOf } from './selections.js'
 import { assertSpelled, isFoundBySpelling, withSpellings } from './spellings.js'
-import { isColumn, type KnownTable } from './tables.js'
-import { type Call, isExpression, type Written } from './written.js'
+import { isColumn, type KnownTable, type KnownTables, sqlName } from './tables.js'
+import { type Call, type Database, isExpression, type Written } from './written.js'
 
 /**
  * Runs a write with encrypted values, and opens what it returns.
@@ -205,4 +211,53 @@ export function withUpdates({ columns }: KnownTable, changes: Row): Row {
   return Object.fromEntries(
     Object.entries({ ...changes, ...Object.fromEntries(made) }).filter(([, value]) => value !== undefined),
   )
+}
+
+/** One maker per database, which knows how that fills its columns. */
+const makers = new WeakMap<KnownTables, IdMaker>()
+
+/** @throws InvalidInputError if a trigger would change what is written */
+export async function assertNoTriggers({ known, table, on }: Written): Promise<void> {
+  const { sealed, columns, nameIn } = known
+  const isPostgres = Object.values(columns).some(({ columnType }) => columnType.startsWith('Pg'))
+  if (!isPostgres || !on.execute) return
+  await assertWritable((text) => runText(on, text), sealed, { table: sqlName(table), nameIn })
+}
+
+/** Adds the ids that PostgreSQL would make. */
+export async function withMadeIds(
+  { tables, known, table, on }: Written,
+  rows: readonly Row[],
+): Promise<{ rows: Row[]; isAlways: boolean }> {
+  const keys = known.sealed.bind.filter(
+    (key) => isMade(known.columns[key]) && rows.some((row) => row[key] === undefined),
+  )
+  if (keys.length === 0) return { rows: [...rows], isAlways: false }
+  if (!on.execute) {
+    refuseCall(`with() of an insert into ${known.sealed.name} whose id the database makes`, 'Give the rows their ids.')
+  }
+  const columns = keys.map((key) => known.nameIn(key))
+  const maker = makers.get(tables) ?? createIdMaker()
+  makers.set(tables, maker)
+  const made = await maker.make((text) => runText(on, text), sqlName(table), { columns, count: rows.length })
+  const filled = rows.map((row, at) => {
+    const own = keys.flatMap((key, number) => {
+      const value = made.rows[at]?.[columns[number] ?? '']
+      return row[key] === undefined ? [[key, known.columns[key]?.mapFromDriverValue(value)] as const] : []
+    })
+    return { ...row, ...Object.fromEntries(own) }
+  })
+  return { rows: filled, isAlways: made.isAlways }
+}
+
+/** Tells whether PostgreSQL makes the values of a column. */
+function isMade(column: Column | undefined): boolean {
+  if (column === undefined || !column.columnType.startsWith('Pg')) return false
+  return column.hasDefault || column.generatedIdentity !== undefined
+}
+
+/** Runs SQL as text. Drivers return rows in different ways. */
+async function runText(on: Database, text: string): Promise<Row[]> {
+  const result = await on.execute(sql.raw(text))
+  return (Array.isArray(result) ? result : (result as { rows: Row[] }).rows) as Row[]
 }

@@ -5,38 +5,35 @@
  */
 import {
   assertFoundAgain,
-  assertOnlyFound,
-  inBatches,
-  inLockOrder,
+  changeFound,
   type Row,
   refuseCall,
   refuseExpression,
-  refuseRace,
   type SealedTable,
   tellsRow,
-  UPSERT_ATTEMPTS,
+  upsertEach,
 } from '@eaas/sdk/adapter'
 import {
   AliasNode,
   AndNode,
-  BinaryOperationNode,
   ColumnNode,
   DefaultInsertValueNode,
   IdentifierNode,
   OnConflictNode,
-  OperatorNode,
   OrderByItemNode,
   OrderByNode,
   ParensNode,
   RawNode,
+  ReferenceNode,
   SelectionNode,
   SelectModifierNode,
   SelectQueryNode,
+  TableNode,
   ValueNode,
   ValuesNode,
   WhereNode,
 } from 'kysely'
-import { boundToMany } from './many-rows.js'
+import { boundToMany, equal } from './many-rows.js'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { isOneRow, pinnedBy } from './one-row.js'
 import { commonName } from './relations.js'
@@ -113,14 +110,16 @@ function planUpdate(models: Models, statement: Node): Change | undefined {
   }
   return async (steps) => {
     const { rows: found } = await steps.run(selectOf(steps, table, statement))
-    const rows = isOnly ? found : distinctRows(table, found)
-    const results: Result[] = []
     const { limit: _, orderBy: __, top: ___, ...others } = statement
-    for (const some of steps.takesMany && isOnly ? inBatches(rows) : rows.map((row) => [row])) {
-      const own = some[1] ? boundToMany(table, names.alias) : boundTo(table, names.alias, some[0] as Row)
-      const where = isOnly ? own : joined(own, statement.where as Node | undefined)
-      results.push(await change(steps, table, { ...others, where: WhereNode.create(where as never) } as Node, some))
-    }
+    const results = await changeFound(table, isOnly ? found : distinctRows(table, found), {
+      takesMany: steps.takesMany && isOnly,
+      countOf,
+      change(some) {
+        const own = some[1] ? boundToMany(table, names.alias) : boundTo(table, names.alias, some[0] as Row)
+        const where = isOnly ? own : joined(own, statement.where as Node | undefined)
+        return steps.run({ ...others, where: WhereNode.create(where as never) } as Node, some)
+      },
+    })
     return sum(results)
   }
 }
@@ -131,12 +130,7 @@ function distinctRows({ bind }: SealedTable, rows: readonly Row[]): Row[] {
   return [...new Map(rows.map((row) => [keyOf(row), row])).values()]
 }
 
-/** Changes rows that were read, and no others. */
-async function change(steps: Steps, table: SealedTable, update: Node, rows: readonly Row[]): Promise<Result> {
-  const result = await steps.run(update, rows)
-  assertOnlyFound(table, rows.length, result.numAffectedRows ?? result.rows.length)
-  return result
-}
+const countOf = ({ numAffectedRows, rows }: Result) => numAffectedRows ?? rows.length
 
 /** Selects the rows that an update finds, by its own condition, and locks them where the database can. */
 function selectOf({ lock }: Steps, table: SealedTable, update: Node): Node {
@@ -146,30 +140,22 @@ function selectOf({ lock }: Steps, table: SealedTable, update: Node): Node {
   const select = selectFrom([own, ...froms], table, alias, lock)
   const found: Node = { ...select, ...Object.fromEntries(FINDING.map((part) => [part, update[part]])) }
   // In one order, so that of two such writes one waits for the other.
-  const order = table.bind.map((column) => OrderByItemNode.create(reference(alias, column) as never))
+  const order = table.bind.map((column) => OrderByItemNode.create(reference(alias, column)))
   return order.length === 0 || found.orderBy ? found : { ...found, orderBy: OrderByNode.create(order) }
 }
 
-const reference = (alias: string, column: string) => ({
-  kind: 'ReferenceNode',
-  column: ColumnNode.create(column),
-  table: named(alias),
-})
+const reference = (alias: string, column: string) =>
+  ReferenceNode.create(ColumnNode.create(column), TableNode.create(alias))
 
 /** Selects what values are bound to, or all columns if others may determine the key of a row. */
 function selectFrom([own, ...others]: readonly Node[], table: SealedTable, alias: string, lock: Steps['lock']): Node {
   assertFoundAgain(table)
   const selections = table.keyByRow
-    ? [
-        {
-          kind: 'SelectionNode',
-          selection: { kind: 'ReferenceNode', column: { kind: 'SelectAllNode' }, table: named(alias) },
-        },
-      ]
+    ? [SelectionNode.createSelectAllFromTable(TableNode.create(alias))]
     : table.bind.map((column) => SelectionNode.create(reference(alias, column) as never))
   const froms = [lock === 'updlock' ? withHint(own as Node, alias) : own, ...others]
   const select = SelectQueryNode.cloneWithSelections(SelectQueryNode.createFrom(froms as never), selections as never)
-  const forUpdate = SelectModifierNode.create('ForUpdate', others.length > 0 ? [named(alias) as never] : undefined)
+  const forUpdate = SelectModifierNode.create('ForUpdate', others.length > 0 ? [TableNode.create(alias)] : undefined)
   return (lock === 'for update' ? { ...select, endModifiers: [forUpdate] } : select) as unknown as Node
 }
 
@@ -179,29 +165,8 @@ function withHint(table: Node, alias: string): Node {
   return AliasNode.create((table.kind === 'AliasNode' ? table.node : table) as never, hinted) as unknown as Node
 }
 
-const named = (alias: string) =>
-  ({
-    kind: 'TableNode',
-    table: { kind: 'SchemableIdentifierNode', identifier: { kind: 'IdentifierNode', name: alias } },
-  }) as const
-
 function boundTo({ bind }: SealedTable, alias: string, row: Row): Node {
-  return equal(
-    bind.map((column) => [
-      { kind: 'ReferenceNode', column: ColumnNode.create(column), table: named(alias) },
-      row[column],
-    ]),
-  )
-}
-
-function equal(pairs: readonly (readonly [unknown, unknown])[]): Node {
-  const all = pairs.map(([column, value]) =>
-    BinaryOperationNode.create(column as never, OperatorNode.create('='), ValueNode.create(value)),
-  )
-  return all.reduce<AndNode | BinaryOperationNode | undefined>(
-    (one, next) => (one ? AndNode.create(one, next) : next),
-    undefined,
-  ) as unknown as Node
+  return equal(bind.map((column) => [reference(alias, column), ValueNode.create(row[column])]))
 }
 
 function joined(own: Node, where: Node | undefined): Node {
@@ -231,63 +196,40 @@ function planUpsert(models: Models, statement: Node): Change | undefined {
   }
   const columns = ((statement.columns as readonly Node[]) ?? []).map(nameOf)
   return async (steps) => {
-    const upserts = (values.values as readonly Node[]).map(async (row): Promise<Upsert> => {
+    const upserts = (values.values as readonly Node[]).map(async (row) => {
       const given = readRow(columns, row)
-      return { statement, row, given, targets, target: await table.findTarget(given.values, targets) }
+      return { row, given, target: await table.findTarget(given.values, targets) }
     })
-    const all = await Promise.all(upserts)
-    const rows = await inLockOrder(all, (upsert) => findExisting(steps, table, upsert))
-    const results: Result[] = []
-    for (const [at, upsert] of all.entries()) results.push(await upsertOne(steps, table, upsert, rows[at]))
+    const into = statement.into as Node
+    const { with: common, returning } = statement
+    const results = await upsertEach(table, await Promise.all(upserts), {
+      targets,
+      countOf,
+      async find({ target }) {
+        const condition = equal(
+          Object.entries(target).map(([column, value]) => [ColumnNode.create(column), ValueNode.create(value)]),
+        )
+        const select = selectFrom([into], table, names.alias, steps.lock)
+        return (await steps.run({ ...select, where: WhereNode.create(condition as never) } as unknown as Node)).rows[0]
+      },
+      change({ given }, found) {
+        const { takesDefault } = steps
+        const set = updates.map((one) => ({ ...one, value: ofRow(one, { table, given, takesDefault }) }))
+        const own = joined(boundTo(table, names.alias, found), conflict.updateWhere as Node | undefined)
+        const where = WhereNode.create(own as never)
+        const update = { kind: 'UpdateQueryNode', table: into, updates: set, where, returning, with: common }
+        return steps.run(update as unknown as Node, [found])
+      },
+      async insert({ row, target }) {
+        const taken = Object.keys(target).map((column) => ColumnNode.create(column))
+        const onConflict = { ...OnConflictNode.create(), columns: taken, doNothing: true }
+        const insert = { ...statement, values: ValuesNode.create([row as never]), onConflict }
+        const result = await steps.run(insert as unknown as Node)
+        return result.rows.length > 0 || (result.numAffectedRows ?? 0n) > 0n ? result : undefined
+      },
+    })
     return sum(results)
   }
-}
-
-interface Upsert {
-  statement: Node
-  row: Node
-  given: Given
-  targets: readonly string[]
-  /** by which to find the existing row */
-  target: Row
-}
-
-/** Finds and locks the row with which a new one conflicts. */
-async function findExisting(steps: Steps, table: SealedTable, { statement, target }: Upsert): Promise<Row | undefined> {
-  const alias = tableNames(statement.into as Node)?.alias ?? ''
-  const condition = equal(Object.entries(target).map(([column, value]) => [ColumnNode.create(column), value]))
-  const select = selectFrom([statement.into as Node], table, alias, steps.lock)
-  const where = WhereNode.create(condition as never)
-  return (await steps.run({ ...select, where } as unknown as Node)).rows[0]
-}
-
-async function upsertOne(steps: Steps, table: SealedTable, upsert: Upsert, existing: Row | undefined): Promise<Result> {
-  const { statement, row, given, targets, target } = upsert
-  const conflict = statement.onConflict as Node
-  const alias = tableNames(statement.into as Node)?.alias ?? ''
-  const columns = Object.keys(target).map((column) => ColumnNode.create(column))
-  const skip = { ...OnConflictNode.create(), columns, doNothing: true }
-  const insert = { ...statement, values: ValuesNode.create([row as never]), onConflict: skip } as unknown as Node
-  let found = existing
-  for (let attempt = 0; attempt < UPSERT_ATTEMPTS; attempt++) {
-    if (found) {
-      const updates = (conflict.updates as readonly Node[]).map((one) => ({
-        ...one,
-        value: ofRow(one, { table, given, takesDefault: steps.takesDefault }),
-      }))
-      const own = boundTo(table, alias, found)
-      const where = WhereNode.create(joined(own, conflict.updateWhere as Node | undefined) as never)
-      const { with: common, returning, into } = statement
-      const update = { kind: 'UpdateQueryNode', table: into, updates, where, returning, with: common }
-      return change(steps, table, update as unknown as Node, [found])
-    }
-    const result = await steps.run(insert)
-    if (result.rows.length > 0 || (result.numAffectedRows ?? 0n) > 0n) return result
-    // Another transaction inserted the row after the select. The insert waited for its commit, so the next select
-    // finds it.
-    found = await findExisting(steps, table, upsert)
-  }
-  return refuseRace(table.name, targets)
 }
 
 /** Returns what an update sets: its value, or a stand-in for that of the row to insert. */

@@ -32,12 +32,14 @@ export async function sealUpdate(
 
 /** Returns the condition that finds each row again. */
 export function boundToMany(table: SealedTable, alias: string): Node {
-  const all = table.bind.map((column) =>
-    BinaryOperationNode.create(
-      ReferenceNode.create(ColumnNode.create(column), TableNode.create(alias)),
-      OperatorNode.create('='),
-      manyValue(table, column) as never,
-    ),
+  const reference = (column: string) => ReferenceNode.create(ColumnNode.create(column), TableNode.create(alias))
+  return equal(table.bind.map((column) => [reference(column), manyValue(table, column)]))
+}
+
+/** Compares columns with values, all of which must be equal. */
+export function equal(pairs: readonly (readonly [column: unknown, value: unknown])[]): Node {
+  const all = pairs.map(([column, value]) =>
+    BinaryOperationNode.create(column as never, OperatorNode.create('='), value as never),
   )
   return all.reduce<AndNode | BinaryOperationNode | undefined>(
     (one, next) => (one ? AndNode.create(one, next) : next),

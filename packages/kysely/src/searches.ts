@@ -2,15 +2,7 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
  * are opened, then filtered; `limit` and `offset` count those that are left.
  */
-import {
-  joinBounds,
-  type Query,
-  type Row,
-  readPattern,
-  refuseCall,
-  refuseOperator,
-  SQL_BOUNDS,
-} from '@eaas/sdk/adapter'
+import { type Query, type Row, readSearch, refuseCall, refuseOperator, takeSearches } from '@eaas/sdk/adapter'
 import {
   AliasNode,
   AndNode,
@@ -27,7 +19,7 @@ import {
 } from 'kysely'
 import { nameInScope, operatorOf } from './conditions.js'
 import type { Node } from './nodes.js'
-import type { Rewriter } from './rewriter.js'
+import type { Rewriter } from './rewrite.js'
 import { findSource, type Instance, isSealed, type Output, type Scope, type Source } from './scope.js'
 import type { Selections } from './selections.js'
 
@@ -46,30 +38,18 @@ interface Asked {
 }
 
 /** Removes the searches from the condition of a select; returns them and the rest. */
-export async function takeSearches(
+export function withoutSearches(
   { spellings }: Rewriter,
   select: Node,
   scope: Scope,
-): Promise<{ rest: Node; asked: Asked[] }> {
+): { rest: Node; asked: readonly Asked[] } {
   const where = select.where as Node | undefined
   if (select.kind !== 'SelectQueryNode' || !where) return { rest: select, asked: [] }
-  const all = conjunctsOf(where.where as Node)
-  const asked: Asked[] = []
-  const bounds: Asked[] = []
-  const left = all.filter((part) => {
-    const one = readSearch(scope, part, spellings.escapes)
-    if (one) (one.isBound ? bounds : asked).push(one)
-    return !one
-  })
-  asked.push(...joinBounds(bounds, isSameColumn))
+  const read = (part: Node) => readAsked(scope, part, spellings.escapes)
+  const { rest, asked } = takeSearches(conjunctsOf(where.where as Node), read, isSameColumn)
   if (asked.length === 0) return { rest: select, asked }
-  return {
-    rest: {
-      ...select,
-      where: left.length > 0 ? WhereNode.create(joined(left) as never) : undefined,
-    } as unknown as Node,
-    asked,
-  }
+  const own = rest.length > 0 ? WhereNode.create(joined(rest) as never) : undefined
+  return { rest: { ...select, where: own } as unknown as Node, asked }
 }
 
 function isSameColumn({ source: one }: Asked, { source: other }: Asked): boolean {
@@ -165,27 +145,14 @@ function joined(parts: readonly Node[]): Node {
 }
 
 /** Reads a comparison that an index of whole values cannot answer. */
-function readSearch(scope: Scope, part: Node, escapes: boolean): (Asked & { isBound: boolean }) | undefined {
+function readAsked(scope: Scope, part: Node, escapes: boolean): Asked | undefined {
   if (part.kind !== 'BinaryOperationNode') return undefined
   const left = part.leftOperand as Node
   const right = part.rightOperand as Node
   const source = findSource(scope, left)
-  if (!source || !isSealed(source)) return undefined
-  const { searches } = source.instance.table
-  const operator = operatorOf(part)
-  if (operator === 'between' && right.kind === 'AndNode') {
-    const [gte, lte] = [right.left as Node, right.right as Node]
-    return { source, left, query: { gte: gte.value, lte: lte.value }, isBound: false }
-  }
-  if (right.kind !== 'ValueNode') return undefined
-  const bound = SQL_BOUNDS[operator]
-  if (bound !== undefined) return { source, left, query: { [bound]: right.value }, isBound: true }
-  if (operator === 'like' || operator === 'ilike') {
-    const query = readPattern(source.instance.table, source.column, { operator, pattern: right.value, escapes })
-    return { source, left, query, isBound: false }
-  }
-  const isEqual = (operator === '=' || operator === '==') && right.value !== null
-  return isEqual && !searches.isExact(source.column) && searches.hasIndex(source.column)
-    ? { source, left, query: { equal: right.value }, isBound: false }
-    : undefined
+  const given = right.kind === 'AndNode' ? [right.left as Node, right.right as Node] : [right]
+  if (!source || !isSealed(source) || (given.length === 1 && right.kind !== 'ValueNode')) return undefined
+  const values = given.map(({ value }) => value)
+  const query = readSearch(source.instance.table, source.column, { operator: operatorOf(part), values, escapes })
+  return query && { source, left, query }
 }

@@ -1,13 +1,24 @@
 /** What a query of Kysely selects or returns: which columns are encrypted, and their names in a result. */
-import { refuseCall } from '@eaas/sdk/adapter'
-import { jsonQuery } from './json-query.js'
-import { aliasName, columnName, type Node, qualifierOf } from './nodes.js'
-import type { Rewriter } from './rewriter.js'
+import { namesInSql, refuseCall } from '@eaas/sdk/adapter'
+import {
+  AliasNode,
+  ColumnNode,
+  IdentifierNode,
+  RawNode,
+  ReferenceNode,
+  SelectionNode,
+  TableNode,
+  ValueNode,
+} from 'kysely'
+import { aliasName, columnName, isNode, type Node, qualifierOf, rawText } from './nodes.js'
+import { columnsByInstance, instanceOf } from './results.js'
+import type { Rewriter } from './rewrite.js'
 import {
   assertNoWholeRow,
   findInner,
   findRelation,
   findSource,
+  type Instance,
   type Output,
   type Relation,
   type Scope,
@@ -85,4 +96,98 @@ function outputsOf(relations: readonly (Relation | undefined)[]): Output[] {
     refuseCall('selectAll() of several tables', 'Name the columns, so that each has a name of its own.')
   }
   return known.flatMap(({ outputs }) => outputs)
+}
+
+/**
+ * Tells whether columns can be added: not to a query that compares its rows with each other or with another query's.
+ */
+export function takesColumns(query: Node): boolean {
+  return !isDistinct(query) && !query.groupBy && !query.setOperations && !query.distinctOn
+}
+
+/** Tells whether whole rows of a query are compared with each other. */
+export function isDistinct(query: Node): boolean {
+  return ((query.frontModifiers as readonly Node[]) ?? []).some(({ modifier, rawModifier }) => {
+    const words = isNode(rawModifier) ? namesInSql(rawText(rawModifier)).map(({ name }) => name) : []
+    return modifier === 'Distinct' || words.some((word, at) => word === 'distinct' && words[at + 1] !== 'on')
+  })
+}
+
+/**
+ * Adds the columns that encrypted ones are bound to, if a query leaves them out. They get names of their own, and are
+ * removed from the rows once these are opened.
+ */
+export function addBound(scope: Scope, { nodes, outputs, places }: Selections): Selections {
+  const added: { node: Node; output: Output }[] = []
+  for (const [instance, columns] of columnsByInstance(outputs)) {
+    for (const column of instance.table.readsToo(columns)) {
+      const at = findColumn(scope, instance, column)
+      if (!at) continue // refused by assertReadable
+      const name = `eaas_bound_${added.length}`
+      const reference = ReferenceNode.create(ColumnNode.create(at.column), TableNode.create(at.alias))
+      const node = SelectionNode.create(AliasNode.create(reference, IdentifierNode.create(name)) as never)
+      added.push({ node: node as unknown as Node, output: { name, source: { instance, column }, isHidden: true } })
+    }
+  }
+  return {
+    nodes: [...nodes, ...added.map(({ node }) => node)],
+    outputs: [...outputs, ...added.map(({ output }) => output)],
+    places,
+  }
+}
+
+/** Finds a column of an instance by the name that a relation of the query gives it. */
+function findColumn(scope: Scope, instance: Instance, column: string): { alias: string; column: string } | undefined {
+  for (let at: Scope | undefined = scope; at; at = at.outer) {
+    for (const [alias, relation] of at.own) {
+      for (const output of relation?.outputs ?? []) {
+        if ('inner' in output || instanceOf(output) !== instance) continue
+        if ('all' in output) return { alias, column }
+        if (output.source.column === column) return { alias, column: output.name }
+      }
+    }
+  }
+  return undefined
+}
+
+/** A query that Kysely's `jsonArrayFrom` or `jsonObjectFrom` turns into JSON. */
+interface JsonQuery {
+  query: Node
+  /** Makes the same JSON from a rewritten query, with the further columns that it selects. */
+  replaceBy(query: Node, added: readonly string[]): Node
+}
+
+/** The SQL before and after the query, for PostgreSQL. */
+const OF_ROWS = [
+  ["(select coalesce(json_agg(agg), '[]') from ", ' as agg)'],
+  ['(select to_json(obj) from ', ' as obj)'],
+]
+/** The SQL before and after the columns' names and values, and after the query, for SQLite and MySQL. */
+const OF_COLUMNS = [
+  ['(select coalesce(json_group_array(json_object(', ")), '[]') from ", ' as agg)'],
+  ['(select cast(coalesce(json_arrayagg(json_object(', ")), '[]') as json) from ", ' as agg)'],
+  ['(select json_object(', ') from ', ' as obj)'],
+]
+
+/** Recognises such a query by the SQL around it. */
+function jsonQuery(node: Node): JsonQuery | undefined {
+  if (node.kind !== 'RawNode') return undefined
+  const parameters = node.parameters as readonly Node[]
+  const query = parameters.at(-1)
+  const isOne = (known: readonly string[]) => known.join('?') === (node.sqlFragments as readonly string[]).join('?')
+  if (query?.kind !== 'SelectQueryNode') return undefined
+  if (OF_ROWS.some(isOne)) return { query, replaceBy: (own) => ({ ...node, parameters: [own] }) as Node }
+  const known = OF_COLUMNS.find(isOne)
+  if (!known) return undefined
+  const table = TableNode.create(known.at(-1)?.slice(4, -1) ?? '')
+  const pair = (name: string) => [ValueNode.createImmediate(name), ReferenceNode.create(ColumnNode.create(name), table)]
+  const comma = RawNode.createWithSql(', ')
+  return {
+    query,
+    replaceBy(own, added) {
+      const more = added.flatMap(pair).flatMap((one) => [comma, one])
+      const columns = RawNode.createWithChildren([parameters[0] as never, ...more])
+      return { ...node, parameters: [columns, own] } as unknown as Node
+    },
+  }
 }

@@ -13,19 +13,7 @@ import {
   refuseSpelling,
   type SealedTable,
 } from '@eaas/sdk/adapter'
-import {
-  AndNode,
-  BinaryOperationNode,
-  ColumnNode,
-  OperatorNode,
-  OrNode,
-  ParensNode,
-  RawNode,
-  SelectionNode,
-  SelectQueryNode,
-  ValueNode,
-  WhereNode,
-} from 'kysely'
+import { ColumnNode, OrNode, ParensNode, RawNode, SelectionNode, SelectQueryNode, ValueNode, WhereNode } from 'kysely'
 import {
   type ColumnType,
   type ColumnTypes,
@@ -36,6 +24,7 @@ import {
   readTextColumns,
   spellFor,
 } from './column-types.js'
+import { equal } from './many-rows.js'
 import type { Node } from './nodes.js'
 
 const HINT = 'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.'
@@ -173,19 +162,16 @@ function isText(value: unknown): value is string | number | bigint {
 /** Selects the columns of `bind` of rows, as the database spells them. */
 function selectOf(node: Node, bind: readonly string[], rows: readonly Row[]): Node {
   const conditions = rows.map((row) => {
-    const equal = bind.map((column) =>
-      BinaryOperationNode.create(ColumnNode.create(column), OperatorNode.create('='), ValueNode.create(row[column])),
-    )
-    return ParensNode.create(
-      equal.reduce<Joined>((all, one) => (all ? AndNode.create(all, one) : one), undefined) as never,
-    )
+    const pairs = bind.map((column) => [ColumnNode.create(column), ValueNode.create(row[column])] as const)
+    return ParensNode.create(equal(pairs) as never)
   })
-  const any = conditions.reduce<Joined>((all, one) => (all ? OrNode.create(all, one) : one), undefined)
+  const any = conditions.reduce<ParensNode | OrNode | undefined>(
+    (all, one) => (all ? OrNode.create(all, one) : one),
+    undefined,
+  )
   const select = SelectQueryNode.cloneWithSelections(
     SelectQueryNode.createFrom([node]),
     bind.map((column) => SelectionNode.create(ColumnNode.create(column) as never)),
   )
   return { ...select, where: WhereNode.create(any as never) } as unknown as Node
 }
-
-type Joined = AndNode | OrNode | BinaryOperationNode | ParensNode | undefined

@@ -15,7 +15,7 @@ import {
 import { sealUpdate } from './many-rows.js'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { assertOneRow, assertValuesInSql, isOneRow, pinnedBy } from './one-row.js'
-import type { Rewriter } from './rewriter.js'
+import type { Rewriter } from './rewrite.js'
 import { findSource, isSealed, type Scope, tableRelation } from './scope.js'
 import type { Named } from './spellings.js'
 import { assertSpelling, findTable } from './tables.js'

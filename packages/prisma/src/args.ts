@@ -1,8 +1,8 @@
 /** The arguments of Prisma's operations: seals rows, rewrites conditions, and refuses what the database cannot do. */
 import { type Filter, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { sealData, sealUpdate } from './data.js'
+import { newShape, type Shape } from './results.js'
 import type { KnownModel, Schema } from './schema.js'
-import { newShape, type Shape } from './shapes.js'
 import { isPlain } from './values.js'
 import { rewriteWhere } from './where.js'
 
@@ -61,7 +61,11 @@ async function rewriteRead(schema: Schema, model: KnownModel, args: Row, { shape
   const out: Row = { ...args }
   assertOrder(schema, model, [args.orderBy, args.cursor, args.having])
   for (const list of [args.distinct, args.by]) assertNamed(model, list, refuseOrder)
-  for (const name of COMPUTED) assertNamed(model, isPlain(args[name]) ? Object.keys(args[name]) : [], refuseExpression)
+  for (const name of COMPUTED) {
+    const fields = isPlain(args[name]) ? args[name] : {}
+    const computed = Object.keys(fields).filter((field) => fields[field])
+    assertNamed(model, computed, refuseExpression)
+  }
   if (args.where !== undefined) out.where = await rewriteWhere(schema, model, args.where, filters)
   if (args.having !== undefined) out.having = await rewriteWhere(schema, model, args.having)
   for (const name of ['select', 'include']) {

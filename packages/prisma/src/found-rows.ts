@@ -6,12 +6,11 @@
  */
 import { assertOnlyFound, type Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'
-import { boundTo, selectOf } from './bound-fields.js'
 import { inTransaction, type Running, type Statement } from './clients.js'
 import { needsRow } from './data.js'
-import { hasNested, withNestedRows } from './nested-rows.js'
+import { boundTo, hasNested, selectOf, withNestedRows } from './nested-rows.js'
+import { newShape } from './results.js'
 import type { KnownModel, Schema } from './schema.js'
-import { newShape } from './shapes.js'
 import { isPlain } from './values.js'
 import { rewriteWhere } from './where.js'
 
@@ -55,9 +54,10 @@ async function change(schema: Schema, statement: Statement, { model, operation, 
   // Once, not for each row: the service may make the index.
   const where = await rewriteWhere(schema, model, args.where)
   if (MANY.includes(operation)) {
-    const take = args.limit === undefined ? {} : { take: args.limit }
+    const { limit, ...others } = args
+    if (Number(limit) < 0) return run(operation, await seal(operation, { where: { OR: [] }, data: {}, limit })) // Prisma refuses it
+    const take = limit === undefined ? {} : { take: limit }
     const rows = (await statement('findMany', { where, select: selectOf(model), ...take })) as Row[]
-    const { limit: _, ...others } = args
     const sealed = rows.map((row) =>
       seal(operation, { ...others, where: { AND: [where ?? {}, boundTo(model, row)] } }, row),
     )

@@ -4,7 +4,6 @@
  * the condition next to the id.
  */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
-import { boundTo, selectOf } from './bound-fields.js'
 import { isWholeChange, needsRow, type Relation, withRow } from './data.js'
 import type { KnownModel, Schema } from './schema.js'
 import { isPlain } from './values.js'
@@ -97,4 +96,19 @@ async function eachRow(
     const both = name === 'update' ? { ...where, AND: [...[where.AND ?? []].flat(), bound] } : { AND: [where, bound] }
     return { where: both, data: withRow(changes, row) }
   })
+}
+
+/** The fields that identify a row, those that values are bound to, and those that may determine the key of the row. */
+export function selectOf({ sealed, ids, joins, fields, relations }: KnownModel): Row {
+  const inherited = [...joins.values()].flatMap(({ isOwn, pairs }) => (isOwn ? [] : pairs.map(({ own }) => own)))
+  const made = sealed?.columns.filter((column) => !sealed.bind.includes(column)) ?? []
+  const plain = sealed?.keyByRow ? [...fields].filter((field) => !relations.has(field) && !made.includes(field)) : []
+  return Object.fromEntries([...ids, ...(sealed?.bind ?? []), ...inherited, ...plain].map((field) => [field, true]))
+}
+
+export function boundTo({ sealed, ids }: KnownModel, row: Row): Row {
+  const names = sealed ? [...ids, ...sealed.bind] : Object.keys(row)
+  return Object.fromEntries(
+    names.map((field) => [field, row[field] ?? refuseCall('an update of a row without an id', 'Give the row one.')]),
+  )
 }

@@ -1,8 +1,12 @@
-/** Opens the rows that Prisma returns, and those of their relations, in place. */
-import type { Row } from '@eaas/sdk/adapter'
+/** Opens and filters the rows that Prisma returns, and those of their relations. */
+import { type Filter, type Row, readPage, refuseCall } from '@eaas/sdk/adapter'
+import type { Rewritten } from './args.js'
+import type { Running } from './clients.js'
+import type { Operation } from './found-rows.js'
 import type { KnownModel, Schema } from './schema.js'
 import { isPlain } from './values.js'
 
+/** Opens rows in place. */
 export async function openResult(schema: Schema, model: KnownModel, result: unknown): Promise<void> {
   const found = new Map<KnownModel, Row[]>()
   collect(schema, model, result, found)
@@ -31,5 +35,80 @@ async function openRows({ sealed, relations }: KnownModel, rows: readonly Row[])
     for (const field of Object.keys(stored[at] ?? {})) {
       if (sealed.isSealed(field)) row[field] = opened[at]?.[field]
     }
+  }
+}
+
+/**
+ * What is selected beyond the application's request, such as the fields that encrypted ones are bound to. They are
+ * hidden once the rows are opened: Prisma may still compute fields of other extensions by them.
+ */
+export interface Shape {
+  hidden: Set<string>
+  /** The shape of the rows of each relation, by its field. */
+  inner: Map<string, Shape>
+}
+
+export function newShape(): Shape {
+  return { hidden: new Set(), inner: new Map() }
+}
+
+/** Hides fields of rows, in place: they are not among the members that a row lists. */
+export function hide({ hidden, inner }: Shape, result: unknown): void {
+  if (Array.isArray(result)) {
+    for (const one of result) hide({ hidden, inner }, one)
+  } else if (typeof result === 'object' && result !== null) {
+    const row = result as Row
+    for (const field of hidden) {
+      if (Object.hasOwn(row, field)) Object.defineProperty(row, field, { enumerable: false })
+    }
+    for (const [field, shape] of inner) hide(shape, row[field])
+  }
+}
+
+/**
+ * Reads by an index that finds more rows than match: the rows are opened and filtered, then pages are counted. Returns
+ * the rows, or their number, as the operation does.
+ */
+export async function readFiltered(
+  schema: Schema,
+  running: Running,
+  { model, operation, args: asked }: Operation,
+  { args, filters }: Rewritten,
+): Promise<unknown> {
+  const { skip, take, orderBy, ...rest } = args as { skip?: number; take?: number; orderBy?: unknown }
+  assertPaged(model.name, args, running)
+  const statement = running.statementIn(running.transaction)
+  const { sealed } = model
+  const isCount = operation === 'count'
+  if (isCount && asked.select !== undefined) refuseCall('count of fields by such a search', 'Count the rows alone.')
+  const select = isCount ? { select: selectOf(model.sealed, filters) } : {}
+  // One order for all reads, so that each row is read exactly once.
+  const unique = new Set([...(sealed?.bind ?? []), ...model.ids])
+  const order = [orderBy ?? [], ...[...unique].map((field) => ({ [field]: 'asc' }))].flat()
+  const read = async (from: number, size: number | undefined) => {
+    const page = size === undefined ? {} : { skip: from, take: size }
+    const rows = (await statement('findMany', { ...rest, ...select, ...page, orderBy: order })) as Row[]
+    await openResult(schema, model, rows)
+    return rows
+  }
+  const isOne = !isCount && operation !== 'findMany'
+  const isRight = (row: Row) => sealed?.searches.matches(row, filters) ?? true
+  const rows = await readPage(read, isRight, { skip, take: isOne ? 1 : take })
+  if (isCount) return rows.length
+  return isOne ? (rows[0] ?? null) : rows
+}
+
+/** What a count must read to filter its rows. */
+function selectOf(sealed: Operation['model']['sealed'], filters: readonly Filter[]): Row {
+  const fields = filters.map(({ field }) => field)
+  return Object.fromEntries([...fields, ...(sealed?.readsToo(fields) ?? [])].map((field) => [field, true]))
+}
+
+function assertPaged(name: string, { take, distinct }: Row, { transaction }: Running): void {
+  const hint = 'Read the rows without it, and do so afterwards.'
+  if (distinct !== undefined) refuseCall(`distinct of ${name} by such a search`, hint)
+  if (Number(take ?? 0) < 0) refuseCall(`a negative take of ${name} by such a search`, 'Turn the order around.')
+  if (transaction && transaction.kind !== 'itx') {
+    refuseCall(`in a list of operations, such a search of ${name}`, 'Pass a function: `$transaction(async (tx) => …)`.')
   }
 }

@@ -6,7 +6,18 @@
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'
 
-export { type Conflict, inLockOrder, readConflict, refuseRace, tellsRow, UPSERT_ATTEMPTS } from './adapter/conflicts.js'
+export {
+  assertFoundAgain,
+  assertOnlyFound,
+  type Change,
+  type Conflict,
+  changeFound,
+  inBatches,
+  readConflict,
+  tellsRow,
+  type Upserting,
+  upsertEach,
+} from './adapter/found-rows.js'
 export {
   createIdMaker,
   type IdMaker,
@@ -17,16 +28,15 @@ export {
   refuseUnbindable,
 } from './adapter/made-ids.js'
 export {
-  assertFoundAgain,
-  assertOnlyFound,
-  inBatches,
+  divideRows,
   MANY_ROWS,
   type ManyRows,
+  MOST_PARAMETERS,
   manyRowsColumn,
   manyRowsSql,
+  refuseParameters,
   sealMany,
 } from './adapter/many-rows.js'
-export { divideRows, MOST_PARAMETERS, refuseParameters } from './adapter/parameters.js'
 export {
   refuseCall,
   refuseComputed,
@@ -51,9 +61,10 @@ export {
   type Query,
   readPage,
   readPattern,
+  readSearch,
   type SearchCondition,
   type Searches,
-  SQL_BOUNDS,
+  takeSearches,
 } from './adapter/searches.js'
 export {
   isPlainSpelling,

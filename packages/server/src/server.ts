@@ -15,12 +15,13 @@ import type { Services } from './core/runner/operation.js'
 import { withDeadline } from './core/store/deadline.js'
 import { recordAlone } from './guard/installation-log.js'
 import { FAULTS_ADVICE, type LineFault, nameFaults } from './guard/watch/kept-witnesses.js'
-import { type Installation, type OpenOptions, openInstallation, rootKeyFiles } from './installation.js'
-import { startSchedule } from './jobs/schedule.js'
+import { type Installation, type OpenOptions, openInstallation } from './installation.js'
 import { loggerOptions, logWithoutApp } from './observe/logger.js'
 import { createMetrics } from './observe/metrics.js'
 import { loadTracing } from './observe/tracing.js'
 import { startReload } from './reload.js'
+import { rootKeyFiles } from './root-keys/open-provider.js'
+import { startSchedule } from './schedule.js'
 import { VERSION } from './version.js'
 
 export interface Server {
@@ -103,7 +104,7 @@ export async function openServer({
     observeUnrecorded: metrics.observeUnrecorded,
     ...(now === undefined ? {} : { now }),
   })
-  const { services, sharedAlarms, durability, findDurability, probeCommit } = installation
+  const { services, durability, findDurability, probeCommit } = installation
   try {
     app = buildApp({
       describeRootKey: installation.describeRootKey,
@@ -129,17 +130,7 @@ export async function openServer({
   const { log } = app
   const recordRun = createRunRecorder(services, { config, database: installation.database, log })
   await recordRun('installation.start')
-  const schedule = startSchedule({
-    config,
-    services,
-    sharedAlarms,
-    compareAnchored: installation.compareAnchored,
-    refreshStoreKeys: installation.refreshStoreKeys,
-    eraseDestroyed: installation.eraseDestroyed,
-    witnesses,
-    measures: metrics,
-    log,
-  })
+  const schedule = startSchedule({ ...installation, config, witnesses, measures: metrics, log })
   keepWitnessed = schedule.keepWitnessed
   const reload = startReload({
     tls,

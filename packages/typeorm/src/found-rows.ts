@@ -2,15 +2,7 @@
  * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
  * are bound to. One transaction finds and locks the rows, and changes each with values sealed to it.
  */
-import {
-  assertFoundAgain,
-  assertOnlyFound,
-  inBatches,
-  inLockOrder,
-  type Row,
-  refuseCall,
-  tellsRow,
-} from '@eaas/sdk/adapter'
+import { assertFoundAgain, changeFound, type Row, refuseCall, tellsRow, upsertEach } from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
@@ -95,14 +87,18 @@ export function updateFound(context: Context, builder: UpdateBuilder, target: Ta
     refuseCall(`a common table expression of the name of the table in ${OF_FOUND}`, 'Give it another name.')
   }
   return within(builder, async (runner) => {
-    const rows = await findRows(context, builder, target, runner)
-    const results: Result[] = []
-    for (const some of inBatches(rows)) results.push(await updateRows(builder, target, { rows: some, runner }))
+    const results = await changeFound(target.known.sealed, await findRows(context, builder, target, runner), {
+      takesMany: true,
+      countOf,
+      change: (rows) => updateRows(builder, target, { rows, runner }),
+    })
     return merge(results)
   })
 }
 
-/** Changes rows that were read, and no others, by one statement. */
+const countOf = ({ affected }: Result) => affected
+
+/** Changes rows that were read by one statement. */
 async function updateRows(
   builder: UpdateBuilder,
   { known, metadata }: Target,
@@ -114,9 +110,7 @@ async function updateRows(
   own.where(boundTo(known, rows[0] as Row, (name) => known.columnOf(metadata, name).propertyPath))
   own.expressionMap.extraReturningColumns = builder.expressionMap.extraReturningColumns
   stateOf(own).rows = rows
-  const result = (await own.execute()) as Result
-  assertOnlyFound(known.sealed, rows.length, result.affected)
-  return result
+  return (await own.execute()) as Result
 }
 
 function boundTo({ sealed }: KnownTable, row: Row, nameOf: (name: string) => string): Row {
@@ -178,7 +172,7 @@ export function findConflict(builder: InsertBuilder, { known, metadata }: Target
   return tellsRow(sealed, targets) || changes.length === 0 ? undefined : targets
 }
 
-export function upsertEach(
+export function upsertFound(
   context: Context,
   builder: InsertBuilder,
   target: Target,
@@ -196,13 +190,15 @@ export function upsertEach(
       return { into: target, target: found, values, runner }
     })
     const all = await Promise.all(upserts)
-    const rows = await inLockOrder(all, (upsert) => findExisting(context, upsert))
-    const results: Result[] = []
-    for (const [at, upsert] of all.entries()) {
+    const find = (upsert: Upsert) => findExisting(context, upsert)
+    const results = await upsertEach(known.sealed, all, {
+      targets,
+      countOf,
+      find,
+      change: (upsert, row) => changeOne(builder, upsert, row),
       // An earlier row of the statement may be the same one.
-      const row = rows[at] ?? (at === 0 ? undefined : await findExisting(context, upsert))
-      results.push(await upsertOne(builder, upsert, row))
-    }
+      insert: async (upsert) => (upsert !== all[0] && (await find(upsert)) ? undefined : insertOne(builder, upsert)),
+    })
     return merge(results)
   }
   return within(builder, upsertAll, { undo: rememberFilled(metadata, entities), isRetried: true })
@@ -274,20 +270,17 @@ function propertyOf(target: Target, name: string): string {
   return columnNamed(target, name)?.propertyPath ?? name
 }
 
-async function upsertOne(
-  builder: InsertBuilder,
-  { into: target, values, runner }: Upsert,
-  row: Row | undefined,
-): Promise<Result> {
+async function insertOne(builder: InsertBuilder, { values, runner }: Upsert): Promise<Result> {
+  const insert = builder.clone() as InsertBuilder
+  insert.setQueryRunner(runner)
+  insert.expressionMap.valuesSet = [values]
+  insert.expressionMap.onUpdate = undefined
+  return (await insert.execute()) as Result
+}
+
+async function changeOne(builder: InsertBuilder, { into: target, values, runner }: Upsert, row: Row): Promise<Result> {
   const { known, metadata } = target
   const { onUpdate } = builder.expressionMap
-  if (!row) {
-    const insert = builder.clone() as InsertBuilder
-    insert.setQueryRunner(runner)
-    insert.expressionMap.valuesSet = [values]
-    insert.expressionMap.onUpdate = undefined
-    return (await insert.execute()) as Result
-  }
   const made = madeColumns(known)
   const columns = (onUpdate?.overwrite ?? [])
     .map((name) => metadata.findColumnWithDatabaseName(name))

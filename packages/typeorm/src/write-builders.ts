@@ -10,7 +10,7 @@ import {
 } from '@eaas/sdk/adapter'
 import { type Constructor, type Context, findMain, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
-import { findConflict, hasOtherWrites, insertParts, isByFoundRows, updateFound, upsertEach } from './found-rows.js'
+import { findConflict, hasOtherWrites, insertParts, isByFoundRows, updateFound, upsertFound } from './found-rows.js'
 import type { Alias, Builder, ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
 import { conditionOfMany, type Many, markMany, sealMany } from './many-rows.js'
 import { Pending } from './pending.js'
@@ -30,7 +30,7 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
       if (!target) return super.execute()
       return runFor(rememberCaller(), async () => {
         const targets = findConflict(this, target)
-        if (targets) return upsertEach(context, this, target, targets)
+        if (targets) return upsertFound(context, this, target, targets)
         const parts = partsOf(this, target)
         if (parts.length > 1 && !hasOtherWrites(this)) return insertParts(this, target, parts)
         const result = (await super.execute()) as { raw?: unknown }

@@ -48,7 +48,7 @@ it('a revocation by a command, which somebody undoes, is an alarm to the next pr
   await putBack(current())
   const { stderr } = await eaas('api-key', 'list', '--tenant', tenant_id)
   expect(stderr).toContain(`went back from entry ${last + 1} to ${last}`)
-  expect(await eaas('audit', 'accept-rollback', '--tenant', tenant_id, '--reason', 'a drill')).toMatchObject({
+  expect(await eaas('accept', 'rollback', '--tenant', tenant_id, '--reason', 'a drill')).toMatchObject({
     code: 0,
   })
   expect(await linesOf(tenant_id)).toEqual([last, last + 1, last + 1])
@@ -71,7 +71,7 @@ it('a tenant that a command creates, which a restore takes away, is named by the
   expect(code).toBe(1)
   expect(stdout).toContain(`went back from entry ${end + 2} to ${end}`)
   expect(stdout).toContain(`${tenant_id} (line `)
-  await eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')
+  await eaas('accept', 'rollback', '--installation', '--reason', 'a drill')
   expect((await linesOf(INSTALLATION_ID)).slice(2)).toEqual([await endOf(INSTALLATION_ID)])
 })
 

@@ -2,7 +2,8 @@
 // an entry than a server writes.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { draftEntry, systemCaller } from '../../../packages/server/src/core/runner/perform.js'
+import { draftEntry } from '../../../packages/server/src/core/runner/entry-drafts.js'
+import { systemCaller } from '../../../packages/server/src/core/runner/perform.js'
 import { MAX_METADATA, readChain } from '../../../packages/server/src/core/store/audit.js'
 import { readEvidence } from '../../../packages/server/src/core/store/audit-evidence.js'
 import {

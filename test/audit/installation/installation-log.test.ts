@@ -3,12 +3,12 @@
 import { rm } from 'node:fs/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { suspendTenant } from '../../../packages/server/src/core/operations/suspend-tenant.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { findSchemaVersion } from '../../../packages/server/src/core/store/migrations.js'
 import { listTenants } from '../../../packages/server/src/core/store/tenants.js'
 import { createScheduledVerification } from '../../../packages/server/src/operate/jobs/scheduled-verification.js'
 import { deleteTenant } from '../../../packages/server/src/operate/operations/delete-tenant.js'
+import { suspendTenant } from '../../../packages/server/src/operators/tenants.js'
 import { withMigration } from '../../support/database/migrations.js'
 import { actions, anchor, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 

@@ -9,7 +9,7 @@ import { entryLine, headerLine, trailerLine } from '../../../packages/audit/src/
 import { signStretch } from '../../../packages/audit/src/formats/stretch.js'
 import { splitLines } from '../../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../../packages/audit/src/verify/verify-export.js'
-import { exportAudit } from '../../../packages/server/src/core/operations/export-audit.js'
+import { exportAudit } from '../../../packages/server/src/core/api/audit-export.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { findHead, readChain } from '../../../packages/server/src/core/store/audit.js'
 import { archiveEntries } from '../../../packages/server/src/operate/jobs/archive-entries.js'

@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { listAudit } from '../../../packages/server/src/core/operations/read-audit.js'
+import { listAudit } from '../../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { deleteOldest } from '../../../packages/server/src/core/store/audit-purge.js'
 import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'

@@ -1,4 +1,4 @@
-// eaas audit accept-rollback --all --from-diff: accepts what a diff showed of each log, and no more.
+// eaas accept rollback --all --from-diff: accepts what a diff showed of each log, and no more.
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -41,7 +41,7 @@ afterEach(async () => {
 
 const newKey = (caller: Caller) => caller.call('POST', '/v1/keys', { name: `${Math.random()}` })
 const accept = (...args: string[]) =>
-  scene.eaas('audit', 'accept-rollback', '--all', '--from-diff', file(), '--reason', 'Monday was restored', ...args)
+  scene.eaas('accept', 'rollback', '--all', '--from-diff', file(), '--reason', 'Monday was restored', ...args)
 
 /** Makes the diff, as it is or with an edit by hand. */
 async function diff(edit: (found: Diff) => unknown = () => undefined): Promise<Diff> {
@@ -55,7 +55,7 @@ async function diff(edit: (found: Diff) => unknown = () => undefined): Promise<D
 const of = (found: Diff, name: string) => found.logs.find((log) => log.name === name) as Diff['logs'][number]
 const left = async () => JSON.parse((await accept('--json')).stdout)
 
-describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
+describe('eaas accept rollback --all', { timeout: 240_000 }, () => {
   it('accepts every log that differs, the installation first, in one line', async () => {
     const found = await diff()
     expect(found.logs.map(({ outcome }) => outcome)).toEqual(['different', 'different', 'different', 'different'])
@@ -206,7 +206,7 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
 
   it('needs the diff and --all together', async () => {
     await diff()
-    const alone = ['audit', 'accept-rollback', '--reason', 'x']
+    const alone = ['accept', 'rollback', '--reason', 'x']
     for (const args of [
       ['--all'],
       ['--from-diff', file()],
@@ -226,16 +226,9 @@ describe('eaas audit accept-rollback --all', { timeout: 240_000 }, () => {
     const found = await diff()
     expect(found.logs.find((log) => log.tenant_id === tenant_id)).toMatchObject({ outcome: 'missing' })
     expect(found.logs.find((log) => log.tenant_id === INSTALLATION_ID)).toMatchObject({ outcome: 'different' })
-    const missing = 'Missing: 1 tenant, to be accepted one by one (--tenant).'
+    const missing = 'Missing: 1 tenant, to be accepted one by one (eaas accept tenant).'
     expect((await accept()).stdout).toContain(missing)
-    const { code, stdout, stderr } = await scene.eaas(
-      'audit',
-      'accept-rollback',
-      '--tenant',
-      tenant_id,
-      '--reason',
-      'x',
-    )
+    const { code, stdout, stderr } = await scene.eaas('accept', 'tenant', tenant_id, '--reason', 'x')
     expect([code, stdout + stderr]).toEqual([0, expect.stringContaining('gone')])
     expect((await accept()).stdout).toContain('Missing without an alarm: 1 tenant, where nothing is to be accepted.')
   })

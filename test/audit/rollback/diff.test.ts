@@ -5,8 +5,8 @@ import { mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { RECOVERY_PAGE } from '../../../packages/server/src/core/audit/append-errors.js'
 import { findHeadFault } from '../../../packages/server/src/core/audit/head-fault.js'
-import { RECOVERY_PAGE } from '../../../packages/server/src/core/recovery-page.js'
 import { createCheckpointEmitter } from '../../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { copyTables, restoreTables, type Scene } from '../../support/audit/audit-scene.js'
 import { runCommand } from '../../support/service/command-host.js'
@@ -306,7 +306,7 @@ describe('checkpoints of entries whose loss was accepted', { timeout: TIMEOUT_MS
     const sql = service.services.sql as unknown as Scene['sql']
     const environment = { EAAS_CHECKPOINT_FILE: file('checkpoints') }
     const compare = (name = 'checkpoints') => diff('--checkpoint', file(name))
-    const accept = ['audit', 'accept-rollback', '--tenant', 'acme', '--reason', 'a drill']
+    const accept = ['accept', 'rollback', '--tenant', 'acme', '--reason', 'a drill']
     const ended = await runCommand(accept, { database: service.database, rootKey: ROOT_KEY, environment })
     expect(ended.code).toBe(0)
     const end = total.kept + 1
@@ -348,7 +348,7 @@ describe('checkpoints of entries whose loss was accepted', { timeout: TIMEOUT_MS
     const environment = { EAAS_CHECKPOINT_FILE: file('checkpoints') }
     const run = (...args: string[]) =>
       runCommand([...args, '--tenant', 'acme'], { database: service.database, rootKey: ROOT_KEY, environment })
-    expect((await run('audit', 'accept-rollback', '--reason', 'a drill')).code).toBe(0)
+    expect((await run('accept', 'rollback', '--reason', 'a drill')).code).toBe(0)
     expect((await run('key', 'disable', key_id)).code).toBe(0)
     expect((await run('api-key', 'revoke', apiKeyId)).code).toBe(0)
     const { found } = await diff('--export', file('export'))

@@ -1,9 +1,9 @@
 // A head that was deleted, forged or put back: which entries after it a server wrote, and how an operator has it made again of the entries.
 // The attacker has the whole database and no key. docs/repair-a-log.md says the same by commands, which recovery.test.ts runs.
 import { describe, expect, it } from 'vitest'
-import { updateTenant } from '../../../packages/server/src/core/operations/update-tenant.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
+import { updateTenant } from '../../../packages/server/src/operators/tenants.js'
 import type { Service } from '../../support/service/service.js'
 import { anchor, copyAll, removeAll, setInstallationScene, verify } from '../installation/installation-scene.js'
 

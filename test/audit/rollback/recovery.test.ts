@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { RECOVERY_PAGE } from '../../../packages/server/src/core/recovery-page.js'
+import { RECOVERY_PAGE } from '../../../packages/server/src/core/audit/append-errors.js'
 import { anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
 import { createCheckpointEmitter } from '../../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
@@ -105,7 +105,7 @@ describe('a log that does not verify', () => {
     await sql`delete from heads where tenant_id = ${tenant_id}`
     if (heads.length > 0) await sql`insert into heads ${sql(heads)}`
   }
-  const accept = (...log: string[]) => eaas('audit', 'accept-rollback', ...log, '--reason', 'a drill', '--json')
+  const accept = (...log: string[]) => eaas('accept', 'rollback', ...log, '--reason', 'a drill', '--json')
   const acceptTenant = () => accept('--tenant', tenant_id)
 
   it.each([
@@ -199,7 +199,7 @@ describe('a log that does not verify', () => {
     const create = () => eaas('tenant', 'create', '--name', 'next')
     const refused = await create()
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining(RECOVERY_PAGE)])
-    const accept = () => eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')
+    const accept = () => eaas('accept', 'rollback', '--installation', '--reason', 'a drill')
     expect((await accept()).stderr).toMatch(/entry_altered.*nothing can be accepted until it verifies/)
     await sql`delete from audit_log where tenant_id = ${INSTALLATION_ID} and id = ${id}`
     await sql`insert into audit_log select * from backup`
@@ -357,7 +357,7 @@ describe('a whole database that went back', () => {
     const { database } = service
     const sql = connectTo(database)
     const eaas = (...args: string[]) => runCommand(args, { database, rootKey: ROOT_KEY, environment })
-    const accept = (...log: string[]) => eaas('audit', 'accept-rollback', ...log, '--reason', 'a drill')
+    const accept = (...log: string[]) => eaas('accept', 'rollback', ...log, '--reason', 'a drill')
     try {
       const owner = await service.createTenant({ name: 'acme' })
       const restore = await createBackup(sql)
@@ -371,7 +371,7 @@ describe('a whole database that went back', () => {
       await restore()
 
       expect(await accept('--installation')).toMatchObject({ code: 0 })
-      const waits = `until its own loss is accepted: eaas audit accept-rollback --tenant ${owner.tenant.tenant_id}`
+      const waits = `until its own loss is accepted: eaas accept rollback --tenant ${owner.tenant.tenant_id}`
       expect((await eaas('doctor')).stdout).toContain(waits)
       expect((await eaas('key', 'list', '--tenant', 'acme')).stderr).toContain(waits)
       expect(await accept('--tenant', 'acme')).toMatchObject({ code: 0 })
@@ -411,9 +411,9 @@ describe.skipIf(!HAS_JQ)('a checkpoint that was kept when a backup was restored'
       for (let at = 0; hasGrown && at < 3; at++) await service.createTenant()
       expect(service.alarms).toEqual([])
       await service.close()
-      expect((await run('audit', 'accept-rollback', '--installation', '--reason', 'r')).stderr).toContain('no alarm')
+      expect((await run('accept', 'rollback', '--installation', '--reason', 'r')).stderr).toContain('no alarm')
 
-      const recipe = shellOf('rollback-cases.md', 'jq -nc').join('\n')
+      const recipe = shellOf('rollback.md', 'jq -nc').join('\n')
       const command = `eaas() { '${process.execPath}' '${EAAS}' "$@"; }\n${recipe.replace('rm told', 'cat told >&2')}`
       const env = { ...process.env, ...environmentOf({ database, rootKey: ROOT_KEY, environment }) }
       const { stdout, stderr } = await promisify(execFile)('sh', ['-ec', command], { cwd: folder, env })

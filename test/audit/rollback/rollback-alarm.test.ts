@@ -89,8 +89,8 @@ const eaas = (args: string[], environment = {}) => runCommand(args, { database, 
  */
 async function accept(reason = 'restored after a failover', { patienceMs = 60_000 } = {}) {
   for (const deadline = Date.now() + patienceMs; ; ) {
-    await eaas(['audit', 'accept-rollback', '--installation', '--reason', reason])
-    const ended = await eaas(['audit', 'accept-rollback', '--tenant', 'acme', '--reason', reason, '--json'])
+    await eaas(['accept', 'rollback', '--installation', '--reason', reason])
+    const ended = await eaas(['accept', 'rollback', '--tenant', 'acme', '--reason', reason, '--json'])
     if (ended.code === 0 || Date.now() >= deadline) return ended
     await sleep(500)
   }
@@ -141,7 +141,7 @@ async function expectAlarmReported(server: At): Promise<void> {
   const verified = await eaas(['audit', 'verify', '--tenant', 'acme', '--json'])
   expect([verified.code, JSON.parse(verified.stdout).reason]).toEqual([1, 'behind_checkpoint'])
   const { code, stdout } = await eaas(['doctor'])
-  expect([code, stdout]).toEqual([1, expect.stringMatching(/WRONG {2}alarms +acme: .*accept-rollback --help/)])
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/WRONG {2}alarms +acme: .*accept --help/)])
 }
 
 /** Expects that the chain verifies in place and offline, by the server and by programs that share no code with it. */
@@ -316,17 +316,16 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await withSql((sql) => restoreTables(sql, 'early'))
     for (const server of all) await untilAlarm(server)
     await untilRecorded()
-    const accepting = (who: string) =>
-      eaas(['audit', 'accept-rollback', '--tenant', who, '--reason', 'the backup is of Monday'])
-    expect((await accepting('lost')).stderr).toContain('there is no tenant lost')
+    const accepting = (...what: string[]) => eaas(['accept', ...what, '--reason', 'the backup is of Monday'])
+    expect((await accepting('rollback', '--tenant', tenant_id)).stderr).toContain(`there is no tenant ${tenant_id}`)
     expect((await eaas(['doctor'])).stdout).toContain(`${tenant_id}: the tenant is missing from the database`)
 
     // A server that starts learns of it from the row.
     await seer.stop()
     await seer.start()
     expect(seer.log).not.toContain('that no server wrote')
-    await eaas(['audit', 'accept-rollback', '--installation', '--reason', 'the backup is of Monday'])
-    const { code, stdout } = await accepting(tenant_id)
+    await accepting('rollback', '--installation')
+    const { code, stdout } = await accepting('tenant', tenant_id)
     expect([code, stdout]).toEqual([
       0,
       expect.stringMatching(/is gone.*installation's log.*witness {2}entry \d+.*is of Monday/s),
@@ -343,7 +342,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
         new RegExp(`"tenant_id":"${tenant_id}","file":"[^"]+","line":\\d+.*is not in the database`),
       )
     }
-    expect((await accepting(tenant_id)).stderr).toContain('no alarm')
+    expect((await accepting('tenant', tenant_id)).stderr).toContain('no alarm')
     const doctor = await eaas(['doctor'], checkpointsOf('seer'))
     expect([doctor.code, doctor.stdout]).toEqual([
       0,

@@ -3,7 +3,7 @@
 
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { listKeys } from '../../../packages/server/src/core/operations/list-keys.js'
+import { listKeys } from '../../../packages/server/src/core/api/keys.js'
 import { UNLIMITED } from '../../../packages/server/src/core/runner/budgets.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/core/runner/tenant-state.js'

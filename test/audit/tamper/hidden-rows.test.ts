@@ -1,9 +1,9 @@
 // Rows that an attacker removes while a change is made, and restores unchanged afterwards.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { revokeApiKey } from '../../../packages/server/src/core/operations/update-api-key.js'
-import { updateTenant } from '../../../packages/server/src/core/operations/update-tenant.js'
+import { revokeApiKey } from '../../../packages/server/src/core/api/api-keys.js'
 import type { Operation } from '../../../packages/server/src/core/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
+import { updateTenant } from '../../../packages/server/src/operators/tenants.js'
 import { serverOf } from '../../support/audit/audit-scene.js'
 import { insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'

@@ -2,11 +2,10 @@
 // the right away is deleted meanwhile, a server that has loaded neither lets the API key act, and then both are put back byte for byte.
 // Every row and every entry is genuine then. What was done meanwhile contradicts the rights on record (chain.md 13).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { resumeTenant, suspendTenant } from '../../../packages/server/src/core/operations/suspend-tenant.js'
-import { updateTenant } from '../../../packages/server/src/core/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/core/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/core/runner/tenant-state.js'
+import { resumeTenant, suspendTenant, updateTenant } from '../../../packages/server/src/operators/tenants.js'
 import { dek, type Scene, serverOf } from '../../support/audit/audit-scene.js'
 import { insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'

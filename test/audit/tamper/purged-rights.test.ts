@@ -2,11 +2,10 @@
 // an old copy of the database and no key. The purge restated the rows, so a server refuses the older ones, also while those entries are
 // hidden; and with the purged entries put back too, what an API key did meanwhile contradicts the log (chain.md 8 and 13).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { resumeTenant, suspendTenant } from '../../../packages/server/src/core/operations/suspend-tenant.js'
-import { updateTenant } from '../../../packages/server/src/core/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/core/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
+import { resumeTenant, suspendTenant, updateTenant } from '../../../packages/server/src/operators/tenants.js'
 import { copyTables, dek, type Scene, serverOf } from '../../support/audit/audit-scene.js'
 import { insertFrom } from '../../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'

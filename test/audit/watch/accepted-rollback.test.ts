@@ -142,7 +142,7 @@ describe('a log that lost nothing that is known of', () => {
 
   it('is said to end with an entry of a time, after which a change may be undone, when the operator accepts its alarm', async () => {
     const accept = (...log: string[]) =>
-      runCommand(['audit', 'accept-rollback', ...log, '--reason', 'a drill'], {
+      runCommand(['accept', 'rollback', ...log, '--reason', 'a drill'], {
         database: scene.service.database,
         rootKey: ROOT_KEY,
       })

@@ -3,10 +3,9 @@
 
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { listKeys } from '../../../packages/server/src/core/api/keys.js'
 import { UnfollowedLogError } from '../../../packages/server/src/core/audit/append-errors.js'
-import type { AuditKey } from '../../../packages/server/src/core/audit/formats/chain.js'
-import { extendChain, type Head } from '../../../packages/server/src/core/audit/formats/chain.js'
-import { listKeys } from '../../../packages/server/src/core/operations/list-keys.js'
+import { type AuditKey, extendChain, type Head } from '../../../packages/server/src/core/audit/formats/chain.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { ANY_SKEW_MS, appendEntries } from '../../../packages/server/src/core/store/audit.js'
 import type { Sql } from '../../../packages/server/src/core/store/db.js'

@@ -1,8 +1,8 @@
 // 64 connections over many tenants, against the same over one: each tenant has its own chain, so a commit gathers from all of them.
 import { randomBytes } from 'node:crypto'
 import { readConfig } from '../../../packages/server/src/core/config.js'
-import { createTenant } from '../../../packages/server/src/core/operations/create-tenant.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'
+import { createTenant } from '../../../packages/server/src/operators/tenants.js'
 import type { Target } from '../lib/load.js'
 import { type Database, ROOT_KEY, type Running, startServer } from '../lib/process.js'
 import type { BarRow, Findings } from '../lib/report.js'

@@ -2,7 +2,7 @@
 import { CreateKeyCommand, KMSClient } from '@aws-sdk/client-kms'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../../packages/server/src/core/config.js'
-import { providerOf } from '../../../packages/server/src/installation.js'
+import { providerOf } from '../../../packages/server/src/root-keys/open-provider.js'
 import { findOrInstallMoto, type Moto, startMoto } from '../../support/custody/moto.js'
 import { type ProviderUnderTest, testProvider } from '../../support/custody/provider-suite.js'
 

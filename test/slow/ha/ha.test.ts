@@ -337,7 +337,7 @@ describe.runIf(programs)('asynchronous replication', () => {
         console.log(stdout.trim())
         expect([args, code, code === 0 ? '' : stderr]).toEqual([args, 0, ''])
       }
-      await done('audit', 'accept-rollback', '--all', '--from-diff', diff, '--reason', 'a failover')
+      await done('accept', 'rollback', '--all', '--from-diff', diff, '--reason', 'a failover')
       for (const [at, [name, file]] of [...exports].entries()) {
         const lost = await run(['audit', 'diff', '--tenant', name, '--export', file, '--json'])
         const changes = JSON.parse(lost.stdout).undone.map(({ change }: { change: string }) => change)

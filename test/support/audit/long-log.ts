@@ -1,10 +1,10 @@
 // A tenant with a log of any length on PostgreSQL, made while no server runs. A seed determines who did what, and when.
 import postgres from 'postgres'
+import { createKey } from '../../../packages/server/src/core/api/keys.js'
 import { readConfig } from '../../../packages/server/src/core/config.js'
-import { createKey } from '../../../packages/server/src/core/operations/create-key.js'
-import { createTenant } from '../../../packages/server/src/core/operations/create-tenant.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'
+import { createTenant } from '../../../packages/server/src/operators/tenants.js'
 import { growChain } from './long-chain.js'
 
 const KEYS = 50

@@ -1,6 +1,6 @@
 // A rotation of the store key that does not wait until every process can have read the new one.
 import { createSecretKey } from 'node:crypto'
-import { localProvider, type RootKeyProvider } from '../../../packages/server/src/core/root-key/provider.js'
+import { localProvider, type RootKeyProvider } from '../../../packages/server/src/core/crypto/root-key.js'
 import {
   rotateStoreKey,
   type StoreKeyRotation,

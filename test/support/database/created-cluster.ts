@@ -1,9 +1,7 @@
-// An embedded database as the server creates it, made once in a run and copied unless a test is about its creation.
-// Creating one takes PGlite two seconds of CPU time; opening one takes a fifth of that.
+// An embedded database as the server creates it, unpacked once in a run and copied unless a test is about its creation.
 import { execFile } from 'node:child_process'
-import { copyFileSync, mkdtempSync } from 'node:fs'
+import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { PGlite } from '@electric-sql/pglite'
 import { createClusterIfAbsent } from '../../../packages/server/src/embedded/cluster.js'
@@ -11,7 +9,6 @@ import { copyFolder } from '../run/copy-folder.js'
 import { madeOnce } from '../run/made-once.js'
 
 const run = promisify(execFile)
-const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
 const IN_MEMORY = new URL('created-in-memory.mjs', import.meta.url).href
 
 /** The server's own setting. With PGlite's default of 160 MB, the buffers take half of the CPU time of opening. */
@@ -46,19 +43,12 @@ export async function openCreatedCluster(runDir: string): Promise<PGlite> {
   return PGlite.create(directory, { startParams: [...PGlite.defaultStartParams, ...FEW_BUFFERS] })
 }
 
-/** Returns a value of NODE_OPTIONS that makes child processes copy the database where they would create one. */
-export async function copiesClusterBelow(runDir: string): Promise<string> {
-  const preloaded = join(await createdCluster(runDir), 'preloaded.cjs')
-  copyFileSync(PRELOADED, preloaded)
-  return `--require="${preloaded}"`
-}
-
-/** Returns the NODE_OPTIONS of `copiesClusterBelow` that also make a child process's database in memory a copy. */
+/** Returns a value of NODE_OPTIONS that makes a child process's database in memory a copy, where PGlite would create one. */
 export async function copiesInMemoryBelow(runDir: string): Promise<string> {
   const cluster = join(await createdCluster(runDir), 'postgres')
   const folder = await madeOnce(runDir, 'created-archive', (draft) =>
     run('tar', ['-C', cluster, '-cf', join(draft, 'postgres.tar'), '.']),
   )
   const archive = encodeURIComponent(join(folder, 'postgres.tar'))
-  return `${await copiesClusterBelow(runDir)} --import="${IN_MEMORY}?${archive}"`
+  return `--import="${IN_MEMORY}?${archive}"`
 }

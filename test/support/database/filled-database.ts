@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inject } from 'vitest'
-import type { NewTenant } from '../../../packages/server/src/core/operations/create-tenant.js'
+import type { NewTenant } from '../../../packages/server/src/operators/tenants.js'
 import { madeOnce } from '../run/made-once.js'
 import { ROOT_KEY } from '../service/eaas-process.js'
 import { type Service, type ServiceOptions, startService } from '../service/service.js'

@@ -3,8 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import { fillPath, PERMISSIONS } from '@eaas/protocol'
 import { openApiDocument } from '../../../docs/openapi/document.js'
+import type { Route } from '../../../packages/server/src/core/api/route.js'
 import { ROUTES } from '../../../packages/server/src/core/http/endpoints.js'
-import type { Route } from '../../../packages/server/src/core/http/route.js'
 import type { Caller, Service } from './service.js'
 
 /** The objects that calls use: one tenant's key, and things made under it. */

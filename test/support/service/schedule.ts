@@ -1,7 +1,7 @@
 // A schedule as a server starts it, without a server: its reports are not measured, and it compares no log with
 // another one's alarm or anchor.
 import { type Config, readConfig } from '../../../packages/server/src/core/config.js'
-import { type Schedule, type ScheduleOptions, startSchedule } from '../../../packages/server/src/jobs/schedule.js'
+import { type Schedule, type ScheduleOptions, startSchedule } from '../../../packages/server/src/schedule.js'
 import { ROOT_KEY, type Service } from './service.js'
 
 const ignore = () => undefined
@@ -18,6 +18,8 @@ export const UNMEASURED: ScheduleOptions['measures'] = {
   witnessesAsked: ignore,
 }
 
+export const UNLOGGED: ScheduleOptions['log'] = { info: ignore, warn: ignore, error: ignore, fatal: ignore }
+
 /** Starts the schedule of a service without verifying any log. `config` replaces single settings. */
 export function startScheduleOf(
   { services }: Service,
@@ -32,7 +34,7 @@ export function startScheduleOf(
     eraseDestroyed: async () => ({ outcome: 'unchanged', versions: 0 }),
     witnesses: [],
     measures: UNMEASURED,
-    log: { info: ignore, warn: ignore, error: ignore, fatal: ignore },
+    log: UNLOGGED,
     ...options,
   })
 }

@@ -1,9 +1,10 @@
 /**
- * The values of many rows for one update of PostgreSQL. They are one JSON parameter, which PostgreSQL reads as rows
- * of the table itself, so each value has the type of its column.
+ * Statements of many rows. The values of an update of PostgreSQL are one JSON parameter, which it reads as rows of the
+ * table itself, so each value has the type of its column. An insert is divided among several statements, where
+ * encryption adds more parameters to its rows than one statement may have.
  */
 import { InvalidInputError } from '../errors.js'
-import { isMissing, type Row } from '../input.js'
+import type { Row } from '../input.js'
 import { quoteName } from './made-ids.js'
 import type { SealedTable } from './sealed-table.js'
 
@@ -41,50 +42,6 @@ export async function sealMany(
   return { same, own, json: JSON.stringify(values) }
 }
 
-/** The most rows of one statement, which bounds the memory that it needs. */
-const MOST_ROWS = 1_000
-
-/** Divides rows into batches of one statement each. */
-export function inBatches<T>(rows: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
-    rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),
-  )
-}
-
-/**
- * Refuses a write that must read its rows first, if values are bound to no column by which to find them again: its
- * condition would be empty. Call it before the rows are read.
- *
- * @throws InvalidInputError
- */
-export function assertFoundAgain({ name, bind }: SealedTable): void {
-  if (bind.length > 0) return
-  throw new InvalidInputError(
-    `${name}: this write must read its rows before, and \`bind: false\` leaves no column by which they are found again`,
-    'Name the column of the key in its condition, or bind values to the id.',
-  )
-}
-
-/**
- * Refuses an update that changed more rows than were read for it: the columns of `bind` do not tell its rows from
- * others. Call it within the transaction, which is then rolled back.
- *
- * @param changed the number of changed rows that the driver reports; missing if it reports none
- * @throws InvalidInputError
- */
-export function assertOnlyFound(
-  { name, bind }: SealedTable,
-  found: number,
-  changed: number | bigint | null | undefined,
-): void {
-  if (isMissing(changed) || changed <= found) return
-  const columns = bind.join(', ')
-  throw new InvalidInputError(
-    `${name}: ${changed} rows, and not ${found}, have the values of ${columns} by which the update found its rows`,
-    `Name ${columns} in its condition too, or bind values to columns that identify a row. Roll a transaction of your own back.`,
-  )
-}
-
 /** Names a column of the table among the values, by a name that no table has, so that no other becomes ambiguous. */
 export function manyRowsColumn(table: SealedTable, column: string): string {
   return `eaas_${table.columns.indexOf(column)}`
@@ -105,4 +62,42 @@ export function manyRowsSql(
     `(select ${columns.join(', ')} from jsonb_populate_recordset(cast(null as ${name}), `,
     `::text::jsonb)) as ${MANY_ROWS}`,
   ]
+}
+
+/** The most parameters of a statement that the databases, and all of their usual drivers, take. */
+export const MOST_PARAMETERS = { postgres: 65_533, mysql: 65_535, sqlite: 32_766, sqlServer: 2_100 } as const
+
+/**
+ * Divides rows, in their order, into parts of one statement each; one part if all fit.
+ *
+ * @param costOf counts the parameters of a row
+ * @param most the parameters that a statement has for its rows
+ */
+export function divideRows<T>(rows: readonly T[], costOf: (row: T) => number, most: number): T[][] {
+  const parts: T[][] = []
+  let left = 0
+  for (const row of rows) {
+    const cost = costOf(row)
+    const part = parts.at(-1)
+    if (part && cost <= left) part.push(row)
+    else parts.push([row])
+    left = (part && cost <= left ? left : most) - cost
+  }
+  return parts
+}
+
+/**
+ * Refuses a statement that would have too many parameters, and cannot be divided.
+ *
+ * @param rows how many rows it inserts
+ * @throws InvalidInputError with the number of rows that fit
+ */
+export function refuseParameters(
+  table: string,
+  { rows, count, most }: { rows: number; count: number; most: number },
+): never {
+  throw new InvalidInputError(
+    `${table}: with what is encrypted, the statement has ${count} parameters, and the database takes at most ${most}`,
+    `Insert at most ${Math.floor((rows * most) / count)} rows by such a statement, not ${rows}.`,
+  )
 }

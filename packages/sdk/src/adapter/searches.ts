@@ -121,13 +121,51 @@ export function readPattern(
   return before === '' ? { startsWith: text } : { contains: text }
 }
 
+/**
+ * Reads a comparison of SQL that an index of whole values cannot answer; undefined for any other. `values` are the one, or
+ * the two of `between`. @throws InvalidInputError for a pattern as `readPattern` does
+ */
+export function readSearch(
+  table: { readonly name: string; readonly searches: Searches },
+  field: string,
+  { operator, values, escapes }: { operator: string; values: readonly unknown[]; escapes: boolean },
+): Query | undefined {
+  const [value, end] = values
+  if (operator === 'between') return { gte: value, lte: end }
+  const bound = SQL_BOUNDS[operator]
+  if (bound !== undefined) return { [bound]: value }
+  if (operator === 'like' || operator === 'ilike')
+    return readPattern(table, field, { operator, pattern: value, escapes })
+  const isEqual = (operator === '=' || operator === '==') && value !== null
+  return isEqual && !table.searches.isExact(field) && table.searches.hasIndex(field) ? { equal: value } : undefined
+}
+
+/**
+ * Takes the searches out of conditions that must all hold, and joins their bounds.
+ *
+ * @param isSame whether two of them search the same column
+ */
+export function takeSearches<Part, S extends { query: Query }>(
+  parts: readonly Part[],
+  read: (part: Part) => S | undefined,
+  isSame: (one: S, other: S) => boolean,
+): { rest: Part[]; asked: S[] } {
+  const found = parts.map(read)
+  const all = found.filter((one) => one !== undefined)
+  const isBound = ({ query }: S) => isRange(query) && Object.keys(query).length === 1
+  return {
+    rest: parts.filter((_, at) => found[at] === undefined),
+    asked: [...all.filter((one) => !isBound(one)), ...joinBounds(all.filter(isBound), isSame)],
+  }
+}
+
 /** What to do about a search that ignores case. */
 export const IGNORING_CASE = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
 
 /** The bounds of a range, as models name them. */
 export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
 /** Those that the operators of SQL stand for. */
-export const SQL_BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
+const SQL_BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
 /**
  * Joins searches with one bound each, which must all hold, into searches for ranges with both bounds. A surplus

@@ -1,7 +1,6 @@
 /** Finds the table with encrypted columns that a whole statement of SQL names, or that one of several does. */
 import { refuseCall } from './refusals.js'
-import { areAmongTables, ENDS_TABLES, STARTS_TABLES } from './sql-table-names.js'
-import { isRowName, type Mention, mentionsIn } from './sql-text.js'
+import { areAmongTables, ENDS_TABLES, isRowName, type Mention, mentionsIn, STARTS_TABLES } from './sql-text.js'
 import { clearReadings, isName, isSign, rawWords, readings, type Token } from './sql-tokens.js'
 
 /** A table, and which of its columns, in lower case, are encrypted. */

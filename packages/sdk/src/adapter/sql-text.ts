@@ -2,7 +2,6 @@
  * Finds what SQL text names. Adapters cannot rewrite such text, so they refuse it if it names something encrypted.
  * The text is read as words, without a grammar: anything unclear counts as named.
  */
-import { areAmongTables } from './sql-table-names.js'
 import { clearReadings, isName, isSign, readings, type Token } from './sql-tokens.js'
 
 /** A name in a text of SQL, in lower case and without quotes: databases fold case, each in its own way. */
@@ -133,4 +132,43 @@ export function positionsInSql(text: string): number[] {
       return isWhole && begins && ends ? [Number(token.text)] : []
     })
   })
+}
+
+/** The words after which SQL names the tables of a query, and those after which it no longer does. */
+export const STARTS_TABLES = new Set('from join using update into only lateral'.split(' '))
+export const ENDS_TABLES = new Set(
+  'where group order having limit offset fetch union intersect except set values select returning for window with'.split(
+    ' ',
+  ),
+)
+
+/** `call` is inside the parentheses of a function, such as `trim(both from name)`. */
+type State = 'tables' | 'on' | 'call' | undefined
+
+/** Tells of each token whether it is among the tables of a query, as between `from` and `where`. */
+export function areAmongTables(tokens: readonly Token[]): boolean[] {
+  const outer: State[] = []
+  let state: State
+  return tokens.map((token, at) => {
+    if (isSign(token, '(')) {
+      outer.push(state)
+      if (isCall(tokens[at - 1])) state = 'call'
+    } else if (isSign(token, ')')) state = outer.pop()
+    else if (isSign(token, ',') && state === 'on') state = 'tables'
+    else if (token.kind === 'word') state = after(token.text, tokens[at - 1], state)
+    return state === 'tables'
+  })
+}
+
+function isCall(before: Token | undefined): boolean {
+  return isName(before) && !(before?.kind === 'word' && (STARTS_TABLES.has(before.text) || IN_FRONT.has(before.text)))
+}
+
+/** Words before parentheses that are no function. */
+const IN_FRONT = new Set('as in exists select and or not any all some where on when then else'.split(' '))
+
+function after(word: string, before: Token | undefined, state: State): State {
+  if (STARTS_TABLES.has(word)) return state === 'call' || before?.text === 'distinct' ? state : 'tables'
+  if (word === 'on' && state === 'tables') return 'on'
+  return ENDS_TABLES.has(word) ? undefined : state
 }

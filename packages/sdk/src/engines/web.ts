@@ -99,7 +99,7 @@ export function createHmac(key: Uint8Array): Hmac {
 }
 
 /** As `createHmac`, with the WebCrypto that the caller has found. */
-export function createHmacBy(subtle: SubtleCrypto, key: Uint8Array): Hmac {
+function createHmacBy(subtle: SubtleCrypto, key: Uint8Array): Hmac {
   assertNotZero(key)
   // importKey copies the bytes before it returns.
   const imported = subtle.importKey('raw', key as BufferSource, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])

@@ -97,7 +97,7 @@ export function unpackRow(row: Row, paths: readonly Path[], header: string): Row
  *
  * @throws InvalidInputError when the column `header` is missing
  */
-export function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
+function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
   const value = envelopeObject(getAt(row, path), place)
   if (!isCompact(value)) return value
   const shared = envelopeObject(valueIn(row, header), place)

@@ -212,7 +212,7 @@ export function secretsFor(
 }
 
 /** Tries each secret in turn, until one gives a result. */
-export function tryEach<T>(
+function tryEach<T>(
   secrets: readonly (Secret | undefined)[],
   attempt: (secret: Secret | undefined) => Soon<T | undefined>,
 ): Soon<T | undefined> {

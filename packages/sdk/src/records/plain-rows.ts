@@ -105,7 +105,7 @@ function kindOfRecord(value: unknown): string | undefined {
   return tag === 'Object' ? undefined : `a value of type ${tag}`
 }
 
-export function isRecord(value: unknown): value is Row {
+function isRecord(value: unknown): value is Row {
   return kindOfRecord(value) === undefined
 }
 

@@ -134,7 +134,7 @@ interface Gift {
 }
 
 /** Makes a handover, for one writer and one reader. */
-export function createHandover(): Handover {
+function createHandover(): Handover {
   let given: Gift | undefined
   let taken: Gift | undefined
   let waiting: { resolve(chunk: Uint8Array | undefined): void; reject(error: unknown): void } | undefined

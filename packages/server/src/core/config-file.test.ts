@@ -12,9 +12,10 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConfig, SETTINGS, VARIABLES } from './config.js'
-import { configSchema, settingOf } from './config-file.js'
+import { readConfig } from './config.js'
+import { configSchema } from './config-file.js'
 import { findForeign } from './own-file.js'
+import { nameInFile, VARIABLES } from './settings.js'
 
 let folder: string
 let file: string
@@ -52,17 +53,15 @@ describe('the file of settings', () => {
   })
 
   it('has each setting but the secrets, and itself', () => {
-    const { properties } = configSchema(SETTINGS) as { properties: Record<string, object> }
+    const { properties } = configSchema() as { properties: Record<string, object> }
     const left = ['EAAS_CONFIG', 'EAAS_DATABASE_URL', 'EAAS_ROOT_KEY']
     const names = Object.keys(VARIABLES).filter((name) => !left.includes(name))
-    expect(Object.keys(properties).sort()).toEqual(['$schema', ...names.map(settingOf)].sort())
+    expect(Object.keys(properties).sort()).toEqual(['$schema', ...names.map(nameInFile)].sort())
     expect(properties.port).toEqual({ type: 'integer', minimum: 0, maximum: 65_535, description: VARIABLES.EAAS_PORT })
   })
 
   it('has the schema that the package holds', async () => {
-    await expect(`${JSON.stringify(configSchema(SETTINGS), undefined, 2)}\n`).toMatchFileSnapshot(
-      '../../config.schema.json',
-    )
+    await expect(`${JSON.stringify(configSchema(), undefined, 2)}\n`).toMatchFileSnapshot('../../config.schema.json')
   })
 
   it.each([

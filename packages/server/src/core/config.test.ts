@@ -3,8 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type Config, ConfigError, getPort, ROOT_KEY_VARIABLES, readConfig, VARIABLES } from './config.js'
+import { type Config, ConfigError, getPort, ROOT_KEY_VARIABLES, readConfig } from './config.js'
 import { readDatabaseUrl } from './database-url.js'
+import { VARIABLES } from './settings.js'
 
 const SECRETS = {
   EAAS_ROOT_KEY: 'p6enp6enp6enp6enp6enp6enp6enp6enp6enp6enp6c=',

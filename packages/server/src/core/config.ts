@@ -2,84 +2,18 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
-import { LOG_LEVELS, type LogLevel } from '@eaas/audit/node'
-import { ConfigFileError, readConfigFile, type Settings, settingOf } from './config-file.js'
+import { readConfigFile } from './config-file.js'
 import { type DatabaseUrl, findWrongParameter, readDatabaseUrl, URL_PARAMETERS } from './database-url.js'
+import { ConfigError, getSetting, NAMES, nameInFile, type Values, type Variable } from './settings.js'
 
-/** A quarter of what a KEK may wrap: the bound of NIST SP 800-38D, 8.3, for random ivs is 2^32. */
-const ROTATE_AFTER_WRAPS = 2 ** 30
-const LEAST_WRAPS = 100
-const POOLERS = ['auto', 'transaction', 'none'] as const
-const TENANTS_PER_APPEND = ['many', 'one'] as const
+export { ConfigError } from './settings.js'
+
 const MOST_WITNESSES = 3
-const SWITCH = ['off', 'on'] as const
-const TLS_VERSIONS = ['1.3', '1.2'] as const
 /** What `sun_path` of macOS and the BSDs holds before its closing NUL; Linux takes four more (unix(7)). */
 const MOST_SOCKET_PATH_BYTES = 103
 
-export interface Config {
-  /** undefined: the embedded database in `dataDir` */
-  databaseUrl: string | undefined
-  /** the file that it was read from, which each new connection reads again; undefined: none */
-  databaseUrlFile: string | undefined
-  /** the pooler between the server and PostgreSQL; `auto` is detected at the first connection */
-  databasePooler: (typeof POOLERS)[number]
-  /** whether one statement appends to the logs of many tenants */
-  tenantsPerAppend: (typeof TENANTS_PER_APPEND)[number]
-  /** how long a starting server waits for a PostgreSQL that cannot be reached */
-  startWaitSeconds: number
-  /** undefined: that of the embedded database */
-  rootKey: RootKeySetting | undefined
-  /** how the server logs in to the Transit engine that has the root key */
-  transitLogin: RootKeySetting['login']
-  dataDir: string
-  host: string
-  /** undefined: EAAS_PORT is what Kubernetes sets for a Service, which only a command that listens needs to know */
-  port: number | undefined
-  /** a unix socket to listen on instead of an address */
-  socket: SocketSetting | undefined
-  /** the files of TLS, if the server speaks it itself */
-  tls: TlsSetting | undefined
-  /** `unix` stands for every peer on the unix socket */
-  trustProxy: string[]
-  /** origins of pages that may call the API from a browser; none by default */
-  corsOrigins: string[]
-  /** whether operators may call below /admin, by API keys of their own */
-  operatorApi: boolean
-  /** whether the pages of the console are served */
-  hasConsole: boolean
-  destroyWindowDays: number
-  /** how many DEKs a version of a key wraps before the server rotates the key */
-  rotateAfterWraps: number
-  auditRetentionMonths: number
-  /** where entries are exported to before they are purged; undefined: nowhere */
-  auditArchiveDir: string | undefined
-  /** the file for checkpoints, which a start compares the database with; `-` is standard output; undefined: none */
-  checkpointFile: string | undefined
-  checkpointMinutes: number
-  /** who cosigns the tree of the installation's log */
-  witnesses: WitnessAddress[]
-  /** hours between two verifications of every log; 0: none */
-  auditVerifyHours: number
-  /**
-   * how far the server's clock and the database's may differ before nothing is written; Infinity: not checked
-   */
-  maxClockSkewMs: number
-  /** how long a stopping server still serves while /health turns callers away */
-  drainSeconds: number
-  /**
-   * device and inode of the stream that systemd keeps in its journal, `device:inode` (systemd.exec(5));
-   * undefined: not a unit
-   */
-  journalStream: string | undefined
-  /** the service manager that expects the server's status; undefined: none */
-  serviceManager: ServiceManager | undefined
-  logLevel: LogLevel
-  /** the file with settings that no variable sets; undefined: none */
-  configFile: string | undefined
-  /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
-  unknownVariables: string[]
-}
+/** The settings as the server uses them: `eaas start --help` describes each. */
+export type Config = ReturnType<typeof readVariables>
 
 /** What systemd says to a unit of `Type=notify` (sd_notify(3), sd_watchdog_enabled(3)). */
 export interface ServiceManager {
@@ -135,135 +69,24 @@ export interface WitnessAddress {
   url: string
 }
 
-/**
- * Thrown when a variable has an invalid value; the message names the variable, and never contains a secret.
- */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError'
-}
-
-/** Each variable with its text in `--help`. */
-export const VARIABLES = {
-  EAAS_CONFIG:
-    'a JSON file with any of these settings except the secrets themselves, each under its name in lower case without EAAS_; a variable wins over it (default: none)',
-  EAAS_DATABASE_URL:
-    'PostgreSQL to use, postgres://user:password@host:port/database, several hosts separated by commas (default: an embedded database)',
-  EAAS_DATABASE_URL_FILE: 'a file with the URL of PostgreSQL; each new connection reads it again',
-  EAAS_DATABASE_POOLER: `the pooler in front of PostgreSQL, transaction for one in that mode: ${POOLERS.join(', ')} (default: auto, detected)`,
-  EAAS_DATABASE_APPENDS: `how many tenants' logs one statement appends to; a database sharded by tenant needs one: ${TENANTS_PER_APPEND.join(', ')} (default: many)`,
-  EAAS_START_WAIT_SECONDS:
-    'seconds that a starting server keeps trying to reach PostgreSQL, 0 for one attempt (default: 60)',
-  EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
-  EAAS_ROOT_KEY: 'the root key, base64 of 32 bytes (default: root.key in the data directory, embedded database only)',
-  EAAS_ROOT_KEY_FILE: 'a file that holds the root key',
-  EAAS_ROOT_KEY_COMMAND: 'a program with its arguments that prints the root key; no shell reads them',
-  EAAS_ROOT_KEY_SHARES:
-    'files with shares of the root key, separated by commas (no file name may have one), or ask to enter the shares on the terminal',
-  EAAS_ROOT_KEY_EXEC:
-    'a program that holds the root key, with its arguments; called with wrap or unwrap added, it reads standard input and writes standard output',
-  EAAS_ROOT_KEY_TRANSIT: 'a key of OpenBao or Vault as the root key: https://host:8200/v1/transit/keys/NAME',
-  EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE: 'a file with the token for OpenBao or Vault',
-  EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE: 'a file with an AppRole instead of a token: role_id and secret_id, one per line',
-  EAAS_ROOT_KEY_AWS_KMS: 'the ARN of a key of AWS KMS as the root key; needs the package @aws-sdk/client-kms',
-  EAAS_HOST: 'address to listen on (default: 127.0.0.1)',
-  EAAS_PORT: 'port to listen on, 0 for any free one (default: 8420)',
-  EAAS_SOCKET: 'path of a unix socket to listen on instead of an address (default: none)',
-  EAAS_SOCKET_MODE: 'mode of the socket, which says who may connect (default: 660)',
-  EAAS_TLS_CERT_FILE: 'a file with the certificate chain for TLS, in PEM (default: none, plain HTTP)',
-  EAAS_TLS_KEY_FILE:
-    'a file with the private key for TLS, in PEM; both files are read again when they change, and at SIGHUP',
-  EAAS_TLS_CLIENT_CA_FILE:
-    'a file with authorities, in PEM; each client must show a certificate from one of them, as well as its API key (default: none)',
-  EAAS_TLS_MIN_VERSION: `the earliest version of TLS that clients may use: ${TLS_VERSIONS.join(', ')} (default: 1.3)`,
-  EAAS_TRUST_PROXY:
-    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas; unix for those that connect to EAAS_SOCKET (default: none)',
-  EAAS_CORS_ORIGINS:
-    'origins of pages that may call the API, such as https://app.example.org, separated by commas (default: none)',
-  EAAS_OPERATOR_API:
-    'on serves /admin/v1 to the API keys of operators (eaas operator-key); a proxy should let only operators reach it: on, off (default: off)',
-  EAAS_CONSOLE: `whether the web console is served, at /console: ${SWITCH.join(', ')} (default: on)`,
-  EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 for at once (default: 7)',
-  EAAS_ROTATE_AFTER_WRAPS: `DEKs that a version of a key wraps before the server rotates the key, ${LEAST_WRAPS} to ${ROTATE_AFTER_WRAPS} (default: ${ROTATE_AFTER_WRAPS})`,
-  EAAS_AUDIT_RETENTION_MONTHS:
-    'months after which audit entries are purged for good, 0 to keep them; a purge that looks wrong is held back until you act: see eaas purge --help (default: 60)',
-  EAAS_AUDIT_ARCHIVE_DIR: 'directory that entries are exported to before they are purged (default: none)',
-  EAAS_CHECKPOINT_FILE:
-    'file for signed checkpoints, which each start compares with the database; - for standard output, none for no checkpoints ' +
-    '(default: checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY if that is set)',
-  EAAS_CHECKPOINT_MINUTES: 'minutes between two checkpoints of a log that grew (default: 60)',
-  EAAS_WITNESSES:
-    "up to three witnesses that cosign the installation's log, each its key, a blank and its URL, separated by commas (default: none)",
-  EAAS_AUDIT_VERIFY_HOURS:
-    'hours between two verifications of every log by one server of the installation, 0 for never (default: 24)',
-  EAAS_MAX_CLOCK_SKEW_SECONDS:
-    "seconds that the server's clock and the database's may differ; beyond that nothing is written; 0 disables the check (default: 300)",
-  EAAS_DRAIN_SECONDS:
-    'seconds that the server still serves after SIGTERM, while /health answers 503 (default: 0; behind a balancer: 15)',
-  EAAS_LOG_LEVEL: `${LOG_LEVELS.join(', ')} (default: info)`,
-} as const satisfies Record<string, string>
-
 /** Variables that the SDK's command reads, and that may be set in the same shell. */
 const SDK_VARIABLES: readonly string[] = ['EAAS_URL', 'EAAS_API_KEY']
 
-type Variable = keyof typeof VARIABLES
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * Refused if empty, as `$UNSET` makes them: without one, a server would use another database or root key than was
- * meant, let in clients that it should not, or purge entries without an archive.
+ * Settings that exclude each other. If a variable of one list is set, what the file says of the others is ignored.
  */
-const NEVER_EMPTY = [
-  'EAAS_AUDIT_ARCHIVE_DIR',
-  'EAAS_CONFIG',
-  'EAAS_DATA_DIR',
-  'EAAS_DATABASE_URL',
-  'EAAS_DATABASE_URL_FILE',
-  'EAAS_TLS_CERT_FILE',
-  'EAAS_TLS_KEY_FILE',
-  'EAAS_TLS_CLIENT_CA_FILE',
-  ...Object.values(ROOT_KEY_VARIABLES),
-] as const
-
-/** The settings that are whole numbers, with their defaults and bounds. */
-const NUMBERS = {
-  EAAS_START_WAIT_SECONDS: { otherwise: 60, least: 0, most: 3_600 },
-  EAAS_PORT: { otherwise: 8_420, least: 0, most: 65_535 },
-  EAAS_DESTROY_WINDOW_DAYS: { otherwise: 7, least: 0, most: 3_650 },
-  EAAS_ROTATE_AFTER_WRAPS: { otherwise: ROTATE_AFTER_WRAPS, least: LEAST_WRAPS, most: ROTATE_AFTER_WRAPS },
-  EAAS_AUDIT_RETENTION_MONTHS: { otherwise: 60, least: 0, most: 1_200 },
-  EAAS_CHECKPOINT_MINUTES: { otherwise: 60, least: 1, most: 10_080 },
-  EAAS_AUDIT_VERIFY_HOURS: { otherwise: 24, least: 0, most: 8_760 },
-  EAAS_MAX_CLOCK_SKEW_SECONDS: { otherwise: 300, least: 0, most: 86_400 },
-  EAAS_DRAIN_SECONDS: { otherwise: 0, least: 0, most: 3_600 },
-} as const satisfies Partial<Record<Variable, { otherwise: number; least: number; most: number }>>
-
-/** What the file of EAAS_CONFIG may hold, and how. */
-export const SETTINGS: Settings = {
-  variables: VARIABLES,
-  numbers: NUMBERS,
-  choices: {
-    EAAS_CONSOLE: SWITCH,
-    EAAS_DATABASE_POOLER: POOLERS,
-    EAAS_DATABASE_APPENDS: TENANTS_PER_APPEND,
-    EAAS_TLS_MIN_VERSION: TLS_VERSIONS,
-    EAAS_OPERATOR_API: SWITCH,
-    EAAS_LOG_LEVEL: LOG_LEVELS,
-  },
-  lists: ['EAAS_ROOT_KEY_SHARES', 'EAAS_TRUST_PROXY', 'EAAS_CORS_ORIGINS', 'EAAS_WITNESSES'],
-  programs: ['EAAS_ROOT_KEY_COMMAND', 'EAAS_ROOT_KEY_EXEC'],
-  secrets: ['EAAS_DATABASE_URL', 'EAAS_ROOT_KEY'],
-}
-
-/** If a variable of one list is set, the file's settings of the other list are ignored. */
-const INSTEAD: readonly (readonly [readonly Variable[], readonly Variable[]])[] = [
+const ALTERNATIVES: readonly (readonly (readonly Variable[])[])[] = [
   [['EAAS_DATABASE_URL'], ['EAAS_DATABASE_URL_FILE']],
   [
     ['EAAS_SOCKET', 'EAAS_SOCKET_MODE'],
     ['EAAS_HOST', 'EAAS_PORT'],
   ],
+  Object.values(ROOT_KEY_VARIABLES).map((name) => [name]),
 ]
 
-/** Reads the configuration. An empty variable counts as unset, except those of `NEVER_EMPTY`. @throws ConfigError */
+/** Reads the configuration. An empty variable counts as unset, unless the table says `neverEmpty`. @throws ConfigError */
 export function readConfig(environment: Environment): Config {
   const { merged, fromFile } = mergeFile(environment)
   try {
@@ -271,7 +94,7 @@ export function readConfig(environment: Environment): Config {
   } catch (error) {
     const [name = ''] = error instanceof ConfigError ? (/^EAAS_[A-Z_]+/.exec(error.message) ?? []) : []
     if (!fromFile.has(name)) throw error
-    throw new ConfigError(`${(error as ConfigError).message} (${settingOf(name)} in ${environment.EAAS_CONFIG})`)
+    throw new ConfigError(`${(error as ConfigError).message} (${nameInFile(name)} in ${environment.EAAS_CONFIG})`)
   }
 }
 
@@ -289,26 +112,16 @@ export function mergeFile(given: Environment): { merged: Environment; fromFile: 
   const { EAAS_CONFIG: file } = environment
   if (!file) return { merged: environment, fromFile: new Set() }
   const isSet = (name: Variable) => environment[name] !== undefined && environment[name] !== ''
-  const kinds = Object.values(ROOT_KEY_VARIABLES)
-  const hidden = new Set<string>(kinds.some(isSet) ? kinds : [])
-  for (const [some, others] of INSTEAD) {
-    if (some.some(isSet)) for (const name of others) hidden.add(name)
-    if (others.some(isSet)) for (const name of some) hidden.add(name)
-  }
-  const kept = Object.entries(readFile(file)).filter(
-    ([name]) => !hidden.has(name) && !(isSet(name as Variable) || (isNeverEmpty(name) && environment[name] === '')),
+  const hidden = ALTERNATIVES.flatMap((lists) =>
+    lists.filter((list) => lists.some((other) => other !== list && other.some(isSet))).flat(),
   )
+  const kept = Object.entries(readConfigFile(file)).filter(([given]) => {
+    const name = given as Variable
+    return !hidden.includes(name) && !isSet(name) && !(getSetting(name).neverEmpty && environment[name] === '')
+  })
   return {
     merged: ownMembers({ ...environment, ...Object.fromEntries(kept) }),
     fromFile: new Set(kept.map(([name]) => name)),
-  }
-}
-
-function readFile(path: string): Record<string, string> {
-  try {
-    return readConfigFile(path, SETTINGS)
-  } catch (error) {
-    throw error instanceof ConfigFileError ? new ConfigError(error.message) : error
   }
 }
 
@@ -317,88 +130,96 @@ export function ownMembers<Given extends object>(given: Given): Given {
   return Object.assign(Object.create(null), given)
 }
 
-function isNeverEmpty(name: string): boolean {
-  return (NEVER_EMPTY as readonly string[]).includes(name)
-}
-
-function readVariables(environment: Environment): Config {
-  const empty = NEVER_EMPTY.find((name) => environment[name] === '')
+function readVariables(environment: Environment) {
+  const empty = NAMES.find((name) => getSetting(name).neverEmpty && environment[name] === '')
   if (empty !== undefined) {
     throw new ConfigError(
       `${empty} is set, but empty. Set it to a value, or unset it: eaas start --help says what is used then`,
     )
   }
   const isOfService = OF_SERVICE.test(`EAAS_PORT=${environment.EAAS_PORT}`)
-  const get = (name: Variable) => (name === 'EAAS_PORT' && isOfService ? undefined : environment[name] || undefined)
-  const wholeNumber = (name: keyof typeof NUMBERS): number => {
-    const { otherwise, least, most } = NUMBERS[name]
-    const text = get(name) ?? String(otherwise)
-    const value = Number(text)
-    if (/^\d+$/.test(text) && value >= least && value <= most) return value
-    throw new ConfigError(`${name} must be a whole number from ${least} to ${most}, got ${text}`)
-  }
-  const oneOf = <Value extends string>(name: Variable, otherwise: Value, values: readonly Value[]): Value => {
-    const text = get(name) ?? otherwise
-    const value = values.find((known) => known === text)
-    if (value === undefined) throw new ConfigError(`${name} must be one of ${values.join(', ')}, got ${text}`)
-    return value
-  }
+  const given = (name: Variable) => (name === 'EAAS_PORT' && isOfService ? undefined : environment[name] || undefined)
+  const get: Get = (name) => getSetting(name).read(given(name), name) as Values[typeof name]
+  assertNoAlternatives(given)
   const urlFile = get('EAAS_DATABASE_URL_FILE')
-  const url = databaseUrl(get('EAAS_DATABASE_URL'), urlFile)
-  const dataDir = resolve(get('EAAS_DATA_DIR') ?? '.eaas')
+  const ownUrl = get('EAAS_DATABASE_URL')
+  const url = urlFile === undefined ? ownUrl && checkedUrl(ownUrl, 'EAAS_DATABASE_URL') : readUrlFile(urlFile)
+  const dataDir = resolve(get('EAAS_DATA_DIR'))
   const transitLogin = {
     tokenFile: get('EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE'),
     appRoleFile: get('EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE'),
   }
   return {
+    /** undefined: the embedded database in `dataDir` */
     databaseUrl: url,
+    /** the file that it was read from, which each new connection reads again */
     databaseUrlFile: urlFile,
-    databasePooler: oneOf('EAAS_DATABASE_POOLER', 'auto', POOLERS),
-    tenantsPerAppend: oneOf('EAAS_DATABASE_APPENDS', 'many', TENANTS_PER_APPEND),
-    startWaitSeconds: wholeNumber('EAAS_START_WAIT_SECONDS'),
-    rootKey: rootKey(get, transitLogin),
+    databasePooler: get('EAAS_DATABASE_POOLER'),
+    tenantsPerAppend: get('EAAS_DATABASE_APPENDS'),
+    startWaitSeconds: get('EAAS_START_WAIT_SECONDS'),
+    /** undefined: that of the embedded database */
+    rootKey: rootKey(given, transitLogin),
     transitLogin,
     dataDir,
-    host: get('EAAS_HOST') ?? '127.0.0.1',
-    port: isOfService ? undefined : wholeNumber('EAAS_PORT'),
-    socket: socket(get),
-    tls: tls(get, oneOf('EAAS_TLS_MIN_VERSION', '1.3', TLS_VERSIONS)),
-    trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? '', get('EAAS_SOCKET') !== undefined),
-    corsOrigins: origins(get('EAAS_CORS_ORIGINS') ?? ''),
-    operatorApi: oneOf('EAAS_OPERATOR_API', 'off', SWITCH) === 'on',
-    hasConsole: oneOf('EAAS_CONSOLE', 'on', SWITCH) === 'on',
-    destroyWindowDays: wholeNumber('EAAS_DESTROY_WINDOW_DAYS'),
-    rotateAfterWraps: wholeNumber('EAAS_ROTATE_AFTER_WRAPS'),
-    auditRetentionMonths: wholeNumber('EAAS_AUDIT_RETENTION_MONTHS'),
+    host: get('EAAS_HOST'),
+    /** undefined: EAAS_PORT is what Kubernetes sets for a Service, which only a command that listens needs to know */
+    port: isOfService ? undefined : get('EAAS_PORT'),
+    socket: socket(get('EAAS_SOCKET'), get('EAAS_SOCKET_MODE')),
+    tls: tls(get),
+    /** `unix` stands for every peer on the unix socket */
+    trustProxy: proxies(get('EAAS_TRUST_PROXY'), get('EAAS_SOCKET') !== undefined),
+    corsOrigins: origins(get('EAAS_CORS_ORIGINS')),
+    operatorApi: get('EAAS_OPERATOR_API') === 'on',
+    hasConsole: get('EAAS_CONSOLE') === 'on',
+    destroyWindowDays: get('EAAS_DESTROY_WINDOW_DAYS'),
+    rotateAfterWraps: get('EAAS_ROTATE_AFTER_WRAPS'),
+    auditRetentionMonths: get('EAAS_AUDIT_RETENTION_MONTHS'),
     auditArchiveDir: get('EAAS_AUDIT_ARCHIVE_DIR'),
+    /** `-` is standard output; undefined: none */
     checkpointFile: checkpointFile(get('EAAS_CHECKPOINT_FILE'), {
       stateDirectory: environment.STATE_DIRECTORY?.split(':')[0] || undefined,
       dataDir: url === undefined ? dataDir : undefined,
     }),
-    checkpointMinutes: wholeNumber('EAAS_CHECKPOINT_MINUTES'),
-    witnesses: witnesses(get('EAAS_WITNESSES') ?? ''),
-    auditVerifyHours: wholeNumber('EAAS_AUDIT_VERIFY_HOURS'),
-    maxClockSkewMs: (wholeNumber('EAAS_MAX_CLOCK_SKEW_SECONDS') || Number.POSITIVE_INFINITY) * 1_000,
-    logLevel: oneOf('EAAS_LOG_LEVEL', 'info', LOG_LEVELS),
-    drainSeconds: wholeNumber('EAAS_DRAIN_SECONDS'),
+    checkpointMinutes: get('EAAS_CHECKPOINT_MINUTES'),
+    witnesses: witnesses(get('EAAS_WITNESSES')),
+    auditVerifyHours: get('EAAS_AUDIT_VERIFY_HOURS'),
+    /** Infinity: not checked */
+    maxClockSkewMs: (get('EAAS_MAX_CLOCK_SKEW_SECONDS') || Number.POSITIVE_INFINITY) * 1_000,
+    logLevel: get('EAAS_LOG_LEVEL'),
+    drainSeconds: get('EAAS_DRAIN_SECONDS'),
+    /** device and inode of the stream that systemd keeps in its journal, `device:inode` (systemd.exec(5)) */
     journalStream: environment.JOURNAL_STREAM || undefined,
+    /** undefined: no service manager expects the server's status */
     serviceManager: serviceManager(environment),
-    configFile: environment.EAAS_CONFIG || undefined,
+    configFile: get('EAAS_CONFIG'),
+    /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
     unknownVariables: Object.keys(environment).filter(isUnknown),
   }
 }
 
-function databaseUrl(value: string | undefined, file: string | undefined): string | undefined {
-  if (value !== undefined && file !== undefined) {
-    throw new ConfigError('EAAS_DATABASE_URL and EAAS_DATABASE_URL_FILE are both set. Set only one of them.')
+/** The text of a variable, if it is set, and what it holds. */
+type Given = (name: Variable) => string | undefined
+type Get = <Name extends Variable>(name: Name) => Values[Name]
+
+function assertNoAlternatives(given: Given): void {
+  if (given('EAAS_SOCKET_MODE') !== undefined && given('EAAS_SOCKET') === undefined)
+    throw new ConfigError('EAAS_SOCKET_MODE is set, but EAAS_SOCKET is not')
+  for (const lists of ALTERNATIVES) {
+    const [name, other] = lists.flatMap((list) => list.find(given) ?? [])
+    if (other !== undefined) throw new ConfigError(`${name} and ${other} are both set. Set only one of them.`)
   }
-  if (file !== undefined) return readUrlFile(file)
-  return value === undefined ? undefined : checkedUrl(value, 'EAAS_DATABASE_URL')
 }
 
 /** Reads the URL of the database from the file of EAAS_DATABASE_URL_FILE. @throws ConfigError */
 export function readUrlFile(path: string): string {
-  return checkedUrl(readSecretFile('EAAS_DATABASE_URL_FILE', path), 'the file of EAAS_DATABASE_URL_FILE')
+  let url: string
+  try {
+    url = readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new ConfigError(`EAAS_DATABASE_URL_FILE names a file that cannot be read (${code}): ${path}`)
+  }
+  return checkedUrl(url, 'the file of EAAS_DATABASE_URL_FILE')
 }
 
 // A URL contains a password, so no message shows it.
@@ -450,67 +271,32 @@ function hasBareDelimiter(text: string): boolean {
   return rest.split('@').length > 2 || behind.includes('@') || behind.includes('#') || path.includes(':')
 }
 
-function rootKey(
-  get: (name: Variable) => string | undefined,
-  login: RootKeySetting['login'],
-): RootKeySetting | undefined {
-  const kinds = (Object.keys(ROOT_KEY_VARIABLES) as RootKeySetting['kind'][]).filter((kind) =>
-    get(ROOT_KEY_VARIABLES[kind]),
-  )
-  const [kind, other] = kinds
-  if (kind === undefined) return undefined
-  if (other !== undefined) {
-    throw new ConfigError(
-      `${ROOT_KEY_VARIABLES[kind]} and ${ROOT_KEY_VARIABLES[other]} are both set. Set only one of them.`,
-    )
-  }
-  return { kind, value: get(ROOT_KEY_VARIABLES[kind]) ?? '', login }
+function rootKey(given: Given, login: RootKeySetting['login']): RootKeySetting | undefined {
+  const kinds = Object.keys(ROOT_KEY_VARIABLES) as RootKeySetting['kind'][]
+  const kind = kinds.find((each) => given(ROOT_KEY_VARIABLES[each]))
+  return kind && { kind, value: given(ROOT_KEY_VARIABLES[kind]) ?? '', login }
 }
 
-function socket(get: (name: Variable) => string | undefined): SocketSetting | undefined {
-  const [path, mode] = [get('EAAS_SOCKET'), get('EAAS_SOCKET_MODE')]
-  if (path === undefined) {
-    if (mode !== undefined) throw new ConfigError('EAAS_SOCKET_MODE is set, but EAAS_SOCKET is not')
-    return undefined
-  }
-  const other = (['EAAS_HOST', 'EAAS_PORT'] as const).find((name) => get(name) !== undefined)
-  if (other !== undefined) throw new ConfigError(`EAAS_SOCKET and ${other} are both set. Set only one of them.`)
+function socket(path: string | undefined, mode: string): SocketSetting | undefined {
+  if (path === undefined) return undefined
   const whole = resolve(path)
   if (Buffer.byteLength(whole) > MOST_SOCKET_PATH_BYTES) {
     throw new ConfigError(`EAAS_SOCKET must be a path of at most ${MOST_SOCKET_PATH_BYTES} bytes, got ${whole}`)
   }
-  if (mode !== undefined && !/^0?[0-7]{3}$/.test(mode)) {
-    throw new ConfigError(`EAAS_SOCKET_MODE must be a mode such as 660, got ${mode}`)
-  }
-  return { path: whole, mode: Number.parseInt(mode ?? '660', 8) }
+  if (!/^0?[0-7]{3}$/.test(mode)) throw new ConfigError(`EAAS_SOCKET_MODE must be a mode such as 660, got ${mode}`)
+  return { path: whole, mode: Number.parseInt(mode, 8) }
 }
 
-function tls(
-  get: (name: Variable) => string | undefined,
-  version: (typeof TLS_VERSIONS)[number],
-): TlsSetting | undefined {
+function tls(get: Get): TlsSetting | undefined {
+  const minVersion = `TLSv${get('EAAS_TLS_MIN_VERSION')}` as const
   const [certFile, keyFile] = [get('EAAS_TLS_CERT_FILE'), get('EAAS_TLS_KEY_FILE')]
   const clientCaFile = get('EAAS_TLS_CLIENT_CA_FILE')
-  if (certFile !== undefined && keyFile !== undefined) {
-    return { certFile, keyFile, clientCaFile, minVersion: `TLSv${version}` }
-  }
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile, clientCaFile, minVersion }
   // An incomplete setting must not mean plain HTTP.
-  for (const name of ['EAAS_TLS_CERT_FILE', 'EAAS_TLS_KEY_FILE', 'EAAS_TLS_CLIENT_CA_FILE'] as const) {
-    if (get(name) !== undefined) {
-      throw new ConfigError(`${name} is set. TLS needs EAAS_TLS_CERT_FILE and EAAS_TLS_KEY_FILE`)
-    }
-  }
-  return undefined
-}
-
-function readSecretFile(name: Variable, path: string): string {
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch (error) {
-    throw new ConfigError(
-      `${name} names a file that cannot be read (${(error as NodeJS.ErrnoException).code}): ${path}`,
-    )
-  }
+  const names = ['EAAS_TLS_CERT_FILE', 'EAAS_TLS_KEY_FILE', 'EAAS_TLS_CLIENT_CA_FILE'] as const
+  const name = names.find((each) => get(each) !== undefined)
+  if (name === undefined) return undefined
+  throw new ConfigError(`${name} is set. TLS needs EAAS_TLS_CERT_FILE and EAAS_TLS_KEY_FILE`)
 }
 
 // systemd sets STATE_DIRECTORY if the unit has StateDirectory=. Without it and without a data directory, no
@@ -537,13 +323,12 @@ const OF_SERVICE =
   /^EAAS_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:ADDR|PORT|PROTO))?|PORT=(?:tcp|udp|sctp):\/\/.*)$/
 
 function isUnknown(name: string): boolean {
-  if (name in VARIABLES || SDK_VARIABLES.includes(name) || OF_SERVICE.test(name)) return false
+  if (NAMES.some((known) => known === name) || SDK_VARIABLES.includes(name) || OF_SERVICE.test(name)) return false
   return /^EAAS_(?!TEST_|VECTORS$|WITNESS_)/.test(name) // a witness reads the last ones
 }
 
 // Each origin by name: a wildcard would let any page on the web use an API key that it obtained.
-function origins(text: string): string[] {
-  const list = splitList(text)
+function origins(list: string[]): string[] {
   for (const origin of list) {
     if (!/^https?:[^*]+$/.test(origin) || !URL.canParse(origin) || new URL(origin).origin !== origin) {
       throw new ConfigError(
@@ -555,8 +340,8 @@ function origins(text: string): string[] {
 }
 
 // Only the code of the formats can tell whether a key is valid. Credentials in a URL would be logged.
-function witnesses(text: string): WitnessAddress[] {
-  const list = splitList(text).map((item) => {
+function witnesses(items: string[]): WitnessAddress[] {
+  const list = items.map((item) => {
     const [, key = '', url = ''] = /^([^\s+]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+=*) +(https?:\/\/\S+)$/.exec(item) ?? []
     if (key === '' || !isPlainUrl(url)) {
       throw new ConfigError(
@@ -578,17 +363,9 @@ function isPlainUrl(text: string): boolean {
   return username === '' && password === '' && !/[?#]/.test(text)
 }
 
-function splitList(text: string): string[] {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter(Boolean)
-}
-
 // Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no
 // proxy.
-function proxies(text: string, hasSocket: boolean): string[] {
-  const ranges = splitList(text)
+function proxies(ranges: string[], hasSocket: boolean): string[] {
   for (const range of ranges) {
     if (range === 'unix') {
       if (hasSocket) continue

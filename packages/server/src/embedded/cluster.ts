@@ -1,60 +1,52 @@
-// Creates the files of a new embedded database, in a process of its own and all or nothing.
+// The files of a new embedded database: one image, made by the build, that a first start unpacks all or nothing.
 //
-// A process of its own, because creating takes PGlite some 800 MB that it does not release (160 MB when it opens an
-// existing directory). All or nothing, because PGlite copies the files in, takes a directory with a PG_VERSION as
-// complete, and does no fsync: we create it under another name, flush everything and rename, so a crash leaves either
-// no database or a complete one.
+// Creating them takes PGlite 3.6 s of CPU and 800 MB, unpacking them 0.5 s. A database has its name only once all of its files are on
+// the disk, because PGlite takes a directory with a PG_VERSION as complete.
+//
+// The image is, compressed by Brotli, a line of JSON, `[path, bytes or null for a directory][]`, and then the files' content in that order.
 
-import { spawn } from 'node:child_process'
-import { closeSync, existsSync, fsyncSync, mkdtempSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { basename, dirname, join } from 'node:path'
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
+import { syncDirectory } from '@eaas/audit/node'
+import { BUILT_DIRECTORY } from '../built-directory.js'
 
-/**
- * What the child runs; it gets PGlite's own path and the directory as arguments, and ends with its parent.
- */
-const CREATE = `
-const [pglite, directory] = process.argv.slice(1)
-process.stdin.on('end', () => process.exit(1)).resume()
-require(pglite).PGlite.create(directory).then((database) => database.close()).then(() => process.exit(0))
-`
+/** The image's name in the build. */
+export const IMAGE_NAME = 'cluster.br'
+/** As many as Node's threads for files: each waits for the disk. */
+const WRITERS = 4
+const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_MAX_WINDOW_BITS } = constants
 
-/**
- * A signal ended the process that creates the database: in a container this is how the kernel enforces the
- * limit of memory.
- */
-export class CreationKilledError extends Error {
-  override readonly name = 'CreationKilledError'
-
-  constructor(signal: string) {
-    super(
-      `The process that creates the embedded database was killed (${signal}), probably for want of memory: the first start needs about 800 MB of ` +
-        'memory, and later ones about 250 MB. Allow 1 GB for the first start, or use PostgreSQL (EAAS_DATABASE_URL_FILE).',
-    )
-  }
+/** Packs the files of a database that is not open, for the build. */
+export function packCluster(directory: string): Uint8Array {
+  const names = readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()
+  const contents = names.map((name) =>
+    statSync(join(directory, name)).isDirectory() ? null : readFileSync(join(directory, name)),
+  )
+  const index = JSON.stringify(names.map((name, at) => [name, contents[at]?.length ?? null]))
+  return brotliCompressSync(
+    Buffer.concat([Buffer.from(`${index}\n`), ...contents.filter((content) => content !== null)]),
+    {
+      params: { [BROTLI_PARAM_QUALITY]: 6, [BROTLI_PARAM_LGWIN]: BROTLI_MAX_WINDOW_BITS },
+    },
+  )
 }
 
 /**
- * Creates a database in `directory` unless there is one. The caller holds the lock of the data directory
- * around it.
+ * Creates a database in `directory` unless there is one. The caller holds the lock of the data directory around it.
  *
  * @returns whether it was created now.
- * @throws CreationKilledError when a signal ended the child process.
- * @throws Error with what the child process said.
+ * @throws the error of the system when the files cannot be written.
  */
 export async function createClusterIfAbsent(directory: string): Promise<boolean> {
   if (isCluster(directory)) return false
 
-  const prefix = `${basename(directory)}.creating-`
-  for (const name of readdirSync(dirname(directory))) {
-    if (name.startsWith(prefix)) rmSync(join(dirname(directory), name), { recursive: true, force: true })
-  }
-  // A new name each time: the child of a killed server may still be writing into the last one.
-  const draft = mkdtempSync(join(dirname(directory), prefix))
-  await runInChild(draft)
-  flush(draft)
+  const draft = `${directory}.creating`
+  rmSync(draft, { recursive: true, force: true })
+  await unpack(readImage(), draft)
   renameSync(draft, directory)
-  flushOne(dirname(directory))
+  await syncDirectory(dirname(directory))
   return true
 }
 
@@ -63,37 +55,27 @@ export function isCluster(directory: string): boolean {
   return existsSync(join(directory, 'PG_VERSION'))
 }
 
-function runInChild(directory: string): Promise<void> {
-  const pglite = createRequire(import.meta.url).resolve('@electric-sql/pglite')
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ['-e', CREATE, pglite, directory], { stdio: ['pipe', 'ignore', 'pipe'] })
-    let said = ''
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      said += text
-    })
-    child.on('error', reject)
-    child.on('close', (code, signal) => {
-      if (code === 0 && isCluster(directory)) return resolve()
-      if (signal !== null) return reject(new CreationKilledError(signal))
-      reject(new Error(`Cannot create the embedded database (exit code ${code}): ${said.trim()}`))
-    })
-  })
+function readImage(): Buffer {
+  return brotliDecompressSync(readFileSync(new URL(IMAGE_NAME, BUILT_DIRECTORY)))
 }
 
-function flush(directory: string): void {
-  for (const entry of readdirSync(directory, { withFileTypes: true })) {
-    const path = join(directory, entry.name)
-    if (entry.isDirectory()) flush(path)
-    else if (entry.isFile()) flushOne(path)
+async function unpack(image: Buffer, directory: string): Promise<void> {
+  const end = image.indexOf('\n')
+  const index: [path: string, bytes: number | null][] = JSON.parse(image.toString('utf8', 0, end))
+  const directories = [directory]
+  const files: [path: string, content: Uint8Array][] = []
+  let at = end + 1
+  for (const [name, bytes] of index) {
+    const path = join(directory, name)
+    if (bytes === null) directories.push(path)
+    else files.push([path, image.subarray(at, at + bytes)])
+    at += bytes ?? 0
   }
-  flushOne(directory)
-}
-
-function flushOne(path: string): void {
-  const fd = openSync(path, 'r')
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
+  for (const path of directories) await mkdir(path, { mode: 0o700 })
+  const left = files.values()
+  const write = async () => {
+    for (const [path, content] of left) await writeFile(path, content, { mode: 0o600, flush: true })
   }
+  await Promise.all(Array.from({ length: WRITERS }, write))
+  for (const path of directories) await syncDirectory(path)
 }

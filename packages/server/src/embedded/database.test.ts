@@ -6,8 +6,8 @@ import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { DataDirectoryInUseError, LockLostError } from '@eaas/audit/node'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
-import { copiesClusterBelow, createdCluster } from '../../../../test/support/database/created-cluster.js'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
+import { createdCluster } from '../../../../test/support/database/created-cluster.js'
 import { type Compiled, compileForChildren } from '../../../../test/support/run/child-of-test.js'
 import { copyFolder } from '../../../../test/support/run/copy-folder.js'
 import { rounds } from '../../../../test/support/run/rounds.js'
@@ -335,15 +335,14 @@ describe('the embedded database', () => {
   it('is created where there is none, in a directory too deep for the path of a unix socket too', async () => {
     const deep = join(root, 'd'.repeat(60), 'e'.repeat(60))
     // An unfinished creation that was killed: it must not be taken for a database, nor stay.
-    mkdirSync(join(deep, 'postgres.creating-abc'), { recursive: true })
-    vi.stubEnv('NODE_OPTIONS', await copiesClusterBelow(inject('runDir')))
-    const opened = await openEmbedded({ dataDir: deep }).finally(() => vi.unstubAllEnvs())
+    mkdirSync(join(deep, 'postgres.creating'), { recursive: true })
+    const opened = await openEmbedded({ dataDir: deep })
     expect(opened).toMatchObject({ fresh: true, durability: 'fsync' })
     const command = compiled.start(READ_THROUGH_THE_RUNNING_SERVER, deep)
     await command.ended
     expect(command.output()).toBe('sum 42\n')
     expect(readdirSync(deep)).toContain('.s.PGSQL.5432')
-    expect(readdirSync(deep)).not.toContain('postgres.creating-abc')
+    expect(readdirSync(deep)).not.toContain('postgres.creating')
     await opened.close()
   })
 

@@ -98,7 +98,6 @@ export interface RunningEmbedded {
  * @throws ForeignDataDirectoryError when it is another user's.
  * @throws MovedInstallationError when the installation is in another database now.
  * @throws UnusableDataDirectoryError when it cannot be made or written.
- * @throws CreationKilledError when a signal ended the process that creates the database.
  * @throws Error when the directory or the database cannot be opened.
  */
 export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptions): Promise<Embedded> {

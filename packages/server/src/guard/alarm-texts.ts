@@ -16,11 +16,22 @@ export function alarmMessage(tenant_id: string): string {
 export function describeRefused(tenant_ids: readonly string[]): string {
   const own = tenant_ids.includes(INSTALLATION_ID)
     ? [
-        `Of the installation's own log: ${SERVED}, until you settle this: see eaas audit accept-rollback --installation --help`,
+        `Of the installation's own log: ${SERVED}, until you settle this: see eaas accept rollback --installation --help`,
       ]
     : []
   const tenants = tenant_ids.some((id) => id !== INSTALLATION_ID)
-    ? ['All calls of these tenants are refused until you settle this: see eaas audit accept-rollback --help']
+    ? ['All calls of these tenants are refused until you settle this: see eaas accept --help']
     : []
   return [...own, ...tenants].join('. ')
 }
+
+/** The warning about a tenant that the checkpoint file names and the database lacks. */
+export const MISSING_TENANT =
+  'the checkpoint file names a tenant that is not in the database: a backup from before its creation was restored, or the database was ' +
+  'tampered with. The tenant and its keys are lost unless a newer backup is restored'
+
+export const ACCEPTED_ROW =
+  'an alarm that an operator had accepted was in the database again, and its row is deleted: unless a server wrote it at that moment, somebody ' +
+  'put it back'
+
+export const GONE_ACCEPTED = 'an operator accepted that a tenant is gone from the database; its alarm is cleared'

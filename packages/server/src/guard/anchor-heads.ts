@@ -2,11 +2,15 @@
 
 import { anchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { ChainAlarmError, UnfollowedLogError, untilFollowed } from '../core/audit/append-errors.js'
+import { ChainAlarmError, RECOVERY_PAGE, UnfollowedLogError, untilFollowed } from '../core/audit/append-errors.js'
 import { openAuditKey } from '../core/audit/audit-key.js'
-import type { AuditKey } from '../core/audit/formats/chain.js'
-import { type Head, isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../core/audit/formats/chain.js'
-import { RECOVERY_PAGE } from '../core/recovery-page.js'
+import {
+  type AuditKey,
+  type Head,
+  isHeadAuthentic,
+  isKeptHeadAuthentic,
+  type Witness,
+} from '../core/audit/formats/chain.js'
 import type { EntryNote, Services } from '../core/runner/operation.js'
 import { systemCaller } from '../core/runner/perform.js'
 import { lockHead } from '../core/store/audit.js'

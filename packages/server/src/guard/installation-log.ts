@@ -7,14 +7,13 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Clock } from '../core/audit/append/clock.js'
 import { appendToLocked } from '../core/audit/append/send-appends.js'
-import { AuditWriteError, explainObstacle } from '../core/audit/append-errors.js'
+import { AuditWriteError, explainObstacle, RECOVERY_PAGE } from '../core/audit/append-errors.js'
 import { openAuditKey } from '../core/audit/audit-key.js'
-import type { AuditKey } from '../core/audit/formats/chain.js'
-import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../core/audit/formats/chain.js'
+import { type AuditKey, extendChain, genesisHead, type Head, isHeadAuthentic } from '../core/audit/formats/chain.js'
 import { type StoreKeys, sealNewSecret } from '../core/crypto/key-hierarchy.js'
-import { RECOVERY_PAGE } from '../core/recovery-page.js'
+import { draftEntry } from '../core/runner/entry-drafts.js'
 import type { Caller, EntryNote, Services } from '../core/runner/operation.js'
-import { draftEntry, systemCaller } from '../core/runner/perform.js'
+import { systemCaller } from '../core/runner/perform.js'
 import { Refusal } from '../core/runner/refusal.js'
 import { insertHead, lockHead } from '../core/store/audit.js'
 import type { Transaction } from '../core/store/db.js'
@@ -62,7 +61,7 @@ export function assertRecordable({ committer }: Pick<Services, 'committer'>): vo
   if (!alarm) return
   throw new Refusal(
     'E_STATE',
-    `the installation's own log is not the one that was written: ${alarm.reason}. If that log verifies (eaas audit verify --installation), see first: eaas audit accept-rollback --installation --help. If it does not: ${RECOVERY_PAGE}`,
+    `the installation's own log is not the one that was written: ${alarm.reason}. If that log verifies (eaas audit verify --installation), see first: eaas accept rollback --installation --help. If it does not: ${RECOVERY_PAGE}`,
   )
 }
 

@@ -1,14 +1,23 @@
 /** What operators do with tenants over HTTP: each call is on record in the installation's log before it is carried out. */
 import { mapInStretches } from '../core/event-loop.js'
-import { createTenant as create, type NewTenant, type TenantOptions } from '../core/operations/create-tenant.js'
-import { readTenantForOperator } from '../core/operations/read-tenant.js'
-import { authenticTenant, type OperatorTenant, type Reason, viewForOperator } from '../core/operations/shared/tenant.js'
-import { resumeTenant as resume, suspendTenant as suspend } from '../core/operations/suspend-tenant.js'
-import { type TenantChanges, updateTenant as update } from '../core/operations/update-tenant.js'
 import type { Operation, Services } from '../core/runner/operation.js'
 import { TamperedRowError } from '../core/store/tampered-row.js'
 import { listTenants as listRows } from '../core/store/tenants.js'
 import { recordedCall, recordedCallIn } from './operator-call.js'
+import {
+  authenticTenant,
+  createTenant as create,
+  type NewTenant,
+  type OperatorTenant,
+  type Reason,
+  readTenantForOperator,
+  resumeTenant as resume,
+  suspendTenant as suspend,
+  type TenantChanges,
+  type TenantOptions,
+  updateTenant as update,
+  viewForOperator,
+} from './tenants.js'
 
 /** A page of the tenants, and the ids of those whose rows are not as the server wrote them. */
 export interface TenantPage {

@@ -1,9 +1,10 @@
 /** Binds operations to the calls of operators: the table of routes below /admin/v1. */
 import type { OperatorPermission, wire } from '@eaas/protocol'
 import type { ZodMiniType, z } from 'zod/mini'
-import type { Binding, OperatorCall, ServedRoute } from '../core/http/route.js'
-import type { CheckedHealth } from '../core/operations/check-health.js'
+import type { CheckedHealth } from '../core/api/health.js'
+import type { Binding, ServedRoute } from '../core/api/route.js'
 import { createTenant, listTenants, readTenant, resumeTenant, suspendTenant, updateTenant } from './operate-tenants.js'
+import type { RecordedCall } from './operator-call.js'
 import * as schemas from './operator-schemas.js'
 import { listAlarms, readStatus } from './read-alarms.js'
 
@@ -114,6 +115,9 @@ export function operatorRoutes(sources: OperatorSources): readonly ServedRoute[]
     }),
   ]
 }
+
+/** The calls of operators, by the name that generated clients give them. */
+type OperatorCall = RecordedCall | 'listAlarms' | 'readStatus'
 
 interface Row<Body, Query, Answer> extends Binding<Body, Query, Answer> {
   operationId: OperatorCall

@@ -4,8 +4,8 @@
  */
 import { wire } from '@eaas/protocol'
 import * as z from 'zod/mini'
-import { findNameFault } from '../core/operations/shared/tenant.js'
 import { ALARM_CODES } from './read-alarms.js'
+import { findNameFault } from './tenants.js'
 
 /** The most tenants of one page. */
 const MAX_LISTED_TENANTS = 1_000

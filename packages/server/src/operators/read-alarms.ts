@@ -3,7 +3,7 @@
  * the installation's own log has an alarm, when no other call of operators is.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { CheckedHealth } from '../core/operations/check-health.js'
+import type { CheckedHealth } from '../core/api/health.js'
 import type { Operation, Services } from '../core/runner/operation.js'
 import { findBackupAge } from '../core/store/instance.js'
 import { describeRefused } from '../guard/alarm-texts.js'
@@ -40,13 +40,19 @@ export function listAlarms(): Operation<{ alarms: AlarmView[]; count: number }> 
 
 function viewAlarm(tenant_id: string, reason: string): AlarmView {
   const isOwn = tenant_id === INSTALLATION_ID
+  const isGone = reason === TENANT_GONE
   const log = isOwn ? '--installation' : `--tenant ${tenant_id}`
   return {
     tenant_id: isOwn ? null : tenant_id,
-    code: reason === TENANT_GONE ? 'tenant_gone' : 'log_differs',
+    code: isGone ? 'tenant_gone' : 'log_differs',
     reason,
     refused: describeRefused([tenant_id]),
-    commands: ['eaas doctor', `eaas audit verify ${log}`, `eaas audit accept-rollback ${log} --help`],
+    commands: [
+      'eaas doctor',
+      ...(isGone
+        ? [`eaas accept tenant ${tenant_id} --help`]
+        : [`eaas audit verify ${log}`, `eaas accept rollback ${log} --help`]),
+    ],
     page: ALARM_PAGE,
   }
 }

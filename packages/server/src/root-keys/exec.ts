@@ -1,7 +1,6 @@
 /** A program that wraps and unwraps, so that the root key never leaves the device or service that the program asks. */
 import { ROOT_KEY_VARIABLES } from '../core/config.js'
-import { RootKeyError } from '../core/crypto/root-key.js'
-import type { RootKeyProvider } from '../core/root-key/provider.js'
+import { RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
 import { runProgram } from './program.js'
 
 const PROGRAM = { what: `The program of ${ROOT_KEY_VARIABLES.exec},` }

@@ -1,11 +1,19 @@
-/** Opens the provider that the settings name. */
-import { ROOT_KEY_VARIABLES, type RootKeySetting } from '../core/config.js'
-import { embeddedRootKeyPath, parseRootKey, readEmbeddedRootKey, readKeyFile } from '../core/crypto/root-key.js'
-import { localProvider, type RootKeyProvider } from '../core/root-key/provider.js'
+/** Opens the provider that the settings name, and says where the root key is. */
+import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting } from '../core/config.js'
+import {
+  embeddedRootKeyPath,
+  localProvider,
+  NEEDED_KEY,
+  parseRootKey,
+  RootKeyError,
+  type RootKeyProvider,
+  readEmbeddedRootKey,
+  readKeyFile,
+} from '../core/crypto/root-key.js'
 import { awsKmsProvider } from './aws-kms.js'
 import { execProvider } from './exec.js'
 import { readCommandLine, runProgram } from './program.js'
-import { sharesProvider } from './shares.js'
+import { ASK, listShareFiles, sharesProvider } from './shares.js'
 import { transitProvider } from './transit.js'
 
 /** The provider that a setting names. @throws RootKeyError */
@@ -30,12 +38,6 @@ export async function openProvider(setting: RootKeySetting): Promise<RootKeyProv
   }
 }
 
-/** The provider of an embedded database's own file. @throws RootKeyError */
-export async function openEmbeddedProvider(dataDir: string, options: { mayCreate: boolean }): Promise<RootKeyProvider> {
-  const key = await readEmbeddedRootKey(dataDir, options)
-  return localProvider(key, { kind: 'file', name: embeddedRootKeyPath(dataDir) })
-}
-
 // A program that prints the root key.
 async function commandProvider(commandLine: [string, ...string[]]): Promise<RootKeyProvider> {
   const printed = await runProgram(commandLine, new Uint8Array(), {
@@ -47,4 +49,41 @@ async function commandProvider(commandLine: [string, ...string[]]): Promise<Root
   } finally {
     printed.fill(0)
   }
+}
+
+/** Returns the setting of the root key; the embedded database's own root key counts as a file. */
+export function rootKeySettingOf({ rootKey, transitLogin, dataDir }: Config): RootKeySetting {
+  return rootKey ?? { kind: 'file', value: embeddedRootKeyPath(dataDir), login: transitLogin }
+}
+
+/**
+ * Opens what wraps the store keys: the provider in the settings, or the embedded database's own root key.
+ *
+ * @throws RootKeyError
+ */
+export async function providerOf(config: Config): Promise<RootKeyProvider> {
+  return config.rootKey ? openProvider(config.rootKey) : openOwnKey(config, { mayCreate: false })
+}
+
+/** Opens the embedded database's own root key. @throws RootKeyError, also if PostgreSQL is used, which has none */
+export async function openOwnKey(
+  { databaseUrl, databaseUrlFile, dataDir }: Config,
+  options: { mayCreate: boolean },
+): Promise<RootKeyProvider> {
+  if (databaseUrl !== undefined) {
+    throw new RootKeyError(
+      `${databaseUrlFile === undefined ? 'EAAS_DATABASE_URL' : 'EAAS_DATABASE_URL_FILE'} is set, and no variable says where the root key is. ${NEEDED_KEY}`,
+    )
+  }
+  const key = await readEmbeddedRootKey(dataDir, options)
+  return localProvider(key, { kind: 'file', name: embeddedRootKeyPath(dataDir) })
+}
+
+/** Lists the files with secrets that the root key's settings name, including shares and tokens. */
+export function rootKeyFiles({ rootKey, databaseUrl, dataDir }: Config): string[] {
+  if (!rootKey) return databaseUrl === undefined ? [embeddedRootKeyPath(dataDir)] : []
+  const { kind, value, login } = rootKey
+  if (kind === 'file') return [value]
+  if (kind === 'shares') return value === ASK ? [] : listShareFiles(value)
+  return kind === 'transit' ? [login.tokenFile, login.appRoleFile].filter((file) => file !== undefined) : []
 }

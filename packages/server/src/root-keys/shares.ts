@@ -2,8 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import type { RootKeySetting } from '../core/config.js'
 import { importKey } from '../core/crypto/aead.js'
-import { RootKeyError } from '../core/crypto/root-key.js'
-import { localProvider, type RootKeyProvider } from '../core/root-key/provider.js'
+import { localProvider, RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
 import { askForShares } from './ask-for-shares.js'
 import { combineShares, readShare, type Share } from './root-key-share.js'
 

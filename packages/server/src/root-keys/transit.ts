@@ -3,8 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { isLoopback } from '@eaas/audit/node'
 import { decodeBase64, encodeBase64, encodeUtf8, isBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
-import { RootKeyError } from '../core/crypto/root-key.js'
-import type { RootKeyProvider } from '../core/root-key/provider.js'
+import { RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
 
 const PATIENCE_MS = 30_000
 const LOGIN = 'auth/approle/login'

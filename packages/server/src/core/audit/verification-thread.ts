@@ -3,10 +3,10 @@
  * not wait for it. The thread has connections of its own. It starts with the first verification, and ends
  * when there has been none for a minute.
  */
-
 import { Worker } from 'node:worker_threads'
 import type { wire } from '@eaas/protocol'
 import { DatabaseDeadlineError } from '../store/deadline.js'
+import type { AuditKey } from './formats/chain.js'
 import type { ValidLog, VerifyOptions } from './verify/verify.js'
 
 /**
@@ -26,7 +26,7 @@ export interface ThreadDatabase {
  * `VerifyOptions` without functions and signal, which a message can't carry. Keys pass as handles: the thread
  * shares this process's memory.
  */
-export type ThreadTask = Omit<VerifyOptions, 'onProgress' | 'onValid' | 'signal'>
+type ThreadTask = Omit<VerifyOptions, 'onProgress' | 'onValid' | 'signal'>
 
 export type ToThread = { kind: 'verify'; id: number; task: ThreadTask } | { kind: 'abort'; id: number }
 
@@ -138,4 +138,22 @@ function revive({ name, message, stack, code }: ThreadFailure): Error {
     ...(stack === undefined ? {} : { stack }),
     ...(code === undefined ? {} : { code }),
   })
+}
+
+/** What a log says, if it is valid; otherwise what is wrong with it. */
+type ReadLog = { valid: ValidLog } | ({ valid: undefined } & Pick<wire.Verification, 'reason' | 'broken_at'>)
+
+/** Verifies a tenant's whole log in the database, for work that may rely only on a valid one. @throws the signal's reason once it is aborted */
+export async function readValidLog(
+  { verifyLog }: { verifyLog: VerifyLog },
+  { tenant: { tenant_id }, auditKey }: { tenant: { tenant_id: string }; auditKey: AuditKey },
+  options: Pick<VerifyOptions, 'isHeadIgnored' | 'noted' | 'onProgress' | 'signal'> = {},
+): Promise<ReadLog> {
+  let valid: ValidLog | undefined
+  const onValid = (found: ValidLog) => {
+    valid = found
+  }
+  const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, onValid, ...options })
+  if (valid) return { valid }
+  return { valid, ...(reason === undefined ? {} : { reason }), ...(broken_at === undefined ? {} : { broken_at }) }
 }

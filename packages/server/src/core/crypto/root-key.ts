@@ -1,14 +1,45 @@
-/**
- * Reads a root key in this process: from text, from a file, or from the file that is created for a new embedded
- * database.
- */
+/** What wraps the store keys: the root key in this process, which is read here from text or from a file, or a program or service that holds it. */
 import type { KeyObject } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createFile } from '@eaas/audit/node'
-import { decodeBase64, encodeBase64, KEY_BYTES } from '@eaas/protocol'
+import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
 import { ROOT_KEY_VARIABLES } from '../config.js'
-import { importKey, randomKey } from './aead.js'
+import { importKey, open, randomKey, seal } from './aead.js'
+
+const FORMAT = 0x01
+const AAD = encodeUtf8('eaas/root-key/v1')
+
+export interface RootKeyProvider {
+  /** What kind, and which, for messages, /health and doctor: nothing secret. */
+  readonly kind: 'file' | 'variable' | 'command' | 'shares' | 'exec' | 'transit' | 'aws-kms'
+  readonly name: string
+  /** Wraps at most 64 bytes. @throws RootKeyError if the provider is absent or refuses */
+  wrap(bytes: Uint8Array): Promise<Uint8Array>
+  /** Opens what `wrap` gave. @throws RootKeyError */
+  unwrap(wrapped: Uint8Array): Promise<Uint8Array>
+}
+
+/** A key in this process: AES-256-GCM, `0x01 ‖ iv ‖ ciphertext ‖ tag` under the AAD `eaas/root-key/v1`. */
+export function localProvider(
+  key: KeyObject,
+  { kind, name }: { kind: 'file' | 'variable' | 'command' | 'shares'; name: string },
+): RootKeyProvider {
+  return {
+    kind,
+    name,
+    wrap: async (bytes) => concatBytes(Uint8Array.of(FORMAT), seal(key, bytes, AAD)),
+    async unwrap(wrapped) {
+      try {
+        if (wrapped[0] !== FORMAT) throw new OpenError()
+        return open(key, wrapped.subarray(1), AAD)
+      } catch (error) {
+        if (!(error instanceof OpenError)) throw error
+        throw foreignRootKey()
+      }
+    },
+  }
+}
 
 const WHERE = `${Object.values(ROOT_KEY_VARIABLES).join(', ')}; on the embedded database without them, root.key in the data directory`
 
@@ -91,7 +122,7 @@ export function parseRootKey(text: string, source: string): KeyObject {
 }
 
 /** The error about a root key of another database. */
-export function foreignRootKey(): RootKeyError {
+function foreignRootKey(): RootKeyError {
   return new RootKeyError(
     `The root key does not belong to this database. Set the one that it was first started with, or that it was given since by eaas root-key rotate (${WHERE}).`,
   )

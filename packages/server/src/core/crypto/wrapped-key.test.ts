@@ -13,7 +13,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import vectors from '../../../../protocol/src/wrapped-key.vectors.json' with { type: 'json' }
 import bound from '../../../../protocol/src/wrapped-key-v2.vectors.json' with { type: 'json' }
-import { openWrappedKey } from '../operations/shared/key-use.js'
+import { openWrappedKey } from '../api/key-use.js'
 import type { OpenKey } from '../runner/load-key.js'
 import { Refusal } from '../runner/refusal.js'
 import { importKey } from './aead.js'

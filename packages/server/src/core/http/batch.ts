@@ -3,15 +3,23 @@
  * for its own permissions and has its own entry; all entries are committed together, before any answer is
  * made.
  */
-import { DETAILS, type ProblemDocument, problemDocument, type UnrecordedKind, type wire } from '@eaas/protocol'
+import {
+  DETAILS,
+  MAX_BATCH_BODY_BYTES,
+  type ProblemDocument,
+  problemDocument,
+  type UnrecordedKind,
+  type wire,
+} from '@eaas/protocol'
+import { envelopeModeRoutes } from '../api/envelope.js'
+import { bindRoutes, type Route } from '../api/route.js'
+import { serverModeRoutes } from '../api/server-mode.js'
 import { createStretches, mapInStretches } from '../event-loop.js'
-import { assertPermissions } from '../runner/admission.js'
+import { assertPermissions, inServerMode, refuseServerMode } from '../runner/admission.js'
 import { type Allowances, spend } from '../runner/budgets.js'
 import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { inServerMode, refuseServerMode } from '../runner/refuse-server-mode.js'
-import type { Route } from './route.js'
 import { parse } from './serve.js'
 
 /**
@@ -27,24 +35,30 @@ interface Result {
   body: unknown
 }
 
-/** What the calls of a batch are made with. */
-interface Calls {
-  /** the routes whose calls a batch takes */
-  routes: Readonly<Record<wire.BatchOperation, Route>>
-  onError: OnError
-}
-
 /** The outcome of one call of a batch: a decision and the status of its success, or a refusal. */
 type Decided = { made: Decision<unknown>; status: number } | { refusal: Refusal }
 
+/** The call that makes many. */
+export const batchRoutes = bindRoutes({
+  batch: {
+    summary: 'Make many calls in one request',
+    bodyLimit: MAX_BATCH_BODY_BYTES,
+    countOperations: ({ operations }) => operations.length,
+    operation: ({ body, onError }) => batch(body.operations, onError),
+  },
+})
+
+/** The calls that a batch takes. */
+const BATCHABLE: Record<wire.BatchOperation, Route> = { ...envelopeModeRoutes, ...serverModeRoutes }
+
 /** Makes one operation of many calls. */
-export function batch(items: readonly Item[], calls: Calls): Operation<wire.BatchResults> {
+function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchResults> {
   return async (context) => {
     const secrets: Uint8Array[] = []
     try {
       const { unwrap, hash } = context.allowances
       const allowances = { unwrap: { ...unwrap }, hash: { ...hash } }
-      return await decideAll(items, { ...context, allowances }, { ...calls, secrets })
+      return await decideAll(items, { ...context, allowances }, { onError, secrets })
     } catch (error) {
       for (const secret of secrets) secret.fill(0)
       throw error
@@ -57,7 +71,7 @@ export function batch(items: readonly Item[], calls: Calls): Operation<wire.Batc
 async function decideAll(
   items: readonly Item[],
   context: Context & { allowances: Allowances },
-  { secrets, ...calls }: Calls & { secrets: Uint8Array[] },
+  { secrets, onError }: { secrets: Uint8Array[]; onError: OnError },
 ): Promise<Decision<wire.BatchResults>> {
   const decided: Decided[] = []
   const entries: EntryNote[] = []
@@ -69,7 +83,7 @@ async function decideAll(
     const due = pause()
     if (due) await due
     loadAhead(at)
-    const deciding = decide(item, context, calls)
+    const deciding = decide(item, context, onError)
     const one = deciding instanceof Promise ? await deciding : deciding
     decided.push(one)
     if ('refusal' in one) continue
@@ -102,8 +116,8 @@ function createLoadAhead(items: readonly Item[], { state }: Context): (at: numbe
 }
 
 // Returns a promise only if it has to wait.
-function decide(item: Item, context: Context, { routes, onError }: Calls): Decided | Promise<Decided> {
-  const row = routes[item.op]
+function decide(item: Item, context: Context, onError: OnError): Decided | Promise<Decided> {
+  const row = BATCHABLE[item.op]
   const { status } = row
   try {
     if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)

@@ -2,13 +2,15 @@
  * Closes connections when the server stops, which waits for calls but not for clients, and when a client does not read
  * its answers. A closed connection gives back the memory that its calls hold.
  */
+
+import type { RequestListener } from 'node:http'
 import type { Server, Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { Holding } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { WITHDRAWN } from './client-certificates.js'
-import { linger } from './delayed-close.js'
+import { linger } from './early-answers.js'
 
 /**
  * How long a connection without a call may still begin one after the server stops, because its request may be
@@ -206,4 +208,24 @@ export function beginHolding(request: FastifyRequest, holding: Holding): void {
   }
   if (!underWay.has(socket)) socket.once('close', () => underWay.get(socket)?.end())
   underWay.set(socket, holding)
+}
+
+type Answer = Parameters<RequestListener>[1]
+
+/**
+ * Sends the head of such a request's answer by itself. Until the previous answer on the connection is fully sent, Node
+ * queues both the 100 and the answer, and puts a head whose body begins with bytes in front of the queue. The 100 would
+ * then be inside the body, and the client would misread every later answer.
+ */
+export function continueInOrder(app: FastifyInstance): void {
+  app.server.on('checkContinue', (request, answer: Answer) => {
+    answer.writeContinue()
+    const { writeHead } = answer
+    answer.writeHead = (...head: unknown[]) => {
+      Reflect.apply(writeHead, answer, head)
+      answer.flushHeaders()
+      return answer
+    }
+    app.server.emit('request', request, answer)
+  })
 }

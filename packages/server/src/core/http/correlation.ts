@@ -7,7 +7,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Correlation } from '../runner/operation.js'
-import { atCallEnd } from './call-end.js'
+import { atCallEnd } from './outcome.js'
 
 /** An API key that was sent in the wrong header must not be logged. Repeated headers are joined by a comma. */
 const REQUEST_ID = /^(?!eaas_)[A-Za-z0-9._~+/=:@-]{1,64}$/

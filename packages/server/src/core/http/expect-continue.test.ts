@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { expect, it, onTestFinished } from 'vitest'
-import { continueInOrder } from './expect-continue.js'
+import { continueInOrder } from './connections.js'
 
 const BODY = '{"told":"whole"}'
 const expecting = (path: string) =>

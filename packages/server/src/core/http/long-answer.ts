@@ -4,8 +4,8 @@
  */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
+import type { Paged } from '../api/pages.js'
 import { createStretches, ownTurn } from '../event-loop.js'
-import type { Paged } from '../operations/shared/pages.js'
 
 /** A list with at least this many items is long: in server mode, fewer have 1.4 MB at most. */
 const LONG_ITEMS = 16

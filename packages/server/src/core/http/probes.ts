@@ -5,7 +5,7 @@
  */
 import { ROUTES, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { HealthCheck } from '../operations/check-health.js'
+import type { HealthCheck } from '../api/health.js'
 
 export const LIVE_PATH = '/livez'
 export const READY_PATH = '/readyz'

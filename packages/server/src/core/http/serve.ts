@@ -8,7 +8,8 @@ import { DETAILS, foldUuid, wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { en } from 'zod/locales'
 import { config, type ZodMiniType } from 'zod/mini'
-import { Paged } from '../operations/shared/pages.js'
+import { Paged } from '../api/pages.js'
+import type { ServedRoute } from '../api/route.js'
 import { type Admitted, admitCall, type Credentials, performAdmitted } from '../runner/admission.js'
 import { findFailure } from '../runner/failure.js'
 import type { Operation, Services } from '../runner/operation.js'
@@ -18,7 +19,6 @@ import { beginHolding } from './connections.js'
 import { isLong, STREAMED_BYTES, sendLong, sendPaged } from './long-answer.js'
 import { noteFailure, noteRefusedItems, UNEXPECTED } from './outcome.js'
 import { requestCredentials } from './request-head.js'
-import type { ServedRoute } from './route.js'
 
 config(en())
 

@@ -2,8 +2,8 @@
  * Carries out rotations that are due by a key's policy or by its wraps, and destructions whose waiting period is over.
  * Every process tries; the policy version ensures that one of them does it, once.
  */
-import { destroyKeyIfDue } from '../operations/destroy-key.js'
-import { rotateKeyAfterWraps, rotateKeyIfDue } from '../operations/rotate-key.js'
+import { destroyKeyIfDue } from '../api/key-destruction.js'
+import { rotateKeyAfterWraps, rotateKeyIfDue } from '../api/key-rotation.js'
 import { nameVersion } from '../runner/load-key.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'

@@ -1,4 +1,7 @@
 /** Runs work periodically, one run at a time, until the server stops. After a run that failed, the next one comes within minutes. */
+import { ChainAlarmError } from '../audit/append-errors.js'
+import { Refusal } from '../runner/refusal.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 
 /** The first and the longest wait after a failed run, in milliseconds, unless the run itself took long. */
 const RETRY_MS = 30_000
@@ -15,6 +18,21 @@ export interface Periodic {
 
 /** Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed. */
 export type Failed = (error: unknown) => void
+
+/** The same, which also logs the error with this message. */
+export type Fail = (error: unknown, message: string, details?: object) => void
+
+/** One run of a job. */
+export interface Run {
+  signal: AbortSignal
+  fail: Fail
+}
+
+/** Where jobs write what they found. */
+export type Log = Record<
+  'info' | 'warn' | 'error' | 'fatal',
+  { (details: object, message: string): void; (message: string): void }
+>
 
 export interface PeriodicOptions {
   /** from one run to the next, after one that succeeded */
@@ -76,4 +94,9 @@ export function startPeriodic({ intervalMs, work, onError, onRun, after }: Perio
 function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): number {
   if (intervalMs <= RETRY_MS) return intervalMs
   return Math.max(Math.min(RETRY_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
+}
+
+/** Whether trying again does not help: the data must change, or an operator must act. */
+export function isFinding(error: unknown): boolean {
+  return error instanceof Refusal || error instanceof TamperedRowError || error instanceof ChainAlarmError
 }

@@ -11,12 +11,12 @@
  * 5. the API key has the permissions of the call;
  * 6. the end user, if the caller names one, has a valid name;
  * 7. there is room for the operations of a batch (work-gate.ts).
- * While the body arrives, and while a long answer is read: 8. there is room for it (held-bytes.ts).
+ * While the body arrives, and while a long answer is read: 8. there is room for it (work-gate.ts).
  *
  * With the body, by `performAdmitted`:
  * 9. a batch has its turn (work-gate.ts);
  * 10. 2 to 5 hold on the state that the operation decides on: only a refusal on the current state counts;
- * 11. server mode is open to the tenant (refuse-server-mode.ts).
+ * 11. server mode is open to the tenant; a refusal of it is committed as an entry before the caller gets it.
  *
  * The committer decides the rest, because it alone knows the head of the log: that the tenant has no alarm
  * (`assertWatched` in audit/append/committer.ts), that the log's queue has room (append-queue.ts), and what the
@@ -27,6 +27,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   DETAILS,
   findMissingPermission,
+  foldUuid,
   type HeldPermission,
   type Holding,
   INSTALLATION_ID,
@@ -36,11 +37,10 @@ import { apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import type { FoundApiKey } from './opened-keys.js'
-import type { Caller, Correlation, Operation, Services } from './operation.js'
+import type { Caller, Correlation, EntryNote, Operation, Services } from './operation.js'
 import type { Digest } from './peppers.js'
 import { carryOut } from './perform.js'
 import { Refusal, unauthorized } from './refusal.js'
-import { inServerMode, type ServerModeCall } from './refuse-server-mode.js'
 import type { TenantState } from './tenant-state.js'
 import { inTurn } from './work-gate.js'
 
@@ -62,13 +62,13 @@ export interface Credentials {
 }
 
 /** A caller, and the permissions that its call needs. */
-export interface Access {
+interface Access {
   credentials: Credentials
   permissions: readonly HeldPermission[]
 }
 
 /** What a call needs before its body is read. */
-export interface CallNeeds {
+interface CallNeeds {
   permissions: readonly HeldPermission[]
   /** whether it has many operations, for which there must be room */
   isBatch: boolean
@@ -101,7 +101,7 @@ export async function admitCall(
 }
 
 /** An admitted call with its body. */
-export interface AdmittedCall extends Access {
+interface AdmittedCall extends Access {
   /** how many operations it has, if it is a batch */
   operations?: number | undefined
   /** of a call of server mode */
@@ -285,4 +285,45 @@ function isIPv4(address: string): boolean {
 
 function familyOf(address: string): 'ipv4' | 'ipv6' {
   return isIP(address) === 4 ? 'ipv4' : 'ipv6'
+}
+
+const DETAIL = DETAILS.E_ENVELOPE_ONLY.call
+
+/** A call of server mode: its name, and its body, which is not validated yet. */
+interface ServerModeCall {
+  operation: string
+  body: unknown
+}
+
+/**
+ * Runs an operation of server mode for tenants whose server mode is open; refuses it on record for others.
+ */
+export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {
+  return (context) => (context.state.tenant.envelope_only ? refuseServerMode(call)(context) : operation(context))
+}
+
+/**
+ * Refuses a call on record, with the key that its body names. @throws Refusal E_ENVELOPE_ONLY once the entry
+ * is committed
+ */
+export function refuseServerMode({ operation, body }: ServerModeCall): Operation<never> {
+  return async ({ state }) => ({
+    entries: [{ action: 'envelope_only.refused', ...(await findNamedKey(state, body)), metadata: { operation } }],
+    release: () => {
+      throw new Refusal('E_ENVELOPE_ONLY', DETAIL)
+    },
+  })
+}
+
+// The version is the one that the body names, if the key has it, as on decrypt; otherwise the current one,
+// which would have been used.
+async function findNamedKey(
+  state: TenantState,
+  body: unknown,
+): Promise<Pick<EntryNote, 'key_id' | 'key_version'> | undefined> {
+  const { key_id, key_version } = (body ?? {}) as { key_id?: unknown; key_version?: unknown }
+  const key = typeof key_id === 'string' ? await state.findKey(foldUuid(key_id)) : undefined
+  if (!key) return undefined
+  const isNamed = typeof key_version === 'number' && key.versions.has(key_version)
+  return { key_id: key.row.key_id, key_version: isNamed ? key_version : key.row.current_version }
 }

@@ -16,7 +16,7 @@ import type { Context, Decision, EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 
 /** A window that is used up. */
-export interface Over {
+interface Over {
   window: BudgetWindow
   limit: number
   /** Undefined where the API key expires for it. */
@@ -24,7 +24,7 @@ export interface Over {
 }
 
 /** What a budget leaves a call. */
-export interface Allowance {
+interface Allowance {
   left: number
   over?: Over
 }
@@ -41,7 +41,7 @@ export const UNLIMITED: Readonly<Allowances> = {
  * What was taken for a call. It may be decided several times, on different states: whatever a decision needs
  * beyond this is taken before that decision counts.
  */
-export interface Taken {
+interface Taken {
   /** the budgets it was taken from: if the API key gets others meanwhile, counting begins again */
   budgets: string
   counts: Readonly<Record<BudgetKind, number>>
@@ -77,7 +77,7 @@ function countUses({ entries, unrecorded }: Decision<unknown>, kind: BudgetKind)
 /** An API key with budgets. */
 export type BudgetedApiKey = ApiKeyRow & { budgets: string }
 
-export function hasBudgets(apiKey: ApiKeyRow | undefined): apiKey is BudgetedApiKey {
+function hasBudgets(apiKey: ApiKeyRow | undefined): apiKey is BudgetedApiKey {
   return apiKey !== undefined && apiKey.budgets !== null
 }
 
@@ -206,32 +206,47 @@ function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day
 }
 
 /**
- * Decides within the budgets of the calling API key. `before` is what was taken for the call by earlier decisions, and
- * `take` takes the rest of what a decision needs. If the budgets do not cover a decision, it is made again with what
- * they left. A call that has an entry for an exceeded window is refused after that entry is committed.
+ * The operation of one call, within the budgets of the API key that calls. If they do not cover a decision, it is made
+ * again with what they left. A call that has an entry for an exceeded window is refused after that entry is committed.
  */
-export async function decideWithin<Answer>(
-  operation: Operation<Answer>,
-  context: Context,
-  { before, take }: { before: Taken; take: (made: Decision<unknown>, before: Taken) => Promise<Taken | undefined> },
-): Promise<Decision<Answer>> {
-  let taken = before
-  for (;;) {
-    const made = await decideOnTaken(operation, context, taken)
-    try {
-      const now = await take(made, taken)
-      if (!now || now.overs === taken.overs) return made
-      taken = now
-    } catch (error) {
-      zero(made)
-      throw error
-    }
-    zero(made)
+export function withinBudget<Answer>(operation: Operation<Answer>): Operation<Answer> {
+  /** what was taken, by where it was counted: a transaction may be rolled back */
+  let taken: Map<Queryable, Taken> | undefined
+  return (context) => {
+    const { apiKey } = context.caller
+    if (!hasBudgets(apiKey)) return operation(context)
+    taken ??= new Map()
+    return decideWithin(operation, context, { apiKey, taken })
   }
 }
 
-function zero({ secrets }: Decision<unknown>): void {
-  for (const secret of secrets ?? []) secret.fill(0)
+async function decideWithin<Answer>(
+  operation: Operation<Answer>,
+  context: Context,
+  { apiKey, taken }: { apiKey: BudgetedApiKey; taken: Map<Queryable, Taken> },
+): Promise<Decision<Answer>> {
+  const { sql, services } = context
+  let uses = taken.get(sql) ?? taken.get(services.sql)
+  if (uses?.budgets !== apiKey.budgets) uses = nothingTaken(apiKey)
+  for (;;) {
+    const made = await decideOnTaken(operation, context, uses)
+    try {
+      const now = await services.budgetCounts.take(sql, apiKey, made, uses)
+      const isCovered = !now || now.overs === uses.overs
+      uses = now ?? uses
+      taken.set(sql, uses)
+      if (isCovered) return await withExpiry(made, context, { apiKey, exceeded: uses.exceeded })
+    } catch (error) {
+      zeroSecrets(made)
+      throw error
+    }
+    zeroSecrets(made)
+  }
+}
+
+/** Zeroes the secrets of a decision that is over, whatever its outcome. */
+export function zeroSecrets(decision: Decision<unknown> | undefined): void {
+  for (const secret of decision?.secrets ?? []) secret.fill(0)
 }
 
 async function decideOnTaken<Answer>(
@@ -256,16 +271,21 @@ function noteOf({ kind, window, limit }: Exceeded): EntryNote {
  * Lets the API key expire if this call was the first to exceed a budget that demands it. The server does that, in the
  * transaction of the entry about the budget.
  */
-export async function decideExpiry(context: Context, { exceeded }: Taken): Promise<Decision<void> | undefined> {
-  const { apiKey } = context.caller
-  if (!hasBudgets(apiKey) || exceeded.length === 0) return undefined
-  if (readBudgets(apiKey.budgets).when_over !== 'expire') return undefined
-  const made = await context.services.expireApiKey(apiKey)(context)
+async function withExpiry<Answer>(
+  made: Decision<Answer>,
+  context: Context,
+  { apiKey, exceeded }: Pick<Taken, 'exceeded'> & { apiKey: BudgetedApiKey },
+): Promise<Decision<Answer>> {
+  if (exceeded.length === 0 || readBudgets(apiKey.budgets).when_over !== 'expire') return made
+  const { entries, change } = await context.services.expireApiKey(apiKey)(context)
   return {
     ...made,
-    async change(sql, at) {
-      for (const one of exceeded) await markExceeded(sql, apiKey, one)
-      return (await made.change?.(sql, at)) ?? {}
+    byServer: {
+      entries,
+      async change(sql, at) {
+        for (const one of exceeded) await markExceeded(sql, apiKey, one)
+        return (await change?.(sql, at)) ?? {}
+      },
     },
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Loads keys: authenticates their rows and opens the secrets in them. operations/shared/key-use.ts decides which states
+ * Loads keys: authenticates their rows and opens the secrets in them. api/key-use.ts decides which states
  * allow a call.
  */
 import type { KeyObject } from 'node:crypto'

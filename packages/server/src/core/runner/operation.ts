@@ -1,7 +1,6 @@
 /**
- * What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`.
+ * What an operation is: a decision on the state of a tenant. The operations themselves are in `api/`.
  */
-
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
 import type { AuditKey } from '../audit/formats/chain.js'
@@ -9,17 +8,14 @@ import type { VerifyLog } from '../audit/verification-thread.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
-import type { ApiKeyUses } from './api-key-uses.js'
 import type { Allowances, BudgetCounts } from './budgets.js'
-import type { HeldBytes } from './held-bytes.js'
 import type { InstallationKey } from './installation-key.js'
+import type { ApiKeyUses, UnrecordedCalls } from './noted-calls.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Peppers } from './peppers.js'
-import type { InSearchPlace } from './search-places.js'
 import type { ShareVerification } from './shared-verification.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
-import type { UnrecordedCalls } from './unrecorded-calls.js'
-import type { WorkGate } from './work-gate.js'
+import type { HeldBytes, InSearchPlace, WorkGate } from './work-gate.js'
 
 /** What operations and their runner use; one per process. */
 export interface Services {
@@ -131,7 +127,7 @@ export interface EntryPosition {
  * - `cached`: the one that this process read last. Another decision on the current state follows before
  *   anything is done.
  */
-export type Freshness = 'current' | 'as_found' | 'cached'
+type Freshness = 'current' | 'as_found' | 'cached'
 
 export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
   /** committed before anything is released; none for calls that only read */
@@ -146,6 +142,8 @@ export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
    * refusal is on record
    */
   release: (written: Written) => Answer | Promise<Answer>
+  /** what the server itself does in the same transaction: its entries follow, and name the server as the actor */
+  byServer?: Pick<Decision<void>, 'entries' | 'change'>
   /** counts of what has no entry, added once the call is carried out; `observe/refusals.ts` counts refused calls */
   unrecorded?: ReadonlyMap<UnrecordedKind, number>
   /** `current` by default */

@@ -1,6 +1,6 @@
 // Searches of one tenant take turns, and a caller that gave up takes no place.
 import { describe, expect, it } from 'vitest'
-import { createSearchPlaces } from './search-places.js'
+import { createSearchPlaces } from './work-gate.js'
 
 const inSearchPlace = createSearchPlaces()
 let tenants = 0

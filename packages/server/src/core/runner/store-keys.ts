@@ -4,13 +4,14 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES, readU32, writeU32 } from '@eaas/protocol'
+import { equalBytes } from '../audit/formats/chain.js'
 import { importKey, randomKey } from '../crypto/aead.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
-import { RefusedPinError, RootKeyError } from '../crypto/root-key.js'
-import type { RootKeyProvider } from '../root-key/provider.js'
-import type { Queryable } from '../store/db.js'
+import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../crypto/root-key.js'
+import type { Queryable, Transaction } from '../store/db.js'
 import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
 import { assertWhole } from '../store/whole-tables.js'
+import { Refusal } from './refusal.js'
 
 /**
  * How long a process may take to read a new store key, in milliseconds: the key seals nothing for ten times as long.
@@ -20,7 +21,7 @@ export const STORE_KEYS_MS = 1_000
 const NUMBER_BYTES = 4
 
 /** A store key, and its row. */
-export interface NewStoreKey {
+interface NewStoreKey {
   keys: StoreKeys
   row: Pick<StoreKeyRow, 'number' | 'wrapped'>
 }
@@ -122,4 +123,25 @@ async function unwrap(provider: RootKeyProvider, { number, wrapped }: Pick<Store
   throw new RootKeyError(
     `Store key ${number} is not what the server wrote: somebody changed it in the database. Restore a backup.`,
   )
+}
+
+type Wrapped = Pick<StoreKeyRow, 'number' | 'wrapped'>
+
+/**
+ * Lists those that were not refused: a refused one seals nothing, and the next rotation of the store key deletes it.
+ */
+export async function listUsable(sql: Parameters<typeof listStoreKeys>[0]): Promise<Wrapped[]> {
+  return (await listStoreKeys(sql)).filter(({ is_refused }) => !is_refused)
+}
+
+/**
+ * Checks that the store keys are these. Call it under the lock of the installation's head, which a rotation of either
+ * key takes: so neither rotation leaves a store key under a root key that the other replaces. @throws Refusal E_STATE
+ */
+export async function assertStoreKeys(transaction: Transaction, expected: readonly Wrapped[]): Promise<void> {
+  const found = await listUsable(transaction)
+  const isSame = ({ number, wrapped }: Wrapped, at: number) =>
+    expected[at]?.number === number && equalBytes(wrapped, expected[at].wrapped)
+  if (found.length === expected.length && found.every(isSame)) return
+  throw new Refusal('E_STATE', 'the store keys were changed meanwhile, and nothing was rotated; repeat the command')
 }

@@ -7,23 +7,22 @@
  * end, every row that was read in between was current. States of one tenant share their rows: an older state
  * may show newer rows, and then the committer finds that its policy version is out of date.
  */
-
 import type { KeyObject } from 'node:crypto'
 import { genesisHash } from '@eaas/audit/formats'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { folderOf, INSTALLATION_ID, isListed, type KeyList, partsOf } from '@eaas/protocol'
 import type { HeadLock } from '../audit/append/committer.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import type { AuditKey } from '../audit/formats/chain.js'
-import { equalBytes, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
+import { type AuditKey, equalBytes, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
 import { findTampering, tenantMac } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
-import { findRowsWritten } from '../audit/verify/written-since.js'
+import { findRowsWritten } from '../audit/verify/row-audit.js'
 import { deriveRowKey, type StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import type { Queryable, Sql } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
 import { findCurrentInstallation } from '../store/instance.js'
+import type { KeyRow } from '../store/keys.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/tenants.js'
 import type { OpenKey } from './load-key.js'
@@ -53,7 +52,7 @@ export interface TenantState {
 }
 
 /** The state under the lock of a head, which each change of the transaction replaces. */
-export interface LockedState {
+interface LockedState {
   readonly state: TenantState
   /** Makes the next state from the rows that a change wrote and the number of its entries. */
   wrote(rows: WrittenRows, entries: number): void
@@ -290,4 +289,44 @@ function finders(rows: OpenRows): Pick<TenantState, 'findKey' | 'isListed' | 'fi
     findApiKey: (digest) => rows.findApiKey(digest),
     findApiKeyById: (api_key_id) => rows.findApiKeyById(api_key_id),
   }
+}
+
+/** by state, then by API key */
+const seen = new WeakMap<TenantState, WeakMap<ApiKeyRow, TenantState>>()
+
+/** The state as an API key sees it; unchanged for the server, its operator and an API key without a list. */
+export function asSeenBy(state: TenantState, apiKey: ApiKeyRow | undefined): TenantState {
+  if (!apiKey || apiKey.keys === null) return state
+  const views = seen.get(state) ?? new WeakMap<ApiKeyRow, TenantState>()
+  seen.set(state, views)
+  const known = views.get(apiKey)
+  if (known) return known
+  const view = { ...state, findKey: limitedFinder(state, apiKey.keys) }
+  views.set(apiKey, view)
+  return view
+}
+
+/** Whether a key is on the list of an API key. */
+export function isListedKey(list: KeyList, { key_id, name }: Pick<KeyRow, 'key_id' | 'name'>): boolean {
+  return isListed(list, { key_id, folder: folderOf(name) })
+}
+
+/**
+ * Finds keys of a list. Neither the answer nor its time shows whether a key that is not on it exists: each key not yet
+ * found on the list is looked up by one statement that finds only listed ones.
+ */
+function limitedFinder(state: TenantState, list: readonly string[]): TenantState['findKey'] {
+  const { ids } = partsOf(list)
+  const found = new Set<string>() // names never change
+
+  async function findByName(key_id: string): Promise<OpenKey | undefined> {
+    if (!(await state.isListed(key_id, list))) return undefined
+    const key = await state.findKey(key_id)
+    if (!key || !isListedKey(list, key.row)) return undefined
+    found.add(key_id)
+    return key
+  }
+
+  return (key_id): MaybeLoading<OpenKey> =>
+    ids.has(key_id) || found.has(key_id) ? state.findKey(key_id) : findByName(key_id)
 }

@@ -1,9 +1,13 @@
 /**
- * Admits batches before any of their operations is decided: some run at once, the others wait, tenant by
- * tenant in turn, and a batch that the server cannot begin in time is refused at once. Without the gate,
- * concurrent batches slow each other down until all are too late.
+ * What limits the work that is done at once. Batches are admitted before any of their operations is decided: some run
+ * at once, the others wait, tenant by tenant in turn, and a batch that the server cannot begin in time is refused at
+ * once. Without the gate, concurrent batches slow each other down until all are too late. Searches of one tenant's log
+ * run one after another, and the memory that calls hold is bounded.
  */
+
+import { createHeldBytes, type Holding } from '@eaas/protocol'
 import { OverloadError } from '../audit/append-errors.js'
+import { Refusal } from './refusal.js'
 
 /** Operations that run at once: enough that one batch is decided while another one is committed. */
 const RUNNING_OPERATIONS = 4_000
@@ -179,4 +183,82 @@ export function createWorkGate({
       })
     },
   }
+}
+
+/** Searches of one tenant that may wait in a process; more are refused. */
+const WAITING_OF_TENANT = 7
+
+/**
+ * Runs `search` when the tenant's earlier ones are done.
+ *
+ * @throws OverloadError when too many wait, and Refusal E_UNAVAILABLE once the caller's signal is aborted
+ */
+export type InSearchPlace = <Result>(
+  caller: { tenant_id: string; signal: AbortSignal | undefined },
+  search: () => Promise<Result>,
+) => Promise<Result>
+
+/** Creates the places; once per process. */
+export function createSearchPlaces(): InSearchPlace {
+  /** by tenant: the searches that wait while one runs */
+  const places = new Map<string, (() => void)[]>()
+  return async ({ tenant_id, signal }, search) => {
+    assertWaitedFor(signal)
+    const waiting = places.get(tenant_id)
+    if (waiting) await takeTurn(waiting, signal)
+    else places.set(tenant_id, [])
+    try {
+      return await search()
+    } finally {
+      const next = places.get(tenant_id)?.shift()
+      if (next) next()
+      else places.delete(tenant_id)
+    }
+  }
+}
+
+/** @throws Refusal E_UNAVAILABLE if the caller is gone */
+export function assertWaitedFor(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the search')
+}
+
+async function takeTurn(waiting: (() => void)[], signal: AbortSignal | undefined): Promise<void> {
+  if (waiting.length >= WAITING_OF_TENANT) throw new OverloadError('other searches of the log are waiting')
+  await new Promise<void>((resolve, reject) => {
+    const begin = () => {
+      signal?.removeEventListener('abort', leave)
+      resolve()
+    }
+    const leave = () => {
+      waiting.splice(waiting.indexOf(begin), 1)
+      reject(new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the search'))
+    }
+    waiting.push(begin)
+    signal?.addEventListener('abort', leave, { once: true })
+  })
+}
+
+/**
+ * The memory that calls hold in this process: their bodies from the first byte on, and their long answers until they are
+ * read. One tenant gets a quarter at most, so that it cannot take the room of the others, and one API key three quarters
+ * of that, so that a stolen one leaves room for the rest of its tenant. All calls together have room for 16 of the
+ * largest batches, in a container of 512 MB too.
+ */
+const PROCESS_BYTES = 134_217_728
+const TENANT_BYTES = PROCESS_BYTES / 4
+const API_KEY_BYTES = (TENANT_BYTES * 3) / 4
+
+/** Starts the holding of one call of a tenant's API key, which refuses with E_UNAVAILABLE. */
+export type HeldBytes = (tenant_id: string, api_key_id: string) => Holding
+
+/** Creates the bound; one per process. */
+export function createCallHoldings(): HeldBytes {
+  return createHeldBytes<[tenant_id: string, api_key_id: string]>(
+    [PROCESS_BYTES, TENANT_BYTES, API_KEY_BYTES],
+    () =>
+      new Refusal(
+        'E_UNAVAILABLE',
+        'bodies and answers under way hold all the memory that there is for them; try again later',
+      ),
+  )
 }

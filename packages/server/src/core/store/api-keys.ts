@@ -1,6 +1,6 @@
 /** The rows of API keys. */
 import { type HeldPermission, type KeyListParts, MAX_NAME_CHARACTERS } from '@eaas/protocol'
-import { assertInserted, type Queryable, type Transaction } from './db.js'
+import { assertInserted, exists, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './tampered-row.js'
 
@@ -101,9 +101,7 @@ function isWithin(sql: Queryable, tenant_id: string, { ids, folders }: KeyListPa
 
 /** Whether a tenant has an API key that is not revoked. */
 export async function hasApiKey(sql: Queryable, tenant_id: string): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null) as found`
-  return row?.found ?? false
+  return exists(sql, sql`select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null`)
 }
 
 /** Whether a tenant has that many API keys that are neither revoked nor expired at a time. */
@@ -112,13 +110,11 @@ export async function hasUsableApiKeys(
   tenant_id: string,
   { count, at }: { count: number; at: string },
 ): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (
-      select 1 from api_keys
-      where tenant_id = ${tenant_id} and revoked_at is null and (expires_at is null or expires_at > ${at})
-      offset ${count - 1}
-    ) as found`
-  return row?.found ?? false
+  const rows: ReturnType<Queryable> = sql`
+    select 1 from api_keys
+    where tenant_id = ${tenant_id} and revoked_at is null and (expires_at is null or expires_at > ${at})
+    offset ${count - 1}`
+  return exists(sql, rows)
 }
 
 /** Locks an API key's row; returns its digest, which `renewDigest` may have replaced. */

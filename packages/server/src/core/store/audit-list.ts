@@ -7,7 +7,7 @@
 import type { AuditEntry } from '@eaas/audit/formats'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
 import { NIL_UUID } from './audit.js'
-import type { Queryable } from './db.js'
+import { exists, type Queryable } from './db.js'
 import { lastIdWithin, ofKeyAndAction, pageOfBlocks, type Range, sampledWithin, withinBlocks } from './entry-indexes.js'
 
 /**
@@ -302,11 +302,7 @@ async function countEntries(
 }
 
 async function hasAcceptedClock(sql: Queryable, tenant_id: string): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (
-      select 1 from audit_counts where tenant_id = ${tenant_id} and action = 'audit.clock_accepted'
-    ) as found`
-  return row?.found ?? false
+  return exists(sql, sql`select 1 from audit_counts where tenant_id = ${tenant_id} and action = 'audit.clock_accepted'`)
 }
 
 /** Sums the counts of days. Those under the nil UUID are of entries without a key, and so of no key that a filter names. */

@@ -4,7 +4,7 @@
 import type { Action } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { NIL_UUID } from './audit.js'
-import { assertInserted, type Queryable, type Transaction } from './db.js'
+import { assertInserted, exists, type Queryable, type Transaction } from './db.js'
 import { lastIdWithin } from './entry-indexes.js'
 
 /** Finds the mark of the last purge. */
@@ -134,9 +134,7 @@ export async function deleteOldest(
 
 /** Whether a log still has an entry up to and including an id. */
 export async function hasEntryThrough(sql: Queryable, tenant_id: string, through_id: number): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select 1 from audit_log where tenant_id = ${tenant_id} and id > 0 and id <= ${through_id}) as found`
-  return row?.found ?? false
+  return exists(sql, sql`select 1 from audit_log where tenant_id = ${tenant_id} and id > 0 and id <= ${through_id}`)
 }
 
 /**
@@ -144,13 +142,11 @@ export async function hasEntryThrough(sql: Queryable, tenant_id: string, through
  * once for each log, until one is found. In a log where times go back it may overlook one.
  */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (
-      select 1 from heads, lateral (
-        select 1 from audit_log
-        where tenant_id = heads.tenant_id and created_at >= ${from}
-          and id = ${lastIdWithin(sql, sql`heads.tenant_id`, sql`< ${to}`, { isOrdered: true })}
-      ) as entry
-    ) as found`
-  return row?.found ?? false
+  const rows: ReturnType<Queryable> = sql`
+    select 1 from heads, lateral (
+      select 1 from audit_log
+      where tenant_id = heads.tenant_id and created_at >= ${from}
+        and id = ${lastIdWithin(sql, sql`heads.tenant_id`, sql`< ${to}`, { isOrdered: true })}
+    ) as entry`
+  return exists(sql, rows)
 }

@@ -3,7 +3,7 @@
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { type Action, isUuid, type LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
-import { assertInserted, type Queryable, readInteger, readTime, type Transaction } from './db.js'
+import { assertInserted, exists, type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeArray, writeColumns } from './entry-columns.js'
 import { onlyRow } from './tampered-row.js'
 import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
@@ -261,14 +261,12 @@ export async function hasEntrySince(
   sql: Queryable,
   { tenant_id, action, day, texts }: { tenant_id: string; action: LogAction; day: string; texts: readonly string[] },
 ): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (
-      select from audit_log
-      where tenant_id = ${tenant_id} and action = ${action} and created_at >= ${day}::date::timestamp at time zone 'UTC'
-        and not exists (
-          select from pg_catalog.unnest(${[...texts]}::text[]) as t (text) where pg_catalog.strpos(audit_log.metadata, t.text) = 0)
-    ) as found`
-  return row?.found ?? false
+  const rows: ReturnType<Queryable> = sql`
+    select from audit_log
+    where tenant_id = ${tenant_id} and action = ${action} and created_at >= ${day}::date::timestamp at time zone 'UTC'
+      and not exists (
+        select from pg_catalog.unnest(${[...texts]}::text[]) as t (text) where pg_catalog.strpos(audit_log.metadata, t.text) = 0)`
+  return exists(sql, rows)
 }
 
 /** The largest id of a tenant's entries, whoever wrote them; 0 if there are none. */

@@ -273,3 +273,9 @@ export function readTime(text: string): string {
 export function readInteger(value: string | number): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number(value), Number.MAX_SAFE_INTEGER))
 }
+
+/** Whether a query finds a row. */
+export async function exists(sql: Queryable, query: ReturnType<Queryable>): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`select exists (${query}) as found`
+  return row?.found ?? false
+}

@@ -1,6 +1,6 @@
 /** The rows of keys and their versions. */
 import { type KeyListParts, MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
-import { assertInserted, type Queryable, type Transaction } from './db.js'
+import { assertInserted, exists, type Queryable, type Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
 import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './tampered-row.js'
@@ -107,15 +107,6 @@ export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean>
   return result.count === 1
 }
 
-/** Inserts a key version. */
-export async function insertKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<void> {
-  const result = await sql`
-    insert into key_versions (tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac)
-    values (${row.tenant_id}, ${row.key_id}, ${row.version}, ${row.status}, ${row.wrapped_kek}, ${row.created_at},
-            ${row.entry_id}, ${row.mac})`
-  assertInserted(result, 'key_versions')
-}
-
 /** Inserts new versions of keys of a tenant in one statement. */
 export async function insertKeyVersions(
   sql: Transaction,
@@ -173,11 +164,9 @@ export async function isKeyListed(
   { tenant_id, key_id }: Pick<KeyRow, 'tenant_id' | 'key_id'>,
   list: KeyListParts,
 ): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (
-      select 1 from keys where tenant_id = ${tenant_id} and key_id = ${key_id} and ${isOnList(sql, list)}
-    ) as found`
-  return row?.found ?? false
+  const rows: ReturnType<Queryable> = sql`
+    select 1 from keys where tenant_id = ${tenant_id} and key_id = ${key_id} and ${isOnList(sql, list)}`
+  return exists(sql, rows)
 }
 
 function isOnList(sql: Queryable, { ids, folders }: KeyListParts) {
@@ -187,9 +176,7 @@ function isOnList(sql: Queryable, { ids, folders }: KeyListParts) {
 
 /** Whether a key of this name exists, whatever its status. */
 export async function isKeyNameTaken(sql: Queryable, tenant_id: string, name: string): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select 1 from keys where tenant_id = ${tenant_id} and name = ${name}) as found`
-  return row?.found ?? false
+  return exists(sql, sql`select 1 from keys where tenant_id = ${tenant_id} and name = ${name}`)
 }
 
 /** Which of these names keys of the tenant have, whatever their status. */
@@ -209,13 +196,6 @@ export async function countKeys(sql: Queryable, tenant_id: string): Promise<numb
     select pg_catalog.count(*)::integer as keys from keys where tenant_id = ${tenant_id}`
   if (!row) throw new Error('the keys could not be counted')
   return row.keys
-}
-
-/** Whether a tenant has that many keys, whatever their status. */
-export async function hasKeys(sql: Queryable, tenant_id: string, count: number): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select exists (select 1 from keys where tenant_id = ${tenant_id} offset ${count - 1}) as found`
-  return row?.found ?? false
 }
 
 /** How many keys and versions of a tenant hold key material. */

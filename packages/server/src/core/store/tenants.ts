@@ -1,7 +1,7 @@
 /** The rows of tenants. */
 import { INSTALLATION_ID, MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
-import { assertInserted, type Queryable, type Transaction } from './db.js'
+import { assertInserted, exists, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './tampered-row.js'
 
@@ -196,6 +196,5 @@ export async function findTenantByName(sql: Queryable, name: string): Promise<{ 
 
 /** Whether there is any tenant yet. */
 export async function hasTenants(sql: Queryable): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`select exists (select 1 from tenants) as found`
-  return row?.found ?? false
+  return exists(sql, sql`select 1 from tenants`)
 }

@@ -5,9 +5,9 @@
 import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
-import { createTreeReader } from '../../core/audit/proven-tree.js'
 import type { Services } from '../../core/runner/operation.js'
 import { findHead } from '../../core/store/audit.js'
+import { createTreeReader } from '../operations/proven-tree.js'
 import { createLineWriter, signHead } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 

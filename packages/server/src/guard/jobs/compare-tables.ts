@@ -2,11 +2,23 @@
  * Finds changes of our tables from outside the server: a trigger, a rule, a policy, a constraint that is gone.
  */
 
+import type { Log } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { compareSchemas, SchemaVersionError } from '../../core/store/migrations.js'
 import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
 import { type AcceptedSchema, findAcceptedSchema } from '../operations/accept-schema.js'
-import { compareTables, type SchemaDifferences } from '../store/schema.js'
+import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../store/schema.js'
+
+const OTHER_VERSION =
+  'the tables are not compared with what the migrations make: the database has the schema of another version. Unless a newer server ' +
+  'has migrated it, somebody changed schema_version'
+const AS_MADE = 'the tables are as the migrations make them again'
+const HARMLESS_TABLES = 'how the tables differ from what the migrations make changes no answer and no entry'
+const ACCEPTED_TABLES = 'the tables differ from what the migrations make, as an operator accepted on record'
+const REFUSING_TABLES =
+  'the owner of the tables added something that can refuse writes, but changes no answer and no entry: drop it, or accept it on record (eaas accept schema)'
+const CHANGED_TABLES =
+  'the owner of the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
 /** What differs in our tables. */
 type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'harmless' | 'settings'>
@@ -75,4 +87,18 @@ async function isOwnVersion(sql: Services['sql']): Promise<boolean> {
     if (error instanceof SchemaVersionError) return false
     throw error
   }
+}
+
+/** Logs what changed since the comparison before. */
+export function logTables(log: Log, found: TableComparison): void {
+  const { missing, refusing, harmless, accepted } = found
+  if (found.isOtherVersion) log.error(OTHER_VERSION)
+  const isSlow = harmless.some((line) => line.startsWith(MISSING_INDEX))
+  if (found.hasNewHarmless) log[isSlow ? 'warn' : 'info']({ harmless }, HARMLESS_TABLES)
+  if (!found.isNews) return
+  const added = [...found.added, ...found.settings]
+  const changed = { missing, added, refusing }
+  if (found.differences === 0) log.info({ ...changed, accepted }, accepted ? ACCEPTED_TABLES : AS_MADE)
+  else if (missing.length + added.length > 0) log.fatal(changed, CHANGED_TABLES)
+  else log.error(changed, REFUSING_TABLES)
 }

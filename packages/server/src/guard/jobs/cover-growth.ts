@@ -4,7 +4,7 @@
  * must not leave too much.
  */
 
-import type { Failed } from '../../core/jobs/periodic.js'
+import type { Fail } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import type { HeadWatch } from '../watch/head-watch.js'
 import type { WrittenHeads } from './emit-checkpoints.js'
@@ -16,8 +16,8 @@ const LEAST_PER_TENANT = 100
 
 interface GrowthCover {
   /** returns whether the logs are covered now */
-  anchor: (failed: Failed) => Promise<boolean>
-  keep: (grown: readonly HeadWatch[], failed: Failed) => Promise<void>
+  anchor: (fail: Fail) => Promise<boolean>
+  keep: (grown: readonly HeadWatch[], fail: Fail) => Promise<void>
   written: WrittenHeads
 }
 
@@ -25,17 +25,17 @@ interface GrowthCover {
 export function createGrowthCover(
   { committer: { recent, watches } }: Pick<Services, 'committer'>,
   { anchor, keep, written }: GrowthCover,
-): (failed: Failed) => Promise<void> {
+): (fail: Fail) => Promise<void> {
   let anchoredAt = 0
-  return async (failed) => {
+  return async (fail) => {
     const { entries } = recent
     const all = [...watches.all()]
     if (entries - anchoredAt >= Math.max(MOST_UNCOVERED, LEAST_PER_TENANT * all.length)) {
-      if (await anchor(failed)) anchoredAt = entries
+      if (await anchor(fail)) anchoredAt = entries
     }
     const isGrown = ({ tenant_id, known }: HeadWatch) =>
       known !== undefined && known.last_id - (written.get(tenant_id)?.[0]?.last_id ?? 0) >= MOST_UNCOVERED
     const grown = all.filter(isGrown)
-    if (grown.length > 0) await keep(grown, failed)
+    if (grown.length > 0) await keep(grown, fail)
   }
 }

@@ -46,7 +46,7 @@ export function createCheckpointEmitter(
       // proven too.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
       const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
-        (error: unknown) => onError(error, tenant_id),
+        (error: unknown) => void onError(error, tenant_id),
       )
       if (!signed) continue
       const { line, head } = signed

@@ -4,9 +4,9 @@
  * out.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { readValidLog } from '../../core/runner/valid-log.js'
 import { findMissingTenants, listTenants, type TenantRow } from '../../core/store/tenants.js'
 import type { RecordedTenants } from '../recorded-tenants.js'
 import { TENANT_GONE } from '../watch/shared-alarms.js'

@@ -5,9 +5,10 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
 import { extendByAcceptedClock } from '../../core/audit/formats/chain.js'
+import { draftEntry } from '../../core/runner/entry-drafts.js'
 import { extendLocked } from '../../core/runner/locked-log.js'
 import type { Services } from '../../core/runner/operation.js'
-import { draftEntry, systemCaller } from '../../core/runner/perform.js'
+import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { listHeads } from '../../core/store/audit.js'
 

@@ -2,29 +2,31 @@
 import { genesisHash } from '@eaas/audit/formats'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
-import { AuditWriteError } from '../../core/audit/append-errors.js'
+import { AuditWriteError, RECOVERY_PAGE } from '../../core/audit/append-errors.js'
 import {
+  type AuditKey,
   alarmMac,
   type ChainAlarm,
   equalBytes,
   extendChain,
   firstOfCurrent,
   type Head,
+  headMac,
   isHeadAuthentic,
+  isKeptHeadAuthentic,
   nextPolicyEpoch,
   type Witness,
 } from '../../core/audit/formats/chain.js'
 import { findHeadFault, type HeadFault } from '../../core/audit/head-fault.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import { readValidLog } from '../../core/audit/verification-thread.js'
 import { type ValidLog, verifyLog } from '../../core/audit/verify/verify.js'
-import { makeHead } from '../../core/operations/shared/make-head.js'
-import { RECOVERY_PAGE } from '../../core/recovery-page.js'
+import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { Services } from '../../core/runner/operation.js'
-import { draftEntry, systemCaller } from '../../core/runner/perform.js'
+import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { readValidLog } from '../../core/runner/valid-log.js'
-import { findEntryHash, lockHead } from '../../core/store/audit.js'
+import { findEntryHash, findLastId, lockHead, putHead } from '../../core/store/audit.js'
 import type { Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { anchorHeads } from '../anchor-heads.js'
@@ -32,10 +34,11 @@ import { assertRecordable } from '../installation-log.js'
 import { isThere, witnessOf } from '../named-entries.js'
 import { findNamedEnd } from '../recorded-tenants.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
-import type { AcceptedRollback } from '../watch/acceptances.js'
+import { listAnchoredHeads } from '../store/anchors.js'
+import { type AcceptedRollback, findNewestAcceptance } from '../watch/acceptances.js'
 import { unwrittenAlarm } from './unwritten-alarm.js'
 
-export interface AcceptOptions {
+interface AcceptOptions {
   /** for the log; 1 to 255 characters */
   reason: string
   /** what the operator was shown; by default whatever was lost is accepted */
@@ -309,4 +312,35 @@ function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
   const { alarm } = committer.watches.get(tenant.tenant_id)
   if (alarm) return unwrittenAlarm(log, alarm.reason)
   return new NoAlarm('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
+}
+
+/**
+ * Makes the head of a log again when it is missing, forged or not of the last entry: from the entries, never from a copy
+ * (chain.md 10). They were verified through the last one. Its policy version is the
+ * highest that is known, which the acceptance raises above all that the lost head can have had.
+ *
+ * @throws Refusal E_STATE if that entry is no longer the last one, TamperedRowError if there are several
+ * heads
+ */
+async function makeHead(
+  sql: Transaction,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+  { last_id, hash, created_at }: Pick<Head, 'last_id' | 'hash' | 'created_at'>,
+): Promise<Head> {
+  const found = await lockHead(sql, tenant_id)
+  const last = await findEntryHash(sql, tenant_id, last_id)
+  if (!last || !equalBytes(last, hash) || (await findLastId(sql, tenant_id)) !== last_id) {
+    throw new Refusal('E_STATE', 'the log changed while it was verified: repeat the command')
+  }
+  const anchored = (await listAnchoredHeads(sql)).find((head) => head.tenant_id === tenant_id)
+  const policy_version = Math.max(
+    1,
+    found && isHeadAuthentic(auditKey, found) ? found.policy_version : 0,
+    anchored && isKeptHeadAuthentic(auditKey, tenant_id, anchored) ? anchored.policy_version : 0,
+    (await findNewestAcceptance(sql, { tenant_id, auditKey })).policy_version,
+  )
+  const made = { tenant_id, last_id, hash, policy_version, created_at }
+  const head = { ...made, mac: headMac(auditKey, made) }
+  await putHead(sql, head)
+  return head
 }

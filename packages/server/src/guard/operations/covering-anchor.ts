@@ -14,11 +14,11 @@ import {
 } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
-import { createTreeReader, UnprovenTreeError } from '../../core/audit/proven-tree.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { findEntryHash } from '../../core/store/audit.js'
 import { AnchorFault, readAnchor } from '../watch/newest-anchor.js'
+import { createTreeReader, UnprovenTreeError } from './proven-tree.js'
 
 /** The entries of the installation's log, by their ids, that an export is to link to its anchor. */
 export interface ToLink {

@@ -3,7 +3,6 @@
  * works for a tenant that is not served, so that an operator learns what to do after a rollback.
  */
 import { type ExportedEntry, readMetadata } from '@eaas/audit/formats'
-import { ComputedHashes, type EntryFault } from '../../core/audit/computed-hashes.js'
 import { alarmMac, equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
 import { findHeadFault, HEAD_MISMATCH, type HeadFault } from '../../core/audit/head-fault.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -12,6 +11,7 @@ import type { TenantState } from '../../core/runner/tenant-state.js'
 import { type Evidence, readEvidence } from '../../core/store/audit-evidence.js'
 import { listAlarms } from '../store/alarms.js'
 import { createAcceptedLosses } from '../watch/acceptances.js'
+import { ComputedHashes, type EntryFault } from './computed-hashes.js'
 
 const PAGE_ENTRIES = 500
 

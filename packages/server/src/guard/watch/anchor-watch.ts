@@ -218,7 +218,7 @@ const TENANT_UNCOVERED =
 function notAccepted(tenant_id: string, accepted_id: number): string {
   return (
     `the newest anchor does not cover the tenant. When the loss of the installation's log was accepted (entry ${accepted_id} there), each tenant with an alarm was ` +
-    `left out until its own loss is accepted: eaas audit accept-rollback --tenant ${tenant_id}. If there was no alarm about this one, it was put back ` +
+    `left out until its own loss is accepted: eaas accept rollback --tenant ${tenant_id}. If there was no alarm about this one, it was put back ` +
     'after it was accepted as gone, or the log was tampered with'
   )
 }

@@ -4,10 +4,8 @@
 import { readId } from '@eaas/audit/command'
 import { PERMISSIONS, type Permission, visible, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
+import { createApiKey, listApiKeys, revokeApiKey, updateApiKey } from '../../core/api/api-keys.js'
 import type { Config } from '../../core/config.js'
-import { createApiKey } from '../../core/operations/create-api-key.js'
-import { listApiKeys } from '../../core/operations/list-api-keys.js'
-import { revokeApiKey, updateApiKey } from '../../core/operations/update-api-key.js'
 import { addBudgetOptions, type BudgetOptions, chosenBudgets, describeBudgets } from './budget-options.js'
 import {
   commandConfig,

@@ -4,8 +4,8 @@
  */
 import { encodePublicKey } from '@eaas/audit'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { LATER_KEY } from '../../core/audit/append-errors.js'
 import type { Config } from '../../core/config.js'
-import { LATER_KEY } from '../../core/recovery-page.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'

@@ -17,8 +17,8 @@ import {
   verifyExport,
 } from '@eaas/audit'
 import { assertFile, CommandError } from '@eaas/audit/command'
+import { RECOVERY_PAGE } from '../../core/audit/append-errors.js'
 import type { Config } from '../../core/config.js'
-import { RECOVERY_PAGE } from '../../core/recovery-page.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { type AuditDiff, diffAudit } from '../../guard/operations/diff-audit.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
@@ -175,7 +175,7 @@ function describe(diff: AuditDiff): string[] {
       'Only an export shows which entries are lost and what they changed: --export FILE, made earlier, or from the abandoned',
       'database. Without one, check every API key (eaas api-key list) and every key (eaas key list), and replace those that you are',
       'unsure of. Both lists are refused while there is an alarm, and an API key whose revocation was lost works once it is accepted:',
-      'stop the servers, accept the loss (eaas audit accept-rollback), list and revoke, and only then start the servers.',
+      'stop the servers, accept the loss (eaas accept rollback), list and revoke, and only then start the servers.',
     ]
   }
   const rows = undone.map(({ entry_id, change, key_id, key_version, api_key_id, wraps, remedy }) => [

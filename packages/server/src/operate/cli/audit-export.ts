@@ -2,8 +2,8 @@
 import type { Readable } from 'node:stream'
 import { STANDARD_STREAM } from '@eaas/audit/command'
 import { type Command, Option } from 'commander'
+import { exportAudit } from '../../core/api/audit-export.js'
 import type { Config } from '../../core/config.js'
-import { exportAudit } from '../../core/operations/export-audit.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import {
   addLogOptions,

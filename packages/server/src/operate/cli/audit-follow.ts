@@ -11,8 +11,8 @@ import {
   type Reached,
 } from '@eaas/audit/command'
 import { type Command, Option } from 'commander'
+import { type NextEntries, readNextEntries } from '../../core/api/audit-export.js'
 import type { Config } from '../../core/config.js'
-import { type NextEntries, readNextEntries } from '../../core/operations/export-audit.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { listHeads } from '../../core/store/audit.js'

@@ -10,8 +10,8 @@ import {
   type wire,
 } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
+import { listAudit } from '../../core/api/audit.js'
 import type { Config } from '../../core/config.js'
-import { listAudit } from '../../core/operations/read-audit.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { addLogOptions, commandConfig, JSON_OPTION, type OfLog, readId, readPositive, readRepeated } from './command.js'

@@ -3,8 +3,8 @@ import { describeStatement, encodePublicKey, type KeptStatement } from '@eaas/au
 import { assertWitnessable, describeWitnessed, viewWitnessed, WITNESS_OPTION } from '@eaas/audit/command'
 import type { wire } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
+import { verifyAudit } from '../../core/api/audit.js'
 import type { Config } from '../../core/config.js'
-import { verifyAudit } from '../../core/operations/verify-audit.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { auditVerifyAll } from './audit-verify-all.js'
 import {

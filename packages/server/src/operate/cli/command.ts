@@ -12,7 +12,8 @@ import {
   VALID,
 } from '@eaas/audit/command'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type Config, readConfig, VARIABLES } from '../../core/config.js'
+import { type Config, readConfig } from '../../core/config.js'
+import { VARIABLES } from '../../core/settings.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { adviseOn } from './advice.js'
 

@@ -1,4 +1,5 @@
 /** The commands of `eaas`, in the order of its help. */
+import { addAccept } from './accept.js'
 import { addApiKey } from './api-key.js'
 import { addAudit } from './audit.js'
 import { addBackup } from './backup.js'
@@ -14,7 +15,6 @@ import { addPurge } from './purge.js'
 import { addRecoveryKit } from './recovery-kit.js'
 import { addRestore } from './restore.js'
 import { addRootKey } from './root-key.js'
-import { addSchema } from './schema.js'
 import { addStart } from './start.js'
 import { addStoreKey } from './store-key.js'
 import { addTenant } from './tenant.js'
@@ -37,6 +37,6 @@ export const COMMANDS = [
   addRestore,
   addMoveToPostgres,
   addAudit,
-  addSchema,
+  addAccept,
   addPurge,
 ]

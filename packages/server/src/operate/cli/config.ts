@@ -1,33 +1,17 @@
 /** `eaas config`: shows the configuration and whether it is valid. Opens no database, and shows no secret. */
 import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
-import {
-  type Config,
-  type Environment,
-  getPort,
-  mergeFile,
-  ROOT_KEY_VARIABLES,
-  SETTINGS,
-  VARIABLES,
-} from '../../core/config.js'
+import { type Config, type Environment, getPort, mergeFile, ROOT_KEY_VARIABLES } from '../../core/config.js'
 import { configSchema } from '../../core/config-file.js'
 import { readDatabaseUrl } from '../../core/database-url.js'
-import { providerOf, rootKeyFiles } from '../../installation.js'
+import { getSetting, NAMES, type Variable } from '../../core/settings.js'
+import { providerOf, rootKeyFiles } from '../../root-keys/open-provider.js'
 import { readCommandLine } from '../../root-keys/program.js'
 import { ASK } from '../../root-keys/shares.js'
 import { commandConfig, ENVIRONMENT, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import { examineKeyFile, examineTls } from './examine-files.js'
 import type { Result } from './finding.js'
 import { print, printJson } from './output.js'
-
-/** Variables whose values are secrets, or may contain some. */
-const HIDDEN: readonly string[] = [
-  'EAAS_DATABASE_URL',
-  'EAAS_ROOT_KEY',
-  'EAAS_ROOT_KEY_COMMAND',
-  'EAAS_ROOT_KEY_EXEC',
-  'EAAS_ROOT_KEY_TRANSIT',
-]
 
 /** Adds `eaas config`. */
 export function addConfig(program: Command): void {
@@ -50,7 +34,7 @@ export function addConfig(program: Command): void {
   config
     .command('schema')
     .description('Print the JSON Schema of the file of EAAS_CONFIG.')
-    .action(() => print(...JSON.stringify(configSchema(SETTINGS), undefined, 2).split('\n')))
+    .action(() => print(...JSON.stringify(configSchema(), undefined, 2).split('\n')))
 }
 
 async function check(config: Config): Promise<boolean> {
@@ -92,7 +76,7 @@ function failed(error: unknown): Result {
 }
 
 interface Setting {
-  name: string
+  name: Variable
   /** undefined: nothing sets it */
   value: string | undefined
   source: 'variable' | 'file' | 'default'
@@ -105,26 +89,21 @@ function show({ configFile }: Config, { settings, json }: { settings: Setting[];
   }
   const width = Math.max(...settings.map(({ name }) => name.length))
   for (const { name, value, source } of settings) {
-    print(`${source.padEnd(8)}  ${name.padEnd(width)}  ${value ?? defaultOf(name)}`)
+    print(`${source.padEnd(8)}  ${name.padEnd(width)}  ${value ?? getSetting(name).unset ?? 'none'}`)
   }
 }
 
 function listSettings(environment: Environment): Setting[] {
   const { merged, fromFile } = mergeFile(environment)
-  return Object.keys(VARIABLES).map((name) => {
+  return NAMES.map((name) => {
     const text = merged[name] || undefined
     const source = text === undefined ? 'default' : fromFile.has(name) ? 'file' : 'variable'
-    return { name, value: text === undefined || !HIDDEN.includes(name) ? text : hide(name, text), source }
+    return { name, value: text === undefined || !getSetting(name).secret ? text : hide(name, text), source }
   })
 }
 
-function hide(name: string, text: string): string {
+function hide(name: Variable, text: string): string {
   if (name === 'EAAS_ROOT_KEY_TRANSIT') return text.replace(/^.*@/s, '(not shown)@')
   const url = name === 'EAAS_DATABASE_URL' ? readDatabaseUrl(text)?.description : undefined
   return url === undefined ? '(set, not shown)' : `(set, not shown: ${url})`
-}
-
-/** The default, as the text of `--help` names it. */
-function defaultOf(name: string): string {
-  return /\(default: ([^)]*)/.exec(VARIABLES[name as keyof typeof VARIABLES])?.[1] ?? 'none'
 }

@@ -1,8 +1,8 @@
 /** `eaas console`: a link that signs in at the console once, so that no API key has to be pasted. */
 import { PERMISSIONS, type Permission } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { createApiKey } from '../../core/api/api-keys.js'
 import { type Config, ConfigError, getPort } from '../../core/config.js'
-import { createApiKey } from '../../core/operations/create-api-key.js'
 import { readPermissions } from './api-key.js'
 import { commandConfig, JSON_OPTION, TENANT_OPTION } from './command.js'
 import { baseUrl } from './greeting.js'

@@ -19,8 +19,8 @@ import { recordAlone } from '../../guard/installation-log.js'
 import { findAcceptedSchema } from '../../guard/operations/accept-schema.js'
 import type { SchemaDifferences } from '../../guard/store/schema.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
-import { findOwnInstance, findProvider, openInstallationKey, openSigningKey, rootKeyFiles } from '../../installation.js'
-import { openProvider } from '../../root-keys/open-provider.js'
+import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
+import { providerOf, rootKeyFiles } from '../../root-keys/open-provider.js'
 import { withAdvice } from './advice.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import {
@@ -203,12 +203,11 @@ async function examineAccepted(
 
 async function examineRootKey(store: Store, config: Config, isCurrent: boolean) {
   const instance = await findOwnInstance(store.sql)
-  const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
   const [file] = rootKeyFiles(config)
-  if (!instance && store.isEmbedded && !fromEnvironment && file !== undefined && !existsSync(file)) {
+  if (!instance && store.isEmbedded && !config.rootKey && file !== undefined && !existsSync(file)) {
     return { detail: 'the database is new; the first start creates a root key' }
   }
-  const provider = await findProvider(store, config, { fromEnvironment, mayCreate: false })
+  const provider = await providerOf(config)
   if (!instance) return { detail: 'the database is new; the first start binds it to this root key' }
   const storeKeys = await openStoreKeys(store.sql, provider)
   await openSigningKey(store.sql, storeKeys, instance)

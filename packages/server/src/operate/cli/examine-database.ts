@@ -113,7 +113,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   const harm = harmless.length === 0 ? '' : `. Without harm: ${harmless.join('; ')}`
   const named = [...describeDifferences(differences), ...settings].join('; ')
   if (missing.length + added.length > 0 && !accepted) {
-    const detail = `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the changes as that owner, or accept your own: eaas schema accept --reason TEXT`
+    const detail = `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the changes as that owner, or accept your own: eaas accept schema --reason TEXT`
     return { ok: false, detail: `${detail}. ${CHANGED_PAGE}${harm}` }
   }
   if (settings.length > 0) {
@@ -125,7 +125,7 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
       ok: false,
       detail:
         `the owner of the tables added something that can refuse writes, but changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
-        `eaas schema accept --reason …${harm}`,
+        `eaas accept schema --reason …${harm}`,
     }
   }
   const same = accepted
@@ -283,7 +283,7 @@ export async function examineClock({ sql, isEmbedded }: Store) {
       detail:
         `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
         `clock wrote that entry: times in a log never go back, so until it has passed new entries are ${isEmbedded ? 'refused' : 'dated then'}, unless you accept ` +
-        'that the clock was wrong: eaas audit accept-clock',
+        'that the clock was wrong: eaas accept clock',
     }
   }
   return { detail: `agrees with the database's; newest audit entry: ${newest_entry ?? 'none'}` }

@@ -4,17 +4,15 @@
  */
 import { existsSync } from 'node:fs'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { ChainAlarmError, untilFollowed } from '../../core/audit/append-errors.js'
+import { ChainAlarmError, RECOVERY_PAGE, untilFollowed } from '../../core/audit/append-errors.js'
 import { openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
-import type { AuditKey } from '../../core/audit/formats/chain.js'
-import { currentKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
+import { type AuditKey, currentKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
 import { authentic, tenantMac } from '../../core/audit/formats/row-mac.js'
 import { findHeadFault } from '../../core/audit/head-fault.js'
 import { findPutBack } from '../../core/audit/newest-row.js'
 import { verifyLog } from '../../core/audit/verify/verify.js'
 import type { Config } from '../../core/config.js'
 import { deriveRowKey, type StoreKeys } from '../../core/crypto/key-hierarchy.js'
-import { RECOVERY_PAGE } from '../../core/recovery-page.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { createTenantStates } from '../../core/runner/tenant-state.js'
 import { findLastMark } from '../../core/store/audit-purge.js'
@@ -23,7 +21,7 @@ import { findCurrentInstallation } from '../../core/store/instance.js'
 import { findOutdatedRow } from '../../core/store/newest-entry.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
-import { describeRefused } from '../../guard/alarm-texts.js'
+import { describeRefused, MISSING_TENANT } from '../../guard/alarm-texts.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import { listAlarms } from '../../guard/store/alarms.js'
 import { findUncovered } from '../../guard/store/anchors.js'
@@ -38,13 +36,8 @@ import {
 } from '../../guard/watch/kept-witnesses.js'
 import { readAnchorTime } from '../../guard/watch/newest-anchor.js'
 import { TENANT_GONE } from '../../guard/watch/shared-alarms.js'
-import {
-  assertUnused,
-  findOwnInstance,
-  MISSING_TENANT,
-  openInstallationKey,
-  openSigningKey,
-} from '../../installation.js'
+import { assertUnused } from '../../installation.js'
+import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
 import { type Result, someOf } from './finding.js'
 import { counted } from './output.js'

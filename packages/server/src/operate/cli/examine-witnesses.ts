@@ -7,7 +7,7 @@ import type { StoreKeys } from '../../core/crypto/key-hierarchy.js'
 import { findHead } from '../../core/store/audit.js'
 import type { Sql } from '../../core/store/db.js'
 import { compareWithWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../../guard/jobs/ask-witnesses.js'
-import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation.js'
+import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import type { Result } from './finding.js'
 
 /** Compares the installation's log with what each witness cosigned last, without asking any to cosign more. */

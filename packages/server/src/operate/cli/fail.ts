@@ -16,7 +16,6 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { WrongFormatError } from '../../core/store/text-formats.js'
 import { UnreachableDatabaseError } from '../../core/store/until-reached.js'
 import { HiddenRowsError } from '../../core/store/whole-tables.js'
-import { CreationKilledError } from '../../embedded/cluster.js'
 import {
   ForeignDataDirectoryError,
   MovedInstallationError,
@@ -37,7 +36,6 @@ const EXPECTED = [
   CheckpointError,
   CommandError,
   ConfigError,
-  CreationKilledError,
   DataDirectoryInUseError,
   DatabaseDeadlineError,
   DatabaseEncodingError,

@@ -10,9 +10,9 @@ import type { Command } from 'commander'
 import type { Config } from '../../core/config.js'
 import { openStore } from '../../core/store/open-store.js'
 import { UnusableDataDirectoryError } from '../../embedded/database.js'
-import { assertOpens, findProvider, rootKeySettingOf } from '../../installation.js'
+import { assertOpens } from '../../installation-secrets.js'
 import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
-import { openProvider } from '../../root-keys/open-provider.js'
+import { providerOf, rootKeySettingOf } from '../../root-keys/open-provider.js'
 import { verifyAll } from '../jobs/verify-all.js'
 import { countAll, type WrittenRows, writeAllRows } from '../store/all-rows.js'
 import { asOwner } from './advice.js'
@@ -63,9 +63,7 @@ async function restore(config: Config, file: string, options: RestoreOptions): P
 
 /** Restores into the configured database; the configured root key must open it. */
 async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<WrittenRows> {
-  const fromEnvironment = config.rootKey && (await openProvider(config.rootKey))
-  const isEmbedded = config.databaseUrl === undefined
-  const provider = await findProvider({ isEmbedded }, config, { fromEnvironment, mayCreate: false })
+  const provider = await providerOf(config)
   const chunks = await openBackup(file, identity)
   const store = await openStore(config, { beside: false, mayCreate: true, onFailure: failWithoutDatabase })
   const progress = showProgress('restore:')

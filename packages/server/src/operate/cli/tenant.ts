@@ -3,21 +3,24 @@
 import { INSTALLATION_ID, visible, visibleLine, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../../core/config.js'
-import { CREATE_DEADLINE_MS, createTenant, type NewTenant } from '../../core/operations/create-tenant.js'
-import { readTenantForOperator } from '../../core/operations/read-tenant.js'
-import {
-  authenticTenant,
-  findNameFault,
-  type OperatorTenant,
-  type Reason,
-  viewForOperator,
-} from '../../core/operations/shared/tenant.js'
-import { resumeTenant, suspendTenant } from '../../core/operations/suspend-tenant.js'
-import { updateTenant } from '../../core/operations/update-tenant.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { DatabaseDeadlineError } from '../../core/store/deadline.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
+import {
+  authenticTenant,
+  CREATE_DEADLINE_MS,
+  createTenant,
+  findNameFault,
+  type NewTenant,
+  type OperatorTenant,
+  type Reason,
+  readTenantForOperator,
+  resumeTenant,
+  suspendTenant,
+  updateTenant,
+  viewForOperator,
+} from '../../operators/tenants.js'
 import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
 import {
   commandConfig,

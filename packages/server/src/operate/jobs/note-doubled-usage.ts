@@ -10,6 +10,10 @@ import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/api-key-usag
 import { hasEntrySince } from '../../core/store/audit.js'
 import { listTenantIds } from '../../core/store/tenants.js'
 
+/** What the log says of an entry that was written. */
+export const DOUBLED =
+  'an API key opened or hashed more than twice as many values today as is usual for it: find out whether its owner knows why, and revoke it if not'
+
 /** Fewer in a day are not recorded: three opened values after a day with one are no news. */
 const LEAST_NOTED = 100
 const DAY_MS = 86_400_000

@@ -4,7 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { isFinding } from '../../core/jobs/findings.js'
+import type { Config } from '../../core/config.js'
+import { isFinding, type Log, type Run } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
@@ -163,31 +164,53 @@ export async function purgeTenants(
 /** How many tenants one `look` checks in the database. */
 const LOOKED_AT = 20
 
-/** The tenants whose last purge was refused and that still have entries that it should have taken. */
-interface Unpurged {
-  count(): number
-  /** Replaces them by those of a new purge. */
-  note(tenants: readonly string[]): void
-  /** Checks the next few of them in the database: a command may have purged them meanwhile. */
-  look(): Promise<void>
+export interface PurgeJobOptions {
+  config: Pick<Config, 'auditRetentionMonths' | 'auditArchiveDir'>
+  services: Services
+  measures: { purgeRan: (refusedTenants: number) => void; purgeLeft: (tenants: number) => void }
+  log: Log
 }
 
-/** Creates the list, which is empty. */
-export function createUnpurged(services: Services, options: { retentionMonths: number }): Unpurged {
+/** Creates the purge of every tenant's log, and the look at what it left. */
+export function createPurge({ config, services, measures, log }: PurgeJobOptions) {
+  const retentionMonths = config.auditRetentionMonths
+  /** the tenants whose last purge was refused and that still have entries that it should have taken */
   let left: readonly string[] = []
   // A fault that fails this check fails the purge too.
-  const isLeft = (tenant_id: string) => performAsSystem(services, tenant_id, reviewLeft(options)).catch(() => true)
+  const isLeft = (tenant_id: string) =>
+    performAsSystem(services, tenant_id, reviewLeft({ retentionMonths })).catch(() => true)
   return {
-    count: () => left.length,
-    note(tenants) {
-      left = [...tenants]
+    async purge({ signal, fail }: Run): Promise<void> {
+      const refused: string[] = []
+      let isComplete = true
+      await purgeTenants(services, {
+        retentionMonths,
+        archiveDir: config.auditArchiveDir,
+        signal,
+        onPurged: (tenant_id, plan) => log.info({ tenant_id, ...plan }, 'purged audit entries'),
+        onRefused: (tenant_id, error) => {
+          refused.push(tenant_id)
+          log.error({ err: error, tenant_id }, 'purging the audit log failed')
+        },
+        onFailed: (tenant_id, error) => {
+          isComplete = false
+          fail(error, 'it could not be found out what to purge; it will be retried', { tenant_id })
+        },
+      })
+      if (signal.aborted) return
+      left = refused
+      if (isComplete) measures.purgeRan(refused.length)
+      else measures.purgeLeft(refused.length)
     },
-    async look() {
+    /** Checks the next few of them in the database: a command may have purged them meanwhile. */
+    async look(): Promise<void> {
       const before = left
+      if (before.length === 0) return
       const still: string[] = []
       for (const tenant_id of before.slice(0, LOOKED_AT)) if (await isLeft(tenant_id)) still.push(tenant_id)
       // The list of a purge that ended meanwhile is newer.
       if (left === before) left = [...before.slice(LOOKED_AT), ...still]
+      measures.purgeLeft(left.length)
     },
   }
 }

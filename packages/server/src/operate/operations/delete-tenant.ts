@@ -4,19 +4,18 @@
  * that the log can still be verified. Called by the operator; has no route.
  */
 
-import { destroySuspendedKey } from '../../core/operations/destroy-key.js'
-import { listApiKeys } from '../../core/operations/list-api-keys.js'
-import { listKeys } from '../../core/operations/list-keys.js'
-import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from '../../core/operations/shared/tenant.js'
-import { revokeApiKey } from '../../core/operations/update-api-key.js'
+import { listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
+import { destroySuspendedKey } from '../../core/api/key-destruction.js'
+import { listKeys } from '../../core/api/keys.js'
+import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { readValidLog } from '../../core/runner/valid-log.js'
 import { hasApiKey } from '../../core/store/api-keys.js'
 import { findHead } from '../../core/store/audit.js'
 import { countKeyMaterial } from '../../core/store/keys.js'
+import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from '../../operators/tenants.js'
 
 /** What a deletion destroys, and what remains. */
 export interface DeletionPlan {

@@ -15,11 +15,11 @@ import {
   purgeMarkMac,
 } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { NotedEntries, ValidLog } from '../../core/audit/verify/verify.js'
 import type { Context, Decision, EntryNote, Operation, Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { readValidLog } from '../../core/runner/valid-log.js'
 import { findHead } from '../../core/store/audit.js'
 import {
   countKinds,

@@ -13,11 +13,12 @@ import {
   sealedUnder,
   sealNewSecret,
 } from '../../core/crypto/key-hierarchy.js'
+import { draftEntry } from '../../core/runner/entry-drafts.js'
 import { followInstallation, InstallationKey } from '../../core/runner/installation-key.js'
 import { extendLocked } from '../../core/runner/locked-log.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { pepperBinding } from '../../core/runner/peppers.js'
-import { draftEntry, systemCaller } from '../../core/runner/perform.js'
+import { systemCaller } from '../../core/runner/perform.js'
 import { findInstallationKey, findInstance, type InstanceSecrets, resealInstance } from '../../core/store/instance.js'
 import { getPeppers } from '../../core/store/peppers.js'
 import { assertRecordable } from '../../guard/installation-log.js'

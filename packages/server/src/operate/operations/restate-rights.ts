@@ -5,11 +5,11 @@
  * few rows at a time, because calls wait meanwhile.
  */
 import { folderOf } from '@eaas/protocol'
+import { recordGrant } from '../../core/api/api-key-grants.js'
+import { getApiKey, writeApiKey } from '../../core/api/api-keys.js'
+import { writeKey } from '../../core/api/key-rows.js'
+import { getKey } from '../../core/api/key-use.js'
 import { assertWritten, tenantMac, withMac } from '../../core/audit/formats/row-mac.js'
-import { getApiKey, writeApiKey } from '../../core/operations/shared/api-key.js'
-import { writeKey } from '../../core/operations/shared/key-rows.js'
-import { getKey } from '../../core/operations/shared/key-use.js'
-import { recordGrant } from '../../core/operations/shared/recorded-values.js'
 import type { WrittenRows } from '../../core/runner/opened-keys.js'
 import {
   type Caller,

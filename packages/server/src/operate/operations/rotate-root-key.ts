@@ -1,12 +1,10 @@
 /** Wraps the store keys under another root key. Called by the operator; has no route. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { RefusedPinError, RootKeyError } from '../../core/crypto/root-key.js'
-import { assertStoreKeys, listUsable } from '../../core/operations/shared/store-keys.js'
-import type { RootKeyProvider } from '../../core/root-key/provider.js'
+import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../../core/crypto/root-key.js'
 import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { rewrap } from '../../core/runner/store-keys.js'
+import { assertStoreKeys, listUsable, rewrap } from '../../core/runner/store-keys.js'
 import { rewrapStoreKey } from '../../core/store/store-keys.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
 

@@ -5,15 +5,20 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID, OpenError } from '@eaas/protocol'
+import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
 import { resealSecret, type SecretBinding } from '../../core/crypto/key-hierarchy.js'
+import type { RootKeyProvider } from '../../core/crypto/root-key.js'
 import { mapInStretches } from '../../core/event-loop.js'
-import { rotateKeyUnderEarlier } from '../../core/operations/rotate-key.js'
-import { assertStoreKeys, listUsable } from '../../core/operations/shared/store-keys.js'
-import type { RootKeyProvider } from '../../core/root-key/provider.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { performAsSystem, systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../core/runner/store-keys.js'
+import {
+  assertStoreKeys,
+  listUsable,
+  makeStoreKey,
+  openStoreKeys,
+  refreshStoreKeys,
+} from '../../core/runner/store-keys.js'
 import type { Transaction } from '../../core/store/db.js'
 import { listKeysUnderEarlier } from '../../core/store/keys.js'
 import {

@@ -12,7 +12,7 @@ const TABLES = ['keys', 'key_versions', 'store_keys']
 const COUNTED_MS = 2_000
 
 /** How an erasure of what destroyed keys left in the files ended. */
-interface Erasure {
+export interface Erasure {
   /**
    * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role may
    * not vacuum the tables. `held`: a session that began before may still read earlier versions of rows, or
@@ -27,6 +27,11 @@ interface Erasure {
 export const MAY_NOT_VACUUM =
   'this role may not vacuum keys, key_versions and store_keys, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
   'tables run regularly: vacuum keys, key_versions, store_keys'
+
+/** For an erasure that others hold up. */
+export const HELD =
+  'the tables may still hold what destroyed keys left, because a transaction that began before is open (pg_stat_activity, pg_prepared_xacts, ' +
+  'pg_replication_slots) or another process vacuums them; it is tried again every minute'
 
 /** Erases what destroyed keys left; to be called periodically. */
 export type Erase = () => Promise<Erasure>

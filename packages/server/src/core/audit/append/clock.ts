@@ -138,7 +138,7 @@ export function createClock({
     if (behind === 0) return undefined
     return (
       `this machine's clock is ${seconds(behind)} s behind the last audit entry (${created_at}), so nothing is written. ` +
-      'Correct the clock; if it is correct, a wrong clock dated that entry: eaas audit accept-clock'
+      'Correct the clock; if it is correct, a wrong clock dated that entry: eaas accept clock'
     )
   }
 

@@ -3,17 +3,18 @@
  * must be the last entry that records a change of the row. A row with a valid MAC but an older entry id was
  * restored from a backup.
  */
-
 import type { KeyObject } from 'node:crypto'
-import { type ChainedEntry, readMetadata } from '@eaas/audit/formats'
+import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
 import { opens, type SecretBinding, type StoreKeys } from '../../crypto/key-hierarchy.js'
+import { readChain } from '../../store/audit.js'
 import type { RightsRows } from '../../store/audit-evidence.js'
+import type { Queryable } from '../../store/db.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
 import { opensAuditKey } from '../audit-key.js'
-import { equalBytes } from '../formats/chain.js'
+import { type AuditKey, equalBytes, type Head, isHeadAuthentic, type Witness } from '../formats/chain.js'
 import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.js'
 
-export interface RowFault {
+interface RowFault {
   fault: 'row_forged' | 'row_missing' | 'row_replaced'
   /**
    * the entry that should have written the row; Infinity if there is none, because a forged row's own entry
@@ -22,7 +23,7 @@ export interface RowFault {
   entry_id: number
 }
 
-export interface RowAudit {
+interface RowAudit {
   /** Records an entry; to be called for each entry, in order. */
   note(entry: ChainedEntry): void
   /** The last entry that the purges took, by the last `audit.purge` entry; 0 if there is none. */
@@ -107,7 +108,7 @@ const NO_ROWS: readonly string[] = []
 /**
  * The names of the rows whose change an entry records: `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`.
  */
-export function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
+function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
   const { action, key_id, key_version, id } = entry
   const key = `key ${key_id}`
   const version = (number: number) => `${key} version ${number}`
@@ -201,4 +202,50 @@ function nameRows(
   }
   for (const row of apiKeys) add(`api key ${row.api_key_id}`, row, apiKeyMac)
   return named
+}
+
+/** Entries that are read at most: beyond that, loading all rows in use again is faster. */
+const MOST_ENTRIES = 512
+
+interface RowsWritten {
+  /** by their ids */
+  keys: ReadonlySet<string>
+  apiKeys: ReadonlySet<string>
+  /** the tenant's own row, or the mark of a purge */
+  tenant: boolean
+}
+
+/**
+ * Finds the rows that were written between two heads; undefined if that cannot be determined, so that any row
+ * may have changed.
+ */
+export async function findRowsWritten(
+  sql: Queryable,
+  { known, head, auditKey }: { known: Witness; head: Head; auditKey: AuditKey },
+): Promise<RowsWritten | undefined> {
+  const { tenant_id } = head
+  const entries = head.last_id - known.last_id
+  if (entries < 1 || entries > MOST_ENTRIES || !isHeadAuthentic(auditKey, head)) return undefined
+  const range = { tenant_id, after_id: known.last_id, through_id: head.last_id, limit: entries }
+  const stretch = await readChain(sql, range)
+  const hash = stretch.reduce(entryHash, known.hash)
+  if (!equalBytes(hash, head.hash)) return undefined
+  const changes = stretch.filter(isChange)
+  // A renewal of the audit key (chain.md 14) and actions of a newer release raise the policy version too, and may have
+  // changed any row.
+  if (changes.length !== head.policy_version - known.policy_version) return undefined
+  const names = new Set(changes.flatMap(rowsWrittenBy))
+  const idsOf = (kind: string) =>
+    new Set(
+      [...names].filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length).split(' ', 1).join()),
+    )
+  return {
+    keys: idsOf('key '),
+    apiKeys: idsOf('api key '),
+    tenant: names.has('tenant') || changes.some(({ action }) => action === 'audit.purge'),
+  }
+}
+
+function isChange(entry: ChainedEntry): boolean {
+  return entry.action === 'audit.purge' || rowsWrittenBy(entry).length > 0
 }

@@ -1,0 +1,174 @@
+/**
+ * Writes whose statement does not determine the rows that their values are bound to. An adapter finds and locks these
+ * rows in one transaction, and changes each with values sealed to it. Here is in which order; the adapter supplies how.
+ */
+import { InvalidInputError } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import { refuseCall } from './refusals.js'
+import type { SealedTable } from './sealed-table.js'
+
+/** How an adapter changes rows whose values are known. `Result` is what its statements return. */
+export interface Change<Result> {
+  /** Changes these rows by one statement. */
+  change(rows: readonly Row[]): Promise<Result>
+  /** Returns how many rows a statement has changed; nothing if the driver reports none. */
+  countOf(result: Result): number | bigint | null | undefined
+  /** Whether one statement may change many rows. */
+  takesMany: boolean
+}
+
+/** Changes rows that were found. @throws InvalidInputError if a statement has changed others too: roll it back */
+export async function changeFound<Result>(
+  table: SealedTable,
+  rows: readonly Row[],
+  { change, countOf, takesMany }: Change<Result>,
+): Promise<Result[]> {
+  const results: Result[] = []
+  for (const some of takesMany ? inBatches(rows) : rows.map((row) => [row])) {
+    const result = await change(some)
+    assertOnlyFound(table, some.length, countOf(result))
+    results.push(result)
+  }
+  return results
+}
+
+/** How an adapter upserts a row. */
+export interface Upserting<Upsert, Result> extends Pick<Change<Result>, 'countOf'> {
+  /** The columns in which a new row conflicts with the existing one. */
+  targets: readonly string[]
+  /** Finds and locks the existing row. */
+  find(upsert: Upsert): Promise<Row | undefined>
+  /** Changes it. */
+  change(upsert: Upsert, found: Row): Promise<Result>
+  /** Inserts the new row; returns undefined if it conflicts with one that was not found. */
+  insert(upsert: Upsert): Promise<Result | undefined>
+}
+
+/** How often an upsert looks for the existing row, and inserts one if there is none. */
+const UPSERT_ATTEMPTS = 5
+
+/**
+ * Changes the rows that exist, and inserts the others. Finds all before, in the order of the values that find them, so of
+ * two upserts of the same rows one waits for the other. `target` is from `findTarget`.
+ *
+ * @throws InvalidInputError if a row was neither found nor inserted, or a statement has changed others too: roll it back
+ */
+export async function upsertEach<Upsert extends { target: Row }, Result>(
+  table: SealedTable,
+  upserts: readonly Upsert[],
+  by: Upserting<Upsert, Result>,
+): Promise<Result[]> {
+  const upsertOne = async (upsert: Upsert, existing: Row | undefined): Promise<Result> => {
+    let found = existing
+    for (let attempt = 0; attempt < UPSERT_ATTEMPTS; attempt++) {
+      if (found) {
+        const changed = await by.change(upsert, found)
+        assertOnlyFound(table, 1, by.countOf(changed))
+        return changed
+      }
+      const inserted = await by.insert(upsert)
+      if (inserted !== undefined) return inserted
+      // Another transaction inserted the row after the search. The insert waited for its commit, so it is found now.
+      found = await by.find(upsert)
+    }
+    throw new InvalidInputError(
+      `${table.name}: a row of ${by.targets.join(', ')} was neither found nor inserted, in ${UPSERT_ATTEMPTS} attempts`,
+      'Others insert and delete it meanwhile, or a trigger leaves it out. Try again.',
+    )
+  }
+  const keyed = upserts.map(({ target }, at) => ({ at, key: Object.values(target).map(String).join('\n') }))
+  const existing: (Row | undefined)[] = []
+  for (const { at } of keyed.sort((one, other) => (one.key < other.key ? -1 : Number(one.key > other.key)))) {
+    existing[at] = await by.find(upserts[at] as Upsert)
+  }
+  const results: Result[] = []
+  for (const [at, upsert] of upserts.entries()) results.push(await upsertOne(upsert, existing[at]))
+  return results
+}
+
+/** The most rows of one statement, which bounds the memory that it needs. */
+const MOST_ROWS = 1_000
+
+/** Divides rows into batches of one statement each. */
+export function inBatches<T>(rows: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(rows.length / MOST_ROWS) }, (_, at) =>
+    rows.slice(at * MOST_ROWS, (at + 1) * MOST_ROWS),
+  )
+}
+
+/**
+ * Refuses a write that must read its rows first, if values are bound to no column by which to find them again: its
+ * condition would be empty. Call it before the rows are read.
+ *
+ * @throws InvalidInputError
+ */
+export function assertFoundAgain({ name, bind }: SealedTable): void {
+  if (bind.length > 0) return
+  throw new InvalidInputError(
+    `${name}: this write must read its rows before, and \`bind: false\` leaves no column by which they are found again`,
+    'Name the column of the key in its condition, or bind values to the id.',
+  )
+}
+
+/**
+ * Refuses an update that changed more rows than were read for it: the columns of `bind` do not tell its rows from
+ * others. Call it within the transaction, which is then rolled back.
+ *
+ * @param changed the number of changed rows that the driver reports; missing if it reports none
+ * @throws InvalidInputError
+ */
+export function assertOnlyFound(
+  { name, bind }: SealedTable,
+  found: number,
+  changed: number | bigint | null | undefined,
+): void {
+  if (isMissing(changed) || changed <= found) return
+  const columns = bind.join(', ')
+  throw new InvalidInputError(
+    `${name}: ${changed} rows, and not ${found}, have the values of ${columns} by which the update found its rows`,
+    `Name ${columns} in its condition too, or bind values to columns that identify a row. Roll a transaction of your own back.`,
+  )
+}
+
+/**
+ * What an upsert may change by itself. Values are bound to their row, and an upsert changes the row that it finds, which is
+ * the row to insert only if the conflict is in the columns of `bind`.
+ */
+export interface Conflict {
+  /** What the changed row is known to have in the columns of the conflict. */
+  bound: Row
+  /**
+   * Lists the columns to take from the row to insert: `columns`, and what is made with their fields. That row was
+   * sealed under its own DEK, so what belongs together is taken together.
+   *
+   * @throws InvalidInputError if the changed row may be another one or have another key, or if `columns` has only a
+   * part of what belongs together
+   */
+  excluded(columns: readonly string[]): readonly string[]
+}
+
+/** Whether the columns that the conflict is in tell which row an upsert changes, and its key. */
+export function tellsRow(table: SealedTable, targets: readonly string[]): boolean {
+  const tellsKey = !table.keyByRow || targets.some((column) => !table.columns.includes(column))
+  return table.bind.every((column) => targets.includes(column)) && tellsKey
+}
+
+/** @param targets the columns that the conflict is in @param rows the rows to insert */
+export function readConflict(table: SealedTable, targets: readonly string[], rows: readonly Row[]): Conflict {
+  const isSameRow = table.bind.every((column) => targets.includes(column))
+  const known = rows.map((row) => Object.fromEntries(targets.map((column) => [column, row[column]])))
+  const [only = {}, ...others] = known
+  return {
+    bound: isSameRow && others.length === 0 ? only : {},
+    excluded(columns) {
+      if (columns.length === 0) return []
+      if (isSameRow && !known.every((row) => table.tellsKey(row))) {
+        const hint = "Name the key's column in its target too, or update the row."
+        return refuseCall(`an upsert by ${targets.join(', ')}, which does not tell the key of the row,`, hint)
+      }
+      if (isSameRow) return table.withMade(columns)
+      const hint = `Its target must be ${table.bind.join(', ')}: values are bound to it.`
+      return refuseCall(`an upsert by ${targets.join(', ') || 'a constraint'}`, hint)
+    },
+  }
+}

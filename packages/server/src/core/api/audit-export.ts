@@ -1,0 +1,285 @@
+/** Exports the audit log as lines (export.md). Writes no entry. */
+import { Readable } from 'node:stream'
+import {
+  type AuditEntry,
+  anchorLine,
+  type ChainedEntry,
+  type ExportTrailer,
+  encodePublicKey,
+  entryHash,
+  entryLine,
+  genesisHash,
+  headerLine,
+  linksLine,
+  RunningRoot,
+  signCheckpoint,
+  signEntryTree,
+  signStretch,
+  trailerLine,
+} from '@eaas/audit/formats'
+import type { wire } from '@eaas/protocol'
+import { findCovering, type ToLink } from '../../guard/operations/covering-anchor.js'
+import { isHeadGenuine } from '../audit/audit-key.js'
+import { equalBytes, type Head } from '../audit/formats/chain.js'
+import { assertFollowing, assertLeadsToHead, TamperedEntryError } from '../audit/listed-entries.js'
+import { isMarkGenuine, readAuthenticEntry } from '../audit/read-entry.js'
+import type { Context, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { inTurn } from '../runner/work-gate.js'
+import { findEntryHash, findHead, readChain } from '../store/audit.js'
+import { findLastMark } from '../store/audit-purge.js'
+import type { Sql } from '../store/db.js'
+import { TamperedRowError } from '../store/tampered-row.js'
+
+interface ExportScope {
+  /** only the entries after this id */
+  after_id?: number | undefined
+  /** only the entries up to this id */
+  through_id?: number | undefined
+  /**
+   * show that the installation's log covers the tenant; only for the operator, because it reveals how many tenants
+   * there are
+   */
+  withAnchor?: boolean
+  /** the entries of the installation's log that are linked to the anchor */
+  toLink?: ToLink | undefined
+}
+
+/**
+ * Exports the log, or a stretch of it. Exports take turns page by page, so an export that its client does not read
+ * keeps no other one waiting.
+ *
+ * @throws Refusal E_VALIDATION
+ */
+export function exportAudit(scope: ExportScope): Operation<Readable> {
+  return async (context) => ({
+    entries: [],
+    release: () => openExport(context, scope),
+  })
+}
+
+async function openExport({ services: live, ...rest }: Context, scope: ExportScope): Promise<Readable> {
+  const services = { ...live, signingKey: live.signingKey.current() }
+  const context = { ...rest, services }
+  const { state } = context
+  const { tenant_id } = state.tenant
+  const start = await findStart(context, scope.after_id)
+  // First: an anchor that is written meanwhile may cover later entries than the export has.
+  const covering = scope.withAnchor ? await findCovering(services, tenant_id, scope.toLink) : undefined
+  const head = await getHead(context)
+  const end = await findEnd(context, head, scope.through_id)
+  if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
+  const seal = sealEnd(context, end, head)
+
+  async function* lines() {
+    yield headerLine({
+      tenant_id,
+      after_id: start.last_id,
+      after_hash: start.hash,
+      key_changes: services.signingKey.changes,
+    })
+    if (covering) yield anchorLine(covering.anchor)
+    if (covering?.links) yield linksLine(covering.links)
+    const tree = createTree(context, { start, end })
+    let last = start.last_id
+    while (last < end.last_id) {
+      const range = { tenant_id, after_id: last, through_id: end.last_id }
+      const page = await inTurn(services.readGate, { tenant_id }, () => readPage(services.sql, range))
+      for (const entry of page) tree.add(entry)
+      yield page.map(entryLine).join('')
+      last += page.length
+    }
+    yield trailerLine({ ...(await seal(gone.signal)), tree: tree.sign() })
+  }
+  const gone = new AbortController()
+  const file = Readable.from(lines(), { objectMode: false })
+  return file.once('close', () => gone.abort())
+}
+
+/**
+ * Makes the tree over the entries of the export (proof.md 2), from hashes that are computed here. It is not signed if
+ * they do not lead to the end: the verifier then names what the file lacks.
+ */
+function createTree({ services, state }: Context, { start, end }: { start: Position; end: Position }) {
+  const { tenant_id } = state.tenant
+  const leaves = new RunningRoot()
+  const created_at = new Date(services.now()).toISOString()
+  let { hash } = start
+  return {
+    add(entry: AuditEntry) {
+      hash = entryHash(hash, entry)
+      leaves.add(hash)
+    },
+    sign() {
+      if (leaves.length === 0 || !equalBytes(hash, end.hash)) return undefined
+      const range = { tenant_id, after_id: start.last_id, last_id: end.last_id }
+      return signEntryTree(services.signingKey, { ...range, root: leaves.root(), created_at })
+    },
+  }
+}
+
+/**
+ * Prepares the last line, with the time at which the head was read: a checkpoint only if the log ends where
+ * the export does.
+ */
+function sealEnd(context: Context, end: Position, head: Head): (signal: AbortSignal) => Promise<ExportTrailer> {
+  if (end.last_id === head.last_id) {
+    const trailer = signHead(context, head)
+    return async () => trailer
+  }
+  const { sql, now, readGate } = context.services
+  const created_at = new Date(now()).toISOString()
+  return async (signal) => {
+    try {
+      await assertLeadsToHead(sql, { from: end, head, signal, inTurn: (read) => inTurn(readGate, head, read) })
+    } catch (error) {
+      if (!(error instanceof TamperedEntryError) || (await firstPosition(context)).last_id < error.entry_id) throw error
+      throw new Refusal('E_STATE', `a purge took entry ${error.entry_id} meanwhile: export again`)
+    }
+    return signEnd(context, { end, head, created_at })
+  }
+}
+
+async function findStart(context: Context, after_id: number | undefined): Promise<Position> {
+  const first = await firstPosition(context)
+  if (after_id === undefined || after_id <= first.last_id) return first
+  return getPosition(context, 'after_id', after_id)
+}
+
+async function findEnd(context: Context, head: Head, through_id: number | undefined): Promise<Position> {
+  if (through_id === undefined || through_id >= head.last_id) return head
+  return getPosition(context, 'through_id', through_id)
+}
+
+async function getPosition(context: Context, field: string, id: number): Promise<Position> {
+  const { services, state } = context
+  const { hash } = await firstPosition(context)
+  const where = { tenant_id: state.tenant.tenant_id, id, auditKey: state.auditKey }
+  const entry = await readAuthenticEntry(services.sql, where, hash)
+  if (!entry) throw new Refusal('E_VALIDATION', `${field}: there is no entry ${id}, or it was altered`)
+  return { last_id: id, hash: entry.hash }
+}
+
+/** A position in a log that a reader has reached: its entry, and that entry's hash if the reader knows it. */
+interface Reached {
+  id: number
+  hash: Uint8Array | undefined
+}
+
+/** Consecutive entries of a log. */
+export interface NextEntries {
+  /**
+   * the id of the first of them; entries between the position and this one are gone, because a purge took them
+   */
+  from_id: number
+  entries: ChainedEntry[]
+  /** where the next ones begin */
+  reached: Reached
+}
+
+/**
+ * Reads the entries after a position, a page of them at most, each proven; none if there is nothing new. The entry of
+ * the position must still be the one that was read: after a rollback, other entries may have its id and those before.
+ *
+ * @throws Refusal E_STATE if the log went back, TamperedEntryError
+ */
+export function readNextEntries(after: Reached): Operation<NextEntries> {
+  return async (context) => ({
+    entries: [],
+    async release() {
+      const { services, state } = context
+      const { tenant_id } = state.tenant
+      const head = await getHead(context)
+      if (after.id > head.last_id) throw wentBack(after, `the log ends at ${head.last_id}`)
+      const first = await firstPosition(context)
+      const last_id = Math.max(after.id, first.last_id)
+      const from_id = last_id + 1
+      const hash = await findHash()
+      if (!hash && (await firstPosition(context)).last_id <= last_id)
+        throw new TamperedEntryError(tenant_id, last_id, 'missing')
+      if (!hash) return { from_id, entries: [], reached: { id: last_id, hash: undefined } } // a purge took it: the next call begins at its mark
+      if (last_id === after.id && after.hash && !equalBytes(after.hash, hash)) {
+        throw wentBack(after, 'the log has another entry there')
+      }
+      if (last_id === head.last_id) return { from_id, entries: [], reached: { id: last_id, hash } }
+      const entries = await readPage(services.sql, { tenant_id, after_id: last_id, through_id: head.last_id })
+      assertFollowing(entries, { tenant_id, auditKey: state.auditKey, hash })
+      const { id, hash: lastHash } = entries.at(-1) as ChainedEntry
+      return { from_id, entries, reached: { id, hash: lastHash } }
+
+      async function findHash(): Promise<Uint8Array | undefined> {
+        if (last_id === head.last_id) return head.hash
+        return last_id === first.last_id ? first.hash : findEntryHash(services.sql, tenant_id, last_id)
+      }
+    },
+  })
+}
+
+function wentBack({ id }: Reached, what: string): Refusal {
+  return new Refusal('E_STATE', `after entry ${id}, which was read before, nothing can follow: ${what}. It went back`)
+}
+
+/** Entries that are read at a time. */
+const PAGE_ENTRIES = 500
+
+/** A position in the chain: after the entry with this id and hash. */
+type Position = Pick<Head, 'last_id' | 'hash'>
+
+/** Gets the head of the log, which must be the server's own: only that may be signed. */
+export async function getHead({ services, state }: Context): Promise<Head> {
+  const head = await findHead(services.sql, state.tenant.tenant_id)
+  if (!head || !(await isHeadGenuine(services.sql, state.auditKey, head)))
+    throw new Error('the head of the log is missing or forged')
+  return head
+}
+
+/** The position before the first entry that no purge took. */
+async function firstPosition({ services: { sql }, state }: Context): Promise<Position> {
+  const { tenant_id } = state.tenant
+  const mark = await findLastMark(sql, tenant_id)
+  if (mark && !(await isMarkGenuine(sql, state.auditKey, mark)))
+    throw new TamperedRowError(`the mark of the last purge of tenant ${tenant_id} is forged`)
+  return mark ? { last_id: mark.purged_through, hash: mark.hash } : { last_id: 0, hash: genesisHash(tenant_id) }
+}
+
+/**
+ * Reads the entries of a range, a page of them at most. A purge or a break between two pages leaves a gap,
+ * which no reader may mistake for a complete log.
+ *
+ * @throws Refusal E_STATE if an entry is missing
+ */
+async function readPage(sql: Sql, range: { tenant_id: string; after_id: number; through_id: number }) {
+  const page = await readChain(sql, { ...range, limit: PAGE_ENTRIES })
+  const gap = page.findIndex(({ id }, at) => id !== range.after_id + 1 + at)
+  if (gap >= 0 || page.length === 0) {
+    const missing = range.after_id + 1 + Math.max(gap, 0)
+    throw new Refusal('E_STATE', `entry ${missing} is missing: the export can't be completed`)
+  }
+  return page
+}
+
+/** Signs a checkpoint of the head. */
+export function signHead({ services, state }: Context, { last_id, hash }: Head): wire.Checkpoint {
+  const created_at = new Date(services.now()).toISOString()
+  const statement = { tenant_id: state.tenant.tenant_id, last_id, hash, created_at }
+  return {
+    checkpoint: signCheckpoint(services.signingKey, statement),
+    public_key: encodePublicKey(services.signingKey),
+  }
+}
+
+/** Signs the end of a part of a log; the caller must know that the entries from there lead to the head. */
+function signEnd(
+  { services, state }: Context,
+  { end, head, created_at }: { end: Position; head: Head; created_at: string },
+): ExportTrailer {
+  const statement = {
+    tenant_id: state.tenant.tenant_id,
+    last_id: end.last_id,
+    hash: end.hash,
+    head_id: head.last_id,
+    head_hash: head.hash,
+    created_at,
+  }
+  return { stretch: signStretch(services.signingKey, statement), public_key: encodePublicKey(services.signingKey) }
+}

@@ -1,0 +1,261 @@
+/** The audit log: lists its entries, verifies it in the database, and signs where it ends. None of these calls writes an entry. */
+
+import {
+  type Checkpoint,
+  CheckpointError,
+  OtherSignerError,
+  type PublicKeys,
+  readCheckpoint,
+} from '@eaas/audit/formats'
+import { type Action, confirmsGuesses, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
+import { findNamedEnd } from '../../guard/recorded-tenants.js'
+import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'
+import { LATER_KEY } from '../audit/append-errors.js'
+import { followAuditKey } from '../audit/audit-key.js'
+import { type AuditKey, allKeys, isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
+import { assertListed } from '../audit/listed-entries.js'
+import { findAuthenticMark } from '../audit/read-entry.js'
+import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
+import { assertPermissions } from '../runner/admission.js'
+import { assertBudget, ONE_HASH } from '../runner/budgets.js'
+import type { Context, Operation, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
+import { assertWaitedFor, inTurn } from '../runner/work-gate.js'
+import { findHead } from '../store/audit.js'
+import {
+  type EntryFilter,
+  type InTurn,
+  isSearch,
+  type ListedEntry,
+  listEntries,
+  type Page,
+  ScanError,
+} from '../store/audit-list.js'
+import type { Sql } from '../store/db.js'
+import { exportAudit, getHead, signHead } from './audit-export.js'
+import { bindRoutes } from './route.js'
+
+/** Calls that read a whole log: some ten million entries. */
+const WHOLE_LOG_TIMEOUT_MS = 10 * 60_000
+
+/** The calls on the audit log. */
+export const auditRoutes = bindRoutes({
+  listAudit: {
+    summary: 'List audit entries',
+    problems: ['E_BUDGET'],
+    operation: ({ query: { limit, offset, order, ...filter }, signal }) =>
+      listAudit(filter, { limit, offset, order }, signal?.()),
+  },
+  verifyAudit: {
+    summary: 'Verify the audit log',
+    timeoutMs: WHOLE_LOG_TIMEOUT_MS,
+    operation: ({ query, signal }) => verifyAudit({ ...query, signal: signal?.() }),
+  },
+  readAuditCheckpoint: {
+    summary: 'Get a signed statement of where the audit log ends',
+    operation: () => readAuditCheckpoint(),
+  },
+  exportAudit: {
+    summary: 'Export the audit log as NDJSON that can be verified offline',
+    contentType: 'application/x-ndjson',
+    timeoutMs: WHOLE_LOG_TIMEOUT_MS,
+    operation: ({ query }) => exportAudit(query),
+  },
+})
+
+/**
+ * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. A filter by
+ * actor, end user, purpose or context reads every entry of the range. Any filter of entries makes it a search: a
+ * tenant's searches run one after another, and end when the caller no longer waits.
+ *
+ * @throws Refusal E_MISSING_PERMISSION and E_BUDGET if a context is named, E_VALIDATION if the range is too long;
+ * OverloadError if too many searches wait
+ * @throws TamperedEntryError if an entry of the page is not as the server wrote it
+ */
+export function listAudit(
+  { on_behalf_of, purpose, context, ...filter }: Filter,
+  page: Page,
+  signal?: AbortSignal,
+): Operation<wire.EntryList> {
+  return async (calling) => {
+    const guessing = confirmsGuesses({ context })
+    if (guessing) assertMayHash(calling)
+    const { state, services } = calling
+    return {
+      entries: [],
+      ...(guessing && { unrecorded: ONE_HASH }),
+      async release() {
+        const has = membersOf(state, { on_behalf_of, purpose, context })
+        const wanted = { ...filter, has }
+        const { tenant_id } = state.tenant
+        const read: InTurn = (step) => {
+          assertWaitedFor(signal)
+          return inTurn(services.readGate, { tenant_id }, step)
+        }
+        const list = () => listProven(services.sql, state, { filter: wanted, page, read })
+        const { entries, total } = await (isSearch(wanted)
+          ? services.inSearchPlace({ tenant_id, signal }, list)
+          : list())
+        const logs = entries.map(viewEntry)
+        return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
+      },
+    }
+  }
+}
+
+/** @throws Refusal E_MISSING_PERMISSION, E_BUDGET */
+function assertMayHash({ caller: { apiKey }, allowances }: Context): void {
+  if (apiKey) assertPermissions(apiKey, ['hash'])
+  assertBudget(allowances, 'hash')
+}
+
+interface Filter extends Omit<EntryFilter, 'has'>, Use {}
+
+interface Use {
+  on_behalf_of?: string | undefined
+  purpose?: string | undefined
+  context?: WrapContext | undefined
+}
+
+/** The members that an entry's metadata has for an end user and a use, each with its value or its digests (wrapped-key-v2.md 4). */
+function membersOf({ auditKey }: TenantState, { on_behalf_of, purpose, context = {} }: Use): string[][] {
+  const member = (name: string, value: string) => `${JSON.stringify(name)}:${JSON.stringify(value)}`
+  const contextKeys = allKeys(auditKey).map(deriveContextKey)
+  const pairs = Object.entries(context).map(([name, value]) => [
+    member(`context.${name}`, value),
+    ...contextKeys.map((contextKey) => member(`context_hmac.${name}`, digestContext(contextKey, name, value))),
+  ])
+  const users =
+    on_behalf_of === undefined ? [] : [formsOfUser(on_behalf_of).map((user) => member('on_behalf_of', user))]
+  return [...users, ...(purpose === undefined ? [] : [[member('purpose', purpose)]]), ...pairs]
+}
+
+/** Signs a statement of where the tenant's log ends now. */
+export function readAuditCheckpoint(): Operation<wire.Checkpoint> {
+  return async (context) => ({
+    entries: [],
+    release: async () => signHead(context, await getHead(context)),
+  })
+}
+
+function tooLong(error: unknown): never {
+  if (error instanceof ScanError) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.scan(error.entries))
+  throw error
+}
+
+// Between two statements a purge may take entries, and another server may renew the log's keys and write entries
+// under them: the list is then read again, from the mark of that purge on or by the new keys.
+async function listProven(
+  sql: Sql,
+  { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
+  { filter, page, read }: { filter: EntryFilter; page: Page; read: InTurn },
+): Promise<Awaited<ReturnType<typeof listEntries>>> {
+  for (let after = purged_through, mayFollow = true; ; mayFollow = false) {
+    const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page, read).catch(tooLong)
+    try {
+      assertListed(listed.entries, { tenant_id, auditKey, range: listed.range })
+      return listed
+    } catch (error) {
+      const isRenewed = mayFollow && (await followAuditKey(sql, auditKey))
+      const mark = await findAuthenticMark(sql, { tenant_id, auditKey })
+      const isPurged = mark !== undefined && mark.purged_through > after
+      if (!isRenewed && !isPurged) throw error
+      if (isPurged) after = mark.purged_through
+    }
+  }
+}
+
+// Clients read the version in the metadata too. It is stored once, in its column.
+// Entries of the installation's log, whose actions no client knows, are shown to its operator only.
+function viewEntry({ metadata, hash: _, mac: __, previous_hash: ___, ...entry }: ListedEntry): wire.Entry {
+  const stored = metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
+  const { key_version } = entry
+  const shown = { ...stored, ...(key_version === null ? {} : { key_version }) }
+  return { ...entry, action: entry.action as Action, metadata: shown }
+}
+
+interface VerifyScope {
+  /** only the entries after this id */
+  after_id?: number | undefined
+  /** only the entries up to this id */
+  through_id?: number | undefined
+  /** a signed checkpoint that was kept from earlier */
+  checkpoint?: string | undefined
+  /** the keys that may have signed it; by default those of the installation */
+  signers?: PublicKeys | undefined
+  onProgress?: ((entries: number) => void) | undefined
+  /** aborted when no caller waits for the answer any more */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run
+ */
+export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
+  return async ({ state, services }) => {
+    const { auditKey } = state
+    const { tenant_id } = state.tenant
+    const keys = signers ?? services.signingKey.publicKeys
+    const kept = checkpoint === undefined ? undefined : readKeptCheckpoint(checkpoint, tenant_id, keys)
+    const { after_id, through_id } = scope
+    return {
+      entries: [],
+      freshness: 'as_found',
+      async release() {
+        await assertStretch(services.sql, { tenant_id, auditKey, ...scope })
+        const alarmed = services.committer.watches.get(tenant_id).alarm?.witness
+        const shared = JSON.stringify([
+          after_id ?? null,
+          through_id ?? null,
+          checkpoint ?? null,
+          alarmed?.last_id ?? null,
+        ])
+        return services.shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
+          const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
+          const named = await findNamedEnd(services.sql, tenant_id)
+          const options = { tenant_id, auditKey, checkpoint: kept, witnessed, named, ...scope, signal: gone }
+          return services.verifyLog(options)
+        })
+      },
+    }
+  }
+}
+
+// A newest anchor that is not as the server wrote it raises an alarm elsewhere; here it says nothing about the tenant.
+async function findAnchored({ sql, installationKey }: Services, tenant_id: string): Promise<Witness | undefined> {
+  try {
+    const anchor = await readAnchor(sql, installationKey)
+    return anchor?.heads.find((head) => head.tenant_id === tenant_id)
+  } catch (error) {
+    if (error instanceof AnchorFault) return undefined
+    throw error
+  }
+}
+
+// Does not trust a forged head about the end of the log; the verification reports the forgery.
+async function assertStretch(
+  sql: Sql,
+  { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: AuditKey } & VerifyScope,
+): Promise<void> {
+  if (through_id !== undefined && after_id >= through_id) {
+    throw new Refusal('E_VALIDATION', 'through_id must be greater than after_id')
+  }
+  const head = await findHead(sql, tenant_id)
+  if (head && isHeadAuthentic(auditKey, head) && after_id > head.last_id) {
+    throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
+  }
+}
+
+/** Reads a checkpoint of a log that was kept from earlier. @throws Refusal E_VALIDATION */
+export function readKeptCheckpoint(note: string, tenant_id: string, signers: PublicKeys): Checkpoint {
+  try {
+    const kept = readCheckpoint(note, signers)
+    if (kept.tenant_id !== tenant_id) throw new CheckpointError('the checkpoint belongs to another tenant')
+    return kept
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error
+    const advice = error instanceof OtherSignerError ? `. ${LATER_KEY}` : ''
+    throw new Refusal('E_VALIDATION', `checkpoint: ${error.message}${advice}`)
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes. A
+ * DEK leaves the process only once the entry is committed.
+ */
+import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
+import { blindIndex } from '../crypto/blind-index.js'
+import { wrapDek } from '../crypto/wrapped-key.js'
+import { assertBudget, ONE_HASH } from '../runner/budgets.js'
+import type { Operation } from '../runner/operation.js'
+import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './key-use.js'
+import { bindRoutes } from './route.js'
+
+/** The calls of envelope mode. */
+export const envelopeModeRoutes = bindRoutes({
+  wrap: {
+    summary: 'Wrap a DEK',
+    problems: ['E_LIMIT'],
+    action: 'key.wrap',
+    operation: ({ id, body }) => wrap(id, body),
+  },
+  unwrap: {
+    summary: 'Unwrap a DEK',
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_BUDGET'],
+    action: 'key.unwrap',
+    operation: ({ id, body }) => unwrap(id, body),
+  },
+  rewrap: {
+    summary: 'Rewrap a DEK under the current version, without revealing it',
+    problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_LIMIT'],
+    action: 'key.wrap',
+    operation: ({ id, body }) => rewrap(id, body),
+  },
+  hash: {
+    summary: 'Compute the blind index of a value',
+    problems: ['E_BUDGET'],
+    operation: ({ body }) => hash(body),
+  },
+})
+
+/**
+ * Wraps a DEK under the current version of a key, for the use that the call states. `dek` is base64 of 32 bytes.
+ * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT
+ */
+function wrap(key_id: string, call: wire.Wrap): Operation<wire.Wrapped> {
+  return ({ state, services }) =>
+    decideWithKey({ state, key_id, call: 'wrap' }, (key) => {
+      const version = wrappingVersion(key, services)
+      const { kek, row } = version
+      const { use, recorded } = readStatedUse(state, call)
+      const secret = decodeBase64(call.dek)
+      const wrapped = wrapDek(kek, row.version, wrappingFor(version, use), secret)
+      return {
+        entries: [{ action: 'key.wrap', key_id, key_version: row.version, ...(recorded && { metadata: recorded }) }],
+        release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
+        secrets: [secret],
+      }
+    })
+}
+
+/**
+ * Opens a wrapped key for the use that the call states. `wrapped_key` is base64.
+ * @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
+ */
+function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrapped> {
+  return ({ state, allowances }) =>
+    decideWithKey({ state, key_id, call: 'unwrap' }, (key) => {
+      assertBudget(allowances, 'unwrap')
+      const { use, recorded } = readStatedUse(state, call)
+      const { dek, version } = openWrappedKey(key, call.wrapped_key, use)
+      return {
+        entries: [{ action: 'key.unwrap', key_id, key_version: version, ...(recorded && { metadata: recorded }) }],
+        release: () => ({ dek: encodeBase64(dek), key_id, key_version: version }),
+        secrets: [dek],
+      }
+    })
+}
+
+/**
+ * Wraps the DEK of a wrapped key again, for the same use under the key's current version, and never shows it; the
+ * log records a key.wrap.
+ * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
+ */
+function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
+  return ({ state, services }) =>
+    decideWithKey({ state, key_id, call: 'rewrap' }, (key) => {
+      const current = wrappingVersion(key, services)
+      const { kek, row } = current
+      const { use, recorded } = readStatedUse(state, call)
+      const { dek, version } = openWrappedKey(key, call.wrapped_key, use)
+      const wrapped = wrapDek(kek, row.version, wrappingFor(current, use), dek)
+      const metadata = { ...recorded, rewrapped_from: version }
+      return {
+        entries: [{ action: 'key.wrap', key_id, key_version: row.version, metadata }],
+        release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
+        secrets: [dek],
+      }
+    })
+}
+
+/**
+ * Computes the blind index of a value under the key's hash key, which does not rotate with the key. Writes no
+ * entry, and is counted instead. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
+ */
+function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
+  return ({ state, allowances }) =>
+    decideWithKey({ state, key_id, call: 'hash' }, ({ hashKey }) => {
+      assertBudget(allowances, 'hash')
+      if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
+      return { entries: [], unrecorded: ONE_HASH, release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
+    })
+}

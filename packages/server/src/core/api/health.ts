@@ -1,0 +1,212 @@
+/**
+ * Checks whether the service works: the database answers, takes writes and commits them, and the clock is
+ * right; and whether an audit chain has an alarm.
+ */
+import { INSTALLATION_ID, type wire } from '@eaas/protocol'
+import type { Services } from '../runner/operation.js'
+import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
+import { type Durability, findDatabaseTime } from '../store/settings.js'
+import { findLoginFault, isNotPrimary } from '../store/unreachable.js'
+import { findWriteObstacle } from '../store/writability.js'
+
+/** How long the checks may take in total before the database counts as failing, in milliseconds. */
+const PATIENCE_MS = 1_000
+/** A commit this recent, in milliseconds, shows that commits work; otherwise a commit is tried. */
+const FRESH_MS = 5_000
+/**
+ * How long a batch that the database refused counts as a failure while no batch is committed, in
+ * milliseconds.
+ */
+const REFUSAL_MS = 10_000
+
+interface HealthSources {
+  /** reads the durability in force from the database */
+  findDurability: () => Promise<Durability>
+  /** waits for the locks that calls wait for, and commits a write that changes nothing */
+  probeCommit: () => Promise<void>
+  /** whether the server is stopping */
+  isStopping: () => boolean
+  /** where the root key is, and whether its last use failed; `none` if this process holds it */
+  describeRootKey?: (() => string) | undefined
+  /** the number of tenants whose purge was refused in this process's last run; 0 by default */
+  countUnpurged?: (() => number) | undefined
+  /** the jobs of this process whose last run failed, and why; none by default */
+  listFailedJobs?: (() => ReadonlyMap<string, unknown>) | undefined
+}
+
+/** What `GET /health` answers. */
+export interface CheckedHealth {
+  health: wire.Health
+  /** Whether calls can be served. An alarm about one tenant's chain stops the calls of that tenant only. */
+  isReady: boolean
+}
+
+export type HealthCheck = () => Promise<CheckedHealth>
+
+/** A failure: the `database` of the answer, and what is wrong. */
+interface Failure {
+  database: string
+  detail: string
+}
+
+/** Creates the check. Concurrent calls share one run. */
+export function createHealthCheck(
+  { sql, committer }: Pick<Services, 'sql' | 'committer'>,
+  {
+    findDurability,
+    probeCommit,
+    isStopping,
+    countUnpurged = () => 0,
+    listFailedJobs = () => new Map(),
+    describeRootKey = () => 'none',
+  }: HealthSources,
+): HealthCheck {
+  let durability: Durability | 'unknown' = 'unknown' // until it has been read
+  let checking: Promise<CheckedHealth> | undefined
+  // Kept until it ends: a commit that hangs holds one connection, instead of one more with each check.
+  let probing: Promise<void> | undefined
+  let probedAt = Number.NEGATIVE_INFINITY
+
+  async function findFailure(): Promise<Failure | undefined> {
+    const until = performance.now() + PATIENCE_MS
+    const inTime = <T>(work: Promise<T>) => withDeadline(work, until - performance.now())
+    try {
+      const [found, obstacle] = await inTime(Promise.all([findDurability(), findWriteObstacle(sql)]))
+      durability = found
+      if (obstacle) return { database: obstacle.part, detail: obstacle.detail }
+      const fault = await inTime(committer.clock.findFault(() => findDatabaseTime(sql)))
+      if (fault !== undefined) return { database: 'clock', detail: fault }
+    } catch (error) {
+      if (isNotPrimary(error)) return { database: 'read_only', detail: 'the database is a standby, or is read-only' }
+      const code = findLoginFault(error)
+      if (code !== undefined) return { database: 'login', detail: `the database refuses the login (SQLSTATE ${code})` }
+      return { database: 'down', detail: 'the database does not answer' } // the calls that fail log the cause
+    }
+    return findOverdue() ?? findCommitFailure(inTime)
+  }
+
+  async function findCommitFailure(inTime: <T>(work: Promise<T>) => Promise<T>): Promise<Failure | undefined> {
+    const { succeededAt, failedAt, refused } = committer.recent
+    const now = performance.now()
+    if (refused && now - refused.at < REFUSAL_MS) {
+      return { database: 'failing', detail: `the database refuses to commit audit entries (SQLSTATE ${refused.code})` }
+    }
+    const shownAt = Math.max(succeededAt, probedAt)
+    if (shownAt > failedAt && now - shownAt < FRESH_MS) return undefined
+    probing ??= probeCommit()
+      .then(() => {
+        probedAt = performance.now()
+      })
+      .finally(() => {
+        probing = undefined
+      })
+    try {
+      await inTime(probing)
+      return undefined
+    } catch (error) {
+      probing?.catch(() => undefined)
+      return { database: 'failing', detail: describeProbe(error) }
+    }
+  }
+
+  function findOverdue(): Failure | undefined {
+    if (!committer.watches.comparisons.isOverdue) return undefined
+    return {
+      database: 'unwatched',
+      detail:
+        'the audit logs could not be compared with what the server wrote: a lock may keep it from reading them, or the root key is not that of this database; the log says why',
+    }
+  }
+
+  function findAlarm(): Failure | undefined {
+    const alarmed = committer.alarmed()
+    if (alarmed.length === 0) return undefined
+    return {
+      database: 'alarm',
+      detail: `${nameDifferent(alarmed)} from what the server wrote; the server's own output says how`,
+    }
+  }
+
+  // No ids: everybody can read this.
+  function findAhead(): Failure | undefined {
+    const ahead = committer.watches.ahead(committer.clock)
+    const [furthest] = ahead
+    if (!furthest) return undefined
+    const own = ahead.some(({ tenant_id }) => tenant_id === INSTALLATION_ID)
+    const tenants = ahead.length - Number(own)
+    const logs = [
+      ...(own ? ["the installation's own log"] : []),
+      ...(tenants > 0 ? [tenants === 1 ? "a tenant's log" : `the logs of ${tenants} tenants`] : []),
+    ]
+    return {
+      database: 'clock',
+      detail:
+        `the last entries of ${logs.join(' and ')} are in the future, until ${furthest.created_at}: a clock was wrong, or is. Until then new entries are refused, ` +
+        'or dated then. eaas accept clock names the logs, and ends this',
+    }
+  }
+
+  function findUnpurged(): Failure | undefined {
+    const tenants = countUnpurged()
+    if (tenants === 0) return undefined
+    return {
+      database: 'purge',
+      detail: `entries of ${tenants === 1 ? 'a tenant' : `${tenants} tenants`} are older than EAAS_AUDIT_RETENTION_MONTHS, and kept until you act: eaas purge --dry-run says why`,
+    }
+  }
+
+  function findFailedJobs(): Failure | undefined {
+    const failed = [...listFailedJobs()].map(([job, error]) => withCode(job, error))
+    if (failed.length === 0) return undefined
+    return {
+      database: 'job',
+      detail: `the last time, this failed: ${failed.join('; ')}. It is tried again within minutes, and the server's log says why`,
+    }
+  }
+
+  function findStop(): Failure | undefined {
+    return isStopping() ? { database: 'up', detail: 'the server is stopping' } : undefined
+  }
+
+  async function check(): Promise<CheckedHealth> {
+    const failure = (await findFailure()) ?? findStop()
+    const { database, detail } = failure ??
+      findAlarm() ??
+      findAhead() ??
+      findUnpurged() ??
+      findFailedJobs() ?? { database: 'up', detail: undefined }
+    const rest = { database, cache: 'up', hsm: describeRootKey(), durability }
+    if (detail === undefined) return { health: { status: 'healthy', ...rest }, isReady: true }
+    const title = failure ? { title: 'Service Unavailable' } : {}
+    return { health: { status: 'degraded', ...rest, ...title, detail }, isReady: failure === undefined }
+  }
+
+  return () => {
+    checking ??= check().finally(() => {
+      checking = undefined
+    })
+    return checking
+  }
+}
+
+function describeProbe(error: unknown): string {
+  if (error instanceof DatabaseDeadlineError) {
+    return 'the database does not acknowledge writes in time: a synchronous standby may be missing, or somebody may hold a lock on a table'
+  }
+  return withCode('the database does not commit', error)
+}
+
+/** Everybody can read the answer, so an error is named by its code alone. */
+function withCode(text: string, error: unknown): string {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
+  if (typeof code === 'string') return `${text} (${code})`
+  return cause === undefined ? text : withCode(text, cause)
+}
+
+/** Says whose logs differ, without ids. */
+function nameDifferent(tenant_ids: readonly string[]): string {
+  const own = tenant_ids.includes(INSTALLATION_ID) ? ["the installation's own log"] : []
+  const others = tenant_ids.length - own.length
+  const tenants = others > 0 ? [others === 1 ? 'the log of a tenant' : `the logs of ${others} tenants`] : []
+  return `${[...own, ...tenants].join(' and ')} ${tenant_ids.length === 1 ? 'differs' : 'differ'}`
+}

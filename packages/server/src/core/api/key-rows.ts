@@ -1,0 +1,103 @@
+/** What the operations that change keys share: how a row is written, and its view. */
+import type { KeyObject } from 'node:crypto'
+import type { wire } from '@eaas/protocol'
+import { assertWritten, keyMac, keyVersionMac, withMac } from '../audit/formats/row-mac.js'
+import { mapInStretches } from '../event-loop.js'
+import type { OpenKey, OpenKeyVersion } from '../runner/load-key.js'
+import { type Decision, decision, type EntryNote, type EntryPosition } from '../runner/operation.js'
+import type { TenantState } from '../runner/tenant-state.js'
+import type { Transaction } from '../store/db.js'
+import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersions } from '../store/keys.js'
+
+const MS_PER_DAY = 86_400_000
+
+/** Decides to change the key's row alone, and to answer with the changed key. */
+export function changeKey(
+  { rowKey }: TenantState,
+  { row }: OpenKey,
+  { entry, changes }: { entry: EntryNote; changes: (at: Omit<EntryPosition, 'entry_hash'>) => Partial<KeyRow> },
+): Decision<wire.Key> {
+  return decision({
+    entries: [{ ...entry, metadata: { ...entry.metadata, replaces: row.entry_id } }],
+    change: async (sql, at) => ({ key: await writeKey(sql, { row, changes: changes(at), at, rowKey }) }),
+    release: ({ key }) => viewKey(key),
+  })
+}
+
+/**
+ * Writes a key's changed columns, with the id of the entry that records the change; returns the new row.
+ * @throws TamperedRowError if the row is gone
+ */
+export async function writeKey(
+  sql: Transaction,
+  {
+    row,
+    changes,
+    at,
+    rowKey,
+  }: { row: KeyRow; changes: Partial<KeyRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
+): Promise<KeyRow> {
+  const changed = withMac({ ...row, ...changes, updated_at: at.created_at, entry_id: at.entry_id }, keyMac, rowKey)
+  assertWritten(await updateKey(sql, changed), changed)
+  return changed
+}
+
+/** The changes that destroy a version. */
+export const ERASED = { status: 'destroyed', wrapped_kek: null } as const
+
+/**
+ * Writes changed columns of versions of a key, however many, as `writeKey` does; returns the new rows. @throws
+ * TamperedRowError if a row is gone
+ */
+export async function writeKeyVersions(
+  sql: Transaction,
+  {
+    key,
+    versions,
+    changes,
+    at,
+    rowKey,
+  }: {
+    key: KeyRow
+    versions: readonly OpenKeyVersion[]
+    changes: Partial<KeyVersionRow>
+    at: Omit<EntryPosition, 'entry_hash'>
+    rowKey: KeyObject
+  },
+): Promise<KeyVersionRow[]> {
+  const changed = await mapInStretches(versions, ({ row }) =>
+    withMac({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey),
+  )
+  assertWritten(await updateKeyVersions(sql, key.tenant_id, changed), key)
+  return changed
+}
+
+/** When the next rotation is due after a moment; null without a policy. */
+export function nextRotation(interval_days: number | null, after: string): string | null {
+  return interval_days === null ? null : daysLater(Date.parse(after), interval_days)
+}
+
+/** The time some days after a moment, which is in milliseconds since 1970. */
+export function daysLater(moment: number, days: number): string {
+  return new Date(moment + days * MS_PER_DAY).toISOString()
+}
+
+/** The key as the API shows it. Clients know some values under two names, so they appear under both. */
+export function viewKey(row: KeyRow): wire.Key {
+  return {
+    id: row.key_id,
+    key_id: row.key_id,
+    name: row.name,
+    algorithm: 'AES-256-GCM',
+    status: row.status,
+    current_version: row.current_version,
+    key_version: row.current_version,
+    min_unwrap_version: row.min_unwrap_version,
+    created_at: row.created_at,
+    rotation:
+      row.rotation_interval_days === null || row.next_rotation_at === null
+        ? null
+        : { interval_days: row.rotation_interval_days, next_rotation_at: row.next_rotation_at },
+    ...(row.destroy_at === null ? {} : { destroy_at: row.destroy_at }),
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * Gets a key for an operation, refuses it in a state that does not allow the call (protocol/call-rules.ts), and
+ * opens wrapped keys with it.
+ */
+import {
+  boundAad,
+  DETAILS,
+  findStateRefusal,
+  type KeyCall,
+  OpenError,
+  readUse,
+  type WrapContext,
+  type WrapUse,
+  type wire,
+  wrappedKeyV2Head,
+} from '@eaas/protocol'
+import { type AuditKey, currentKey } from '../audit/formats/chain.js'
+import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
+import { unwrapDek, type Wrapping, wrappedKeyVersion } from '../crypto/wrapped-key.js'
+import { nameVersion, type OpenKey, type OpenKeyVersion } from '../runner/load-key.js'
+import type { Decision, EntryNote, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
+
+/**
+ * Gets a key whatever its state. @throws Refusal E_NOT_FOUND, identical for another tenant's key and for a
+ * malformed id, so existence never leaks
+ */
+export async function getKey(state: TenantState, key_id: string): Promise<OpenKey> {
+  return existing(await state.findKey(key_id))
+}
+
+function existing(key: OpenKey | undefined): OpenKey {
+  if (!key) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.key)
+  return key
+}
+
+/** Gets a key whose state allows the call. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED */
+export async function getKeyInState(state: TenantState, key_id: string, call: KeyCall): Promise<OpenKey> {
+  return inState(await state.findKey(key_id), call)
+}
+
+/**
+ * Decides with a key whose state allows the call: at once if the key is loaded, because a promise for each of
+ * them is a tenth of what an item of a batch costs. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED
+ */
+export function decideWithKey<Answer>(
+  { state, key_id, call }: { state: TenantState; key_id: string; call: KeyCall },
+  decide: (key: OpenKey) => Decision<Answer>,
+): Decision<Answer> | Promise<Decision<Answer>> {
+  const found = state.findKey(key_id)
+  return found instanceof Promise ? found.then((key) => decide(inState(key, call))) : decide(inState(found, call))
+}
+
+function inState(found: OpenKey | undefined, call: KeyCall): OpenKey {
+  const key = existing(found)
+  const refusal = findStateRefusal(call, key.row.status)
+  if (refusal) throw new Refusal(refusal.code, refusal.detail)
+  return key
+}
+
+/** The current version of a key, with its KEK. */
+export function currentVersion(key: OpenKey): OpenKeyVersion & { kek: NonNullable<OpenKeyVersion['kek']> } {
+  const version = key.versions.get(key.row.current_version)
+  if (!version?.kek) throw new Error(`key ${key.row.key_id} has no KEK for its current version`)
+  return { ...version, kek: version.kek }
+}
+
+/** The version of a key that wraps. @throws Refusal E_LIMIT if it wrapped as many DEKs as a KEK may */
+export function wrappingVersion(key: OpenKey, { spentVersions }: Services): ReturnType<typeof currentVersion> {
+  if (spentVersions.size > 0 && spentVersions.has(nameVersion(key.row))) {
+    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.wraps)
+  }
+  return currentVersion(key)
+}
+
+/** How a DEK is wrapped under a version of a key, for the use that the caller states, if any. */
+export function wrappingFor({ row, aad }: Pick<OpenKeyVersion, 'row' | 'aad'>, use: WrapUse | undefined): Wrapping {
+  if (!use) return { aad, isBound: false }
+  const known = aads.get(row)
+  if (known?.use === use) return known.wrapping
+  const head = known?.head ?? wrappedKeyV2Head(row)
+  const wrapping = { aad: boundAad(head, use), isBound: true }
+  aads.set(row, { head, use, wrapping })
+  return wrapping
+}
+
+/** What every AAD of format 2 of a version begins with, and the last AAD, while the version is in memory. */
+const aads = new WeakMap<OpenKeyVersion['row'], { head: Uint8Array; use: WrapUse; wrapping: Wrapping }>()
+
+/** What a call states about the use of its wrapped key: the use, and what its entry says about it. */
+interface StatedUse {
+  use: WrapUse | undefined
+  recorded: NonNullable<EntryNote['metadata']> | undefined
+}
+
+const UNSTATED: StatedUse = { use: undefined, recorded: undefined }
+
+type Stated = Pick<wire.Wrap, 'purpose' | 'context' | 'record'>
+
+/**
+ * Reads what a call states (wrapped-key-v2.md 3 and 4). The calls of a batch often state the same: then they get the
+ * same object, for which neither AAD nor metadata is made again.
+ */
+export function readStatedUse({ auditKey }: Pick<TenantState, 'auditKey'>, stated: Stated): StatedUse {
+  const { purpose, context, record } = stated
+  if (purpose === undefined && context === undefined) return UNSTATED
+  if (record === 'digests') return makeStatedUse(auditKey, stated) // under the current key, which may be renewed
+  const last = lastStated.get(auditKey)
+  if (last && last.purpose === purpose && isSameContext(last.context, context)) return last.read
+  const read = makeStatedUse(auditKey, stated)
+  lastStated.set(auditKey, { purpose, context, read })
+  return read
+}
+
+/** What a call of a tenant stated last, by its audit key, which is in memory as long as its state. */
+const lastStated = new WeakMap<AuditKey, Omit<Stated, 'record'> & { read: StatedUse }>()
+
+function isSameContext(one: WrapContext | undefined, other: WrapContext | undefined): boolean {
+  if (!one || !other) return one === other
+  let left = Object.keys(other).length
+  for (const name in one) {
+    if (one[name] !== other[name]) return false
+    left -= 1
+  }
+  return left === 0
+}
+
+function makeStatedUse(auditKey: AuditKey, { record = 'values', ...stated }: Stated): StatedUse {
+  const use = readUse(stated)
+  if (!use) return UNSTATED
+  const recorded: StatedUse['recorded'] = {}
+  const contextKey = record === 'digests' ? deriveContextKey(currentKey(auditKey)) : undefined
+  for (const name of Object.keys(use.context).sort()) {
+    const value = use.context[name] ?? ''
+    if (contextKey) recorded[`context_hmac.${name}`] = digestContext(contextKey, name, value)
+    else recorded[memberName(name)] = value
+  }
+  recorded.purpose = use.purpose // last, so that the members are sorted already
+  return { use, recorded }
+}
+
+/** Names of contexts are few, and a newly made string is slow as a member's name. */
+const memberNames = new Map<string, string>()
+const MOST_MEMBER_NAMES = 1_000
+
+function memberName(name: string): string {
+  const known = memberNames.get(name)
+  if (known !== undefined) return known
+  const made = `context.${name}`
+  if (memberNames.size >= MOST_MEMBER_NAMES) memberNames.clear()
+  memberNames.set(name, made)
+  return made
+}
+
+/**
+ * Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal
+ * E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
+ */
+export function openWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse): { dek: Uint8Array; version: number } {
+  const opened = tryWrappedKey(key, wrapped_key, use)
+  if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
+  return opened
+}
+
+/**
+ * Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The
+ * caller zeroes the DEK. @throws Refusal E_VERSION_DESTROYED, E_VERSION_TOO_OLD, before anything is opened
+ */
+export function tryWrappedKey(
+  key: OpenKey,
+  wrapped_key: string,
+  use?: WrapUse,
+): { dek: Uint8Array; version: number } | undefined {
+  try {
+    const wrapped = Buffer.from(wrapped_key, 'base64') // no secret, so it may be in memory that Buffers share
+    const version = wrappedKeyVersion(wrapped, use !== undefined)
+    if (wrapped.toString('base64') !== wrapped_key) throw new OpenError() // not canonical
+    const found = key.versions.get(version)
+    const { min_unwrap_version: least, destroyed_through } = key.row
+    if (found && version <= destroyed_through) {
+      throw new Refusal('E_VERSION_DESTROYED', DETAILS.E_VERSION_DESTROYED.wrappedKey(version))
+    }
+    if (found && version < least) {
+      throw new Refusal('E_VERSION_TOO_OLD', DETAILS.E_VERSION_TOO_OLD.wrappedKey(version, least))
+    }
+    return found?.kek && { dek: unwrapDek(found.kek, wrappingFor(found, use).aad, wrapped), version }
+  } catch (error) {
+    if (!(error instanceof OpenError)) throw error
+    return undefined
+  }
+}

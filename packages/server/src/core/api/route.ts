@@ -1,0 +1,105 @@
+/**
+ * What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. http/serve.ts
+ * serves all of them alike.
+ */
+import {
+  CALL_RULES,
+  type CallRule,
+  findKeyProblems,
+  type HeldPermission,
+  type LogAction,
+  type OperationId,
+  type ProblemCode,
+  ROUTES,
+  type RouteRow,
+  wire,
+} from '@eaas/protocol'
+import type { ZodMiniType } from 'zod/mini'
+import type { Operation } from '../runner/operation.js'
+import type { Paged } from './pages.js'
+
+export interface RouteInput<Body, Query> {
+  /** the `:id` of the path, a UUID in its canonical form; empty where the path has none */
+  id: string
+  /** the `:version` of the path as the caller sent it; empty where the path has none */
+  version: string
+  body: Body
+  query: Query
+  /**
+   * Makes the signal that is aborted when the client disconnects, or when the time of a route with `timeoutMs` is
+   * over.
+   */
+  signal?: () => AbortSignal
+  /** logs an unexpected error that does not fail the call as a whole */
+  onError: (error: unknown) => void
+}
+
+/** What the server adds to a row of the contract. */
+export interface Binding<Body, Query, Answer> {
+  /** what the call does, in one line of the documentation */
+  summary: string
+  /**
+   * the operation's own refusals, without those that every call of its kind may get (docs/openapi/problems.ts) and those of
+   * the key's state
+   */
+  problems?: readonly ProblemCode[]
+  /** the content type of an answer that streams text, instead of JSON by a schema */
+  contentType?: 'application/x-ndjson'
+  /** the audit entry that a successful call writes, once */
+  action?: LogAction
+  /** the most bytes of a body, if the usual limit is too small */
+  bodyLimit?: number
+  /** counts the operations of a call that has many; the call waits until there is room for all of them */
+  countOperations?: (body: Body) => number
+  /** how long the call may take, in milliseconds, if the usual limit is too short */
+  timeoutMs?: number
+  operation: (input: RouteInput<Body, Query>) => Operation<Answer> | Operation<Paged<Answer>>
+}
+
+/** What is served: a row of the contract, or a call of operators. */
+export interface ServedRoute<Body = unknown, Query = unknown, Answer = unknown>
+  extends Omit<RouteRow, 'status'>,
+    Omit<CallRule, 'permissions'>,
+    Binding<Body, Query, Answer> {
+  operationId: string
+  permissions: readonly HeldPermission[]
+  /** whether it takes operators' API keys, and no others */
+  isOperators?: true
+  /** the status of success */
+  status: 200 | 201 | 204
+  body?: ZodMiniType<Body>
+  query?: ZodMiniType<Query>
+  answer?: wire.Answer<Answer>
+}
+
+/** A row of the contract, with what the server adds to it. */
+export interface Route extends ServedRoute {
+  operationId: OperationId
+  permissions: CallRule['permissions']
+}
+
+type BindingOf<Id extends OperationId> = Binding<Member<wire.Bodies, Id>, Member<wire.Queries, Id>, AnswerOf<Id>>
+type Member<Table, Id> = Id extends keyof Table ? Table[Id] : undefined
+/** An answer without a schema is a stream, or nothing. */
+type AnswerOf<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
+
+/** Binds operations to their rows of the contract. A row's schemas have the types of its operation. */
+export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: BindingOf<I> }): Record<Id, Route> {
+  const entries = Object.entries<Binding<never, never, unknown>>(bindings).map(([name, binding]) => {
+    const operationId = name as OperationId
+    const rule = CALL_RULES[operationId]
+    return [
+      operationId,
+      {
+        status: 200,
+        ...ROUTES[operationId],
+        ...rule,
+        operationId,
+        ...wire.getSchemas(operationId),
+        ...binding,
+        problems: [...(rule.key ? findKeyProblems(rule.key) : []), ...(binding.problems ?? [])],
+      },
+    ]
+  })
+  return Object.fromEntries(entries) as Record<Id, Route>
+}

@@ -1,0 +1,80 @@
+/** The tenant's settings, and what it used. Neither call writes an entry. */
+import { MAX_LISTED_COUNTS, type wire } from '@eaas/protocol'
+import type { Operation, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
+import { listApiKeyUsage } from '../store/api-key-usage.js'
+import { countMonth } from '../store/audit.js'
+import type { TenantRow } from '../store/tenants.js'
+import { listUnrecordedCalls } from '../store/unrecorded-calls.js'
+import { bindRoutes } from './route.js'
+
+/** The calls about the tenant. */
+export const tenantRoutes = bindRoutes({
+  getTenant: {
+    summary: 'Read the tenant that the API key belongs to',
+    operation: () => readTenant(),
+  },
+  getUsage: {
+    summary: 'Count what the tenant did in a month',
+    operation: ({ query, signal }) => readUsage({ ...query, signal: signal?.() }),
+  },
+})
+
+/** Reads the tenant's settings. */
+function readTenant(): Operation<wire.Tenant> {
+  return async ({ state: { tenant } }) => ({ entries: [], release: () => viewTenant(tenant) })
+}
+
+/**
+ * Counts the tenant's entries by action in a month, `YYYY-MM` in UTC, the current one by default; lists the calls
+ * without an entry, which other processes write within some seconds, and what each API key does today. Covers the whole
+ * tenant, as the log does, whatever keys the caller is limited to. Takes turns with the tenant's searches of the log.
+ *
+ * @throws OverloadError if too many of them wait
+ */
+export function readUsage({
+  month,
+  signal,
+}: {
+  month?: string | undefined
+  signal?: AbortSignal | undefined
+}): Operation<wire.Usage> {
+  return async ({ state: { tenant }, services }) => ({
+    entries: [],
+    release: () =>
+      services.inSearchPlace({ tenant_id: tenant.tenant_id, signal }, () =>
+        sumUsage(services, tenant.tenant_id, month),
+      ),
+  })
+}
+
+async function sumUsage(
+  { sql, now, unrecordedCalls }: Services,
+  tenant_id: string,
+  month: string | undefined,
+): Promise<wire.Usage> {
+  const day = new Date(now()).toISOString().slice(0, 10)
+  const counted = month ?? day.slice(0, 7)
+  await unrecordedCalls.flush().catch(() => undefined) // the periodic flush logs the error; what was counted is kept
+  const counts = await countMonth(sql, tenant_id, counted)
+  const usage = await listApiKeyUsage(sql, { tenant_id, day, limit: MAX_LISTED_COUNTS })
+  return {
+    month: counted,
+    operations: Object.fromEntries(counts.map(({ action, entries }) => [action, entries])),
+    unrecorded: await listUnrecordedCalls(sql, tenant_id, counted),
+    by_api_key: usage.map(({ tenant_id: _, ...one }) => one),
+  }
+}
+
+/** The tenant as the API shows it. */
+export function viewTenant(row: TenantRow): wire.Tenant {
+  const { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota, plaintext_encoding } = row
+  const shown = { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota }
+  return plaintext_encoding === 'utf8' ? shown : { ...shown, plaintext_encoding }
+}
+
+/** @throws Refusal E_STATE if the tenant is deleted: nothing can be created or set in it any more */
+export function assertNotDeleted({ tenant }: TenantState): void {
+  if (tenant.status === 'deleted') throw new Refusal('E_STATE', `tenant ${tenant.name} is deleted, and that is final`)
+}

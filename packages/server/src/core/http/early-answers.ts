@@ -1,0 +1,96 @@
+/**
+ * Answers that are sent before a request has arrived, or to what is no request. Afterwards the rest is read: a connection
+ * that is closed at once would be reset, and a client that sends its whole body before it reads would never see the
+ * answer.
+ */
+
+import type { IncomingMessage } from 'node:http'
+import type { Duplex, Readable } from 'node:stream'
+import {
+  createPieceCount,
+  DETAILS,
+  PROBLEM_CONTENT_TYPE,
+  PROBLEMS,
+  type ProblemCode,
+  problemDocument,
+} from '@eaas/protocol'
+
+const PARSER_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
+  HPE_HEADER_OVERFLOW: ['E_HEADERS_TOO_LARGE', DETAILS.E_HEADERS_TOO_LARGE.headers],
+  ERR_HTTP_REQUEST_TIMEOUT: ['E_REQUEST_TIMEOUT', DETAILS.E_REQUEST_TIMEOUT.request],
+}
+
+/** Finds what is wrong with bytes that are not a request; undefined if the connection broke. */
+export function findParserProblem({ code = '' }: NodeJS.ErrnoException): [ProblemCode, string] | undefined {
+  const known = PARSER_ERRORS[code]
+  if (known) return known
+  return code.startsWith('HPE_') ? ['E_MALFORMED_REQUEST', 'not a valid HTTP request'] : undefined
+}
+
+/** Answers on the bare socket after the HTTP parser has failed, and closes it. */
+export function sendParserError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (socket.writableEnded) return // already answered: Node reports each further piece of what it could not parse
+  const problem = findParserProblem(error)
+  if (!problem || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const { status, title } = PROBLEMS[problem[0]]
+  const body = JSON.stringify(problemDocument(...problem))
+  socket.end(
+    `HTTP/1.1 ${status} ${title}\r\ncontent-type: ${PROBLEM_CONTENT_TYPE}\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  )
+  lingerUnparsed(socket)
+}
+
+/** Twice the largest body: no client sends more by mistake. */
+const MOST_BYTES = 16_777_216
+const MOST_MS = 10_000
+
+/**
+ * Discards the rest of a request until it has arrived, or is too long or in too many pieces; only then may the
+ * connection be closed.
+ */
+export function linger(request: IncomingMessage): void {
+  const { socket } = request
+  let isLast = false
+  // Node calls it when the last answer has been sent.
+  socket.destroySoon = () => {
+    isLast = true
+    socket.end()
+  }
+  const stop = discard(request, socket)
+  request.once('end', () => {
+    stop()
+    delete (socket as { destroySoon?: unknown }).destroySoon
+    if (isLast) socket.destroySoon()
+  })
+}
+
+/**
+ * Discards what still arrives on a connection after the answer to a request that could not be parsed, until the client
+ * ends it.
+ */
+function lingerUnparsed(socket: Duplex): void {
+  discard(socket, socket)
+}
+
+/**
+ * Discards what arrives until a time, a length or a number of pieces is exceeded, then destroys the socket. Returns a
+ * function that lifts the time limit.
+ */
+function discard(source: Readable, socket: Duplex): () => void {
+  let left = MOST_BYTES
+  const isOnePieceTooMany = createPieceCount()
+  const timer = setTimeout(() => socket.destroy(), MOST_MS)
+  timer.unref()
+  const stop = () => clearTimeout(timer)
+  source.on('data', (chunk: Uint8Array) => {
+    left -= chunk.length
+    if (left < 0 || isOnePieceTooMany()) socket.destroy()
+  })
+  source.once('close', stop)
+  source.resume()
+  return stop
+}

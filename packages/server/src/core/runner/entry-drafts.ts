@@ -1,0 +1,68 @@
+/** The entries of a decision as they are chained: who acted, and the metadata as canonical JSON. */
+import type { EntryDraft } from '../audit/formats/chain.js'
+import { MAX_METADATA } from '../store/audit.js'
+import type { Caller, EntryNote } from './operation.js'
+
+/** Drafts the entries to chain. Those of a batch often share their metadata, so its text is made once. */
+export function draftEntries(notes: readonly EntryNote[], caller: Caller): EntryDraft[] {
+  let last: EntryNote['metadata']
+  let text: string | null = null
+  return notes.map((note, at) => {
+    if (at === 0 || note.metadata !== last) text = metadataText(note, caller)
+    last = note.metadata
+    return draft(note, caller, text)
+  })
+}
+
+/** Drafts the entry to chain, with actor and address, and its metadata as canonical JSON. */
+export function draftEntry(note: EntryNote, caller: Caller): EntryDraft {
+  return draft(note, caller, metadataText(note, caller))
+}
+
+function draft({ action, key_id, key_version }: EntryNote, { actor, ip_address }: Caller, metadata: string | null) {
+  return { action, key_id: key_id ?? null, key_version: key_version ?? null, actor, ip_address, metadata }
+}
+
+function metadataText({ metadata }: EntryNote, { on_behalf_of, correlation }: Caller): string | null {
+  const named = on_behalf_of === undefined ? metadata : { ...metadata, on_behalf_of }
+  const all = correlation === undefined ? named : { ...named, ...correlation }
+  return all === undefined ? null : canonicalJson(all)
+}
+
+// The metadata of most entries is sorted already, and sorting it again would add to the cost of each call.
+function isSorted(metadata: object): boolean {
+  let before = ''
+  for (const name in metadata) {
+    if (name < before) return false
+    before = name
+  }
+  return true
+}
+
+function sorted<Value>(metadata: Record<string, Value>): Record<string, Value> {
+  return Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** For one code unit of a string. */
+const MAX_UTF8_BYTES = 3
+
+/** RFC 8785 for flat objects: members sorted by name, no white space. */
+function canonicalJson(metadata: NonNullable<EntryNote['metadata']>): string {
+  const text = JSON.stringify(isSorted(metadata) ? metadata : sorted(metadata))
+  // Readers cut off longer metadata, so the entry would no longer verify.
+  if (text.length * MAX_UTF8_BYTES > MAX_METADATA && Buffer.byteLength(text) > MAX_METADATA)
+    throw new Error(`the metadata of an entry is over ${MAX_METADATA} bytes`)
+  return text
+}
+
+/** The values of changed columns, and under `<name>_before` those that they replace. */
+export function recordChanges<Row extends object>(before: Row, changes: Partial<Row>): Values {
+  const values: Values = {}
+  for (const name of Object.keys(changes) as (keyof Row & string)[]) {
+    values[name] = changes[name] as Values[string]
+    values[`${name}_before`] = before[name] as Values[string]
+  }
+  return values
+}
+
+type Values = Record<string, string | number | boolean | null>

@@ -1,0 +1,240 @@
+/** The table of settings: variables, `--help`, the file of EAAS_CONFIG with its schema and `eaas config show` come from it. */
+import { LOG_LEVELS } from '@eaas/audit/node'
+import * as z from 'zod/mini'
+
+/** A quarter of what a KEK may wrap: the bound of NIST SP 800-38D, 8.3, for random ivs is 2^32. */
+const ROTATE_AFTER_WRAPS = 2 ** 30
+const LEAST_WRAPS = 100
+
+interface Options {
+  /** what holds without the setting, in words; without it, the help names no default */
+  unset?: string
+  /**
+   * refused if empty, as `$UNSET` makes it: without it, a server would use another database or root key than was meant,
+   * let in clients that it should not, or purge entries without an archive
+   */
+  neverEmpty?: boolean
+  /** `whole`: not in the file, which names a file with it instead; neither it nor what has it in `part` is shown */
+  secret?: 'whole' | 'part'
+}
+
+export interface Setting<Value = unknown> extends Options {
+  /** its text in `--help` and in the schema, without the default */
+  help: string
+  /** Reads a variable's text; undefined: it is not set. @throws ConfigError */
+  read: (text: string | undefined, name: string) => Value
+  /** how the file holds it, and how a message says that */
+  schema: z.ZodMiniType
+  expected: string
+  /** the variable that a list in the file stands for */
+  join?: (list: readonly unknown[]) => string
+}
+
+/**
+ * Thrown when a setting has an invalid value; the message names the variable or the setting, and never contains a secret.
+ */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+const ITEM = z.string().check(z.regex(/^[^,]+$/))
+const TEXT = z.string().check(z.minLength(1))
+
+function text(help: string, options: Options = {}): Setting<string | undefined> {
+  return { help, ...options, read: (text) => text, schema: TEXT, expected: 'a text that is not empty' }
+}
+
+const filled = (help: string, options: Options = {}) => text(help, { ...options, neverEmpty: true })
+
+function textOr(otherwise: string, help: string, options: Options = {}): Setting<string> {
+  return { ...text(help, { ...options, unset: otherwise }), read: (text = otherwise) => text }
+}
+
+/** A program and its arguments. */
+function program(help: string): Setting<string | undefined> {
+  const schema = z.union([TEXT, z.array(z.string()).check(z.minLength(1))])
+  const expected = 'a text, or a list of a program and its arguments'
+  return { ...filled(help, { secret: 'part' }), schema, expected, join: JSON.stringify }
+}
+
+/** Separated by commas in the variable. */
+function list(help: string, options: Options = { unset: 'none' }): Setting<string[]> {
+  const read = (text = '') =>
+    text
+      .split(',')
+      .map((part) => part.trim())
+      .filter(Boolean)
+  const expected = 'a list of texts without commas, such as ["a", "b"]'
+  return { help, ...options, read, schema: z.array(ITEM), expected, join: (items) => items.join(',') }
+}
+
+interface Range {
+  otherwise: number
+  least: number
+  most: number
+  unset?: string
+}
+
+function number(help: string, { otherwise, least, most, unset = String(otherwise) }: Range): Setting<number> {
+  const what = `a whole number from ${least} to ${most}`
+  const read = (text = String(otherwise), name = '') => {
+    if (/^\d+$/.test(text) && Number(text) >= least && Number(text) <= most) return Number(text)
+    throw new ConfigError(`${name} must be ${what}, got ${text}`)
+  }
+  const schema = z.int().check(z.minimum(least), z.maximum(most))
+  return { help, unset, read, schema, expected: `${what}, without quotation marks` }
+}
+
+/** One of these values; the help ends with them. */
+function choice<const Value extends string>(
+  help: string,
+  values: readonly Value[],
+  { otherwise, unset = otherwise }: { otherwise: Value; unset?: string },
+): Setting<Value> {
+  const expected = `one of ${values.join(', ')}`
+  const read = (text: string = otherwise, name = '') => {
+    const value = values.find((known) => known === text)
+    if (value === undefined) throw new ConfigError(`${name} must be ${expected}, got ${text}`)
+    return value
+  }
+  return { help: `${help}${values.join(', ')}`, unset, read, schema: z.enum(values), expected }
+}
+
+export const SETTINGS = {
+  EAAS_CONFIG: filled(
+    'a JSON file with any of these settings except the secrets themselves, each under its name in lower case without EAAS_; a variable wins over it',
+    { unset: 'none' },
+  ),
+  EAAS_DATABASE_URL: filled(
+    'PostgreSQL to use, postgres://user:password@host:port/database, several hosts separated by commas',
+    { unset: 'an embedded database', secret: 'whole' },
+  ),
+  EAAS_DATABASE_URL_FILE: filled('a file with the URL of PostgreSQL; each new connection reads it again'),
+  EAAS_DATABASE_POOLER: choice(
+    'the pooler in front of PostgreSQL, transaction for one in that mode: ',
+    ['auto', 'transaction', 'none'],
+    { otherwise: 'auto', unset: 'auto, detected' },
+  ),
+  EAAS_DATABASE_APPENDS: choice(
+    "how many tenants' logs one statement appends to; a database sharded by tenant needs one: ",
+    ['many', 'one'],
+    { otherwise: 'many' },
+  ),
+  EAAS_START_WAIT_SECONDS: number(
+    'seconds that a starting server keeps trying to reach PostgreSQL, 0 for one attempt',
+    { otherwise: 60, least: 0, most: 3_600 },
+  ),
+  EAAS_DATA_DIR: textOr('.eaas', 'directory of the embedded database and its root key', { neverEmpty: true }),
+  EAAS_ROOT_KEY: filled('the root key, base64 of 32 bytes', {
+    unset: 'root.key in the data directory, embedded database only',
+    secret: 'whole',
+  }),
+  EAAS_ROOT_KEY_FILE: filled('a file that holds the root key'),
+  EAAS_ROOT_KEY_COMMAND: program('a program with its arguments that prints the root key; no shell reads them'),
+  EAAS_ROOT_KEY_SHARES: list(
+    'files with shares of the root key, separated by commas (no file name may have one), or ask to enter the shares on the terminal',
+    { neverEmpty: true },
+  ),
+  EAAS_ROOT_KEY_EXEC: program(
+    'a program that holds the root key, with its arguments; called with wrap or unwrap added, it reads standard input and writes standard output',
+  ),
+  EAAS_ROOT_KEY_TRANSIT: filled('a key of OpenBao or Vault as the root key: https://host:8200/v1/transit/keys/NAME', {
+    secret: 'part',
+  }),
+  EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE: text('a file with the token for OpenBao or Vault'),
+  EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE: text(
+    'a file with an AppRole instead of a token: role_id and secret_id, one per line',
+  ),
+  EAAS_ROOT_KEY_AWS_KMS: filled('the ARN of a key of AWS KMS as the root key; needs the package @aws-sdk/client-kms'),
+  EAAS_HOST: textOr('127.0.0.1', 'address to listen on'),
+  EAAS_PORT: number('port to listen on, 0 for any free one', { otherwise: 8420, least: 0, most: 65_535 }),
+  EAAS_SOCKET: text('path of a unix socket to listen on instead of an address', { unset: 'none' }),
+  EAAS_SOCKET_MODE: textOr('660', 'mode of the socket, which says who may connect'),
+  EAAS_TLS_CERT_FILE: filled('a file with the certificate chain for TLS, in PEM', { unset: 'none, plain HTTP' }),
+  EAAS_TLS_KEY_FILE: filled(
+    'a file with the private key for TLS, in PEM; both files are read again when they change, and at SIGHUP',
+  ),
+  EAAS_TLS_CLIENT_CA_FILE: filled(
+    'a file with authorities, in PEM; each client must show a certificate from one of them, as well as its API key',
+    { unset: 'none' },
+  ),
+  EAAS_TLS_MIN_VERSION: choice('the earliest version of TLS that clients may use: ', ['1.3', '1.2'], {
+    otherwise: '1.3',
+  }),
+  EAAS_TRUST_PROXY: list(
+    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas; unix for those that connect to EAAS_SOCKET',
+  ),
+  EAAS_CORS_ORIGINS: list(
+    'origins of pages that may call the API, such as https://app.example.org, separated by commas',
+  ),
+  EAAS_OPERATOR_API: choice(
+    'on serves /admin/v1 to the API keys of operators (eaas operator-key); a proxy should let only operators reach it: ',
+    ['off', 'on'],
+    { otherwise: 'off' },
+  ),
+  EAAS_CONSOLE: choice('whether the web console is served, at /console: ', ['off', 'on'], { otherwise: 'on' }),
+  EAAS_DESTROY_WINDOW_DAYS: number('days between the request to destroy a key and its destruction, 0 for at once', {
+    otherwise: 7,
+    least: 0,
+    most: 3_650,
+  }),
+  EAAS_ROTATE_AFTER_WRAPS: number(
+    `DEKs that a version of a key wraps before the server rotates the key, ${LEAST_WRAPS} to ${ROTATE_AFTER_WRAPS}`,
+    { otherwise: ROTATE_AFTER_WRAPS, least: LEAST_WRAPS, most: ROTATE_AFTER_WRAPS },
+  ),
+  EAAS_AUDIT_RETENTION_MONTHS: number(
+    'months after which audit entries are purged for good, 0 to keep them; a purge that looks wrong is held back until you act: see eaas purge --help',
+    { otherwise: 60, least: 0, most: 1_200 },
+  ),
+  EAAS_AUDIT_ARCHIVE_DIR: filled('directory that entries are exported to before they are purged', { unset: 'none' }),
+  EAAS_CHECKPOINT_FILE: text(
+    'file for signed checkpoints, which each start compares with the database; - for standard output, none for no checkpoints',
+    { unset: 'checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY if that is set' },
+  ),
+  EAAS_CHECKPOINT_MINUTES: number('minutes between two checkpoints of a log that grew', {
+    otherwise: 60,
+    least: 1,
+    most: 10_080,
+  }),
+  EAAS_WITNESSES: list(
+    "up to three witnesses that cosign the installation's log, each its key, a blank and its URL, separated by commas",
+  ),
+  EAAS_AUDIT_VERIFY_HOURS: number(
+    'hours between two verifications of every log by one server of the installation, 0 for never',
+    { otherwise: 24, least: 0, most: 8_760 },
+  ),
+  EAAS_MAX_CLOCK_SKEW_SECONDS: number(
+    "seconds that the server's clock and the database's may differ; beyond that nothing is written; 0 disables the check",
+    { otherwise: 300, least: 0, most: 86_400 },
+  ),
+  EAAS_DRAIN_SECONDS: number('seconds that the server still serves after SIGTERM, while /health answers 503', {
+    otherwise: 0,
+    least: 0,
+    most: 3_600,
+    unset: '0; behind a balancer: 15',
+  }),
+  EAAS_LOG_LEVEL: choice('', LOG_LEVELS, { otherwise: 'info' }),
+} satisfies Record<string, Setting>
+
+export type Variable = keyof typeof SETTINGS
+/** What each variable holds once it was read. */
+export type Values = { [Name in Variable]: ReturnType<(typeof SETTINGS)[Name]['read']> }
+
+export const NAMES = Object.keys(SETTINGS) as readonly Variable[]
+
+export function getSetting(name: Variable): Setting {
+  return SETTINGS[name]
+}
+
+/** Each variable with its text in `--help`. */
+export const VARIABLES = Object.fromEntries(
+  NAMES.map((name) => {
+    const { help, unset } = getSetting(name)
+    return [name, unset === undefined ? help : `${help} (default: ${unset})`]
+  }),
+) as Readonly<Record<Variable, string>>
+
+/** The name of a variable's setting in the file. */
+export function nameInFile(variable: string): string {
+  return variable.replace(/^EAAS_/, '').toLowerCase()
+}

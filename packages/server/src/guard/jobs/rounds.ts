@@ -1,0 +1,212 @@
+/** What the guard does in rounds: it compares the logs with what was seen of them, anchors them, writes checkpoints and asks witnesses. */
+import type { Config } from '../../core/config.js'
+import type { Fail, Log } from '../../core/jobs/periodic.js'
+import type { Services } from '../../core/runner/operation.js'
+import { anchorNow } from '../anchor-heads.js'
+import { ChangedSessionError } from '../store/session-watch.js'
+import type { HeadWatch } from '../watch/head-watch.js'
+import { readAnchorTime } from '../watch/newest-anchor.js'
+import type { SharedAlarms } from '../watch/shared-alarms.js'
+import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
+import { createGrowthCover } from './cover-growth.js'
+import { createCheckpointEmitter, createWitnessEmitter, type WrittenHeads } from './emit-checkpoints.js'
+import type { KnownWitness } from './witness-client.js'
+
+const MINUTE_MS = 60_000
+/** How long a round follows logs that other processes wrote before it anchors them; the next one continues. */
+const FOLLOW_MS = 5_000
+const NAMED_LOGS = 20
+
+const CONTRADICTED =
+  "a witness cosigned an installation's log that this one does not continue: the database went back or was rewritten, or the witness is wrong. Compare with " +
+  'a checkpoint that is kept elsewhere (eaas audit verify --all --checkpoint)'
+const CHANGED_SESSION =
+  'somebody changed a session of this server, such as where names of tables lead or what a prepared statement does. A function that runs in the session, ' +
+  'such as a trigger, can do that. The server ended the session. Verify every log (eaas audit verify --all); eaas doctor names what is still changed'
+const OVERDUE =
+  'for too long this server could not compare the audit logs in the database with what it witnessed: it carries out no call until they ' +
+  'can be compared. If the database answers, another session may hold a lock on its tables'
+const AHEAD =
+  'the last entries of logs are in the future: a clock was wrong, or is. New entries are refused, or dated then, until you accept that it was ' +
+  'wrong (eaas accept clock)'
+
+export interface RoundOptions {
+  config: Pick<Config, 'checkpointFile' | 'checkpointMinutes'>
+  services: Services
+  sharedAlarms: SharedAlarms
+  /** compares every tenant's log with the newest anchor */
+  compareAnchored: () => Promise<unknown[]>
+  /** who cosigns the tree of the installation's log */
+  witnesses: readonly KnownWitness[]
+  measures: {
+    anchored: (left: number | undefined) => void
+    checkpointsWritten: () => void
+    witnessesAsked: (outcomes: readonly Pick<WitnessOutcome, 'witness' | 'kind'>[]) => void
+  }
+  log: Log
+}
+
+export type Rounds = ReturnType<typeof createRounds>
+
+/** `fail` logs what could not be done or found out. */
+export function createRounds(options: RoundOptions) {
+  const written: WrittenHeads = new Map()
+  const anchor = createAnchoring(options)
+  const emit = createEmitter(options, written)
+  const askWitnesses = createAsking(options)
+  const { compareChains, keepWitnessed } = createComparison(options, written)
+  return {
+    compareChains,
+    keepWitnessed,
+    /**
+     * Anchors the logs, writes the checkpoints of those that grew and asks the witnesses; returns whether the file then
+     * has the end of every log. Without a signal, it is the last round of a server that stops.
+     */
+    async emitCheckpoints(fail: Fail, signal?: AbortSignal): Promise<boolean> {
+      // First, because not all that a round reads is authenticated: an attacker may make it end this process.
+      await keepWitnessed(fail)
+      await anchor(fail, { evenIfRecent: signal === undefined })
+      const isWhole = await emit(fail)
+      await askWitnesses(fail, signal)
+      return isWhole
+    },
+    /** Anchors and keeps the logs that grew far since that was last done. */
+    coverGrowth: createGrowthCover(options.services, {
+      anchor: (fail) => anchor(fail, { evenIfRecent: true }),
+      keep: (grown, fail) => keepWitnessed(fail, grown),
+      written,
+    }),
+  }
+}
+
+// The anchor is written first, so that the checkpoint of the installation's log covers what the others state.
+function createAnchoring({ config, services, compareAnchored, measures, log }: RoundOptions) {
+  // What this start followed must not have to be followed again by the next one.
+  let isFirst = true
+  return async (fail: Fail, { evenIfRecent }: { evenIfRecent: boolean }): Promise<boolean> => {
+    try {
+      for (const error of await compareAnchored()) fail(error, 'comparing an audit log with its anchor failed')
+      // If several servers share an installation, the anchor of one of them is enough. An anchor that a wrong
+      // clock dated far ahead does not count.
+      const newest = await readAnchorTime(services.sql, services.installationKey)
+      const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
+      const isRecent = Math.abs(age) < (config.checkpointMinutes * MINUTE_MS) / 2
+      if (isRecent && !evenIfRecent && !isFirst) {
+        measures.anchored(undefined)
+        return true
+      }
+      let left = 0
+      // One tenant must not keep the others from being covered.
+      await anchorNow(services, {
+        followMs: FOLLOW_MS,
+        onLeft: (tenant_id, what) => {
+          if (services.committer.watches.get(tenant_id).alarm) return // the alarm is reported separately
+          left += 1
+          log.error({ tenant_id }, `the new anchor does not cover the end of a log: ${what}`)
+        },
+      })
+      isFirst = false
+      measures.anchored(left)
+      return true
+    } catch (error) {
+      fail(error, 'anchoring the heads of the audit logs failed; it is tried again')
+      return false
+    }
+  }
+}
+
+/** Returns whether the file then has the end of every log. */
+function createEmitter(
+  { config: { checkpointFile }, services, measures }: RoundOptions,
+  written: WrittenHeads,
+): (fail: Fail) => Promise<boolean> {
+  if (checkpointFile === undefined) return async () => true
+  let failures: { error: unknown; tenant_id: string }[] = []
+  const onError = (error: unknown, tenant_id: string) => failures.push({ error, tenant_id })
+  const emit = createCheckpointEmitter(services, checkpointFile, onError, written)
+  return async (fail) => {
+    failures = []
+    await emit().finally(() => {
+      for (const { error, ...details } of failures)
+        fail(error, 'signing a checkpoint failed; it will be retried', details)
+    })
+    if (failures.length === 0) measures.checkpointsWritten()
+    return failures.length === 0
+  }
+}
+
+// No failure keeps the server from serving: see "A server asks its witnesses, and never waits for them" in
+// docs/decisions.
+function createAsking({ config, witnesses, services, measures, log }: RoundOptions) {
+  const round = createWitnessRound(services, { witnesses, file: config.checkpointFile })
+  const ask = async (fail: Fail, signal?: AbortSignal) => {
+    try {
+      const outcomes = await round({ isLast: signal === undefined, signal })
+      if (!outcomes || signal?.aborted) return
+      measures.witnessesAsked(outcomes)
+      for (const { witness, kind, detail } of outcomes) {
+        if (kind === 'contradicted') log.fatal({ witness, detail }, CONTRADICTED)
+        if (kind === 'failed') log.error({ witness, detail }, 'a witness did not cosign; it will be asked again')
+      }
+    } catch (error) {
+      if (!signal?.aborted) fail(error, 'asking the witnesses failed; it will be retried')
+    }
+  }
+  // The round after the first tenant of a new database may begin while the round of the start waits for a witness.
+  let turn = Promise.resolve()
+  return (fail: Fail, signal?: AbortSignal): Promise<void> => {
+    turn = turn.then(() => ask(fail, signal))
+    return turn
+  }
+}
+
+// Alarms are written to the file even if the database cannot be read. Once that lasts too long, so is everything
+// that was witnessed: this process may be killed before it can compare.
+function createComparison(
+  { config: { checkpointFile }, services, sharedAlarms, log }: RoundOptions,
+  written: WrittenHeads,
+) {
+  const { watches, clock } = services.committer
+  const emit = checkpointFile === undefined ? undefined : createWitnessEmitter(services, checkpointFile, written)
+  const emitOrFail = (fail: Fail, which: Iterable<HeadWatch>) =>
+    emit?.(which).catch((error: unknown) =>
+      fail(error, 'writing the checkpoint of what was witnessed failed; it will be retried'),
+    )
+  // Comparisons do not wait for a file that takes nothing.
+  let emitting: Promise<void> | undefined
+  const emitMeanwhile = (which: Iterable<HeadWatch>) => {
+    const fail: Fail = (err, message) => log.error({ err }, message)
+    emitting ??= emitOrFail(fail, which)?.finally(() => {
+      emitting = undefined
+    })
+  }
+  let wasOverdue = false
+  let wereAhead = 0
+  return {
+    /** Compares every chain that is due; returns whether all could be compared. */
+    async compareChains(fail: Fail): Promise<boolean> {
+      try {
+        const errors = await sharedAlarms.compare({ findsUnseen: true })
+        for (const error of errors) fail(error, 'comparing an audit log failed')
+        return errors.length === 0
+      } catch (error) {
+        if (!(error instanceof ChangedSessionError)) throw error
+        log.fatal({ err: error }, CHANGED_SESSION)
+        return false
+      } finally {
+        const { isOverdue } = watches.comparisons
+        if (isOverdue && !wasOverdue) log.fatal(OVERDUE)
+        wasOverdue = isOverdue
+        const ahead = watches.ahead(clock)
+        if (ahead.length > wereAhead) log.error({ logs: ahead.slice(0, NAMED_LOGS) }, AHEAD)
+        wereAhead = ahead.length
+        emitMeanwhile(isOverdue ? watches.all() : watches.alarmed())
+      }
+    },
+    /** Writes into the file where this process saw logs end, all by default; does not ask the database. */
+    async keepWitnessed(fail: Fail, which: Iterable<HeadWatch> = watches.all()): Promise<void> {
+      await emitting
+      await emitOrFail(fail, which)
+    },
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * Makes the tree of the installation's log (formats/tree.md) from hashes that this process computed, before the
+ * tree is signed. A stored hash proves nothing by itself: an attacker who controls the database can show another
+ * one while it is read.
+ */
+
+import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit/formats'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { isHeadGenuine } from '../../core/audit/audit-key.js'
+import type { AuditKey } from '../../core/audit/formats/chain.js'
+import { equalBytes, type Head } from '../../core/audit/formats/chain.js'
+import { createStretches } from '../../core/event-loop.js'
+import { readChain } from '../../core/store/audit.js'
+import type { Queryable } from '../../core/store/db.js'
+import { assertFormats } from '../../core/store/text-formats.js'
+
+const PAGE_ENTRIES = 1_000
+
+/** What was proven, and the hash that the log continues from. */
+interface Proven {
+  leaves: GrowingLeaves
+  hash: Uint8Array
+}
+
+export interface TreeOptions {
+  /** of the installation's log */
+  auditKey: AuditKey
+  /** ends the reading between two pages */
+  signal?: AbortSignal | undefined
+  /** called with each entry that is read, with its `h`; counts only if the tree is returned */
+  onEntry?: ((entry: ChainedEntry) => void) | undefined
+}
+
+/** Thrown when the entries are not those that lead to the head. */
+export class UnprovenTreeError extends Error {
+  override readonly name = 'UnprovenTreeError'
+  constructor(what: string) {
+    super(`${what}: run eaas audit verify --installation`)
+  }
+}
+
+/**
+ * Creates the function that reads the tree that ends with a head. It remembers what it proved, so that each
+ * later call reads only the entries since; a log that does not continue from that is read from its beginning,
+ * as it must be after an accepted rollback.
+ *
+ * The function throws an Error if the head is not the server's or the entries do not lead to it, and the
+ * signal's reason once that is aborted.
+ */
+export function createTreeReader(): (sql: Queryable, head: Head, options: TreeOptions) => Promise<HashedLeaves> {
+  let known = nothingProven()
+  return async (sql, head, options) => {
+    if (!(await isHeadGenuine(sql, options.auditKey, head)))
+      throw new UnprovenTreeError("the head of the installation's log was not written by a server")
+    // A call that overlaps begins anew: it must not add to the same leaves.
+    const before = known
+    known = nothingProven()
+    try {
+      const after = await extend(sql, before, { head, ...options }).catch((error: unknown) => {
+        if (before.leaves.length === 0 || !(error instanceof UnprovenTreeError)) throw error
+        return extend(sql, nothingProven(), { head, ...options })
+      })
+      known = after
+      return after.leaves.now()
+    } catch (error) {
+      known = before
+      if (error instanceof UnprovenTreeError) await assertFormats(sql)
+      throw error
+    }
+  }
+}
+
+function nothingProven(): Proven {
+  return { leaves: new GrowingLeaves(), hash: genesisHash(INSTALLATION_ID) }
+}
+
+// Nothing is added before the head is reached: until then the entries are unproven, since their own MACs are not
+// checked.
+async function extend(
+  sql: Queryable,
+  { leaves, hash: from }: Proven,
+  { head, signal, onEntry }: Omit<TreeOptions, 'auditKey'> & { head: Head },
+): Promise<Proven> {
+  const pause = createStretches()
+  const hashes: Uint8Array[] = []
+  let hash = from
+  let last_id = leaves.length
+  while (last_id < head.last_id) {
+    signal?.throwIfAborted()
+    const where = { tenant_id: INSTALLATION_ID, after_id: last_id, through_id: head.last_id, limit: PAGE_ENTRIES }
+    const page = await readChain(sql, where)
+    if (page.length === 0) throw faultOf(last_id + 1, 'is missing')
+    for (const entry of page) {
+      if (entry.id === last_id) throw faultOf(last_id, 'is there several times')
+      if (entry.id !== last_id + 1) throw faultOf(last_id + 1, 'is missing')
+      hash = entryHash(hash, entry)
+      if (!equalBytes(entry.hash, hash)) throw faultOf(entry.id, 'was altered')
+      hashes.push(hash)
+      onEntry?.(entry)
+      last_id = entry.id
+      const due = pause()
+      if (due) await due
+    }
+  }
+  if (last_id !== head.last_id || !equalBytes(hash, head.hash))
+    throw new UnprovenTreeError("the entries of the installation's log do not end with its head")
+  for (const leaf of hashes) {
+    leaves.add(leaf)
+    const due = pause()
+    if (due) await due
+  }
+  return { leaves, hash }
+}
+
+function faultOf(id: number, what: string): UnprovenTreeError {
+  return new UnprovenTreeError(`entry ${id} of the installation's log ${what}`)
+}

@@ -1,0 +1,293 @@
+/** What operators do with tenants, over HTTP and by commands: each change is in the log of the tenant and in that of the installation. */
+import { randomUUID } from 'node:crypto'
+import { encodeHex, INSTALLATION_ID, isUuid, PERMISSIONS, type wire } from '@eaas/protocol'
+import { recordGrant } from '../core/api/api-key-grants.js'
+import { newApiKey } from '../core/api/api-keys.js'
+import { assertNotDeleted, viewTenant } from '../core/api/tenant.js'
+import { appendToLocked } from '../core/audit/append/send-appends.js'
+import { openAuditKey } from '../core/audit/audit-key.js'
+import { currentKey, extendChain, genesisHead, type Head } from '../core/audit/formats/chain.js'
+import { apiKeyMac, assertWritten, authentic, tenantMac, withMac } from '../core/audit/formats/row-mac.js'
+import { deriveRowKey, sealNewSecret } from '../core/crypto/key-hierarchy.js'
+import { draftEntry, recordChanges } from '../core/runner/entry-drafts.js'
+import {
+  type Caller,
+  type Context,
+  type Decision,
+  decision,
+  type EntryNote,
+  type Operation,
+  type Services,
+} from '../core/runner/operation.js'
+import { systemCaller } from '../core/runner/perform.js'
+import { Refusal } from '../core/runner/refusal.js'
+import { type ApiKeyRow, insertApiKey } from '../core/store/api-keys.js'
+import { insertHead } from '../core/store/audit.js'
+import type { Transaction } from '../core/store/db.js'
+import { withDeadline } from '../core/store/deadline.js'
+import {
+  findTenantByName,
+  hasTenants,
+  insertTenant,
+  type TenantRow,
+  updateTenant as updateRow,
+} from '../core/store/tenants.js'
+import { assertRecordable, lockInstallationHead, recordForInstallation } from '../guard/installation-log.js'
+
+/** How long the database may take to create a tenant, in milliseconds. */
+export const CREATE_DEADLINE_MS = 10_000
+
+export interface NewTenant {
+  tenant_id: string
+  name: string
+  envelope_only: boolean
+  created_at: string
+  api_key: { id: string; name: string; prefix: string; permissions: string[]; created_at: string; secret: string }
+}
+
+type Creating = Pick<Services, 'storeKeys' | 'peppers' | 'now' | 'committer' | 'installationKey' | 'actor'>
+
+export interface TenantOptions {
+  name: string
+  envelope_only: boolean
+}
+
+/**
+ * Creates a tenant in one transaction; its first API key holds every permission, and the secret is shown only here.
+ *
+ * @throws Refusal E_NAME_TAKEN
+ * @throws DatabaseDeadlineError if the database does not acknowledge it in time; it may exist then
+ */
+export async function createTenant(
+  services: Creating & Pick<Services, 'sql'>,
+  options: TenantOptions,
+  caller = systemCaller(services),
+): Promise<NewTenant> {
+  // One at a time: the name is checked before it is inserted.
+  const created = services.sql.begin(async (sql) => {
+    await lockInstallationHead(services, sql)
+    return insertAll(services, sql, options, caller)
+  })
+  // A commit that is acknowledged too late is witnessed too.
+  const witnessing = created.then((tenant) => witnessed(services, tenant))
+  return withDeadline(witnessing, CREATE_DEADLINE_MS)
+}
+
+/**
+ * Creates a tenant as `createTenant` does, unless there is one already: of several servers that start on a new
+ * database, only one creates it.
+ */
+export async function createFirstTenant(
+  services: Creating & Pick<Services, 'sql'>,
+  options: TenantOptions,
+): Promise<NewTenant | undefined> {
+  const created = await services.sql.begin(async (sql) => {
+    await lockInstallationHead(services, sql)
+    return (await hasTenants(sql)) ? undefined : insertAll(services, sql, options, systemCaller(services))
+  })
+  return created && witnessed(services, created)
+}
+
+interface Created {
+  tenant: NewTenant
+  /** of the tenant's log and of the installation's */
+  heads: { own: Head; installation: Head }
+}
+
+// Only after the commit: a head that was rolled back would seem lost.
+function witnessed({ committer: { watches } }: Creating, { tenant, heads }: Created): NewTenant {
+  watches.get(tenant.tenant_id).commit(heads.own)
+  watches.get(INSTALLATION_ID).commit(heads.installation)
+  return tenant
+}
+
+async function insertAll(
+  services: Creating,
+  sql: Transaction,
+  { name, envelope_only }: TenantOptions,
+  caller: Caller,
+): Promise<Created> {
+  if (await findTenantByName(sql, name))
+    throw new Refusal(
+      'E_NAME_TAKEN',
+      `a tenant named ${name} already exists, perhaps as a deleted one: choose another name`,
+    )
+  const tenant_id = randomUUID()
+  const wrapped_audit_key = sealNewSecret(services.storeKeys, { purpose: 'audit-key', tenant_id })
+  const auditKey = openAuditKey(services.storeKeys, { tenant_id, wrapped_audit_key })
+  const rowKey = deriveRowKey(currentKey(auditKey))
+
+  const { secret, row } = newApiKey(services, {
+    tenant_id,
+    name: 'first key',
+    permissions: [...PERMISSIONS],
+    allowed_ips: [],
+    keys: null,
+    budgets: null,
+    expires_at: null,
+  })
+  const { clock } = services.committer
+  const now = clock.read()
+  const created_at = new Date(now).toISOString()
+  const genesis = genesisHead(auditKey, tenant_id, created_at)
+  const { api_key_id } = row
+  const granted = { api_key_id, envelope_only, ...recordGrant(row) }
+  const first = draftEntry({ action: 'api_key.create', metadata: granted }, caller)
+  const { entries, head } = extendChain(genesis, [first], { auditKey, now })
+  const entry_id = head.last_id
+  const apiKey: ApiKeyRow = withMac({ ...row, created_at, entry_id }, apiKeyMac, rowKey)
+  await insertTenant(
+    sql,
+    withMac(
+      {
+        tenant_id,
+        name,
+        envelope_only,
+        monthly_encrypt_quota: null,
+        plaintext_encoding: 'utf8',
+        status: 'active',
+        wrapped_audit_key,
+        created_at,
+        entry_id,
+      },
+      tenantMac,
+      rowKey,
+    ),
+  )
+  await insertHead(sql, genesis)
+  await insertApiKey(sql, apiKey)
+  await appendToLocked(sql, clock, { previous: genesis, next: head, entries, time: now })
+  const installation = await recordForInstallation(services, sql, caller, [
+    { action: 'installation.tenant_create', metadata: { tenant_id, name, envelope_only } },
+  ])
+  const { name: apiKeyName, prefix, permissions } = apiKey
+  const tenant: NewTenant = {
+    tenant_id,
+    name,
+    envelope_only,
+    created_at,
+    api_key: { id: api_key_id, name: apiKeyName, prefix, permissions, created_at, secret },
+  }
+  return { tenant, heads: { own: head, installation } }
+}
+
+export interface TenantChanges {
+  envelope_only?: boolean | undefined
+  /** null means no quota */
+  monthly_encrypt_quota?: number | null | undefined
+  /** how server mode reads a plaintext if the call does not say */
+  plaintext_encoding?: wire.PlaintextEncoding | undefined
+}
+
+/** Changes the settings that are given and differ; returns the tenant. @throws Refusal E_STATE */
+export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> {
+  return async (context) => {
+    const { state } = context
+    assertNotDeleted(state)
+    const { tenant } = state
+    const changed = Object.fromEntries(
+      Object.entries(changes).filter(
+        ([name, value]) => value !== undefined && value !== tenant[name as keyof TenantChanges],
+      ),
+    )
+    if (Object.keys(changed).length === 0) return { entries: [], release: () => viewForOperator(tenant) }
+    return changeTenant(context, changed)
+  }
+}
+
+/**
+ * Suspends a tenant: it keeps everything, and every call of it is refused until it is resumed. One that is suspended stays so,
+ * and gets an entry if there is a reason. @throws Refusal E_STATE
+ */
+export function suspendTenant(reason: Reason): Operation<OperatorTenant> {
+  return setStatus('suspended', reason)
+}
+
+/** Resumes a suspended tenant; one that is active stays so, and gets an entry if there is a reason. @throws Refusal E_STATE */
+export function resumeTenant(reason: Reason): Operation<OperatorTenant> {
+  return setStatus('active', reason)
+}
+
+function setStatus(status: 'active' | 'suspended', { reason }: Reason): Operation<OperatorTenant> {
+  return async (context) => {
+    const { state } = context
+    assertNotDeleted(state)
+    if (reason !== undefined) return changeTenant(context, { status }, { reason })
+    if (state.tenant.status !== status) return changeTenant(context, { status })
+    return { entries: [], release: () => viewForOperator(state.tenant) }
+  }
+}
+
+/** Reads the tenant as its operator sees it. */
+export function readTenantForOperator(): Operation<OperatorTenant> {
+  return async ({ state: { tenant } }) => ({ entries: [], release: () => viewForOperator(tenant) })
+}
+
+/**
+ * What is wrong with a tenant's name: one that is a UUID could be mistaken for another tenant's id, and invisible
+ * characters cannot be told apart.
+ */
+export function findNameFault(name: string): string | undefined {
+  if (isUuid(name.toLowerCase())) return "must not be a UUID, which commands would take for a tenant's id"
+  if (/\p{Cc}/u.test(name) || name.trim() === '') return 'must have no control characters, and must not be blank'
+  return undefined
+}
+
+/** Returns the row of a tenant. @throws TamperedRowError if it is not as the server wrote it */
+export function authenticTenant({ storeKeys }: Services, row: TenantRow): TenantRow {
+  return authentic(row, tenantMac, deriveRowKey(currentKey(openAuditKey(storeKeys, row))))
+}
+
+/** Why a tenant is changed. */
+export interface Reason {
+  /** for the log; 1 to 255 characters */
+  reason?: string | undefined
+}
+
+/** What the installation's log calls a change, by the new status. */
+const ACTIONS = {
+  none: 'installation.tenant_update',
+  active: 'installation.tenant_resume',
+  suspended: 'installation.tenant_suspend',
+  deleted: 'installation.tenant_delete',
+} as const
+
+/**
+ * Decides to change the tenant's row, and to answer with the changed tenant. The entry has the values before
+ * and after, and `metadata`.
+ */
+export function changeTenant(
+  { state: { tenant, rowKey }, caller, services }: Context,
+  changes: Partial<TenantRow>,
+  metadata: NonNullable<EntryNote['metadata']> = {},
+): Decision<OperatorTenant> {
+  assertRecordable(services)
+  const { tenant_id } = tenant
+  const { status, envelope_only } = { ...tenant, ...changes } // stated by each entry, because a purge may take the one before
+  return decision({
+    entries: [
+      {
+        action: 'tenant.update',
+        metadata: { ...metadata, status, envelope_only, ...recordChanges(tenant, changes), replaces: tenant.entry_id },
+      },
+    ],
+    async change(sql, { entry_id, entry_hash }) {
+      const row: TenantRow = withMac({ ...tenant, ...changes, entry_id }, tenantMac, rowKey)
+      assertWritten(await updateRow(sql, row), row)
+      const action = ACTIONS[changes.status ?? 'none']
+      const named = { entry_id, entry_hash: encodeHex(entry_hash) } // another entry must not replace it
+      const recorded = { tenant_id, ...named, ...metadata, ...recordChanges(tenant, changes) }
+      const installationHead = await recordForInstallation(services, sql, caller, [{ action, metadata: recorded }])
+      return { tenant: row, installationHead }
+    },
+    release: (written) => viewForOperator(written.tenant),
+  })
+}
+
+/** A tenant as its operator sees it. */
+export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
+
+/** The tenant as its operator sees it. */
+export function viewForOperator(row: TenantRow): OperatorTenant {
+  return { ...viewTenant(row), status: row.status }
+}

@@ -1,0 +1,265 @@
+/** The table of jobs: which work without a call runs how often, and what the log and the metrics say of it. */
+import type { Config } from './core/config.js'
+import { doDueWork, rotateAfterWraps } from './core/jobs/due-work.js'
+import { type Fail, isFinding, type Log, type Periodic, type Run, startPeriodic } from './core/jobs/periodic.js'
+import { STORE_KEYS_MS } from './core/runner/store-keys.js'
+import { describeMissingRights, findMissingRights } from './core/store/grants.js'
+import { countFormer } from './core/store/peppers.js'
+import { createTableComparison, logTables } from './guard/jobs/compare-tables.js'
+import { createRounds, type RoundOptions, type Rounds } from './guard/jobs/rounds.js'
+import type { Installation } from './installation.js'
+import type { Metrics } from './observe/metrics.js'
+import { createDoubledUsageJob, DOUBLED } from './operate/jobs/note-doubled-usage.js'
+import { createPurge, type PurgeJobOptions } from './operate/jobs/purge-tenants.js'
+import { createScheduledVerification } from './operate/jobs/scheduled-verification.js'
+import { type Erasure, HELD, MAY_NOT_VACUUM } from './operate/store/erasure.js'
+
+const SECOND_MS = 1_000
+const MINUTE_MS = 60 * SECOND_MS
+
+export interface ScheduleOptions extends RoundOptions, Pick<Installation, 'refreshStoreKeys' | 'eraseDestroyed'> {
+  config: Config
+  measures: RoundOptions['measures'] &
+    PurgeJobOptions['measures'] &
+    Pick<Metrics, 'tablesCompared' | 'custodyCounted' | 'verificationRan' | 'jobRan'>
+}
+
+export type Schedule = ReturnType<typeof startSchedule>
+
+interface Job<Found> {
+  /** as the log and the metrics name it */
+  name: string
+  everyMs: number
+  /** the job whose first run the first run of this one waits for; it begins at once by default */
+  after?: string
+  run: (run: Run) => Promise<Found>
+  /** writes what a run found into the log and the metrics */
+  report?: (found: Found) => void
+}
+
+/** Starts every job. Their first runs begin now, most of them one after another. */
+export function startSchedule(options: ScheduleOptions) {
+  const { measures, log } = options
+  const rounds = createRounds(options)
+  const logFailure: Fail = (err, message, details) => log.error({ err, ...details }, message)
+  const stopping = new AbortController()
+  const started = new Map<string, Periodic>()
+  for (const { name, everyMs, after, run } of listJobs(options, rounds)) {
+    const before = after === undefined ? undefined : started.get(after)
+    if (after !== undefined && !before) throw new Error(`${name} waits for ${after}, which no job before it is`)
+    const periodic = startPeriodic({
+      intervalMs: everyMs,
+      work: (signal, failed) =>
+        run({
+          signal,
+          fail(error, ...logged) {
+            if (!isFinding(error)) failed(error)
+            logFailure(error, ...logged)
+          },
+        }),
+      onError: (error) => logFailure(error, `${name} failed; it will be retried`),
+      onRun: (failure) => measures.jobRan(name, failure),
+      ...(before && { after: before.firstRun }),
+    })
+    started.set(name, periodic)
+  }
+  return {
+    /** Writes the checkpoints of the logs that grew to the configured file. */
+    async emitCheckpoints(): Promise<void> {
+      await rounds.emitCheckpoints(logFailure, stopping.signal)
+    },
+    /** Begins no further run, and waits for those under way. */
+    async stop(): Promise<void> {
+      stopping.abort()
+      await Promise.all([...started.values()].map((job) => job.stop()))
+    },
+    /**
+     * Writes what must outlive this process: its alarms into the database and the file, and where it saw the logs
+     * end into the file. To be called after `stop`, before the database is closed.
+     */
+    async writeLastWitnesses(): Promise<void> {
+      // Entries that can't be compared or signed now could be cut off unnoticed once this process has ended.
+      let isWhole = false
+      try {
+        const isCompared = await rounds.compareChains(logFailure)
+        const isKept = await rounds.emitCheckpoints(logFailure)
+        isWhole = isCompared && isKept
+      } finally {
+        if (!isWhole) await rounds.keepWitnessed(logFailure)
+      }
+    },
+    /** Writes into the file where this process saw each log end, whatever the database says; does not ask the database. */
+    keepWitnessed: () => rounds.keepWitnessed(logFailure),
+  }
+}
+
+function job<Found>({ run, report = () => undefined, ...row }: Job<Found>): Job<void> {
+  return { ...row, run: async (each) => report(await run(each)) }
+}
+
+// The first runs that `after` orders take place one after another: in parallel, each would open a connection, which costs
+// more CPU than most of them. Due work, verifications and purges may take long, so none of these waits for another.
+function listJobs(options: ScheduleOptions, rounds: Rounds): Job<void>[] {
+  const { config, services, refreshStoreKeys } = options
+  const { apiKeyUses, unrecordedCalls, peppers } = services
+  return [
+    job({
+      name: 'reading the alarms',
+      everyMs: SECOND_MS, // how long an alarm that one process raised may be unknown to another
+      run: ({ fail }) => rounds.compareChains(fail),
+    }),
+    job({ name: 'reading the store keys', everyMs: STORE_KEYS_MS, run: refreshStoreKeys }),
+    job({ name: 'writing digests of API keys under the new pepper', everyMs: SECOND_MS, run: () => peppers.flush() }),
+    job({
+      name: 'writing when API keys were last used',
+      everyMs: MINUTE_MS, // how late that time may appear
+      run: apiKeyUses.flush,
+    }),
+    job({
+      name: 'writing the counts of calls without an entry',
+      everyMs: 5 * SECOND_MS, // what a killed process loses of them
+      run: unrecordedCalls.flush,
+    }),
+    compareTables(options),
+    job({
+      name: 'writing checkpoints',
+      everyMs: config.checkpointMinutes * MINUTE_MS,
+      after: 'comparing the tables with what the migrations make',
+      run: ({ fail, signal }) => rounds.emitCheckpoints(fail, signal),
+    }),
+    job({
+      name: 'covering logs that grew',
+      everyMs: 5 * SECOND_MS,
+      after: 'writing checkpoints',
+      run: ({ fail }) => rounds.coverGrowth(fail),
+    }),
+    ...listKeyJobs(options),
+    ...(config.auditVerifyHours > 0 ? [verifyLogs(options)] : []),
+    ...(config.auditRetentionMonths > 0 ? listPurgeJobs(options) : []),
+  ]
+}
+
+function compareTables({ services, measures, log }: ScheduleOptions): Job<void> {
+  const compare = createTableComparison(services)
+  return job({
+    name: 'comparing the tables with what the migrations make',
+    everyMs: 10 * MINUTE_MS, // how late a changed table may be reported
+    after: 'reading the alarms',
+    async run() {
+      const rights = await findMissingRights(services.sql)
+      if (rights.missing.length > 0) log.error(describeMissingRights(rights))
+      return compare()
+    },
+    report(found) {
+      measures.tablesCompared(found.differences)
+      logTables(log, found)
+    },
+  })
+}
+
+function listKeyJobs({ services, eraseDestroyed, measures, log }: ScheduleOptions): Job<void>[] {
+  const noteDoubledUsage = createDoubledUsageJob(services)
+  return [
+    job({
+      name: 'listing the keys that are due',
+      everyMs: 20 * SECOND_MS, // rotations and destructions are carried out within a minute of their time
+      after: 'writing checkpoints',
+      run: ({ signal, fail }) =>
+        doDueWork(services, {
+          onError: (error, key_id) =>
+            fail(error, 'rotating or destroying a key failed; it will be retried', { key_id }),
+          signal,
+        }),
+      report: (keys) => keys > 0 && log.info({ keys }, 'rotated or destroyed keys that were due'),
+    }),
+    job({
+      name: 'counting what keys wrapped',
+      everyMs: 60 * MINUTE_MS, // a key that wrapped as often as it may goes on so long: 2^25 wraps at 10,000 a second
+      after: 'listing the keys that are due',
+      run: ({ signal, fail }) =>
+        rotateAfterWraps(services, {
+          onError: (error, key_id) =>
+            fail(error, 'rotating a key that wrapped as often as it may failed; it will be retried', { key_id }),
+          signal,
+        }),
+      report: (keys) => keys > 0 && log.info({ keys }, 'rotated keys that had wrapped as often as they may'),
+    }),
+    job({
+      name: 'comparing what API keys open with what is usual',
+      everyMs: 10 * MINUTE_MS, // how late it may be recorded that an API key opens more than is usual
+      after: 'counting what keys wrapped',
+      run: ({ signal, fail }) =>
+        noteDoubledUsage({
+          onDoubled: (found) => log.warn(found, DOUBLED),
+          onError: (error, of) =>
+            fail(error, 'comparing or recording what API keys open failed; it will be retried', of),
+          signal,
+        }),
+    }),
+    job({
+      name: 'counting what needs the former pepper or an earlier store key',
+      everyMs: MINUTE_MS,
+      after: 'counting what keys wrapped',
+      async run() {
+        await services.peppers.deleteFormer(services.now())
+        return countFormer(services.sql, services.now())
+      },
+      report: measures.custodyCounted,
+    }),
+    job({
+      name: 'erasing what destroyed keys left in the files of the database',
+      everyMs: MINUTE_MS, // how long the files may hold it
+      after: 'listing the keys that are due',
+      run: eraseDestroyed,
+      report: createErasureReport(log),
+    }),
+  ]
+}
+
+function verifyLogs({ config, services, measures, log }: ScheduleOptions): Job<void> {
+  const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
+  return job({
+    name: 'verifying the audit logs',
+    everyMs: 10 * MINUTE_MS, // how late a verification may begin
+    after: 'writing checkpoints',
+    async run({ signal, fail }) {
+      const found = await verify(signal)
+      for (const { tenant_id, error } of found?.unverified ?? [])
+        fail(error, 'an audit log could not be verified to its end; it will be retried', { tenant_id })
+      return found
+    },
+    report(found) {
+      if (!found) return
+      for (const { tenant_id, reason, broken_at } of found.invalid)
+        log.fatal({ tenant_id, reason, broken_at }, 'the audit log is not as the server wrote it')
+      if (found.notRecorded) log.error({ err: found.notRecorded }, "writing into the installation's log failed")
+      measures.verificationRan(found.invalid.length, { isComplete: found.unverified.length === 0 })
+    },
+  })
+}
+
+// An obstacle is logged once for each number of destroyed versions: an operator may have the owner of the tables
+// vacuum them.
+function createErasureReport(log: Log): (erasure: Erasure) => void {
+  let logged = 0
+  return ({ outcome, versions }) => {
+    if (outcome === 'erased')
+      log.info({ versions }, 'erased what destroyed key versions had left in the files of the database')
+    if (outcome === 'erased' || outcome === 'unchanged' || versions === logged) return
+    logged = versions
+    log.warn({ versions }, outcome === 'held' ? HELD : MAY_NOT_VACUUM)
+  }
+}
+
+function listPurgeJobs(options: ScheduleOptions): Job<void>[] {
+  const { purge, look } = createPurge(options)
+  return [
+    job({ name: 'purging old entries', everyMs: 24 * 60 * MINUTE_MS, after: 'writing checkpoints', run: purge }),
+    job({
+      name: 'looking for what the purge left',
+      everyMs: 2 * SECOND_MS, // how long a few tenants may still be reported after a command has purged their entries
+      after: 'purging old entries',
+      run: look,
+    }),
+  ]
+}
