@@ -42,7 +42,7 @@ const ON_BOTH = [
   ...files('cli', 'backup data-directory dev no-database root-key'),
   ...files('custody', 'destroyed-versions killed killed-process migrated providers rotation shares'),
   ...files('custody', 'new-audit-keys new-pepper new-signing-key'),
-  ...files('faults', 'clock-ahead commit crash erased-keys schema serving-role shared-appends'),
+  ...files('faults', 'clock-ahead commit crash erased-keys hidden-rows schema serving-role shared-appends'),
 ]
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/run/rounds.ts): units, and on each back end. */
@@ -50,7 +50,6 @@ const SIZED_UNITS = [
   'packages/protocol/src/address-range.test.ts',
   'packages/sdk/src/deks/never-zero.test.ts',
   'packages/audit/src/command/report.test.ts',
-  'packages/conformance/src/faults.test.ts',
   'packages/audit/src/formats/export.test.ts',
   'packages/server/src/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',
@@ -66,6 +65,7 @@ const SIZED = [
   ...files('audit', 'tamper/swapped-in-purge'),
   ...files('faults', 'floods fuzz two-processes'),
   'test/sdk/real-server.db.test.ts',
+  'packages/conformance/src/faults.db.test.ts',
 ]
 
 /** `npm run test:slow -- NAME` runs these on each back end: test/slow, and suites whose rounds take as long. */

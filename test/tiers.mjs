@@ -11,6 +11,7 @@ export const SLOW = ['test/slow/', 'test/audit/guards/guard-mutants.test.ts']
 
 /** The suites on a database that `npm test` runs, on PostgreSQL if it is found and otherwise on the embedded database. */
 export const FIRST_ON_DATABASE = [
+  ...within('packages/conformance/src', 'run.db'),
   ...within('test/api', 'access api-keys batch bounds conformance correlation cors counted-wraps docs-page due-work'),
   ...within(
     'test/api',
@@ -35,7 +36,6 @@ export const LATER = [
   ...within('packages/audit/src/command', 'prove report verify-archive'),
   ...within('packages/audit/src/report', 'report'),
   ...within('packages/cli/src', 'backfill/backfill csv'),
-  ...within('packages/conformance/src', 'faults'),
   ...within('packages/sdk/src', 'deks/never-zero http/retries models/row-seal'),
   ...within('packages/server/src', 'core/store/db embedded/database embedded/fsync embedded/socket'),
   'test/browser/',

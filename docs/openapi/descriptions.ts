@@ -128,7 +128,7 @@ const KEYS: JsonSchema = {
 }
 const BUDGETS: JsonSchema = {
   description:
-    'How many data keys it may unwrap (`unwrap`, which also counts decrypts of server mode) and how many values it may hash (`hash`), in a minute and in a UTC day. A call that exceeds one gets 429, E_BUDGET and Retry-After; with `when_over: "expire"` the API key expires instead, until `expires_at` is set again, and the answer has no Retry-After. A value replaces all budgets, `null` removes them. Not for an API key with api_keys:manage or keys:export.',
+    'How many data keys it may unwrap (`unwrap`, which also counts decrypts of server mode and index secrets) and how many values it may hash (`hash`), in a minute and in a UTC day. A call that exceeds one gets 429, E_BUDGET and Retry-After; with `when_over: "expire"` the API key expires instead, until `expires_at` is set again, and the answer has no Retry-After. A value replaces all budgets, `null` removes them. Not for an API key with api_keys:manage or keys:export.',
 }
 const ALLOWED_IPS: JsonSchema = {
   description:
@@ -185,6 +185,13 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   },
   Wrap: USE,
   Unwrap: USE,
+  IndexSecret: { name: { description: 'Whose indexes it makes, such as the name of a model. The log shows it.' } },
+  DerivedSecret: {
+    secret: {
+      description:
+        "HKDF-SHA-256 of the key's hash key with the name, 32 bytes in base64; rotation does not change it. Its holder makes the index of any value without another call.",
+    },
+  },
   Hash: { key_id: { description: KEY_ID } },
   Hashed: {
     hash: { description: "HMAC-SHA-256 of the value's UTF-8 bytes, in hexadecimal; rotation does not change it." },
@@ -263,7 +270,7 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     },
     by_api_key: {
       description:
-        'What each API key did `today` (UTC), whatever the `month`. `kind` is `unwrap` for values that it opened, or `hash`; there may be more. ' +
+        'What each API key did `today` (UTC), whatever the `month`. `kind` is `unwrap` for values that it opened and index secrets, or `hash`; there may be more. ' +
         `\`median\` is over those of the ${USUAL_DAYS} days before on which it did any, \`null\` if there were none. From 100 on, and above twice the median, the entry \`usage.doubled\` follows. ` +
         `The ${MAX_LISTED_COUNTS} largest counts, largest first.`,
     },

@@ -56,6 +56,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
   'rewrap.key_version': 2,
   value: 'alice@example.org',
   hash: 'cf37185dc0c3e4682531e478465522c90455d1e2bf166ecc2b5179004b75c6bf',
+  'DerivedSecret.secret': '8aDvuOEUJP6viGToIGrOZm4qqZ9VErlIWt2EMLS1rEE=',
   plaintext: 'alice@example.org',
   ciphertext: 'foU2flDuWsPY2vousxLagdM68oGECf14bsJBXBe6bRwW',
   iv: 'a7ZGsuwsWsVatOUQ',

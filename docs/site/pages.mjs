@@ -83,7 +83,6 @@ const SERVER_DOCS = [
   'backup-and-restore',
   'alarms',
   'rollback',
-  'rollback-cases',
   'repair-a-log',
 ]
 

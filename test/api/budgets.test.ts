@@ -91,6 +91,17 @@ describe('a budget', () => {
     expect((await caller.call('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })).status).toBe(200)
   })
 
+  it('counts index secrets as unwraps, in a batch too', async () => {
+    const caller = await newCaller({ unwrap: { per_day: 3 } })
+    const indexSecret = () => caller.call('POST', `/v1/keys/${key_id}/index-secret`, { name: 'x' })
+    expect((await indexSecret()).status).toBe(200)
+    const operations = Array.from({ length: 3 }, () => ({ op: 'indexSecret', key_id, name: 'x' }))
+    expect(await statuses(caller.call('POST', '/v1/batch', { operations }))).toEqual([200, 200, 429])
+    expect((await indexSecret()).body.code).toBe('E_BUDGET')
+    expect((await unwrap(caller)).body.code).toBe('E_BUDGET')
+    expect((await hash(caller)).status).toBe(200)
+  })
+
   it('of a day outlasts the minute, and what the minute refused is not taken from it', async () => {
     const caller = await newCaller({ hash: { per_minute: 2, per_day: 3 } })
     expect(await statuses(batch(caller, 'hash', 5))).toEqual([200, 200, 429, 429, 429])

@@ -23,6 +23,7 @@ export const EVENTS = [
   'decrypt',
   'export',
   'rewrap',
+  'index secret',
   'policy',
 ] as const
 export type Event = (typeof EVENTS)[number]
@@ -75,6 +76,7 @@ export const TABLE: Record<Event, Record<Status, Cell>> = {
   decrypt: uses(200, 200),
   export: uses(200, 200),
   rewrap: uses(200, 409),
+  'index secret': uses(200, 200),
   policy: uses(200, 200),
 }
 
@@ -143,6 +145,7 @@ export async function startKeyModel(): Promise<KeyModel> {
       decrypt: ['POST', '/v1/decrypt', bundle],
       export: ['POST', `${path}/export`],
       rewrap: ['POST', `${path}/rewrap`, { wrapped_key }],
+      'index secret': ['POST', `${path}/index-secret`, { name: 'customers' }],
       policy: ['PATCH', `${path}/rotation`, { interval_days: 3650 }],
     }
     const { status, body } = await owner.call(...calls[event])

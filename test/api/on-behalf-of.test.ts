@@ -37,10 +37,4 @@ describe('a call on behalf of an end user', () => {
     const { status, body } = await wrap(service.caller(secret), 'user')
     expect([status, body.detail]).toEqual([403, 'missing permission: audit:on_behalf_of'])
   })
-
-  it.each(['', 'two words', 'a,b', 'x'.repeat(256), 'é'])('is refused for a user named %.20j', async (user) => {
-    const { status, body } = await wrap(owner, user)
-    expect([status, body.code]).toEqual([400, 'E_VALIDATION'])
-    expect(body.detail).toContain('eaas-on-behalf-of')
-  })
 })

@@ -1,6 +1,6 @@
 // The OpenAPI document is valid, describes exactly the routes that exist, and matches what the running service accepts and answers.
 
-import { createDecipheriv, createHmac, randomUUID } from 'node:crypto'
+import { createDecipheriv, createHmac, createSecretKey, randomUUID } from 'node:crypto'
 import { METHODS } from 'node:http'
 import { fillPath, wire, wrappedKeyAad } from '@eaas/protocol'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -8,6 +8,7 @@ import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2
 import formats from 'ajv-formats'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PROBLEMS, type ProblemCode, uuidBytes } from '../../packages/protocol/src/index.js'
+import { deriveIndexSecret } from '../../packages/server/src/core/crypto/blind-index.js'
 import { RESOURCES, ROUTES } from '../../packages/server/src/core/http/endpoints.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { updateTenant } from '../../packages/server/src/operators/tenants.js'
@@ -328,6 +329,9 @@ describe('the examples of the document', () => {
     const hash = examplesOf('hash')
     const index = createHmac('sha256', Buffer.from(hash_key_hex, 'hex')).update(hash.body.value).digest('hex')
     expect(hash.answer.hash).toBe(index)
+    const { body, answer } = examplesOf('indexSecret')
+    const secret = deriveIndexSecret(createSecretKey(hash_key_hex, 'hex'), body.name)
+    expect(Buffer.from(secret).toString('base64')).toBe(answer.secret)
     expect(uuidBytes(key_id)).toHaveLength(16)
   })
 
@@ -352,6 +356,7 @@ describe('the examples of the document', () => {
     ids.push([examplesOf('wrap').answer.wrapped_key, wrapped.wrapped_key])
     expect(await run('unwrap', key.key_id)).toEqual(here(examplesOf('unwrap').answer))
     expect(await run('batch')).toEqual(here(examplesOf('batch').answer))
+    await run('indexSecret', key.key_id)
     await run('hash')
     const bundle = await run('encrypt')
     ids.pop() // the wrapped key of the bundle is another one
@@ -540,7 +545,15 @@ describe('the running service', () => {
       const spender = strict.caller(made.body.secret)
       for (const used of ['unwrap', 'hash']) await refuse('E_BUDGET', ground, { [used]: {} }, { by: spender })
       const search = { context: '{"row":"7"}' }
-      await refuse('E_BUDGET', ground, { unwrap: {}, decrypt: {}, hash: {}, listAudit: search }, { by: spender })
+      const none = { name: 'none', permissions: ['hash', 'audit:read'], keys: [] }
+      const limited = strict.caller((await caller.call('POST', '/v1/api-keys', none)).body.secret)
+      await refuse('E_NOT_FOUND', ground, { listAudit: { ...search, key_id: ground.key_id } }, { by: limited })
+      await refuse(
+        'E_BUDGET',
+        ground,
+        { unwrap: {}, indexSecret: {}, decrypt: {}, hash: {}, listAudit: search },
+        { by: spender },
+      )
       // Limits take thousands of keys to reach (bounds.test.ts).
       const told = ROUTES.flatMap(({ problems = [], operationId }) =>
         problems.filter((code) => code !== 'E_LIMIT').map((code) => `${operationId} ${code}`),

@@ -125,43 +125,10 @@ describe('a problem document', () => {
     expect((await owner.call('PUT', '/v1/keys')).headers.get('allow')).toBe('POST, GET')
   })
 
-  it.each([
-    ['{', 'application/json', 'E_MALFORMED_REQUEST'],
-    ['{"name":"x"} // c', 'application/json', 'E_MALFORMED_REQUEST'],
-    ['{"name":NaN}', 'application/json', 'E_MALFORMED_REQUEST'],
-    ['\ufeff{"name":"x"}', 'application/json', 'E_MALFORMED_REQUEST'],
-    ['', 'application/json', 'E_VALIDATION'],
-    [`{"name":"x","deep":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'application/json', 'E_MALFORMED_REQUEST'],
-    ['name=x', 'application/x-www-form-urlencoded', 'E_MEDIA_TYPE'],
-    ['{"name":"x"}', 'text/plain', 'E_MEDIA_TYPE'],
-    ['{"name":"x"}', 'application/json; charset=utf-16', 'E_MEDIA_TYPE'],
-    ['{"name":"x"}', 'application/problem+json', 'E_MEDIA_TYPE'],
-    ['<name/>', 'application/xml', 'E_MEDIA_TYPE'],
-    [`{"name":"${'x'.repeat(1_048_576)}"}`, 'application/json', 'E_BODY_TOO_LARGE'],
-  ] as const)('answers a body of %.20j as %s', async (body, type, code) => {
-    expectProblem(await owner.call('POST', '/v1/keys', body, { 'content-type': type }), code)
-  })
-
-  it('answers bytes that are not UTF-8 with 400, never with other characters', async () => {
-    for (const bytes of [
-      [0x22, 0xff, 0x22],
-      [0x22, 0xc0, 0xaf, 0x22],
-      [0x22, 0xed, 0xa0, 0x80, 0x22],
-    ]) {
-      const body = new Uint8Array([...Buffer.from('{"name":'), ...bytes, ...Buffer.from('}')])
-      expectProblem(
-        await owner.call('POST', '/v1/keys', body, { 'content-type': 'application/json' }),
-        'E_MALFORMED_REQUEST',
-      )
-    }
-  })
-
-  it('takes application/json with charset=utf-8, however it is spelt', async () => {
-    for (const [at, type] of ['application/json;charset=UTF-8', 'Application/JSON; charset="utf-8"'].entries()) {
-      expect((await owner.call('POST', '/v1/keys', `{"name":"spelt ${at}"}`, { 'content-type': type })).status).toBe(
-        201,
-      )
-    }
+  it('says that a body is nested too deep to be read', async () => {
+    const body = `{"name":"x","deep":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+    const answer = await owner.call('POST', '/v1/keys', body, { 'content-type': 'application/json' })
+    expectProblem(answer, 'E_MALFORMED_REQUEST')
   })
 
   it('pollutes no prototype', async () => {

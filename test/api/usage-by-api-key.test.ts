@@ -61,7 +61,7 @@ const doubled = async () => (await owner.call('GET', '/v1/audit?action=usage.dou
 const metadataOf = (logs: readonly { metadata: object }[]) => logs.map(({ metadata }) => metadata)
 
 describe('the usage by API key', () => {
-  it('counts what each opened and hashed today, single and in batches, by every call that opens', async () => {
+  it('counts what each opened and hashed today, single and in batches, by every call that opens or gives a secret', async () => {
     const one = await newCaller()
     const other = await newCaller()
     await batch(one, 'unwrap', 3)
@@ -69,11 +69,12 @@ describe('the usage by API key', () => {
     await one.call('POST', `/v1/keys/${key_id}/rewrap`, { wrapped_key })
     const { body } = await one.call('POST', '/v1/encrypt', { key_id, plaintext: 'x' })
     await one.call('POST', '/v1/decrypt', body)
+    await one.call('POST', `/v1/keys/${key_id}/index-secret`, { name: 'customers' })
     await one.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: 'AAAA' }) // refused: nothing was opened
     await batch(other, 'unwrap', 2)
     await batch(other, 'hash', 4)
     expect(await usageOf(owner)).toEqual([
-      { api_key_id: one.id, kind: 'unwrap', today: 5, median: null },
+      { api_key_id: one.id, kind: 'unwrap', today: 6, median: null },
       { api_key_id: other.id, kind: 'hash', today: 4, median: null },
       { api_key_id: other.id, kind: 'unwrap', today: 2, median: null },
     ])

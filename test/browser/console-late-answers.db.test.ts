@@ -58,6 +58,27 @@ inChromium('the console with late answers', ({ open }) => {
     await close()
   })
 
+  it('offers no link that was declined while it was read, and of two the one that was opened last', async () => {
+    const other = await service.createTenant()
+    const { page, show, close } = await openSignedIn()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    const asking = page.getByText('This link signs in to')
+    const declined = await delayAnswer(page, /\/v1\/api-keys$/)
+    await show(`#/sign-in/${other.secret}`)
+    await declined.asked
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await declined.answer()
+    expect(await asking.count()).toBe(0)
+    const first = await delayAnswer(page, /\/v1\/api-keys$/)
+    await show(`#/sign-in/${other.secret}`)
+    await first.asked
+    await show(`#/sign-in/${owner.secret}`)
+    await asking.waitFor()
+    await first.answer()
+    expect(await page.getByRole('main').innerText()).toContain(owner.tenant.tenant_id)
+    await close()
+  })
+
   it('keeps what is typed for another day while the rights of one are read', async () => {
     const { page, show, close } = await openSignedIn()
     const { asked, answer } = await delayAnswer(page, /\/v1\/audit\?.*action=tenant.restate/)

@@ -158,6 +158,18 @@ inChromium('the console of operators', ({ open }) => {
     await without.close()
   })
 
+  it('asks before a link ends the session of an operator', async () => {
+    const opened = await open(`${service.url}/console`)
+    const { page, close } = opened
+    await signIn(opened, await operatorKey(OPERATOR_PERMISSIONS))
+    const { secret } = await service.createTenant()
+    await page.evaluate((hash) => location.assign(hash), `#/sign-in/${secret}`)
+    await page.getByText('You are signed in as operator: that session ends.').waitFor()
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('heading', { name: 'Tenants' }).waitFor()
+    await close()
+  })
+
   it.each(['light', 'dark'] as const)('has no barriers and fits a phone, %s', async (colorScheme) => {
     const opened = await open(`${service.url}/console`, { colorScheme, viewport: { width: 390, height: 800 } })
     const { page, close } = opened

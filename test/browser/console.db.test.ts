@@ -181,20 +181,47 @@ inChromium('the console', ({ open }) => {
     await close()
   })
 
+  const openLink = async (page: Page) => {
+    const permissions = ['keys:read', 'api_keys:read', 'api_keys:manage']
+    const { body } = await owner.call('POST', '/v1/api-keys', { name: 'link', permissions })
+    await page.goto('about:blank')
+    await page.goto(`${service.url}/console#/sign-in/${body.secret}`)
+    return body
+  }
+  const accept = (page: Page) => page.getByRole('button', { name: 'Sign in' }).click()
+  const active = async () =>
+    (await owner.call('GET', '/v1/api-keys')).body.api_keys.filter(
+      ({ name, status }: Record<string, string>) => name === 'link' && status === 'active',
+    )
+
+  it('leaves no API key behind where the sign-in fails, also because another browser was faster', async () => {
+    const opened = await open('about:blank')
+    const { id } = await openLink(opened.page)
+    await opened.page.getByText('This link signs in to').waitFor()
+    const path = `**/v1/api-keys/${id}`
+    await opened.page.route(path, (route) => route.abort())
+    await accept(opened.page)
+    await opened.page.getByRole('alert').waitFor()
+    await expect.poll(async () => (await active()).map((one: { id: string }) => one.id)).toEqual([id])
+    await opened.page.unroute(path)
+    await opened.page.route(path, async (route) => {
+      await owner.call('DELETE', `/v1/api-keys/${id}`)
+      await route.continue()
+    })
+    await accept(opened.page)
+    await expect.poll(() => opened.page.getByRole('alert').innerText()).toContain('This link was used')
+    await expect.poll(active).toEqual([])
+    expect(await opened.page.getByRole('button', { name: 'Sign out' }).count()).toBe(0)
+    await opened.close()
+  })
+
   describe('signing out', () => {
     const ofLink = async (page: Page) => {
-      const permissions = ['keys:read', 'api_keys:read', 'api_keys:manage']
-      const { body } = await owner.call('POST', '/v1/api-keys', { name: 'link', permissions })
-      await page.goto('about:blank')
-      await page.goto(`${service.url}/console#/sign-in/${body.secret}`)
+      await openLink(page)
       await page.getByText('This link signs in to').waitFor()
-      await page.getByRole('button', { name: 'Sign in' }).click()
+      await accept(page)
       await page.getByRole('button', { name: 'Sign out' }).waitFor()
     }
-    const active = async () =>
-      (await owner.call('GET', '/v1/api-keys')).body.api_keys.filter(
-        ({ name, status }: Record<string, string>) => name === 'link' && status === 'active',
-      )
     const signOut = ({ page }: OpenedPage) => page.getByRole('button', { name: 'Sign out' }).click()
 
     it('revokes the API key of a session that a link made, and says nothing', async () => {
@@ -222,6 +249,18 @@ inChromium('the console', ({ open }) => {
         .toMatch(new RegExp(`was not revoked: .* It works until .* eaas api-key revoke ${id}$`))
       expect(await active()).toHaveLength(1)
       await owner.call('DELETE', `/v1/api-keys/${id}`)
+      await opened.close()
+    })
+
+    it('comes with leaving the page, which the browser may show again as it was', async () => {
+      const opened = await open('about:blank')
+      await ofLink(opened.page)
+      await opened.page.goto('about:blank')
+      await expect.poll(active).toEqual([])
+      await opened.page.goto(`${service.url}/console`)
+      await signIn(opened, owner.secret)
+      await opened.page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })))
+      await opened.page.getByLabel('API key').waitFor()
       await opened.close()
     })
 

@@ -1,5 +1,5 @@
-// Every TypeScript snippet of the pages for users compiles, and runs against the service in memory. The examples in the
-// comments of the sources compile.
+// Every TypeScript snippet of the pages for users compiles, and runs against the service in memory if that answers its calls. The
+// examples in the comments of the sources compile.
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestService } from '../../packages/sdk/src/testing.js'
@@ -30,12 +30,15 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => dir.remove())
 
+/** What the service in memory leaves to a real one: pages with it run in snippets.db.test.ts alone. */
+const LEFT_OUT = /\b(apiKeys|audit)\.|\.usage\(/
+
 describe.each(PAGES)('%s', (page) => {
   it('has TypeScript that compiles', () => {
     expect(errors.get(page)).toEqual([])
   })
 
-  it('has TypeScript that runs', () => run(readPage(page)))
+  it.skipIf(LEFT_OUT.test(programOf(readPage(page))))('has TypeScript that runs', () => run(readPage(page)))
 })
 
 describe('the examples in the comments', () => {

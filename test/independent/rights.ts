@@ -40,6 +40,7 @@ const NEEDED = new Map<string, string | null>(
   Object.entries({
     'key.wrap': 'wrap',
     'key.unwrap': 'unwrap',
+    'key.index_secret': 'unwrap',
     encrypt: 'encrypt',
     decrypt: 'decrypt',
     'key.create': 'keys:create',
@@ -65,7 +66,8 @@ const NEEDED = new Map<string, string | null>(
   }),
 )
 
-const NAMES_CURRENT = /^(?:key\.(?:wrap|export|rotate|rotation_policy|update|enable|disable|destroy|restate)|encrypt)$/
+const NAMES_CURRENT =
+  /^(?:key\.(?:wrap|export|index_secret|rotate|rotation_policy|update|enable|disable|destroy|restate)|encrypt)$/
 const CHANGES_KEY = /^key\.(?:rotate|rotation_policy|update|enable|disable|destroy|restate)$/
 /** For an action, or the step of a destruction: the states that it is done in, and the state that it leads to. */
 const STATES = new Map<string, [from: string, to?: string]>(
@@ -75,6 +77,7 @@ const STATES = new Map<string, [from: string, to?: string]>(
     'key.unwrap': ['active disabled'],
     decrypt: ['active disabled'],
     'key.export': ['active disabled'],
+    'key.index_secret': ['active disabled'],
     'key.rotate': ['active', 'active'],
     'key.rotation_policy': ['active disabled'],
     'key.disable': ['active', 'disabled'],

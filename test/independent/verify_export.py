@@ -391,7 +391,7 @@ class Rights:
         "completed": ("active disabled pending_destruction", "destroyed")}
     IS_UUID = re.compile(UUID)
     NEEDS = {  # chain.md 13: what the API key that acts must hold; no API key writes those of None
-        "key.wrap": "wrap", "key.unwrap": "unwrap", "key.create": "keys:create", "key.rotate": "keys:rotate", "key.enable": "keys:disable",
+        "key.wrap": "wrap", "key.unwrap": "unwrap", "key.index_secret": "unwrap", "key.create": "keys:create", "key.rotate": "keys:rotate", "key.enable": "keys:disable",
         "key.disable": "keys:disable", "key.destroy": "keys:destroy", "key.export": "keys:export", "key.rotation_policy": "keys:rotate",
         "key.update": "keys:destroy",
         "encrypt": "encrypt", "decrypt": "decrypt", "api_key.create": "api_keys:manage", "api_key.update": "api_keys:manage",
@@ -530,7 +530,7 @@ class Rights:
         elif action in ("key.unwrap", "decrypt"):
             allow_state("active disabled")
             allow_opens(version, key["least"] or (key["destroyed"] or 0) + 1)
-        elif action == "key.export":
+        elif action in ("key.export", "key.index_secret"):
             allow_state("active disabled")
             allow_current(version)
         elif (action in ("key.restate", "key.update") or action == "key.rotation_policy" and "status" in told

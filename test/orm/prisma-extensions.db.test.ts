@@ -99,6 +99,36 @@ describe('an extension before encrypted()', () => {
   })
 })
 
+it.each([
+  [
+    'before',
+    (fields: object) => client.$extends(fields).$extends(encrypted({ User: models.users, Post: models.posts })),
+  ],
+  [
+    'after',
+    (fields: object) => client.$extends(encrypted({ User: models.users, Post: models.posts })).$extends(fields),
+  ],
+])('an extension %s encrypted() computes a field of an id that is left out', async (_, extend) => {
+  const tag = { needs: { id: true }, compute: ({ id }: { id: string }) => `#${id}` }
+  const db = extend({ result: { user: { tag }, post: { tag } } }) as never as ReturnType<typeof stampedBy>
+  const id = randomUUID()
+  await db.post.create({ data: { id, user_id: mine, title: 't', likes: 1 } })
+  const row = await db.user.findUnique({
+    where: { id: mine },
+    omit: { id: true, email_index: true, nick_index: true, born: true, prefs: true },
+    include: { posts: { omit: { id: true } } },
+  })
+  const post = { user_id: mine, title: 't', likes: 1, tag: `#${id}` }
+  expect(JSON.parse(JSON.stringify(row))).toEqual({
+    email: 'a@x',
+    nick: null,
+    city: 'Paris',
+    posts: [post],
+    tag: `#${mine}`,
+  })
+})
+const stampedBy = () => client.$extends(encrypted({ User: models.users, Post: models.posts }))
+
 describe('an extension after encrypted()', () => {
   const queries = {
     query: { user: { create: ({ args, query }: { args: object; query: (args: object) => unknown }) => query(args) } },

@@ -1,6 +1,7 @@
 // Whatever a query of Prisma looks like, no plaintext of an encrypted field reaches the driver: it is encrypted, hashed or refused.
 import { randomUUID } from 'node:crypto'
 import type { PGlite } from '@electric-sql/pglite'
+import * as runtime from '@prisma/client/runtime/client'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { encrypted } from '../../packages/prisma/src/index.js'
@@ -29,6 +30,14 @@ function connect() {
 /** A client that leaves out the ids of posts. */
 function omitting() {
   const other = new PrismaClient({ adapter: new PrismaPGlite(postgres), omit: { post: { id: true } } })
+  return other.$extends(encrypted({ User: models.users, Post: models.posts }))
+}
+
+/** A client of a schema with a preview feature. */
+function previewing(feature: string) {
+  const other = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
+  const { _engineConfig } = Object.assign(other, { _previewFeatures: [feature] }) as never as { _engineConfig: object }
+  Object.assign(_engineConfig, { previewFeatures: [feature] })
   return other.$extends(encrypted({ User: models.users, Post: models.posts }))
 }
 
@@ -425,6 +434,17 @@ describe('Prisma', () => {
     expect(await db.user.updateMany({ where: { city: 'x' }, data: { nick: 'all' } })).toEqual({ count: 0 })
     expect((await db.user.findMany()).map(({ nick }) => nick)).toEqual(['all', 'all'])
   })
+  it('leaves a limit below zero to Prisma, which refuses it', async () => {
+    const args = { data: { nick: 'all' }, limit: -1 }
+    await expect(db.user.updateMany(args)).rejects.toMatchObject({ code: 'P2019' })
+    await expect(db.user.updateManyAndReturn(args)).rejects.toMatchObject({ code: 'P2019' })
+    expect(await db.user.findMany()).toMatchObject([{ nick: 'ada' }])
+  })
+  it('computes a minimum that is not asked for of no encrypted field', async () => {
+    expect(await db.user.aggregate({ _min: { nick: false, city: true } as never })).toEqual({
+      _min: { city: 'London' },
+    })
+  })
   const boundToCity = () =>
     eaas.model({ name: 'users', keyId, format: 'text', bind: ['city'], fields: { nick: text().nullable() } })
   it('changes each row by itself where several share what their values are bound to', async () => {
@@ -486,6 +506,56 @@ describe('Prisma', () => {
   })
   it('executes statements of SQL that name no encrypted column', async () => {
     expect(await db.$queryRaw`select count(*)::int as n from users where city = ${'London'}`).toEqual([{ n: 1 }])
+  })
+  it('takes a query of TypedSQL by its text', async () => {
+    const typing = previewing('typedSql') as unknown as { $queryRawTyped(query: object): Promise<unknown> }
+    const run = async (sql: string) => typing.$queryRawTyped(runtime.makeTypedQueryFactory(sql)('London'))
+    await expect(run('select email from users where city = $1')).rejects.toThrow('names the table users')
+    expect(await run('select count(*)::int as n from users where city = $1')).toEqual([{ n: 1 }])
+  })
+  it('leaves what is undefined to Prisma, which refuses it where the application wants that', async () => {
+    const strict = previewing('strictUndefinedChecks')
+    for (const where of [
+      { city: undefined },
+      { email: undefined },
+      { email: { equals: undefined } },
+      { email: { not: { in: undefined } } },
+      { AND: [{ posts: { some: { title: undefined } } }] },
+      { posts: { some: undefined } },
+      { OR: undefined },
+    ] as Prisma.UserWhereInput[]) {
+      await expect(strict.user.deleteMany({ where })).rejects.toThrow('undefined')
+      await expect(strict.user.updateMany({ where, data: { nick: 'all' } })).rejects.toThrow('undefined')
+    }
+    const posts = { deleteMany: { title: undefined } } as never
+    await expect(strict.user.update({ where: { id: ID }, data: { posts } })).rejects.toThrow('undefined')
+    const lacking = { ...user(), city: undefined } as never
+    const owned = { ...user(), posts: { create: { ...post(), likes: undefined } } } as never
+    for (const write of [
+      () => strict.user.update({ where: { id: ID }, data: { city: 'Oslo', nick: undefined } as never }),
+      () => strict.user.updateMany({ data: { nick: 'all', city: undefined } as never }),
+      () => strict.user.update({ where: { id: ID }, data: { posts: undefined } as never }),
+      () => strict.user.create({ data: lacking }),
+      () => strict.user.createMany({ data: [lacking] }),
+      () => strict.user.create({ data: owned }),
+      () => strict.user.upsert({ where: { id: ID }, create: user(), update: { nick: undefined } as never }),
+    ])
+      await expect(write()).rejects.toThrow('undefined')
+    const where = { city: undefined, email: { equals: undefined } } as never
+    expect(await db.user.findMany({ where })).toHaveLength(1)
+    expect(await db.post.count()).toBe(1)
+  })
+  it('leaves out what is Prisma.skip, as Prisma does', async () => {
+    const skip = runtime.skip as never // Prisma has it in its types with the preview feature alone
+    const where = { email: skip, nick: 'ada', posts: { some: { title: skip, likes: 3 } }, AND: skip }
+    const data = { nick: skip, city: 'Rome', posts: { update: { where: { id: ID }, data: { title: skip, likes: 4 } } } }
+    expect(await db.user.findMany({ where, include: { posts: skip } })).toMatchObject([{ nick: 'ada' }])
+    expect(await db.user.update({ where: { id: ID }, data, include: { posts: true } })).toMatchObject({
+      nick: 'ada',
+      city: 'Rome',
+      posts: [{ title: SECRET, likes: 4 }],
+    })
+    expect(await db.user.create({ data: { ...user(), nick: skip } })).toMatchObject({ nick: null })
   })
   it('tells a null of JSON from one of a text', async () => {
     await db.user.update({ where: { id: ID }, data: { born: Prisma.DbNull, nick: null } })

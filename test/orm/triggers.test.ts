@@ -5,7 +5,7 @@ import { text as column, pgTable } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pglite'
 import { Kysely, PostgresDialect } from 'kysely'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
-import { EntitySchema } from 'typeorm'
+import { EntitySchema, type QueryRunner } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { encrypted as encryptedDrizzle } from '../../packages/drizzle/src/index.js'
 import { encrypted as encryptedKysely } from '../../packages/kysely/src/index.js'
@@ -20,14 +20,18 @@ import { sourcesOn } from './typeorm-source.js'
 let postgres: Awaited<ReturnType<typeof openCreatedCluster>>
 beforeAll(async () => {
   postgres = await openCreatedCluster(inject('runDir'))
-  await postgres.exec(`create table guests (id text primary key, mail text not null, city text);
+})
+beforeEach(async () => {
+  await postgres.exec(`drop schema public cascade; create schema public;
+    create table guests (id text primary key, mail text not null, city text);
     create function lowered() returns trigger language plpgsql as 'begin new.mail := lower(new.mail); return new; end';
     create function compared() returns trigger language plpgsql as
-      'begin if new.mail = old.mail then new.city := lower(new.city); end if; return new; end'`)
+      'begin if new.mail = old.mail then new.city := lower(new.city); end if; return new; end';
+    create function updated() returns trigger language plpgsql as
+      'begin if pg_trigger_depth() = 1 then update guests set mail = lower(mail) where id = new.id; end if; return null; end'`)
 })
 afterAll(() => postgres.close())
 const BEFORE = 'trigger changes before insert or update on guests for each row execute function'
-beforeEach(() => postgres.exec(`drop trigger if exists changes on guests; truncate guests`))
 
 const eaas = createClient(createTestService())
 const model = (bind: false | string[], column = 'email') =>
@@ -45,6 +49,18 @@ interface Writes {
   /** Changes the encrypted column of rows that another column finds. */
   update(): Promise<unknown>
 }
+
+const guests = new EntitySchema<typeof row & { city: string | null }>({
+  name: 'Guest',
+  tableName: 'guests',
+  columns: {
+    id: { type: 'text', primary: true },
+    email: { type: 'text', name: 'mail' },
+    city: { type: 'text', nullable: true },
+  },
+})
+const openTypeorm = (bind: false | string[], options = {}) =>
+  encryptedTypeorm(sourcesOn(postgres).open([guests], options), [[guests, model(bind)]])
 
 /** Each connects. */
 const ORMS: [orm: string, open: (bind: false | string[]) => Promise<Writes>][] = [
@@ -75,18 +91,7 @@ const ORMS: [orm: string, open: (bind: false | string[]) => Promise<Writes>][] =
   [
     'TypeORM, when it is initialized,',
     async (bind) => {
-      const guests = new EntitySchema<typeof row & { city: string | null }>({
-        name: 'Guest',
-        tableName: 'guests',
-        columns: {
-          id: { type: 'text', primary: true },
-          email: { type: 'text', name: 'mail' },
-          city: { type: 'text', nullable: true },
-        },
-      })
-      const { manager } = await encryptedTypeorm(sourcesOn(postgres).open([guests]), [
-        [guests, model(bind)],
-      ]).initialize()
+      const { manager } = await openTypeorm(bind).initialize()
       return {
         insert: () => manager.insert(guests, row),
         update: () => manager.update(guests, { city: 'Rome' }, { email: 'x' }),
@@ -111,14 +116,53 @@ describe.each(ORMS)('%s', (_, open) => {
     expect((await postgres.query('select id, mail from guests')).rows).toEqual([{ id: '1', mail: 'X' }])
   })
   it.each([
+    [
+      'of a partition',
+      `drop table guests; create table guests (id text primary key, mail text not null, city text) partition by hash (id);
+      create table part partition of guests for values with (modulus 1, remainder 0);
+      create ${BEFORE.replace('on guests', 'on part')} lowered()`,
+    ],
+    [
+      'of a child',
+      `create table child () inherits (guests); create ${BEFORE.replace('on guests', 'on child')} lowered()`,
+    ],
+    [
+      'of the table below a view',
+      `alter table guests rename to people; create view inner_guests as select * from people;
+      create view guests as select id, mail, city from inner_guests; create ${BEFORE.replace('on guests', 'on people')} lowered()`,
+    ],
+    [
+      'in place of writes of a view',
+      `alter table guests rename to people; create view guests as select * from people;
+      create ${BEFORE.replace('before', 'instead of')} lowered()`,
+    ],
+    ['after the write', `create ${BEFORE.replace('before', 'after')} updated()`],
+  ])('refuses to write where a trigger %s changes an encrypted column', async (_, sql) => {
+    await postgres.exec(sql)
+    await expect((async () => (await open(['id'])).insert())()).rejects.toThrow('the trigger changes of the table')
+    expect((await postgres.query('select id from guests')).rows).toEqual([])
+  })
+  it.each([
     ['that changes another column', `create ${BEFORE} compared()`],
     ['that is disabled', `create ${BEFORE} lowered(); alter table guests disable trigger changes`],
+    ['for replicated rows alone', `create ${BEFORE} lowered(); alter table guests enable replica trigger changes`],
+    ['that runs after writes', `create ${BEFORE.replace('before', 'after')} lowered()`],
     ['that runs before deletes alone', `create ${BEFORE.replace('insert or update', 'delete')} lowered()`],
   ])('writes beside a trigger %s', async (_, sql) => {
     await postgres.exec(sql)
     await (await open(['id'])).insert()
     expect((await postgres.query('select id from guests')).rows).toEqual([{ id: '7' }])
   })
+})
+
+it('TypeORM finds one that a migration makes, and is then not initialized', async () => {
+  class Lowers1700000000000 {
+    up = (runner: QueryRunner) => runner.query(`create ${BEFORE} lowered()`)
+    down = async () => undefined
+  }
+  const source = openTypeorm(['id'], { migrations: [Lowers1700000000000], migrationsRun: true })
+  await expect(source.initialize()).rejects.toThrow('the trigger changes of the table of guests')
+  expect(source.isInitialized).toBe(false)
 })
 
 it('Prisma refuses it too', async () => {

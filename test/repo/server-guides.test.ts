@@ -16,6 +16,9 @@ const guides = pages.map(readGuide).join('\n') + readme
 /** What else begins like a metric: API keys, the variable of a proxy, a role of the database and a second database. */
 const METRIC = /\beaas_(?!sk_|pk_|tenant\b|owner\b|2\b)[a-z0-9_]+/g
 
+/** Where `/health` finds what is wrong, and its names for that. */
+const HEALTH = ['packages/server/src/core/api/health.ts', 'packages/server/src/core/store/writability.ts']
+
 const sorted = (names: Iterable<string | undefined>) => [...new Set(names)].sort()
 
 describe('the guides of the server', () => {
@@ -30,6 +33,15 @@ describe('the guides of the server', () => {
     const settings = [VARIABLES, WITNESS_VARIABLES, FOLLOW_VARIABLES].flatMap(Object.keys)
     const named = [...guides.matchAll(/\bEAAS_[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
     expect(sorted(named)).toEqual(sorted(settings))
+  })
+
+  it('name each state of /health, and no other', () => {
+    const sources = HEALTH.map((path) => readFileSync(join(ROOT, path), 'utf8')).join('\n')
+    const states = [...sources.matchAll(/\b(?:database|part): '(\w+)'/g)].map(([, state]) => state)
+    const [, section = ''] = /^## Health\n(.*?)^## /ms.exec(readGuide('monitoring.md')) ?? []
+    const named = [...section.matchAll(/^\| `(\w+)` \| (?:200|503) \|/gm)].map(([, state]) => state)
+    expect(states.length).toBeGreaterThan(8)
+    expect(sorted(named)).toEqual(sorted(states))
   })
 
   it('list each command in the README, and no other', () => {

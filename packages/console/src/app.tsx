@@ -11,7 +11,7 @@ import { KeyPage } from './pages/key.js'
 import { KeysPage } from './pages/keys.js'
 import { LogPage } from './pages/log.js'
 import { SignIn } from './pages/sign-in.js'
-import { endProblem, isOffered, mayTry, session, signOut } from './session.js'
+import { endProblem, mayTry, offeredKey, session, signOut } from './session.js'
 import { Problem } from './ui/problem.js'
 import { moveRow } from './ui/table.js'
 import { said } from './ui/values.js'
@@ -103,7 +103,7 @@ export function App() {
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
   }, [])
-  if (!isSignedIn() || isOffered.value || place.value.page === 'sign-in') return <SignIn />
+  if (!isSignedIn() || offeredKey.value || place.value.page === 'sign-in') return <SignIn />
   const shown = shownPages()
   const current = place.value.page || shown[0]?.name
   const Page = shown.find(({ name }) => name === current)?.page

@@ -81,8 +81,8 @@ export async function signIn(apiKey: string, { isOfLink } = { isOfLink: false })
   if (tenant) loadKeys().catch(() => undefined)
 }
 
-/** Whether a link was opened, and is not accepted yet: whoever is signed in stays so. */
-export const isOffered = signal(false)
+/** The API key of a link that was opened, and is not accepted yet: whoever is signed in stays so. */
+export const offeredKey = signal<string | undefined>(undefined)
 
 /** What a link signs in to. */
 export interface Offer {
@@ -99,7 +99,8 @@ export interface Offer {
 
 /** Reads where a link that `eaas console` printed leads; changes nothing. @throws Error if the link was used */
 export async function readLink(apiKey: string): Promise<Offer> {
-  const eaas = createClient({ baseUrl: findBaseUrl(location.pathname), apiKey, retries: 1 })
+  const baseUrl = findBaseUrl(location.pathname)
+  const eaas = createClient({ baseUrl, apiKey, retries: 1 })
   return ofLink(async () => {
     const own = findOwn((await eaas.apiKeys.list()).api_keys, apiKey)
     if (!own) throw new Error(LINK_USED)
@@ -109,11 +110,16 @@ export async function readLink(apiKey: string): Promise<Offer> {
     const expires_at = new Date(Date.parse(own.created_at) + SESSION_MS).toISOString()
     const accept = () =>
       ofLink(async () => {
-        const { secret } = await eaas.apiKeys.create({ name: own.name, permissions, expires_at })
-        await eaas.apiKeys.revoke(own.id)
+        const made = await eaas.apiKeys.create({ name: own.name, permissions, expires_at })
+        try {
+          await eaas.apiKeys.revoke(own.id) // fails if another browser was faster: then that one has the session
+          await signIn(made.secret, { isOfLink: true })
+        } catch (error) {
+          endApiKey(made, () => revokeSelf(baseUrl, made.secret))
+          throw error
+        }
         eaas.close()
-        await signIn(secret, { isOfLink: true })
-        isOffered.value = false
+        offeredKey.value = undefined
       })
     return { tenant, permissions, accept }
   })
@@ -136,18 +142,21 @@ export function signOut(): void {
 
 function endSession(): void {
   const ended = session.value
-  if (ended?.revoke) {
-    endProblem.value = undefined
-    ended.revoke().catch((cause: unknown) => {
-      endProblem.value = describeEnd(ended, cause)
-    })
-  }
+  if (ended?.revoke) endApiKey(ended.rights.own, ended.revoke)
   ended?.eaas.close()
   session.value = undefined
   keys.value = new Map()
   isLoadingKeys.value = false
   apiKeys.value = []
   loggedNames.value = new Map()
+}
+
+/** Revokes the API key of a session that ended, or did not begin. */
+function endApiKey(own: ApiKeyRecord | undefined, revoke: () => Promise<void>): void {
+  endProblem.value = undefined
+  revoke().catch((cause: unknown) => {
+    endProblem.value = describeEnd(own, cause)
+  })
 }
 
 /** Revokes an API key with itself, also while the page is left. One that is refused as no valid one needs that no more. */
@@ -163,7 +172,7 @@ async function revokeSelf(baseUrl: string, apiKey: string): Promise<void> {
   if (!response.ok && response.status !== 401) throw new Error(`the server answered ${response.status}`)
 }
 
-function describeEnd({ rights: { own } }: Session, cause: unknown): Error {
+function describeEnd(own: ApiKeyRecord | undefined, cause: unknown): Error {
   const why = cause instanceof Error ? cause.message : String(cause)
   const until = own?.expires_at === undefined ? '' : ` It works until ${writeExact(own.expires_at, false)}.`
   return new Error(

@@ -1,7 +1,22 @@
-/** One update of PostgreSQL for many rows that were read, with values sealed to each. */
-import { MANY_ROWS, manyRowsColumn, manyRowsSql, quoteName, type Row, sealMany } from '@eaas/sdk/adapter'
-import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
+/**
+ * Writes of many rows: one update of PostgreSQL for rows that were read, with values sealed to each; an insert that is
+ * divided among several statements, where encryption adds more parameters than one may have; what these return together.
+ */
+import {
+  divideRows,
+  MANY_ROWS,
+  MOST_PARAMETERS,
+  manyRowsColumn,
+  manyRowsSql,
+  quoteName,
+  type Row,
+  refuseCall,
+  refuseParameters,
+  sealMany,
+} from '@eaas/sdk/adapter'
+import { and, type Column, entityKind, eq, type SQL, sql } from 'drizzle-orm'
 import { type KnownTable, sqlName } from './tables.js'
+import { type Builder, type Call, type Database, isExpression, isSync, type Written } from './written.js'
 
 /** Tells whether PostgreSQL reads the values of all columns from JSON: a custom type may not be readable so. */
 export function takesMany({ sealed, columns }: KnownTable): boolean {
@@ -29,4 +44,114 @@ export function boundToMany(known: KnownTable): SQL | undefined {
 
 function manyValue({ sealed }: KnownTable, key: string): SQL {
   return sql.raw(`${MANY_ROWS}.${manyRowsColumn(sealed, key)}`)
+}
+
+const COUNTS = ['count', 'rowCount', 'affectedRows', 'rowsAffected', 'changes'] as const
+
+/** Returns how many rows a write has changed, which drivers report in different ways. */
+export function changedRows(result: unknown): number {
+  return findCount(result) ?? refuseCall('an upsert by a driver that counts no rows', 'Add `returning`.')
+}
+
+/** The same; undefined if the driver reports none. */
+export function findCount(result: unknown): number | undefined {
+  const own = headerOf(result) ?? result
+  const count = countsIn(own)[0]?.[1]
+  if (count !== undefined) return count
+  return Array.isArray(own) ? own.length : undefined
+}
+
+/** Merges results into one: their rows, or how many rows they changed together. */
+export function mergeResults(results: readonly unknown[]): unknown {
+  const [first] = results
+  if (results.length < 2) return first
+  if (headerOf(first)) return [mergeResults(results.map(headerOf)), ...(first as unknown[]).slice(1)]
+  const rows = results.every(Array.isArray) ? (results.flat() as unknown[]) : lastOf(results)
+  for (const [name] of countsIn(first)) {
+    const value = results.reduce<number>((sum, one) => sum + Number((one as Row)[name]), 0)
+    Object.defineProperty(rows, name, { value, configurable: true, enumerable: !Array.isArray(rows), writable: true })
+  }
+  return rows
+}
+
+/** Returns what the drivers of MySQL report, beside the columns of a result. */
+function headerOf(result: unknown): Row | undefined {
+  const [header] = Array.isArray(result) ? (result as unknown[]) : []
+  return typeof header === 'object' && header !== null && 'affectedRows' in header ? (header as Row) : undefined
+}
+
+/** The id that SQLite reports is that of the last row, and that of MySQL the first one's. */
+function lastOf(results: readonly unknown[]): unknown {
+  const last = results.at(-1)
+  return typeof last === 'object' && last !== null && 'lastInsertRowid' in last ? last : results[0]
+}
+
+function countsIn(result: unknown): [name: string, count: number][] {
+  return COUNTS.flatMap((name) => {
+    const count = (result as Row | undefined)?.[name]
+    return typeof count === 'number' || typeof count === 'bigint' ? [[name, Number(count)]] : []
+  })
+}
+
+/** A builder of an insert. Those of SQLite also have the method that runs it at once. */
+interface Insert {
+  session: object
+  toSQL(): { params: readonly unknown[] }
+}
+
+/** Runs a write. An insert of more rows than one statement takes is several in one transaction, in their order. */
+export async function runCalls({ on, method, table, known }: Written, calls: readonly Call[]): Promise<unknown> {
+  const rows = (calls.find(([name]) => name === 'values')?.[1][0] ?? []) as readonly Row[]
+  const build = (some: readonly Row[], inner = on) => {
+    return calls.reduce<Builder>((builder, [name, args]) => {
+      return builder[name]?.(...(name === 'values' ? [some] : args)) as Builder
+    }, inner[method](table))
+  }
+  const insert = build(rows)
+  if (rows.length < 2) return insert
+  const most = mostOf(insert)
+  const alone = (row: Row) => countIn(build([row]))
+  const width = Object.keys(known.columns).length
+  const costOf = (row: Row) => (Object.values(row).some(isExpression) ? alone(row) : width)
+  const parts = divideRows(rows, costOf, most - alone(rows[0] as Row)) // also has what is not of a row
+  // A row may need fewer, since PostgreSQL has a word for what it leaves out.
+  if (parts.length === 1 || countIn(insert) <= most) return insert
+  const refuse = () => refuseParameters(known.sealed.name, { rows: rows.length, count: countIn(insert), most })
+  if (!on.transaction) return refuse()
+  if (isSync(on)) {
+    const run = calls.some(([name]) => name === 'returning') ? 'all' : 'run'
+    return on.transaction((inner) => mergeResults(parts.map((part) => build(part, inner)[run]?.() as unknown)))
+  }
+  let isBegun = false
+  const insertAll = async (inner: Database) => {
+    isBegun = true
+    const results: unknown[] = []
+    for (const part of parts) results.push(await build(part, inner))
+    return mergeResults(results)
+  }
+  return on.transaction(insertAll).catch((error: unknown) => {
+    throw !isBegun && hasNoTransactions(error) ? refuse() : error
+  })
+}
+
+function countIn(insert: Builder): number {
+  return (insert as unknown as Insert).toSQL().params.length
+}
+
+/** The most parameters of a statement of Cloudflare's databases, D1 and those of durable objects. */
+const MOST_OF_CLOUDFLARE = 100
+
+function mostOf(insert: Builder): number {
+  const { session } = insert as unknown as Insert
+  const kind = String((session.constructor as { [entityKind]?: string })[entityKind])
+  if (/^SQLite(D1|DO)Session/.test(kind)) return MOST_OF_CLOUDFLARE
+  const isSqlite = 'run' in insert
+  return isSqlite ? MOST_PARAMETERS.sqlite : MOST_PARAMETERS.postgres
+}
+
+/** Tells whether a driver has refused to begin a transaction: those that send each query by HTTP do. */
+function hasNoTransactions(error: unknown): boolean {
+  const { message, cause } = error as Error
+  const text = `${message} ${(cause as Error | undefined)?.message}`
+  return /no transactions|transactions are not supported|storage\.transaction/i.test(text)
 }

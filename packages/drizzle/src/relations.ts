@@ -5,8 +5,7 @@
 import { type Row, refuseExpression } from '@eaas/sdk/adapter'
 import { type Column, getOperators, getOrderByOperators, type Table } from 'drizzle-orm'
 import { assertOrder, assertPlain, type Rewriting, rewrite } from './conditions.js'
-import { namesOf } from './relation-names.js'
-import { within } from './rewriting.js'
+import { namesOf, within } from './rewriting.js'
 import { type Asked, areRight, assertNoWindow, numberOf, withoutSearches } from './searches.js'
 import type { KnownTable, KnownTables } from './tables.js'
 

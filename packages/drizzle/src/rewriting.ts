@@ -1,9 +1,15 @@
 /** The parts of a query of Drizzle: rewrites each, or checks that it has no encrypted column. */
-
-import { type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
-import { is, SQL, Subquery } from 'drizzle-orm'
+import {
+  type NamedRelation,
+  type Row,
+  refuseCall,
+  refuseExpression,
+  refuseOrder,
+  type SealedColumn,
+  type SealedPlaces,
+} from '@eaas/sdk/adapter'
+import { type Column, getTableColumns, getTableName, is, SQL, Subquery, Table } from 'drizzle-orm'
 import { assertNoSealed, assertOrder, assertPlain, type Rewriting, rewrite, rewriteBuilt } from './conditions.js'
-import { placesOf, relationsOf } from './relation-names.js'
 import { columnsIn, knownPlaces, leavesOf, selectedBy } from './selections.js'
 import { isColumn, type KnownTables } from './tables.js'
 import { assertNoWrite, checked, partText } from './text.js'
@@ -198,4 +204,30 @@ export function refuseSearch(model: string, field: string): never {
     `a subquery that searches by ${model}.${field}`,
     'Search by the column of its index, with the value that `index` of the model makes.',
   )
+}
+
+/** Names the tables and subqueries that a query reads. */
+function relationsOf(tables: KnownTables, sources: readonly unknown[]): NamedRelation[] {
+  return sources.flatMap((source): NamedRelation[] => {
+    if (is(source, Subquery)) {
+      return [{ alias: source._.alias, sealed: columnsIn(selectedBy(source)).flatMap((one) => namesOf(tables, one)) }]
+    }
+    if (!is(source, Table)) return []
+    const columns = Object.values(getTableColumns(source))
+    const plain = columns.filter((one) => !tables.findSealed(one)).map(({ name }) => name)
+    return [{ alias: getTableName(source), sealed: columns.flatMap((one) => namesOf(tables, one)), plain }]
+  })
+}
+
+/** Tells at which places of a result encrypted columns are. */
+function placesOf(tables: KnownTables, fields: Row): SealedPlaces {
+  return { places: leavesOf(fields).map(({ leaf }) => (isColumn(leaf) ? namesOf(tables, leaf) : [])) }
+}
+
+/** Returns the names of an encrypted column: `casing` of Drizzle may have made another. */
+export function namesOf(tables: KnownTables, column: Column): SealedColumn[] {
+  const known = tables.findSealed(column)
+  if (!known) return []
+  const field = known.keyOf(column)
+  return [column.name, known.nameIn(field)].map((name) => ({ name, model: known.sealed.name, field }))
 }

@@ -5,7 +5,7 @@
 import { refuseCall } from '@eaas/sdk/adapter'
 import { isQuery, type Node, tableNames } from './nodes.js'
 import { assertDistinct } from './results.js'
-import type { Rewriter } from './rewriter.js'
+import type { Rewriter } from './rewrite.js'
 import { type Output, queryRelation, type Scope, sealedColumns, tableRelation } from './scope.js'
 import { findTable } from './tables.js'
 

@@ -7,7 +7,6 @@ import { compare } from './conditions.js'
 import { isNode, isQuery, type Node, rawText, tableNames } from './nodes.js'
 import { assertOrder, assertRawPart, assertRawStatement } from './refused-sql.js'
 import { addRelations, RELATIONS } from './relations.js'
-import type { Rewriter, Rewritten } from './rewriter.js'
 import {
   assertNoWholeRow,
   findInner,
@@ -19,11 +18,35 @@ import {
   type Scope,
   sealedIn,
 } from './scope.js'
-import { withFiltering, withoutSearches, withSearches } from './searches.js'
+import { type Filtering, withFiltering, withoutSearches, withSearches } from './searches.js'
 import { addBound, isDistinct, rewriteSelections, takesColumns } from './selections.js'
 import type { Spellings } from './spellings.js'
 import { findTable, type Models } from './tables.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
+
+/** A rewritten query, and what it returns. */
+export interface Rewritten {
+  node: Node
+  outputs: readonly Output[]
+  /** Which rows of the result match, if an index finds others too. */
+  filtering?: Filtering | undefined
+}
+
+/** Rewrites the parts inside of a query, for the files that this one calls. */
+export interface Rewriter {
+  models: Models
+  spellings: Spellings
+  /** The rows that the statement changes, if they were read before. */
+  rows: readonly Row[]
+  /** The sealed values of many rows: `from` of their update, which is not rewritten. */
+  from?: Node
+  /** Rewrites a query. `outer` is the scope of the query around it. */
+  query(node: Node, outer: Scope | undefined): Promise<Rewritten>
+  /** The same for a query whose rows go to the application: columns may be added to it. */
+  result(node: Node, outer: Scope | undefined): Promise<Rewritten>
+  /** Rewrites a condition or an expression. */
+  expression(node: Node, scope: Scope): Promise<Node>
+}
 
 /** Rewrites a statement. @throws InvalidInputError for what the database cannot do with encrypted values */
 export async function rewriteStatement(

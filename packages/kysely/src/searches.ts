@@ -19,7 +19,7 @@ import {
 } from 'kysely'
 import { nameInScope, operatorOf } from './conditions.js'
 import type { Node } from './nodes.js'
-import type { Rewriter } from './rewriter.js'
+import type { Rewriter } from './rewrite.js'
 import { findSource, type Instance, isSealed, type Output, type Scope, type Source } from './scope.js'
 import type { Selections } from './selections.js'
 

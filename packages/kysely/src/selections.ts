@@ -12,7 +12,7 @@ import {
 } from 'kysely'
 import { aliasName, columnName, isNode, type Node, qualifierOf, rawText } from './nodes.js'
 import { columnsByInstance, instanceOf } from './results.js'
-import type { Rewriter } from './rewriter.js'
+import type { Rewriter } from './rewrite.js'
 import {
   assertNoWholeRow,
   findInner,

@@ -61,7 +61,11 @@ async function rewriteRead(schema: Schema, model: KnownModel, args: Row, { shape
   const out: Row = { ...args }
   assertOrder(schema, model, [args.orderBy, args.cursor, args.having])
   for (const list of [args.distinct, args.by]) assertNamed(model, list, refuseOrder)
-  for (const name of COMPUTED) assertNamed(model, isPlain(args[name]) ? Object.keys(args[name]) : [], refuseExpression)
+  for (const name of COMPUTED) {
+    const fields = isPlain(args[name]) ? args[name] : {}
+    const computed = Object.keys(fields).filter((field) => fields[field])
+    assertNamed(model, computed, refuseExpression)
+  }
   if (args.where !== undefined) out.where = await rewriteWhere(schema, model, args.where, filters)
   if (args.having !== undefined) out.having = await rewriteWhere(schema, model, args.having)
   for (const name of ['select', 'include']) {

@@ -18,7 +18,7 @@ async function sealRows(schema: Schema, model: KnownModel, rows: readonly Row[],
     out.map(async (row, at) => {
       const own = Object.entries(row).filter(([field]) => !Object.hasOwn(filled[at] ?? {}, field))
       const inner = await nested(schema, model, rows[at], { known: values[at] ?? {}, isNew: true })
-      return { ...withNulls(model, Object.fromEntries(own), rows[at]), ...inner }
+      return { ...absentIn(rows[at]), ...withNulls(model, Object.fromEntries(own), rows[at]), ...inner }
     }),
   )
 }
@@ -88,7 +88,8 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
   const out = sealed ? await sealed.sealChanges(values, row ?? pinnedExactly(model, values, found.where)) : values
   const known = row ?? pinned(model, found.where)
   assertReferredTo(schema, model, { values, known })
-  return { ...withNulls(model, out, changes), ...(await nested(schema, model, changes, { known, isNew: false })) }
+  const inner = await nested(schema, model, changes, { known, isNew: false })
+  return { ...absentIn(changes), ...withNulls(model, out, changes), ...inner }
 }
 
 /**
@@ -147,6 +148,11 @@ function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): R
       return [field, 'set' in value ? spell(field, value.set) : refuseComputed(sealed.name, field)]
     }),
   )
+}
+
+/** The members that are undefined, which Prisma ignores or refuses, as its application configures. */
+function absentIn(row: Row = {}): Row {
+  return Object.fromEntries(Object.entries(row).filter(([, value]) => value === undefined))
 }
 
 /**

@@ -7,7 +7,7 @@ import { changeFound, isByFoundRows } from './found-rows.js'
 import { assertNoTriggers, withIds } from './ids.js'
 import { hide, newShape, openResult, readFiltered, type Shape } from './results.js'
 import { readSchema, type Schema, uncapitalized } from './schema.js'
-import { isPlain } from './values.js'
+import { isPlain, withoutSkips } from './values.js'
 
 /** What Prisma passes to a query extension. */
 interface Call {
@@ -92,7 +92,7 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
         })
       },
   }
-  const asked = { model: known, operation, args: isPlain(args) ? args : {} }
+  const asked = { model: known, operation, args: withoutSkips(isPlain(args) ? args : {}) as Row }
   const one = { ...asked, args: await withIds(schema, running, asked) }
   // The path alternates between `select` and the field of a relation.
   const path = (__internalParams?.dataPath ?? []).filter((_, at) => at % 2 === 1)
@@ -134,7 +134,8 @@ function assertRaw(schema: Schema, operation: string, args: unknown): void {
 
 function textOf(operation: string, args: unknown): string {
   const [first] = Array.isArray(args) ? (args as unknown[]) : [args]
-  if (typeof first === 'string') return first
-  const parts: unknown = Array.isArray(first) ? first : (first as { strings?: unknown } | undefined)?.strings
-  return Array.isArray(parts) ? parts.join(' ? ') : refuseCall(operation, 'Use the operations of a model.')
+  const { strings, sql = first } = (first ?? {}) as { strings?: unknown; sql?: unknown } // of `Prisma.sql`, of TypedSQL
+  const parts = Array.isArray(first) ? first : strings
+  if (Array.isArray(parts)) return parts.join(' ? ')
+  return typeof sql === 'string' ? sql : refuseCall(operation, 'Use the operations of a model.')
 }

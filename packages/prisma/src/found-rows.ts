@@ -54,9 +54,10 @@ async function change(schema: Schema, statement: Statement, { model, operation, 
   // Once, not for each row: the service may make the index.
   const where = await rewriteWhere(schema, model, args.where)
   if (MANY.includes(operation)) {
-    const take = args.limit === undefined ? {} : { take: args.limit }
+    const { limit, ...others } = args
+    if (Number(limit) < 0) return run(operation, await seal(operation, { where: { OR: [] }, data: {}, limit })) // Prisma refuses it
+    const take = limit === undefined ? {} : { take: limit }
     const rows = (await statement('findMany', { where, select: selectOf(model), ...take })) as Row[]
-    const { limit: _, ...others } = args
     const sealed = rows.map((row) =>
       seal(operation, { ...others, where: { AND: [where ?? {}, boundTo(model, row)] } }, row),
     )

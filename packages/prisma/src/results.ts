@@ -40,7 +40,7 @@ async function openRows({ sealed, relations }: KnownModel, rows: readonly Row[])
 
 /**
  * What is selected beyond the application's request, such as the fields that encrypted ones are bound to. They are
- * removed once the rows are opened.
+ * hidden once the rows are opened: Prisma may still compute fields of other extensions by them.
  */
 export interface Shape {
   hidden: Set<string>
@@ -52,13 +52,15 @@ export function newShape(): Shape {
   return { hidden: new Set(), inner: new Map() }
 }
 
-/** Removes the hidden fields from rows, in place. */
+/** Hides fields of rows, in place: they are not among the members that a row lists. */
 export function hide({ hidden, inner }: Shape, result: unknown): void {
   if (Array.isArray(result)) {
     for (const one of result) hide({ hidden, inner }, one)
   } else if (typeof result === 'object' && result !== null) {
     const row = result as Row
-    for (const field of hidden) delete row[field]
+    for (const field of hidden) {
+      if (Object.hasOwn(row, field)) Object.defineProperty(row, field, { enumerable: false })
+    }
     for (const [field, shape] of inner) hide(shape, row[field])
   }
 }

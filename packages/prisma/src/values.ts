@@ -16,6 +16,22 @@ export function isNull(value: unknown): boolean {
 /** `Prisma.DbNull`, which belongs to the client that the application generates: Prisma knows it by this symbol. */
 export const DB_NULL = { [Symbol.for('prisma.objectEnumValue')]: true, _getName: () => 'DbNull' }
 
+/** Leaves out the members that are `Prisma.skip`, on every level, as Prisma does. */
+export function withoutSkips(value: unknown): unknown {
+  const isList = Array.isArray(value)
+  if (!isList && !isPlain(value)) return value
+  const members: [string, unknown][] = []
+  // A loop, since JSON may be as deep as the stack.
+  for (const [name, one] of Object.entries(value)) {
+    if (isList || !isSkip(one)) members.push([name, withoutSkips(one)]) // Prisma refuses one in a list
+  }
+  return isList ? members.map(([, one]) => one) : Object.fromEntries(members)
+}
+
+function isSkip(value: unknown): boolean {
+  return typeof (value as { ifUndefined?: unknown } | null | undefined)?.ifUndefined === 'function'
+}
+
 /** Maps one value, or each of a list. */
 export async function mapOneOrMany(value: unknown, map: (one: unknown) => Promise<unknown>): Promise<unknown> {
   return Array.isArray(value) ? Promise.all(value.map(map)) : map(value)

@@ -35,8 +35,8 @@ export async function rewriteWhere(
   const further: Row[] = []
   for (const [key, value] of Object.entries(given)) {
     const relation = model.relations.get(key)
-    if (value === undefined) continue
-    if (key === 'AND') out[key] = await rewriteWhere(schema, model, value, filters)
+    if (value === undefined) out[key] = value
+    else if (key === 'AND') out[key] = await rewriteWhere(schema, model, value, filters)
     else if (LOGICAL.includes(key)) out[key] = await rewriteWhere(schema, model, value)
     else if (relation !== undefined) out[key] = await rewriteRelation(schema, schema.get(relation), value)
     else if (model.sealed?.isSealed(key)) {
@@ -127,6 +127,7 @@ async function compare(table: SealedTable, field: string, { filter, filters }: C
   if (isNull(filter)) return [{ [field]: filter }]
   if (!isPlain(filter)) return equals(table, field, { filter, filters })
   const given = Object.entries(filter).filter(([, value]) => value !== undefined)
+  const absent = Object.entries(filter).filter(([, value]) => value === undefined)
   const searches = searchesIn(table, field, given)
   const all = given.map(async ([operator, value]): Promise<Row[]> => {
     if (operator === 'mode' || searches.operators.includes(operator)) return []
@@ -143,7 +144,8 @@ async function compare(table: SealedTable, field: string, { filter, filters }: C
     return [{ [column]: { [operator]: isList ? values : values[0] } }]
   })
   const found = searches.queries.map((query) => search(table, field, query, filters))
-  return (await Promise.all([...all, ...found])).flat()
+  const ofPrisma = absent.length > 0 ? [{ [field]: Object.fromEntries(absent) }] : []
+  return [...(await Promise.all([...all, ...found])).flat(), ...ofPrisma]
 }
 
 const PARTS = ['startsWith', 'contains']

@@ -6,6 +6,7 @@
 export const ACTIONS = [
   'key.wrap',
   'key.unwrap',
+  'key.index_secret',
   'key.create',
   'key.rotate',
   'key.update',

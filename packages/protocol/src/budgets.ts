@@ -1,8 +1,12 @@
 /** The budgets of an API key: how many data keys it may unwrap, and values hash, in a minute and in a day, both of UTC. Pure. */
+import type { LogAction } from './actions.js'
 
-/** What a budget limits: data keys that are unwrapped, values that server mode decrypts among them, and hashes. */
+/** What a budget limits: data keys that are unwrapped, values that server mode decrypts and index secrets among them, and hashes. */
 export const BUDGET_KINDS = ['unwrap', 'hash'] as const
 export type BudgetKind = (typeof BUDGET_KINDS)[number]
+
+/** The actions that count as an unwrap: each hands out a secret or a value. */
+export const COUNTED_AS_UNWRAP: readonly LogAction[] = ['key.unwrap', 'decrypt', 'key.index_secret']
 
 /** How long a budget lasts. */
 export const BUDGET_WINDOWS = ['minute', 'day'] as const

@@ -27,6 +27,7 @@ export const DETAILS = {
     confirm: "confirm: must be the key's name",
     scan: (entries: number, most = MAX_SCANNED_ENTRIES) =>
       `a filter by actor, end user, purpose or context reads every entry of its range, which has ${entries}; name date_from and date_to, or after_id, so that it has at most ${most}`,
+    searchedKey: 'key_id: this API key is limited to keys: to search by a context, name one of its keys',
     minUnwrapVersion: (current: number) => `min_unwrap_version: must be at most the current version, ${current}`,
     destroyedThrough: (destroyed: number) =>
       `min_unwrap_version: must be at least ${destroyed + 1}: older versions were destroyed`,

@@ -12,6 +12,7 @@ import type { OperationId } from './routes.js'
 const CALLS: Record<Exclude<Action, 'envelope_only.refused' | 'budget.refused'>, OperationId | undefined> = {
   'key.wrap': 'wrap',
   'key.unwrap': 'unwrap',
+  'key.index_secret': 'indexSecret',
   'key.create': 'createKey',
   'key.rotate': 'rotateKey',
   'key.update': 'updateKey',

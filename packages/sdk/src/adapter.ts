@@ -6,13 +6,15 @@
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'
 
-export { type Conflict, readConflict, tellsRow } from './adapter/conflicts.js'
 export {
   assertFoundAgain,
   assertOnlyFound,
   type Change,
+  type Conflict,
   changeFound,
   inBatches,
+  readConflict,
+  tellsRow,
   type Upserting,
   upsertEach,
 } from './adapter/found-rows.js'

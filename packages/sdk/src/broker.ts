@@ -65,7 +65,10 @@ export interface BrokerUser {
   id: string
 }
 
-/** The operation that a user requests, and the key. */
+/**
+ * The operation that a user requests, and the key. With `indexSecret` a page computes the index of any value without
+ * another call.
+ */
 export interface BrokerCall {
   operation: BrokerOperation
   /** The `id` of the key. */
@@ -81,6 +84,8 @@ export interface BrokerCall {
    * See `contextRow`.
    */
   context?: WrapContext | undefined
+  /** For `indexSecret`: whose indexes it makes, such as a model's name. */
+  name?: string | undefined
 }
 
 /**
@@ -97,7 +102,7 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   baseUrl: string | undefined
   /**
    * The API key, or a function, sync or async, that returns it at each request. The API key needs
-   * `audit:on_behalf_of`, and those of `wrap`, `unwrap` and `hash` that `allow` permits; give it no other permission,
+   * `audit:on_behalf_of`, and of `wrap`, `unwrap` and `hash` those that `allow` permits (`unwrap` for `indexSecret` too); give it no other permission,
    * and no other keys. Required at the first request, not before: a build that loads the module may have no
    * environment.
    */
@@ -152,8 +157,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
 export type Broker = (request: Request) => Promise<Response>
 
 /**
- * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/v1/hash` and `…/v1/batch` of
- * these three, to mount at `basePath`. Does not use the network itself. A refused request is answered with a
+ * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/index-secret`, `…/v1/hash` and
+ * `…/v1/batch` of these four, to mount at `basePath`. Does not use the network itself. A refused request is answered with a
  * problem document: 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for another site's page;
  * 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`, also when the user's calls under way hold too much memory; 503
  * when those of all users do, or the service does not answer, and 502
@@ -167,7 +172,7 @@ export type Broker = (request: Request) => Promise<Response>
  *   baseUrl: 'https://eaas.example.org',
  *   apiKey: process.env.EAAS_API_KEY,
  *   authenticate: (request) => findSession(request.headers.get('cookie')),
- *   allow: (user, { operation }) => operation !== 'unwrap' || user.isDoctor,
+ *   allow: (user, { operation }) => operation === 'wrap' || user.isDoctor,
  * })
  * ```
  */
@@ -222,9 +227,7 @@ async function forward<U extends BrokerUser>(
   const count = (calls: number) => settings.count(onBehalfOf, calls)
   const asked = readOperations(route, await readBody(request, { maxBytes: settings.maxBodyBytes, holding, count }))
   count(asked.length - 1)
-  const verdicts = await Promise.all(
-    asked.map(async ({ op, key_id, use }) => (await settings.allow(user, { operation: op, key_id, ...use })) === true),
-  )
+  const verdicts = await Promise.all(asked.map(async (one) => (await settings.allow(user, callOf(one))) === true))
   const allowed = asked.filter((_, at) => verdicts[at])
   if (allowed.length === 0) throw notAllowed(asked)
   const apiKey = await readApiKey(settings.apiKey)
@@ -237,6 +240,10 @@ async function forward<U extends BrokerUser>(
   const isBatch = route.name === 'batch' && answer.status === 200
   const text = isBatch ? merge(answer, { asked, verdicts, onError: settings.onError }) : answer.text
   return answerResponse({ ...answer, text }, answer.requestId === undefined ? {} : { 'x-request-id': answer.requestId })
+}
+
+function callOf({ op, key_id, argument, use }: Asked): BrokerCall {
+  return { operation: op, key_id, ...(op === 'indexSecret' ? { name: argument } : use) }
 }
 
 interface Merging {

@@ -10,6 +10,7 @@ import {
   encodeSealed,
   FormatError,
   IV_BYTES,
+  indexSecretInfo,
   isUuid,
   isZero,
   KEY_BYTES,
@@ -25,7 +26,6 @@ import {
 } from '@eaas/protocol'
 import { fillRandom, randomDek } from './deks/random.js'
 import { createSecret, type Secret } from './deks/secret.js'
-import type { Mac } from './engines/engine.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
 import {
@@ -194,6 +194,11 @@ export interface OpenedExport {
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: OpenOptions): Promise<T>
   /** Returns the blind index of a text, as `eaas.hash` does. @throws InvalidInputError without a hash key */
   hash(value: string): Promise<string>
+  /**
+   * Derives the index secret of a name of at most 512 bytes (blind-index.md 4), with which a model makes its indexes:
+   * 32 bytes, which the caller zeroes. @throws InvalidInputError without a hash key
+   */
+  indexSecret(name: string): Promise<Bytes>
   /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
   close(): void
 }
@@ -227,10 +232,14 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   if (!Array.isArray(versions) || versions.length === 0) refuse('versions must hold at least one version')
   const keks = new Map(versions.map(readVersion))
   const hashKey = source.hash_key_hex === undefined ? undefined : readSecret('hash_key_hex', source.hash_key_hex)
-  let mac: Mac | undefined
 
   const assertOpen = () => {
     if (keks.size === 0) refuse('the export is closed', 'Open it again.')
+  }
+  /** After each await, during which `close()` may have been called. */
+  const getHashKey = () => {
+    assertOpen()
+    return hashKey ?? refuse('the export has no hash_key_hex')
   }
   const unwrap = async (wrapped_key: string, stated: StatedUse = {}): Promise<Bytes> => {
     const use = readUse(stated)
@@ -239,21 +248,18 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     const parts = readWrappedKey(wrapped_key, use && WRAPPED_KEY_V2_FORMAT)
     if (!parts) throw new DecryptionError()
     const { version, iv, sealed } = parts
-    const kek = keks.get(version)
-    if (!kek) {
-      const held = [...keks.keys()].join(', ')
-      return refuse(
-        `wrapped by version ${version}, but the export has ${held}`,
+    const kek =
+      keks.get(version) ??
+      refuse(
+        `wrapped by version ${version}, but the export has ${[...keks.keys()].join(', ')}`,
         'Export the key again, unless that version was destroyed.',
       )
-    }
     const aad = use
       ? readingContext(() => wrappedKeyV2Aad({ tenant_id, key_id, version }, use))
       : wrappedKeyAad(tenant_id, key_id, version)
     return kek.use((key) => engine.open(key, iv, sealed, aad)) as Soon<Bytes>
   }
   const decrypt = async (envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes> => {
-    assertOpen()
     const demand = readOpen('decrypt()', options)
     const parts = demandContext(readEnvelope(envelope), demand)
     if (parts.key_id !== key_id) refuse(`encrypted under another key: expected ${key_id}, got ${parts.key_id}`)
@@ -276,12 +282,13 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     async hash(value) {
       if (typeof value !== 'string') refuse(`a blind index needs text, got ${kindOf(value)}`, 'Pass the text itself.')
       const bytes = readValue(value)
-      assertOpen()
-      if (!hashKey) return refuse('the export has no hash_key_hex')
       const engine = await selectEngine('auto')
-      assertOpen() // after the await, during which `close()` may have been called
-      mac ??= hashKey.use((key) => engine.createMac(key))
-      return encodeHex(await mac(bytes))
+      return encodeHex(await getHashKey().use((key) => engine.createMac(key))(bytes))
+    },
+    async indexSecret(name) {
+      const info = indexSecretInfo(name)
+      const engine = await selectEngine('auto')
+      return getHashKey().use((key) => engine.derive(key, info, KEY_BYTES)) as Soon<Bytes>
     },
     close() {
       for (const kek of keks.values()) kek.release()
@@ -313,7 +320,7 @@ function readOpen(name: string, options: OpenOptions = {}): OpenOptions {
 /** Returns the caller's memory. Copy it with `new Uint8Array`: `slice` of a Buffer would share it. */
 function readDek(dek: unknown): Uint8Array {
   const bytes = readBinary(dek)
-  if (bytes?.length !== KEY_BYTES) return refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)
+  if (bytes?.length !== KEY_BYTES) refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)
   if (isZero(bytes)) refuse('dek is all zeros', 'It was already zeroed: create one with createDek().')
   return bytes
 }
@@ -341,7 +348,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return refuse('the export is not JSON') // the parser's message quotes the text
+    refuse('the export is not JSON') // the parser's message quotes the text
   }
 }
 

@@ -2,38 +2,26 @@
  * `@eaas/sdk/testing`: an EaaS service in memory, reached through its `fetch`, to test an application without
  * a network or an account. Wrapping and blind indexes are real; the state ends with the program.
  */
-import { PERMISSIONS, type Permission, type wire } from '@eaas/protocol'
-import { InvalidInputError } from './errors.js'
+import { encodeHex, type wire } from '@eaas/protocol'
 import { assertOptions, assertWhole } from './input.js'
 import type { Entry } from './resources/audit.js'
-import { makeApiKey } from './testing/api-keys.js'
 import { createFailures, type TestFailure } from './testing/failures.js'
 import { NoAnswer, serve } from './testing/serve.js'
-import { createContents, noteAsSystem, randomId, type State } from './testing/state.js'
+import { noteAsSystem, randomId, randomKey, type State } from './testing/state.js'
 
-export type { Permission, ProblemCode } from '@eaas/protocol'
+export type { ProblemCode } from '@eaas/protocol'
 export type { Entry } from './resources/audit.js'
 export type { TestFailure } from './testing/failures.js'
 export type { TestOperation } from './testing/serve.js'
 
 const BASE_URL = 'https://eaas.test'
 const DESTROY_WINDOW_DAYS = 7
-const OPTIONS: readonly (keyof TestServiceOptions)[] = [
-  'envelopeOnly',
-  'permissions',
-  'monthlyEncryptQuota',
-  'destroyWindowDays',
-  'now',
-]
+const SECRET_CHARACTERS = 43
 
 /** Options of `createTestService`; the defaults are those of the service. */
 export interface TestServiceOptions {
   /** Whether the tenant is envelope-only, which closes server mode; true by default, as for new tenants. */
   envelopeOnly?: boolean | undefined
-  /** The permissions of the first API key; all by default. */
-  permissions?: readonly Permission[] | undefined
-  /** How many calls of server mode's `encrypt` are allowed in a month; unlimited by default. */
-  monthlyEncryptQuota?: number | undefined
   /** Days between scheduling a key's destruction and the destruction itself, 0 for at once; 7 by default. */
   destroyWindowDays?: number | undefined
   /**
@@ -48,7 +36,7 @@ export interface TestService {
   /** Answers as the service does; for `createClient`. Only addresses below `baseUrl` answer. */
   readonly fetch: typeof fetch
   readonly baseUrl: string
-  /** The secret of the tenant's first API key. */
+  /** The secret of the only API key, which may make every call. */
   readonly apiKey: string
   /**
    * Makes the next calls fail, in the order in which `failNext` was called.
@@ -63,15 +51,17 @@ export interface TestService {
   /** The audit log, oldest entry first, as a copy. */
   entries(): Entry[]
   /**
-   * Deletes all keys, entries, pending failures and API keys except `apiKey`. Clients still hold DEKs of the
-   * deleted keys, so create a new client.
+   * Deletes all keys, entries and pending failures. Clients still hold DEKs of the deleted keys, so create a new
+   * client.
    */
   reset(): void
 }
 
 /**
- * Creates a service in memory. Does not use the network. Lists of allowed addresses and budgets are
- * stored but not enforced; the log is not chained and always verifies as valid.
+ * Creates a service in memory. Does not use the network. It answers the calls on keys, `wrap`, `unwrap`, `rewrap`, `hash`
+ * and batches, and those of server mode, as a real service does. Its one API key may make every call. It leaves other API
+ * keys with their permissions, addresses and budgets, quotas, and the lists, verification and usage of the audit log to
+ * a real service, such as `eaas dev`: it refuses those calls with 405. `failNext` shows your application any refusal.
  *
  * @throws InvalidInputError when an option is wrong
  * @example
@@ -81,47 +71,30 @@ export interface TestService {
  * ```
  */
 export function createTestService(options: TestServiceOptions = {}): TestService {
-  assertOptions('createTestService()', options, OPTIONS)
-  const { envelopeOnly = true, permissions = PERMISSIONS, monthlyEncryptQuota, now = Date.now } = options
-  const { destroyWindowDays = DESTROY_WINDOW_DAYS } = options
+  assertOptions('createTestService()', options, ['envelopeOnly', 'destroyWindowDays', 'now'])
+  const { envelopeOnly = true, destroyWindowDays = DESTROY_WINDOW_DAYS, now = Date.now } = options
   assertWhole('destroyWindowDays', destroyWindowDays, 0, 3_650)
-  if (monthlyEncryptQuota !== undefined) {
-    assertWhole('monthlyEncryptQuota', monthlyEncryptQuota, 0, Number.MAX_SAFE_INTEGER)
-  }
-  const unknown = permissions.find((permission) => !PERMISSIONS.includes(permission))
-  if (unknown !== undefined) throw new InvalidInputError(`permissions: there is no ${JSON.stringify(unknown)}`)
-
   const tenant: wire.Tenant = {
     tenant_id: randomId(),
     name: 'test',
     envelope_only: envelopeOnly,
     created_at: new Date(now()).toISOString(),
-    monthly_encrypt_quota: monthlyEncryptQuota ?? null,
+    monthly_encrypt_quota: null,
   }
-  const state: State = { tenant, ...createContents(), now, destroyWindowDays }
-  const first = makeApiKey(state, 'first key', permissions)
+  const characters = encodeHex(randomKey()).slice(0, SECRET_CHARACTERS)
+  const apiKey = { id: randomId(), secret: `eaas_sk_${tenant.tenant_id.replaceAll('-', '')}_${characters}` }
+  const state: State = { tenant, apiKey, keys: [], entries: [], now, destroyWindowDays }
   const failures = createFailures()
 
   const reset = () => {
-    const { id, name, secret } = first
-    const apiKey = { ...makeApiKey(state, name, first.permissions), id, secret }
-    Object.assign(state, createContents(), { apiKeys: [apiKey] })
+    Object.assign(state, { keys: [], entries: [] })
     failures.clear()
-    const permissions = [...first.permissions].sort().join(' ')
-    const granted = { name, permissions, expires_at: null, allowed_ips: null }
-    noteAsSystem(state, {
-      action: 'api_key.create',
-      metadata: { api_key_id: id, envelope_only: envelopeOnly, ...granted },
-    })
-    if (monthlyEncryptQuota !== undefined) {
-      const metadata = { monthly_encrypt_quota: monthlyEncryptQuota, monthly_encrypt_quota_before: null }
-      noteAsSystem(state, { action: 'tenant.update', metadata })
-    }
+    noteAsSystem(state, { action: 'api_key.create', metadata: { api_key_id: apiKey.id } })
   }
   reset()
   const connection: Pick<TestService, 'fetch' | 'baseUrl' | 'apiKey'> = {
     baseUrl: BASE_URL,
-    apiKey: first.secret,
+    apiKey: apiKey.secret,
     async fetch(input, init) {
       const request = new Request(input, init)
       request.signal.throwIfAborted()

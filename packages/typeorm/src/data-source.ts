@@ -38,7 +38,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   }
   const { driver } = dataSource
   // All are checked first, so that nothing is replaced if one is missing.
-  assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder'])
+  assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder', 'initialize'])
   assertMethods(driver, ['createQueryRunner', 'preparePersistentValue'])
   wrapped.add(dataSource)
   const context: Context = {
@@ -57,7 +57,12 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   replace(dataSource, 'buildMetadatas', (original) => async () => {
     await original()
     context.tables = knowTables(dataSource, pairs)
-    await assertNoTriggers(dataSource, context)
+  })
+  // Migrations have run by then.
+  replace(dataSource, 'initialize', (original) => async () => {
+    await original()
+    await assertNoTriggers(dataSource, context).catch((error) => dataSource.destroy().then(() => Promise.reject(error)))
+    return dataSource
   })
   replace(
     dataSource,

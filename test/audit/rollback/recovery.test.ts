@@ -413,7 +413,7 @@ describe.skipIf(!HAS_JQ)('a checkpoint that was kept when a backup was restored'
       await service.close()
       expect((await run('accept', 'rollback', '--installation', '--reason', 'r')).stderr).toContain('no alarm')
 
-      const recipe = shellOf('rollback-cases.md', 'jq -nc').join('\n')
+      const recipe = shellOf('rollback.md', 'jq -nc').join('\n')
       const command = `eaas() { '${process.execPath}' '${EAAS}' "$@"; }\n${recipe.replace('rm told', 'cat told >&2')}`
       const env = { ...process.env, ...environmentOf({ database, rootKey: ROOT_KEY, environment }) }
       const { stdout, stderr } = await promisify(execFile)('sh', ['-ec', command], { cwd: folder, env })

@@ -4,6 +4,7 @@ import hmac
 import json
 
 from .common import MADE_BY, b64, flip, hmac_sha256, key_of, prefixed, sha256
+from .envelope_v2 import hkdf
 
 
 AWKWARD = {
@@ -27,6 +28,31 @@ AWKWARD = {
     "65 bytes": "b" * 65,
     "10,000 characters": "\u00e4" * 10_000,
 }
+
+
+def index_secret(hash_key, name):
+    """blind-index.md 4."""
+    return hkdf(hash_key, prefixed(b"eaas/index-secret/v1", name.encode()), 32)
+
+
+def secret_vectors(key, other):
+    names = {"a model's name": "customers", "another name": "orders", "upper case": "Customers", "a blank behind": "customers ", "one character": "c",
+             "composed": "Ren\u00e9e", "decomposed": "Rene\u0301e", "255 characters of four bytes": "\U0001f510" * 255}
+    secret = [{"name": title, "hash_key": key.hex(), "of": name, "secret": b64(index_secret(key, name))} for title, name in names.items()]
+    secret.append({"name": "another hash key", "hash_key": other.hex(), "of": "customers", "secret": b64(index_secret(other, "customers"))})
+    label, name = b"eaas/index-secret/v1", b"customers"
+    info, right = prefixed(label, name), index_secret(key, "customers")
+    refuse = []
+    for title, wrong in (
+        ("HMAC of the info, as an index", hmac_sha256(key, info)), ("the index of the name", hmac_sha256(key, name)), ("another hash key", index_secret(other, "customers")),
+        ("a hash key of one other bit", index_secret(flip(key, 0), "customers")), ("the hash key itself", key), ("another name", index_secret(key, "orders")),
+        ("the name as the salt", hkdf(key, prefixed(label), 32, name)), ("the label as the salt", hkdf(key, prefixed(name), 32, label)),
+        ("without lengths", hkdf(key, label + name, 32)), ("without the label", hkdf(key, prefixed(name), 32)), ("name before label", hkdf(key, prefixed(name, label), 32)),
+        ("the label of a column", hkdf(key, prefixed(b"eaas/index-column/v1", name), 32)), ("the second block", hkdf(key, info, 64)[32:]),
+    ):
+        assert wrong != right, title
+        refuse.append({"name": title, "hash_key": key.hex(), "of": "customers", "secret": b64(wrong)})
+    return secret, refuse
 
 
 def blind_index_vectors():
@@ -78,11 +104,14 @@ def blind_index_vectors():
         wrong("an emoji replaced", AWKWARD["an emoji beyond the basic plane"], hmac_sha256(key, b"\xef\xbf\xbd").hex()),
         wrong("twice", text, hmac_sha256(key, hmac_sha256(key, data)).hex()),
     ]
+    secret, refuse_secret = secret_vectors(key, other)
     return {
         "format": "blind index",
-        "about": "blind-index.md 4. Byte strings are lower-case hexadecimal. `index` holds the right answers, `refuse` answers "
-                 "that one mistake leads to: none of them may come out.",
+        "about": "blind-index.md 5. Byte strings are lower-case hexadecimal, secrets base64. `index` and `secret` hold the right answers, `refuse` and "
+                 "`refuse_secret` answers that one mistake leads to: none of them may come out.",
         "made_by": MADE_BY,
         "index": index,
         "refuse": refuse,
+        "secret": secret,
+        "refuse_secret": refuse_secret,
     }

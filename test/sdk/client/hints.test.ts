@@ -26,8 +26,9 @@ const people = eaas.model({
   },
 })
 const row = await people.encrypt({ id: 1, name: 'Ada', born: null })
-const limited = await eaas.apiKeys.create({ name: 'limited', permissions: ['encrypt', 'decrypt'] })
-const limitedClient = createClient({ ...service, apiKey: limited.secret })
+const limitedService = createTestService()
+limitedService.failNext({ operation: 'listKeys', code: 'E_MISSING_PERMISSION', times: 9 })
+const limitedClient = createClient(limitedService)
 const withApiKey = (apiKey: unknown) => createClient({ ...service, apiKey: apiKey as string }).keys.list()
 const model = (options: object) => async () =>
   eaas.model({ name: 'x', keyId, bind: false, warn: false, ...options } as never)
@@ -83,7 +84,7 @@ const HINTS: Hint[] = [
   [
     'ensure() with too few rights',
     () => limitedClient.keys.ensure({ name: 'users' }),
-    /missing permission: keys:read/,
+    /E_MISSING_PERMISSION/,
     /id of the key, or grant .*keys:read/,
   ],
   [

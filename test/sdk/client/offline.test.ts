@@ -196,6 +196,16 @@ describe('an export', () => {
     }
   })
 
+  it.each(platforms)('derives the published index secrets on %s', async (_, arrive) => {
+    const { openExport } = await arrive()
+    for (const { hash_key, of, secret } of indexVectors.secret.filter(({ of }) => of.length <= 255)) {
+      const key = openExport({ tenant_id, key_id, versions: [{ version: 1, dek_hex: hex }], hash_key_hex: hash_key })
+      expect(encodeBase64(await key.indexSecret(of))).toBe(secret)
+    }
+    const without = openExport({ tenant_id, key_id, versions: [{ version: 1, dek_hex: hex }] })
+    await expect(without.indexSecret('users')).rejects.toMatchObject({ message: 'the export has no hash_key_hex' })
+  })
+
   it('takes the tenant from the export or from the caller, and needs one of them', () => {
     const without = { key_id, versions: [{ version: 1, dek_hex: hex }] }
     expect(openExport(without, { tenantId: tenant_id }).keyId).toBe(key_id)
@@ -245,6 +255,7 @@ describe('an export', () => {
     other.close()
     await expect(key.hash('x')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     await expect(other.hash('x')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    await expect(other.indexSecret('x')).rejects.toMatchObject({ message: 'the export is closed' })
     await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({ message: 'the export is closed' })
     const envelope = await seal('x', { dek: createDek(), wrapped: { ...wrapped, key_id: vector.key_id } })
     await expect(key.decrypt(envelope)).rejects.toMatchObject({ message: 'the export is closed' })

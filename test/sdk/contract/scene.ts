@@ -1,11 +1,9 @@
 // One tenant of a service as the cases of the contract see it, and what went over the wire while one was played.
 import { randomUUID } from 'node:crypto'
 import { vi } from 'vitest'
-import { type Client, createClient, type DekOptions } from '../../../packages/sdk/src/index.js'
+import { type Client, createClient, type DekOptions, type Entry } from '../../../packages/sdk/src/index.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
 import { doDueWork } from '../../../packages/server/src/core/jobs/due-work.js'
-import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
-import { updateTenant } from '../../../packages/server/src/operators/tenants.js'
 import { type Service, startService } from '../../support/service/service.js'
 
 const START = Date.parse('2026-05-31T12:00:00.000Z')
@@ -15,7 +13,6 @@ export const DAY_MS = 1_440 * MINUTE_MS
 /** What the tenant of a case is like. */
 export interface SceneOptions {
   serverMode?: boolean
-  monthlyEncryptQuota?: number
   destroyWindowDays?: number
 }
 
@@ -28,12 +25,12 @@ export interface Exchange {
 }
 
 export interface Scene {
-  /** A client of the tenant's first API key, or of another one. */
-  connect(apiKey?: string, deks?: DekOptions): Client
-  /** Where a caller without the SDK finds the service, and how it calls it. */
-  service: { baseUrl: string; apiKey: string; fetch: typeof fetch }
+  /** A client of the tenant's API key. */
+  connect(deks?: DekOptions): Client
   /** A request as no SDK would send it. */
   raw(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<number>
+  /** The entries of the audit log, or those of an action, the oldest first; without that of the API key. */
+  entries(action?: Entry['action']): Promise<Entry[]>
   /** Lets time pass on the service, and what is due be done. */
   pass(ms: number): Promise<void>
   /** Lets time pass for the clients alone: their DEKs grow older. */
@@ -51,6 +48,7 @@ interface Tenant {
   baseUrl: string
   apiKey: string
   fetch: typeof fetch
+  entries(): Promise<Entry[]>
   doDueWork(): Promise<void>
 }
 
@@ -65,6 +63,7 @@ export function inMemory(): Stage {
         return {
           ...service,
           name: 'test',
+          entries: async () => service.entries(),
           doDueWork: async () => void (await service.fetch(`${service.baseUrl}/health`)),
         }
       }),
@@ -83,19 +82,21 @@ export function overHttp(): Stage {
     return service
   }
   return {
-    play: ({ serverMode = false, monthlyEncryptQuota, destroyWindowDays }, run) =>
+    play: ({ serverMode = false, destroyWindowDays }, run) =>
       play(clock, run, async () => {
         const { url, createTenant, services } = await serviceOf(destroyWindowDays)
         const { secret, tenant } = await createTenant({ envelope_only: !serverMode, name: randomUUID() })
-        if (monthlyEncryptQuota !== undefined) {
-          const changes = { monthly_encrypt_quota: monthlyEncryptQuota }
-          await performAsSystem(services, tenant.tenant_id, updateTenant(changes))
-        }
+        const auditor = createClient({ baseUrl: url, apiKey: secret })
         return {
           name: tenant.name,
           baseUrl: url,
           apiKey: secret,
           fetch,
+          async entries() {
+            const all: Entry[] = []
+            for await (const entry of auditor.audit.entries({ order: 'asc' })) all.push(entry)
+            return all
+          },
           doDueWork: async () => void (await doDueWork(services)),
         }
       }),
@@ -124,19 +125,22 @@ async function play(
   const clientNow = performance.now.bind(performance)
   let ahead = 0
   const timer = vi.spyOn(performance, 'now').mockImplementation(() => clientNow() + ahead)
+  const { baseUrl, apiKey } = tenant
+  const entries = async (wanted?: Entry['action']) =>
+    (await tenant.entries()).filter(({ action }) => action === (wanted ?? action) && action !== 'api_key.create')
   await run({
-    service: { baseUrl: tenant.baseUrl, apiKey: tenant.apiKey, fetch: recording },
-    connect(apiKey = tenant.apiKey, deks = {}) {
-      const client = createClient({ baseUrl: tenant.baseUrl, apiKey, fetch: recording, retries: 0, deks })
+    entries,
+    connect(deks = {}) {
+      const client = createClient({ baseUrl, apiKey, fetch: recording, retries: 0, deks })
       clients.push(client)
       return client
     },
     async raw(method, path, body, headers = {}) {
       const isText = typeof body === 'string'
-      const response = await recording(tenant.baseUrl + path, {
+      const response = await recording(baseUrl + path, {
         method,
         headers: {
-          authorization: `Bearer ${tenant.apiKey}`,
+          authorization: `Bearer ${apiKey}`,
           ...(body === undefined || isText ? {} : { 'content-type': 'application/json' }),
           ...headers,
         },
@@ -155,8 +159,10 @@ async function play(
   }).finally(() => timer.mockRestore())
   for (const client of clients) client.close()
   const describe = createDescriber(tenant.name)
-  return seen.map(({ request, response: { status, headers }, text }) => ({
-    asked: `${request.method} ${describe(request.url.slice(tenant.baseUrl.length))}`,
+  // The service in memory leaves out which entry each one replaces.
+  const log = (await entries()).map(({ metadata: { replaces: _, ...metadata }, ...entry }) => ({ ...entry, metadata }))
+  const answers = seen.map(({ request, response: { status, headers }, text }) => ({
+    asked: `${request.method} ${describe(request.url.slice(baseUrl.length))}`,
     status,
     headers: {
       ...Object.fromEntries(
@@ -167,6 +173,7 @@ async function play(
     },
     body: text === '' ? null : JSON.parse(describe(text).replaceAll(/"retry_after":\d+/g, '"retry_after":"given"')), // by the database's clock
   }))
+  return [...answers, { asked: 'the log', status: 0, headers: {}, body: JSON.parse(describe(JSON.stringify(log))) }]
 }
 
 /**
@@ -176,7 +183,7 @@ async function play(
 function createDescriber(name: string): (text: string) => string {
   const seen = new Map<string, string>()
   const random =
-    /eaas_sk_[0-9a-f]{32}_[\w-]{4,43}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|(?<=conformance[ +])[a-z]{8}|(?<="(?:wrapped_key|ciphertext|iv|dek)":")[^"]+/gi
+    /eaas_sk_[0-9a-f]{32}_[\w-]{4,43}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|(?<="(?:wrapped_key|ciphertext|iv|dek)":")[^"]+/gi
   return (text) =>
     text.replaceAll(JSON.stringify(name), '"the name of the tenant"').replace(random, (value) => {
       const known = seen.get(value) ?? `${kindOf(value)} ${seen.size + 1}`

@@ -61,7 +61,7 @@ export function breaking(fetch: typeof globalThis.fetch, change: Break): typeof 
       const response = await fetch(url, { method, headers, ...(method === 'GET' ? {} : { body: sent }) })
       const answered = new Uint8Array(await response.arrayBuffer())
       const { status, headers: received } = response
-      return { status, headers: received, body: read(answered) ?? new TextDecoder().decode(answered) }
+      return { status, headers: new Headers(received), body: read(answered) ?? new TextDecoder().decode(answered) }
     })
     const { status, headers, body } = answer
     const isEmpty = status === 204

@@ -22,7 +22,7 @@ export interface Trusted {
   witness?: string[]
 }
 
-export interface VerifiedFiles {
+interface VerifiedFiles {
   verdict: ExportVerdict
   witnessed: Witnessed | undefined
   /** the SHA-256 of each, in hexadecimal; undefined for an invalid standard input, which was not read to its end */

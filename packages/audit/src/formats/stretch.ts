@@ -5,7 +5,7 @@ import { openNote, type PublicKeys, readPosition, signNote } from './checkpoint.
 import { CheckpointError } from './signed-note.js'
 
 /** The first line of each note; it differs from a checkpoint's, so that no reader confuses the two. */
-export const STRETCH_ORIGIN = 'eaas/audit/stretch/v1'
+const STRETCH_ORIGIN = 'eaas/audit/stretch/v1'
 const STATEMENT = new RegExp(
   `^${STRETCH_ORIGIN}\\n([^\\n]+)\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n` +
     '(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n$',

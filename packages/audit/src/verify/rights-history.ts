@@ -151,9 +151,10 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
           ? undefined
           : 'state_violated'
       case 'key.export':
-        return isIn(key, findKeyRule('exportKey').states) && isCurrent(key, entry.key_version)
-          ? undefined
-          : 'state_violated'
+      case 'key.index_secret': {
+        const { states } = findKeyRule(entry.action === 'key.export' ? 'exportKey' : 'indexSecret')
+        return isIn(key, states) && isCurrent(key, entry.key_version) ? undefined : 'state_violated'
+      }
       case 'key.destroy': {
         const { step, status } = readMetadata(entry)
         return step === 'version'

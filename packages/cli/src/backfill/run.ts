@@ -46,7 +46,7 @@ export interface BackfillProgress {
   after: string | undefined
 }
 
-export interface RunOptions {
+interface RunOptions {
   signal: AbortSignal | undefined
   batchSize: number
   after: string | undefined
@@ -62,7 +62,7 @@ export interface RunOptions {
   onProgress: ((progress: BackfillProgress) => unknown) | undefined
 }
 
-export interface RunResult {
+interface RunResult {
   progress: BackfillProgress
   /** The first 100. */
   failures: RowFailure[]

@@ -1,7 +1,7 @@
 /** The file that says which fields of a table are encrypted, and the command that encrypts existing rows. */
 import type { Column, FoundTable } from './application.js'
 
-export interface ModelFile {
+interface ModelFile {
   table: FoundTable
   columns: readonly Column[]
   /** The names of those to search by. */

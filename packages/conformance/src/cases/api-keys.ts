@@ -58,7 +58,7 @@ export const API_KEY_CASES: Case[] = [
   },
   {
     of: ['createApiKey', 'updateApiKey'],
-    rule: 'refuse members that they do not understand with 400 E_VALIDATION',
+    rule: 'refuse members that they do not understand with 400 E_VALIDATION, naming them',
     async run(session) {
       const { id } = await session.newApiKey({ permissions: [] })
       for (const wrong of [
@@ -94,9 +94,12 @@ export const API_KEY_CASES: Case[] = [
         { budgets: { unwrap: { per_day: 0 } } },
         { budgets: { hash: { per_day: 1 }, when_over: 'explode' } },
       ]) {
-        await session.refused('updateApiKey', { id, body: wrong }, '400 E_VALIDATION')
-        const body = { name: session.newName(), permissions: [], ...wrong }
-        await session.refused('createApiKey', { body }, '400 E_VALIDATION')
+        for (const operation of ['updateApiKey', 'createApiKey'] as const) {
+          const whole = operation === 'createApiKey' && { name: session.newName(), permissions: [] }
+          const said = { id, body: { ...whole, ...wrong } }
+          const { detail } = (await session.refused(operation, said, '400 E_VALIDATION')).body
+          check(detail.startsWith(Object.keys(wrong)[0]), `${operation}: the detail names another member: ${detail}`)
+        }
       }
     },
   },

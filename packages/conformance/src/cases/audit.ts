@@ -118,10 +118,18 @@ export const AUDIT_CASES: Case[] = [
       const { secret: guessing } = await session.newApiKey({ permissions: ['audit:read', 'hash'] })
       const guess = { query: { key_id: id, context: '{"row":"7"}' } }
       same((await session.ok('listAudit', { ...guess, apiKey: guessing })).total, 1, 'the entries of the row')
+      const { secret: limited } = await session.newApiKey({ permissions: ['audit:read', 'hash'], keys: [id] })
+      same((await session.ok('listAudit', { ...guess, apiKey: limited })).total, 1, 'those of one of its keys')
+      const { id: other } = await session.newKey()
+      const elsewhere = { query: { ...guess.query, key_id: other }, apiKey: limited }
+      await session.refused('listAudit', elsewhere, '404 E_NOT_FOUND')
       const { secret: reading } = await session.newApiKey({ permissions: ['audit:read'] })
       await session.refused('listAudit', { ...guess, apiKey: reading }, '403 E_MISSING_PERMISSION')
-      for (const wrong of ['a b', 'a,b', 'x'.repeat(256)])
-        await session.refused('listKeys', { headers: { 'eaas-on-behalf-of': wrong } }, '400 E_VALIDATION')
+      for (const wrong of ['', 'a b', 'a,b', 'é', 'x'.repeat(256)]) {
+        const said = { headers: { 'eaas-on-behalf-of': wrong } }
+        const { detail } = (await session.refused('listKeys', said, '400 E_VALIDATION')).body
+        check(detail.includes('eaas-on-behalf-of'), `the detail does not name the header: ${detail}`)
+      }
       const { secret: apiKey } = await session.newApiKey({ permissions: ['wrap'] })
       await session.refused('wrap', { id, apiKey, headers, body: { dek } }, '403 E_MISSING_PERMISSION')
     },

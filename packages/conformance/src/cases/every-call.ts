@@ -74,7 +74,7 @@ export const EVERY_CALL_CASES: Case[] = [
     of: ['every call'],
     rule: 'takes a JSON object in UTF-8 of at most 1 MiB, and answers 400, 413 or 415 to any other body',
     async run(session) {
-      for (const body of ['{', '{"name":"x",}', '\ufeff{"name":"x"}', Uint8Array.from([0x22, 0xff, 0x22])])
+      for (const body of [...NO_JSON, ...NO_UTF8.map((bytes) => Uint8Array.from([0x22, ...bytes, 0x22]))])
         await answered(session, '400 E_MALFORMED_REQUEST', 'POST', '/v1/keys', { body, headers: JSON_TYPE })
       for (const body of ['', '[]', '"x"', 'null'])
         await answered(session, '400 E_VALIDATION', 'POST', '/v1/keys', { body, headers: JSON_TYPE })
@@ -83,8 +83,10 @@ export const EVERY_CALL_CASES: Case[] = [
         await answered(session, '415 E_MEDIA_TYPE', 'POST', '/v1/keys', { body: '{"name":"x"}', headers })
       }
       await answered(session, '413 E_BODY_TOO_LARGE', 'POST', '/v1/keys', { body: { name: 'x'.repeat(1_048_576) } })
-      const headers = { 'content-type': 'application/json; charset=UTF-8' }
-      await session.ok('createKey', { body: JSON.stringify({ name: session.newName() }), headers })
+      for (const type of ['application/json;charset=UTF-8', 'Application/JSON; charset="utf-8"']) {
+        const headers = { 'content-type': type }
+        await session.ok('createKey', { body: JSON.stringify({ name: session.newName() }), headers })
+      }
     },
   },
   {
@@ -117,7 +119,7 @@ export const EVERY_CALL_CASES: Case[] = [
       const { id } = await session.newKey()
       const wrong: [OperationId, string, object[]][] = [
         ['createKey', 'name', [{}, { name: null }, { name: '' }, { name: 'x'.repeat(256) }, { name: 'a\0' }]],
-        ['createKey', 'name', [{ name: '\ud800' }]],
+        ['createKey', 'name', [{ name: '\ud800' }, { name: 7 }]],
         ['createKey', 'algorithm', [{ name: 'x', algorithm: 'AES-128-GCM' }]],
         ['setRotation', 'interval_days', [{}, ...[0, 3_651, 1.5, '1'].map((interval_days) => ({ interval_days }))]],
         ['wrap', 'dek', [{}, { dek: 1 }, { dek: randomBase64(31) }]],
@@ -126,8 +128,9 @@ export const EVERY_CALL_CASES: Case[] = [
         ['hash', 'value', [{ key_id: id }, ...[1, '\ud800', '\udc00'].map((value) => ({ key_id: id, value }))]],
         ['hash', 'key_id', [{ value: 'x' }, { value: 'x', key_id: 7 }]],
         ['updateKey', 'min_unwrap_version', [{}, { min_unwrap_version: 0 }]],
-        ['batch', 'operations', [{}, { operations: [] }, { operations: 7 }, { operations: [7] }]],
-        ['createApiKey', 'permissions', [{ name: 'x' }, { name: 'x', permissions: ['admin'] }]],
+        ['batch', 'operations', [undefined, ...NO_OPERATIONS].map((operations) => ({ operations }))],
+        ['createApiKey', 'name', [{ permissions: [] }]],
+        ['createApiKey', 'permissions', [{ name: 'x' }, { name: 'x', permissions: null }]],
       ]
       for (const [operation, member, bodies] of wrong) {
         for (const body of bodies) {
@@ -163,7 +166,8 @@ export const EVERY_CALL_CASES: Case[] = [
     async run(session) {
       const ground = await makeGround(session)
       const answers = new Set<string>()
-      for (const id of [NOWHERE, `${ground.id}x`, 'users', '%00', '..%2fkeys', '%C3%A9']) {
+      const spellings = [`${ground.id}x`, `{${ground.id}}`, ground.id.replaceAll('-', ''), 'x'.repeat(10_000)]
+      for (const id of [NOWHERE, ...spellings, 'users', '%00', '..%2fkeys', '%C3%A9']) {
         for (const operation of operationsOnKey()) {
           if (CALL_RULES[operation].serverMode && !session.isOpen) continue
           const said = READY[operation]({ ...ground, id: encodeURI(decodeURIComponent(id)) }, session)
@@ -187,6 +191,12 @@ export const EVERY_CALL_CASES: Case[] = [
     },
   },
 ]
+
+const NO_JSON = ['{', '{"name":"x",}', '{"name":"x"} // c', '{"name":NaN}', '\ufeff{"name":"x"}']
+const NO_UTF8 = [[0xff], [0xc0, 0xaf], [0xed, 0xa0, 0x80]]
+
+/** What is no list of operations. */
+const NO_OPERATIONS = [null, {}, 'wrap', 7, [], [7], [null], [[]], [{}], [{ op: '__proto__' }]]
 
 /** Queries that are to be refused, below `/v1`. */
 const QUERIES = `

@@ -47,6 +47,7 @@ export const READY: Readonly<Record<OperationId, (ground: Ground, session: Sessi
   wrap: ({ id }) => ({ id, body: { dek: randomBase64() } }),
   unwrap: ({ id, wrapped_key }) => ({ id, body: { wrapped_key } }),
   rewrap: ({ id, wrapped_key }) => ({ id, body: { wrapped_key } }),
+  indexSecret: ({ id }) => ({ id, body: { name: 'customers' } }),
   hash: ({ id }) => ({ body: { key_id: id, value: 'x' } }),
   encrypt: ({ id }) => ({ body: { key_id: id, plaintext: 'x' } }),
   decrypt: ({ bundle }) => ({ body: bundle }),

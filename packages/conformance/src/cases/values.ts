@@ -138,7 +138,7 @@ export const VALUE_CASES: Case[] = [
         { a: '\ud800' },
       ]
       const wrong = [
-        { purpose: 'steal' },
+        ...['steal', 'Data', '', 7, null, ['data']].map((purpose) => ({ purpose })),
         ...[...contexts, ...names.map((name) => ({ [name]: '' }))].map((context) => ({ context })),
       ]
       for (const use of wrong) {
@@ -181,13 +181,38 @@ export const VALUE_CASES: Case[] = [
     },
   },
   {
+    of: ['indexSecret'],
+    rule: 'answers 32 bytes for a name and key, before and after a rotation, which the exported key gives too (blind-index.md 4)',
+    async run(session) {
+      const { id } = await session.newKey()
+      const { id: other } = await session.newKey()
+      const secretOf = async (name: string, key_id = id) => {
+        const answer = await session.ok('indexSecret', { id: key_id, body: { name } })
+        same(answer, { secret: answer.secret, key_id }, 'the answer')
+        return answer.secret
+      }
+      const names = ['customers', 'Customers', 'customers ', 'é', 'e\u0301', '🗝️', 'x'.repeat(255)]
+      const secrets = [await secretOf('customers', other)]
+      for (const name of names) secrets.push(await secretOf(name))
+      same(new Set(secrets).size, names.length + 1, 'how many different secrets')
+      await session.ok('rotateKey', { id })
+      same(await secretOf('customers'), secrets[1], 'the secret after a rotation')
+      const offline = openExport(await session.ok('exportKey', { id }))
+      for (const [at, name] of names.entries())
+        same(Buffer.from(await offline.indexSecret(name)).toString('base64'), secrets[at + 1], `the secret of ${name}`)
+      offline.close()
+      for (const name of ['', 'x'.repeat(256), 'a\0', '\ud800', 7, null, undefined])
+        await session.refused('indexSecret', { id, body: { name } }, '400 E_VALIDATION')
+    },
+  },
+  {
     of: ['encrypt', 'decrypt'],
     rule: 'give back texts and bytes, which the exported key opens too (envelope.md 5)',
     async run(session) {
       needs(session, 'open')
       const { id: key_id } = await session.newKey()
       const bundles = []
-      const plaintexts = ['', 'é 🗝️', 'a\0b', 'x'.repeat(MAX_SERVER_MODE_BYTES)]
+      const plaintexts = ['', 'é 🗝️', 'e\u0301', '\u2028', 'يوم', 'a\0b', 'é'.repeat(MAX_SERVER_MODE_BYTES / 2)]
       for (const plaintext of plaintexts)
         bundles.push(await session.ok('encrypt', { body: { key_id, plaintext, encoding: 'utf8' } }))
       await session.ok('rotateKey', { id: key_id })
@@ -219,9 +244,11 @@ export const VALUE_CASES: Case[] = [
         { plaintext: 1 },
       ])
         await session.refused('encrypt', { body: { key_id, ...wrong } }, '400 E_VALIDATION')
-      const large = 'é'.repeat(MAX_SERVER_MODE_BYTES / 2 + 1)
-      const body = { key_id, plaintext: large, encoding: 'utf8' }
-      await session.refused('encrypt', { body }, '400 E_PLAINTEXT_TOO_LARGE')
+      const base64 = (length: number) => ({ plaintext: Buffer.alloc(length).toString('base64'), encoding: 'base64' })
+      await session.ok('encrypt', { body: { key_id, ...base64(MAX_SERVER_MODE_BYTES) } })
+      const longText = { plaintext: `${'é'.repeat(MAX_SERVER_MODE_BYTES / 2)}x`, encoding: 'utf8' }
+      for (const large of [longText, base64(MAX_SERVER_MODE_BYTES + 1)])
+        await session.refused('encrypt', { body: { key_id, ...large } }, '400 E_PLAINTEXT_TOO_LARGE')
     },
   },
   {
@@ -266,12 +293,13 @@ export const VALUE_CASES: Case[] = [
             { op: 'wrap', key_id, dek: 'AAAA' },
             { op: 'rewrap', key_id, wrapped_key },
             { op: 'wrap', key_id, dek },
+            { op: 'indexSecret', key_id, name: 'customers' },
           ],
         },
       })
       same(
         results.map(({ status }) => status),
-        [200, 403, 200, 404, 400, 200, 200],
+        [200, 403, 200, 404, 400, 200, 200, 200],
         'the statuses',
       )
       same(results[0]?.body, { hash, key_id }, 'the hash')
@@ -282,8 +310,8 @@ export const VALUE_CASES: Case[] = [
         '403 E_WRAPPED_KEY',
       )
       same(results[1]?.body, alone.body, 'the problem document')
-      const { logs } = await session.ok('listAudit', { query: { key_id, order: 'asc', limit: 5 } })
-      const actions = ['key.create', 'key.wrap', 'key.unwrap', 'key.wrap', 'key.wrap']
+      const { logs } = await session.ok('listAudit', { query: { key_id, order: 'asc', limit: 6 } })
+      const actions = ['key.create', 'key.wrap', 'key.unwrap', 'key.wrap', 'key.wrap', 'key.index_secret']
       same(
         logs.map(({ action }) => action),
         actions,

@@ -126,7 +126,7 @@ async function readUse(key_id: string): Promise<Use> {
 }
 
 function isUse({ action }: Entry): boolean {
-  return ['key.wrap', 'key.unwrap', 'encrypt', 'decrypt', 'key.export'].includes(action)
+  return ['key.wrap', 'key.unwrap', 'key.index_secret', 'encrypt', 'decrypt', 'key.export'].includes(action)
 }
 
 function Users({ use: { users, read, total } }: { use: Use }) {

@@ -3,7 +3,8 @@ import { visible } from '@eaas/protocol'
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { place, takeLinkKey, verifierUrl } from '../location.js'
-import { endProblem, isOffered, type Offer, readLink, session, signIn } from '../session.js'
+import { isOperator } from '../operator.js'
+import { endProblem, type Offer, offeredKey, readLink, session, signIn } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
 
 export function SignIn() {
@@ -18,11 +19,12 @@ export function SignIn() {
   useEffect(() => {
     if (place.value.page !== 'sign-in') return
     const linkKey = takeLinkKey()
-    isOffered.value = linkKey !== undefined
+    offeredKey.value = linkKey
     offer.value = undefined
     if (linkKey === undefined) return
     void run(async () => {
-      offer.value = await readLink(linkKey)
+      const found = await readLink(linkKey)
+      if (offeredKey.value === linkKey) offer.value = found // not if it was declined, or another link was opened
     })
   }, [place.value.page])
   const submit = async (event: Event) => {
@@ -32,11 +34,11 @@ export function SignIn() {
     field.value = ''
     await run(async () => {
       await signIn(apiKey)
-      isOffered.value = false
+      offeredKey.value = undefined
     })
   }
   const decline = () => {
-    isOffered.value = false
+    offeredKey.value = undefined
     offer.value = undefined
     error.value = undefined
   }
@@ -49,10 +51,11 @@ export function SignIn() {
           This link signs in to <strong>{visible(offered.tenant?.name ?? 'a tenant that it may not name')}</strong>{' '}
           {offered.tenant && <code>{offered.tenant.tenant_id}</code>} with {offered.permissions.join(', ')}.
         </p>
-        {session.value && (
+        {(session.value || isOperator()) && (
           <p>
-            You are signed in to <strong>{visible(session.value.tenant?.name ?? 'a tenant')}</strong>: that session
-            ends.
+            You are signed in {isOperator() ? 'as' : 'to'}{' '}
+            <strong>{isOperator() ? 'operator' : visible(session.value?.tenant?.name ?? 'a tenant')}</strong>: that
+            session ends.
           </p>
         )}
         <p class="actions">
@@ -80,7 +83,7 @@ export function SignIn() {
           <button type="submit" class="main" disabled={isBusy.value}>
             Sign in
           </button>
-          {isOffered.value && (
+          {offeredKey.value && (
             <button type="button" onClick={decline}>
               Cancel
             </button>

@@ -5,7 +5,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { attempt, Problem } from './problem.js'
 
-export interface DialogProps {
+interface DialogProps {
   title: string
   children: ComponentChildren
   /** what the button says */

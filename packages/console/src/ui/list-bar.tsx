@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { param, setParams } from '../location.js'
 
-export interface ListBarProps {
+interface ListBarProps {
   title: string
   /** what the list is of, as in `Search keys` */
   what: string

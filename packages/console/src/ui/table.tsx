@@ -28,7 +28,7 @@ export interface Column<Row> {
   width?: number
 }
 
-export interface TableProps<Row> {
+interface TableProps<Row> {
   label: string
   rows: readonly Row[]
   columns: readonly Column<Row>[]

@@ -95,6 +95,7 @@ export const keyExport = answer(
 export const wrapped = answer(z.object({ wrapped_key: wrappedKey, key_id: uuid, key_version: version }))
 export const unwrapped = answer(z.object({ dek, key_id: uuid, key_version: version }))
 
+export const derivedSecret = answer(z.object({ secret: dek, key_id: uuid }))
 export const hashed = answer(z.object({ hash: hex32, key_id: uuid }))
 
 /* Server mode */
@@ -253,6 +254,7 @@ export const ANSWERS = {
   wrap: wrapped,
   unwrap: unwrapped,
   rewrap: wrapped,
+  indexSecret: derivedSecret,
   hash: hashed,
   encrypt: bundle,
   decrypt: decrypted,
@@ -277,6 +279,7 @@ export type KeyStatus = Key['status']
 export type VersionStatus = (typeof VERSION_STATUSES)[number]
 export type Wrapped = (typeof wrapped)['_zod']['output']
 export type Unwrapped = (typeof unwrapped)['_zod']['output']
+export type DerivedSecret = (typeof derivedSecret)['_zod']['output']
 export type KeyExport = (typeof keyExport)['_zod']['output']
 export type Bundle = (typeof bundle)['_zod']['output']
 export type Decrypted = (typeof decrypted)['_zod']['output']

@@ -107,6 +107,8 @@ export const unwrap = z.object({ wrapped_key: base64, ...use })
 
 /* Blind index */
 
+/** `name` is a model's, for example. */
+export const indexSecret = z.object({ name })
 /** `value` may contain a NUL, because it is hashed and never stored. */
 export const hash = z.object({ value: unicode, key_id: sentId })
 
@@ -130,7 +132,7 @@ export const decrypt = z.object({
 
 /* Batch */
 
-export const BATCH_OPERATIONS = ['wrap', 'unwrap', 'rewrap', 'encrypt', 'decrypt', 'hash'] as const
+export const BATCH_OPERATIONS = ['wrap', 'unwrap', 'rewrap', 'encrypt', 'decrypt', 'hash', 'indexSecret'] as const
 const foldedId = z.pipe(
   z.unknown(),
   z.transform((id) => (typeof id === 'string' ? foldUuid(id) : id)),
@@ -206,6 +208,7 @@ export const BODIES = {
   wrap,
   unwrap,
   rewrap: unwrap,
+  indexSecret,
   hash,
   encrypt,
   decrypt,

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { createClient, json, text } from '../index.js'
 import type { Row } from '../input.js'
 import { createTestService } from '../testing.js'
-import { readConflict } from './conflicts.js'
+import { readConflict } from './found-rows.js'
 import { createSealedTable } from './sealed-table.js'
 
 describe('a search for an equal value', () => {

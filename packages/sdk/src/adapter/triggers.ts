@@ -4,10 +4,26 @@ import { literal, type RunSql } from './made-ids.js'
 import type { SealedTable } from './sealed-table.js'
 import { isName, isSign, readings, type Token } from './sql-tokens.js'
 
-/** The triggers before the insert or update of a row, with the text of their functions. */
-const QUERY = `select t.tgname::text as name, p.prosrc as source
-from pg_catalog.pg_trigger t join pg_catalog.pg_proc p on p.oid = t.tgfoid
-where not t.tgisinternal and t.tgenabled <> 'D' and t.tgtype & 3 = 3 and t.tgtype & 20 <> 0 and t.tgrelid = to_regclass(`
+/**
+ * The triggers that run at an insert or update of a table, its partitions and children, or the table below a view. Their
+ * definitions have the arguments, which may name a column.
+ */
+const queryOf = (table: string) => `with recursive reached (id) as (
+  select pg_catalog.to_regclass(${literal(table)})::pg_catalog.oid
+  union
+  select below.id from reached cross join lateral (
+    select inhrelid from pg_catalog.pg_inherits where inhparent = reached.id
+    union all
+    select d.refobjid from pg_catalog.pg_rewrite r join pg_catalog.pg_depend d on d.objid = r.oid
+    where r.ev_class = reached.id and r.ev_type = '1' and d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+      and d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+  ) as below (id)
+)
+select t.tgname::text as name, c.relname::text as relation, case t.tgtype & 66 when 0 then 'after' else 'before' end as timing,
+  pg_catalog.concat(p.prosrc, ';', pg_catalog.pg_get_triggerdef(t.oid)) as source
+from reached join pg_catalog.pg_class c on c.oid = reached.id join pg_catalog.pg_trigger t on t.tgrelid = c.oid
+join pg_catalog.pg_proc p on p.oid = t.tgfoid where t.tgtype & 20 <> 0
+  and t.tgenabled in ('A', case pg_catalog.current_setting('session_replication_role') when 'replica' then 'R' else 'O' end)`
 
 /** The tables that were asked about, by their model: it may seal one of each schema. */
 const asked = new WeakMap<SealedTable, Set<string>>()
@@ -27,7 +43,8 @@ export async function assertWritable(
 ): Promise<void> {
   const tables = asked.get(sealed) ?? new Set()
   if (tables.has(table)) return
-  const columns = sealed.columns.filter((column) => sealed.isSealed(column)).map(nameIn)
+  const envelopes = sealed.stored.filter(({ holds }) => holds === 'json' || holds === 'text')
+  const columns = envelopes.map(({ column }) => nameIn(column))
   await assertUnchanged(run, { model: sealed.name, table, columns })
   asked.set(sealed, tables.add(table))
 }
@@ -44,34 +61,97 @@ export async function assertUnchanged(
   { model, table, columns }: { model: string; table: string; columns: readonly string[] },
 ): Promise<void> {
   const names = columns.map((column) => column.toLowerCase())
-  for (const { name, source } of (await run(`${QUERY}${literal(table)})`)) as {
-    name: string
-    source?: string
-  }[]) {
-    const column = findChanged(source ?? '', names)
+  for (const trigger of (await run(queryOf(table))) as Trigger[]) {
+    const column = findChanged(trigger, names)
     if (column === undefined) continue
     throw new InvalidInputError(
-      `the trigger ${name} of the table of ${model} changes the column ${column}, whose values would never open again`,
+      `the trigger ${trigger.name} of the table of ${model} changes the column ${column}, whose values would never open again`,
       'Drop the trigger, and normalize by the model: text({ normalize: […] }).',
     )
   }
 }
 
-const BEGIN = new Set(['begin', 'then', 'else', 'loop', ';'])
+/** A trigger, with the text of its function. */
+export interface Trigger {
+  name: string
+  /** The table that it is on. */
+  relation: string
+  /** `before` also if the trigger runs instead of the write: what it makes of the row is stored. */
+  timing: 'before' | 'after'
+  source: string
+}
 
-/** Returns the column of these that a function in PL/pgSQL assigns, as `new.email := …` or `select … into new.email`. */
-export function findChanged(source: string, columns: readonly string[]): string | undefined {
+/**
+ * Returns the column of these that a trigger in PL/pgSQL changes: by `new.email := …`, `select … into new.email` or a row
+ * made of `new`; or, also after the write, by an update of its own table.
+ */
+export function findChanged({ relation, timing, source }: Omit<Trigger, 'name'>, columns: readonly string[]) {
+  const isColumn = ({ text }: Token) => columns.includes(text.toLowerCase())
   for (const given of readings(source)) {
     const tokens = given.filter(({ kind }) => kind !== 'comment')
-    const found = tokens.find((token, at) => isName(token) && columns.includes(token.text) && isAssigned(tokens, at))
-    if (found) return found.text
+    const rows = timing === 'before' ? rowNames(tokens) : []
+    const isFilled = fillsRow(tokens, rows)
+    const found = tokens.find((token, at) => {
+      if (!isColumn(token)) return false
+      if (token.kind === 'literal') return isFilled
+      return isName(token) && (isAssigned(tokens, at, rows) || isUpdated(tokens, at, relation.toLowerCase()))
+    })
+    if (found) return found.text.toLowerCase()
   }
   return undefined
 }
 
-function isAssigned(tokens: readonly Token[], at: number): boolean {
-  if (!isSign(tokens[at - 1], '.') || tokens[at - 2]?.text !== 'new') return false
-  const [before, after, next] = [tokens[at - 3], tokens[at + 1], tokens[at + 2]]
-  if (before?.text === 'into' || (isSign(after, ':') && isSign(next, '='))) return true
-  return isSign(after, '=') && (!before || BEGIN.has(before.text)) // elsewhere it compares
+/** The names of the row that will be stored: `new`, and its aliases. */
+function rowNames(tokens: readonly Token[]): string[] {
+  const aliases = tokens.filter((_, at) =>
+    ['alias', 'for', 'new'].every((word, i) => tokens[at + 1 + i]?.text === word),
+  )
+  return ['new', ...aliases.map(({ text }) => text)]
+}
+
+const FILLS = new Set(['json_populate_record', 'jsonb_populate_record', 'populate_record'])
+
+/** Tells whether a row is made of the one to store and of members by name, as `new #= hstore('email', …)` does. */
+function fillsRow(tokens: readonly Token[], rows: readonly string[]): boolean {
+  return tokens.some(({ text }, at) => {
+    const [first, second] = [tokens[at + 1], tokens[at + 2]]
+    if (FILLS.has(text)) return isSign(first, '(') && rows.includes(second?.text ?? '')
+    return rows.includes(text) && isSign(first, '#') && isSign(second, '=')
+  })
+}
+
+const BEGIN = new Set(['begin', 'then', 'else', 'loop', ';'])
+
+function isAssigned(tokens: readonly Token[], at: number, rows: readonly string[]): boolean {
+  if (!isSign(tokens[at - 1], '.') || !rows.includes(tokens[at - 2]?.text ?? '')) return false
+  const before = tokens[at - 3]
+  if (isInto(tokens, at - 3)) return true
+  const end = endOfSubscripts(tokens, at + 1)
+  if (isSign(tokens[end], ':') && isSign(tokens[end + 1], '=')) return true
+  return isSign(tokens[end], '=') && (!before || BEGIN.has(before.text)) // elsewhere it compares
+}
+
+/** Tells whether a place is in the list of a `select … into strict new.city, new.email`. */
+function isInto(tokens: readonly Token[], from: number): boolean {
+  let at = from
+  while (isSign(tokens[at], ',')) {
+    at -= 2
+    while (isSign(tokens[at], '.')) at -= 2
+  }
+  return tokens[tokens[at]?.text === 'strict' ? at - 1 : at]?.text === 'into'
+}
+
+function endOfSubscripts(tokens: readonly Token[], from: number): number {
+  let at = from
+  while (isSign(tokens[at], '[')) at = tokens.findIndex((token, i) => i > at && isSign(token, ']')) + 1 || tokens.length
+  return at
+}
+
+/** Tells whether an `update` of this table sets a column. */
+function isUpdated(tokens: readonly Token[], at: number, table: string): boolean {
+  const start = tokens.findLastIndex(({ text }, i) => i < at && (text === 'update' || text === ';'))
+  const set = tokens.findIndex(({ text }, i) => i > start && text === 'set')
+  const isOfTable = tokens.slice(start + 1, Math.max(set, 0)).some((token) => isName(token) && token.text === table)
+  if (tokens[start]?.text !== 'update' || set >= at || !isOfTable) return false
+  return isSign(tokens[at + 1], '=') && (at - 1 === set || isSign(tokens[at - 1], ','))
 }

@@ -129,6 +129,30 @@ describe('the use of a wrapped key', () => {
     expect(service.requests).toEqual([])
   })
 
+  it('of an index secret is decided by its name, and passed on alone and in a batch', async () => {
+    const calls: unknown[] = []
+    serveBroker({ allow: (_, call) => calls.push(call) > 0 })
+    const secret = { operation: 'indexSecret', key_id: keyId, name: 'customers' }
+    const answer = await ask(`/api/eaas/v1/keys/${keyId}/index-secret`, {
+      body: { name: 'customers', purpose: 'data' },
+    })
+    expect([answer.status, answer.body]).toEqual([200, { secret: expect.any(String), key_id: keyId }])
+    const operations = [{ op: 'indexSecret', key_id: keyId, name: 'customers' }]
+    const { body } = await ask('/api/eaas/v1/batch', { body: { operations } })
+    expect(body.results).toEqual([{ status: 200, body: answer.body }])
+    expect(calls).toEqual([secret, secret])
+    expect(service.requests.map(({ body }) => JSON.parse(body))).toEqual([{ name: 'customers' }, { operations }])
+    for (const [allow, status] of [
+      [{ indexSecret: [keyId] }, 200],
+      [{ unwrap: [keyId], hash: [keyId] }, 403],
+    ] as const) {
+      serveBroker({ allow })
+      const body = { name: 'customers' }
+      expect((await ask(`/api/eaas/v1/keys/${keyId}/index-secret`, { body })).status).toBe(status)
+    }
+    expect((await ask(`/api/eaas/v1/keys/${keyId}/index-secret`, { body: { name: 7 } })).body.code).toBe('E_VALIDATION')
+  })
+
   it('of an index needs a list of its own where keys are listed', async () => {
     const statusOf = async (allow: AllowedKeys, body: object) => {
       serveBroker({ allow })

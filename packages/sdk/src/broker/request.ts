@@ -26,24 +26,27 @@ import { recordedAs } from '../uses.js'
 import { BrokerRefusal } from './problem.js'
 
 /** The operations that a broker forwards; it refuses all others of the API. */
-export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash'] as const
+export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash', 'indexSecret'] as const
 export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 
 /** The only member of an operation's body apart from the key's id and the use of a wrapped key. */
-const ARGUMENTS = { wrap: 'dek', unwrap: 'wrapped_key', hash: 'value' } as const
+const ARGUMENTS = { wrap: 'dek', unwrap: 'wrapped_key', hash: 'value', indexSecret: 'name' } as const
+
+/** The operations on wrapped keys, which may be bound to a use. */
+const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 
 /** One operation that a page requests. */
 export interface Asked {
   op: BrokerOperation
   key_id: string
-  /** A DEK, a wrapped key or a value, as text. */
+  /** A DEK, a wrapped key, a value or the name of an index secret, as text. */
   argument: string
   /** The use of a wrapped key of format 2; undefined for one of format 1. */
   use: WrapUse | undefined
 }
 
 /** A call by its path. */
-export type Route = { name: 'batch' } | { name: 'hash' } | { name: 'wrap' | 'unwrap'; key_id: string }
+export type Route = { name: 'batch' } | { name: 'hash' } | { name: Exclude<BrokerOperation, 'hash'>; key_id: string }
 
 /**
  * Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED
@@ -167,7 +170,7 @@ export function readOperations(route: Route, body: unknown): Asked[] {
 function readOperation(op: BrokerOperation, key_id: string, body: unknown): Asked {
   if (!isUuid(key_id)) throw new BrokerRefusal('E_VALIDATION', 'key_id: must be a UUID, with dashes')
   const argument = memberOf(body, ARGUMENTS[op])
-  return { op, key_id, argument, use: op === 'hash' ? undefined : readStatedUse(body) }
+  return { op, key_id, argument, use: ARE_BOUND.includes(op) ? readStatedUse(body) : undefined }
 }
 
 /**

@@ -283,7 +283,7 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
   if (!indexKey) assertByService(columns, binding.name)
   if (hasSecret && !indexKey && columns[0]) {
     const message = `the index ${JSON.stringify(columns[0].column)} needs indexKey: the service would see its values`
-    throw new InvalidInputError(message, 'Make one with createIndexKey(): the client has a secret.')
+    throw new InvalidInputError(message, 'Make one with createIndexKey().')
   }
   if (!indexKey && keyByRow && columns[0]) {
     throw new InvalidInputError(
@@ -403,7 +403,7 @@ function readLocal(
   if (read.model !== '' && read.model !== model) {
     throw new InvalidInputError(
       `indexKey belongs to the model ${JSON.stringify(read.model)}`,
-      'Make one for this model with createIndexKey().',
+      'Make one with createIndexKey().',
     )
   }
   if (!keyIds || keyIds.has(read.wrapped.key_id)) return read

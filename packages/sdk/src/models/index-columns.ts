@@ -82,7 +82,7 @@ export function assertByService(columns: readonly IndexColumn[], model: string):
     if (kind !== 'exact') {
       const of = kind === 'range' ? 'of a range' : 'of parts of a text'
       const message = `${name}: an index ${of} needs indexKey`
-      throw new InvalidInputError(message, 'Make one with createIndexKey(): the service must not see what is indexed.')
+      throw new InvalidInputError(message, 'Make one with createIndexKey().')
     }
     if (!shared && model === '') throw new InvalidInputError(`${name} needs a model with a name, or \`shared: true\``)
   }

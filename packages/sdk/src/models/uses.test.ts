@@ -20,9 +20,9 @@ async function start() {
   const connect = () => createClient({ ...service, deks: { verify: true } })
   const eaas = connect()
   const { id: keyId } = await eaas.keys.create({ name: 'customers' })
-  const logged = async (action: 'key.wrap' | 'key.unwrap') => {
-    const { logs } = await eaas.audit.list({ action })
-    return logs.map(({ metadata: { key_version: _, ...use } }) => use)
+  const logged = (action: 'key.wrap' | 'key.unwrap') => {
+    const entries = service.entries().filter((entry) => entry.action === action)
+    return entries.map(({ metadata: { key_version: _, ...use } }) => use).reverse()
   }
   const model = (of: Client, dek: DekScope = 'shared', name = 'customers') =>
     of.model({ name, keyId, bind: ['id', 'tenant'], dek, format: 'text', fields: { note: text() } })
@@ -49,13 +49,13 @@ describe('what the DEK of a value is wrapped for', () => {
   ] as const)('is stated by a model whose rows have a DEK of the scope %s', async (dek, expected) => {
     const { connect, logged, model } = await start()
     const stored = await model(connect(), dek).encrypt(row)
-    expect(await logged('key.wrap')).toEqual([expected])
-    expect(await logged('key.unwrap')).toEqual([expected]) // by `verify`
+    expect(logged('key.wrap')).toEqual([expected])
+    expect(logged('key.unwrap')).toEqual([expected]) // by `verify`
     expect(await model(connect(), dek).decrypt(stored)).toEqual(row)
-    expect(await logged('key.unwrap')).toEqual([expected, expected])
+    expect(logged('key.unwrap')).toEqual([expected, expected])
   })
 
-  it('is written to the log as digests if the client asks for it, and found there by its values', async () => {
+  it('is written to the log as digests if the client asks for it', async () => {
     const { eaas, keyId, logged, service } = await start()
     const discreet = () => createClient({ ...service, auditContext: 'digests' })
     const modelOf = (of: Client) =>
@@ -70,10 +70,8 @@ describe('what the DEK of a value is wrapped for', () => {
       'context_hmac.model': expect.any(String),
       'context_hmac.row': expect.any(String),
     }
-    expect(await logged('key.unwrap')).toEqual([digests])
-    expect(await logged('key.wrap')).toEqual([{}, { ...digests, rewrapped_from: 1 }, digests])
-    const found = await eaas.audit.list({ context: { model: 'customers', row: '7/acme' } })
-    expect(found.logs.map(({ action }) => action)).toEqual(['key.wrap', 'key.unwrap', 'key.wrap'])
+    expect(logged('key.unwrap')).toEqual([digests])
+    expect(logged('key.wrap')).toEqual([{}, { ...digests, rewrapped_from: 1 }, digests])
     expect(await modelOf(eaas).decrypt(stored)).toEqual(row) // it opens for the same use
     expect(() => createClient({ ...service, auditContext: 'none' as 'values' })).toThrow(/auditContext must be one of/)
   })
@@ -85,8 +83,8 @@ describe('what the DEK of a value is wrapped for', () => {
       const rewrapped = encrypted.pipeThrough(rewrapStream(connect()))
       expect(await new Response(rewrapped.pipeThrough(decryptStream(connect()))).text()).toBe('content')
     }
-    expect((await logged('key.wrap')).map(({ purpose }) => purpose)).toEqual(Array(4).fill('stream'))
-    expect(new Set((await logged('key.unwrap')).map(({ purpose }) => purpose))).toEqual(new Set(['stream']))
+    expect(logged('key.wrap').map(({ purpose }) => purpose)).toEqual(Array(4).fill('stream'))
+    expect(new Set(logged('key.unwrap').map(({ purpose }) => purpose))).toEqual(new Set(['stream']))
   })
 
   it('is nothing, in format 1, for values outside of models and for rows that other languages read', async () => {
@@ -98,7 +96,7 @@ describe('what the DEK of a value is wrapped for', () => {
       (await old.encrypt({ note: 'x' })).note,
     ]
     expect(sealed.map((one) => isBoundWrappedKey(one?.wrapped_key ?? ''))).toEqual([false, false, false])
-    expect(await logged('key.wrap')).toEqual([{}, {}, {}])
+    expect(logged('key.wrap')).toEqual([{}, {}, {}])
   })
 
   it('never lets a DEK of one model, or of a value outside of it, seal for another', async () => {
@@ -134,7 +132,7 @@ describe('the text of a row', () => {
     const { connect, logged, model } = await start()
     for (const one of [row, { ...row, tenant: 'a/b%2F' }, { ...row, tenant: '\0' }]) {
       await model(connect(), 'record').encrypt(one)
-      const [entry] = await logged('key.wrap')
+      const [entry] = logged('key.wrap')
       expect(entry).toEqual({ ...FOR_MODEL, 'context.row': textOf({ tenant: one.tenant, id: one.id }) })
     }
   })
@@ -159,7 +157,7 @@ describe('the text of a row', () => {
     const longest = { ...row, tenant: 'x'.repeat(126) }
     const longer = { ...row, tenant: 'x'.repeat(127) }
     const stored = await model(connect(), 'record').encryptMany([longest, longer])
-    expect(await logged('key.wrap')).toEqual([FOR_MODEL, { ...FOR_MODEL, 'context.row': `7/${'x'.repeat(126)}` }])
+    expect(logged('key.wrap')).toEqual([FOR_MODEL, { ...FOR_MODEL, 'context.row': `7/${'x'.repeat(126)}` }])
     expect((await model(connect(), 'record').decryptMany(stored)).ok).toEqual([longest, longer])
     const { id, tenant } = longer
     expect(() => textOf({ id, tenant })).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
@@ -209,7 +207,7 @@ describe.each(['shared', 'record'] as const)('a row whose DEK has the scope %s',
         expect(await model(connect(), dek).decrypt(item.row)).toEqual(row)
       }
     }
-    for (const entry of await logged('key.wrap')) expect(entry).toMatchObject(dek === 'record' ? FOR_ROW : FOR_MODEL)
+    for (const entry of logged('key.wrap')) expect(entry).toMatchObject(dek === 'record' ? FOR_ROW : FOR_MODEL)
     expect((await failure(eaas.rewrap(stored.note))).code).toBe('E_DECRYPTION')
     expect((await failure(eaas.rewrap(stored.note, { context: { model: 7 } as never }))).code).toBe('E_INVALID_INPUT')
   })

@@ -1,8 +1,7 @@
 // Each call of the API as the SDK makes it: the one list of the tests that go through every call, so that a new call has a line here
 // and nowhere else.
-import { type Envelope, type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
+import { type Envelope, type OperationId, ROUTES, type RouteRow, type SdkOperation } from '@eaas/protocol'
 import type { CallOptions, Client } from '../index.js'
-import type { TestOperation } from '../testing.js'
 
 /** The calls that the SDK does not make: they are for auditors, who use the command line, and for the console. */
 export const NOT_OF_THE_SDK = Object.entries<RouteRow>(ROUTES).flatMap(([id, { sdk }]) =>
@@ -29,7 +28,7 @@ export type ApiCall = readonly [
 ]
 
 /** By `operationId`, in an order in which all succeed. A batch and its answers are made of these. */
-export const API_CALLS: Record<Exclude<TestOperation, 'batch' | 'createKeys'>, ApiCall> = {
+export const API_CALLS: Record<Exclude<SdkOperation, 'batch' | 'createKeys'>, ApiCall> = {
   wrap: [true, (eaas, { keyId, text }, o) => eaas.encrypt(text, { keyId, ...o })],
   unwrap: [true, (eaas, { stored }, o) => eaas.decrypt(stored, o)],
   rewrap: [true, (eaas, { stored }, o) => eaas.rewrap(stored, o)],

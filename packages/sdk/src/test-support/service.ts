@@ -1,8 +1,9 @@
 // The other end of the SDK's tests: a small honest service over real HTTP, with real wrapping under a KEK,
 // that can be told to misbehave. It shares no code with the SDK.
-import { createCipheriv, createDecipheriv, createHmac, randomBytes, randomUUID } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { indexSecretInfo } from '@eaas/protocol'
 
 export const API_KEY = 'eaas_sk_test_5f1d7c0e9ab34f62'
 
@@ -164,6 +165,10 @@ export class Service {
       const rest = { algorithm: 'AES-256-GCM', hash_key_hex: key.hashKey.toString('hex'), warning: 'Keep it offline.' }
       return ok({ tenant_id: TENANT_ID, key_id, name, versions, exported_at, ...rest })
     }
+    if (operation === 'indexSecret') {
+      const secret = hkdfSync('sha256', key.hashKey, '', indexSecretInfo(body.name ?? ''), 32)
+      return ok({ secret: Buffer.from(secret).toString('base64'), key_id: key.id })
+    }
     if (operation === 'hash') {
       const hash = createHmac('sha256', key.hashKey).update(body.value ?? '')
       return ok({ hash: hash.digest('hex'), key_id: key.id })
@@ -286,7 +291,7 @@ export function operationOf(method: string, path: string): string {
   if (further) return further
   if (resource === 'audit') return id ?? 'audit'
   if (id === undefined) return method === 'POST' ? 'create' : 'list'
-  return action ?? 'get'
+  return action === 'index-secret' ? 'indexSecret' : (action ?? 'get')
 }
 
 function present(key: ServiceKey) {

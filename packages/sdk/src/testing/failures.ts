@@ -1,5 +1,5 @@
 /** Failures that a test requested: the next calls get them instead of an answer. */
-import { PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
+import { type OperationId, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, assertWhole, kindOf } from '../input.js'
 import type { TestOperation } from './serve.js'
@@ -39,7 +39,7 @@ export interface Failures {
    * Returns the failure of the next call of this name, if it fails. A part of a batch fails only if it was
    * named.
    */
-  take(operation: TestOperation, options?: { isPart?: boolean }): Failing | undefined
+  take(operation: OperationId, options?: { isPart?: boolean }): Failing | undefined
   clear(): void
 }
 

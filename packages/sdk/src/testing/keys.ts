@@ -6,7 +6,6 @@ import {
   findRotationPause,
   findStateRefusal,
   folderOf,
-  isListed,
   type KeyCall,
   MAX_KEY_VERSIONS,
   MAX_KEYS,
@@ -16,7 +15,6 @@ import {
 import {
   type Call,
   daysAfter,
-  maySee,
   note,
   noteAsSystem,
   Refusal,
@@ -49,8 +47,8 @@ const WARNING =
   'Keep it offline. The server cannot take it back.'
 
 /** Gets a key, for a call that its state must allow. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED */
-export function getKey({ state, apiKey }: Call, key_id: string, call: KeyCall): TestKey {
-  const key = state.keys.find((one) => one.key_id === key_id && maySee(apiKey, one))
+export function getKey({ state }: Call, key_id: string, call: KeyCall): TestKey {
+  const key = state.keys.find((one) => one.key_id === key_id)
   if (!key) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.key)
   const refusal = findStateRefusal(call, key.status)
   if (refusal) throw new Refusal(refusal.code, refusal.detail)
@@ -65,11 +63,7 @@ export function currentVersion(key: TestKey): TestKey['versions'][number] {
 }
 
 function createKey(call: Call, { name }: { name: string }): wire.Key {
-  const { state, apiKey } = call
-  const folder = folderOf(name)
-  if (!isListed(apiKey.keys, { key_id: '', folder })) {
-    throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.createKey)
-  }
+  const { state } = call
   if (state.keys.some((key) => key.name === name)) {
     throw new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
   }
@@ -77,7 +71,12 @@ function createKey(call: Call, { name }: { name: string }): wire.Key {
     throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys())
   }
   const key_id = randomId()
-  const created_at = note(call, { action: 'key.create', key_id, key_version: 1, metadata: { folder, name } })
+  const created_at = note(call, {
+    action: 'key.create',
+    key_id,
+    key_version: 1,
+    metadata: { folder: folderOf(name), name },
+  })
   const key: TestKey = {
     key_id,
     name,
@@ -109,17 +108,8 @@ function createKeys(call: Call, { keys }: wire.CreateKeys): wire.BatchResults {
   return { results }
 }
 
-export interface KeyFilter {
-  status?: wire.KeyStatus | undefined
-  name?: string | undefined
-  limit?: number | undefined
-  offset?: number | undefined
-}
-
-function listKeys({ state, apiKey }: Call, { status, name, limit, offset = 0 }: KeyFilter): wire.KeyList {
-  const all = state.keys
-    .filter((key) => maySee(apiKey, key))
-    .filter((key) => (status ?? key.status) === key.status && (name ?? key.name) === key.name)
+function listKeys({ state }: Call, { status, name, limit, offset = 0 }: wire.Queries['listKeys']): wire.KeyList {
+  const all = state.keys.filter((key) => (status ?? key.status) === key.status && (name ?? key.name) === key.name)
   const keys = all.slice(offset, limit === undefined ? undefined : offset + limit).map(viewKey)
   return { keys, count: keys.length }
 }

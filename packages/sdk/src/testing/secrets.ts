@@ -10,6 +10,8 @@ import {
   encodeHex,
   encodeUtf8,
   FormatError,
+  indexSecretInfo,
+  KEY_BYTES,
   MAX_SERVER_MODE_BYTES,
   nobleAead,
   OpenError,
@@ -23,13 +25,13 @@ import {
   writeWrappedKey,
 } from '@eaas/protocol'
 import { createIvPool } from '../deks/random.js'
-import { hmac, sha256 } from '../engines/noble-primitives.js'
+import { hkdf, hmac, sha256 } from '../engines/noble-primitives.js'
 import { createHmac } from '../engines/web.js'
 import { currentVersion, getKey } from './keys.js'
 import { type Call, note, Refusal, randomKey, type TestKey } from './state.js'
 
 /** The calls that this file answers. */
-export const secretFakes = { wrap, unwrap, rewrap, hash, encrypt, decrypt }
+export const secretFakes = { wrap, unwrap, rewrap, indexSecret, hash, encrypt, decrypt }
 
 const takeIv = createIvPool()
 
@@ -70,9 +72,17 @@ function recordUse({ record = 'values', ...stated }: Pick<wire.Wrap, 'purpose' |
 const CONTEXT_DIGEST_DIGITS = 32
 
 /** The digest that stands for a value of a context in the log. */
-export function digestOf(name: string, value: string): string {
+function digestOf(name: string, value: string): string {
   const mac = hmac(sha256, encodeUtf8('the key of a service in memory'), encodeUtf8(`${name}\0${value}`))
   return encodeHex(mac).slice(0, CONTEXT_DIGEST_DIGITS)
+}
+
+function indexSecret(call: Call, { name }: { name: string }): wire.DerivedSecret {
+  const key = getKey(call, call.id, 'indexSecret')
+  const secret = hkdf(key.hashKey, indexSecretInfo(name), KEY_BYTES)
+  const { key_id } = key
+  note(call, { action: 'key.index_secret', key_id, key_version: currentVersion(key).version, metadata: { name } })
+  return { secret: encodeBase64(secret), key_id }
 }
 
 async function hash(call: Call, { value, key_id }: { value: string; key_id: string }): Promise<wire.Hashed> {
@@ -85,10 +95,6 @@ function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wir
   const { state } = call
   const bytes = readPlaintext(plaintext, encoding ?? state.tenant.plaintext_encoding ?? 'utf8')
   const key = getKey(call, key_id, 'encrypt')
-  const quota = state.tenant.monthly_encrypt_quota
-  if (quota !== null && countThisMonth(call) >= quota) {
-    throw new Refusal('E_QUOTA_EXCEEDED', DETAILS.E_QUOTA_EXCEEDED.encrypt(quota))
-  }
   const dek = randomKey()
   const iv = takeIv()
   const sealed = nobleAead.seal(dek, iv, bytes)
@@ -158,11 +164,6 @@ function openSealed(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: U
     if (!(error instanceof OpenError)) throw error
     return undefined // the caller answers with the API's error
   }
-}
-
-function countThisMonth({ state }: Call): number {
-  const month = new Date(state.now()).toISOString().slice(0, 7)
-  return state.entries.filter(({ action, created_at }) => action === 'encrypt' && created_at.startsWith(month)).length
 }
 
 function readPlaintext(plaintext: string, encoding: 'utf8' | 'base64'): Uint8Array {

@@ -1,21 +1,16 @@
 /**
- * The state of the service in memory: one tenant with its keys, API keys and audit entries. Its refusals have the codes and
+ * The state of the service in memory: one tenant with its keys and audit entries. Its refusals have the codes and
  * messages of the real service.
  */
 
 import {
   type Action,
   encodeHex,
-  folderOf,
-  isListed,
   KEY_BYTES,
-  type KeyList,
-  type Permission,
   PROBLEMS,
   type ProblemCode,
   problemDocument,
   SYSTEM_ACTOR,
-  type UnrecordedKind,
   wire,
 } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
@@ -54,55 +49,25 @@ export interface TestKey {
   hmac: Hmac | undefined
 }
 
-export interface TestApiKey {
-  id: string
-  name: string
-  secret: string
-  permissions: Permission[]
-  created_at: string
-  expires_at: string | null
-  allowed_ips: string[]
-  /** the ids and folders that it is limited to */
-  keys: KeyList
-  /** as text */
-  budgets: string | null
-  revoked: boolean
-}
-
-/** What calls make and count. */
-export interface Contents {
-  keys: TestKey[]
-  apiKeys: TestApiKey[]
-  entries: wire.Entry[]
-  /** calls without an entry */
-  unrecorded: wire.Usage['unrecorded']
-}
-
-export interface State extends Contents {
+export interface State {
   tenant: wire.Tenant
+  /** of the only API key, which may do everything */
+  apiKey: { id: string; secret: string }
+  keys: TestKey[]
+  entries: wire.Entry[]
   /** milliseconds since 1970 */
   now: () => number
   destroyWindowDays: number
 }
 
-export function createContents(): Contents {
-  return { keys: [], apiKeys: [], entries: [], unrecorded: [] }
-}
-
-/** One call: its caller, and the id in its path. */
+/** One call: who makes it for whom, and the id in its path. */
 export interface Call {
   state: State
-  apiKey: TestApiKey
   onBehalfOf: string | undefined
   /** the `:id` of the path */
   id: string
   /** the `:version` of the path */
   version: string
-}
-
-/** Whether an API key may use a key. */
-export function maySee({ keys }: TestApiKey, { key_id, name }: TestKey): boolean {
-  return isListed(keys, { key_id, folder: folderOf(name) })
 }
 
 /** The fields of an entry that the operation provides. */
@@ -114,17 +79,9 @@ export interface EntryNote {
 }
 
 /** Writes the entry of a call; returns the entry's time. */
-export function note({ state, apiKey, onBehalfOf }: Call, { metadata, ...entry }: EntryNote): string {
+export function note({ state, onBehalfOf }: Call, { metadata, ...entry }: EntryNote): string {
   const all = onBehalfOf === undefined ? metadata : { ...metadata, on_behalf_of: onBehalfOf }
-  return append(state, { ...entry, actor: apiKey.id, ip_address: IP_ADDRESS, ...(all && { metadata: all }) })
-}
-
-/** Counts a call that writes no entry. */
-export function countUnrecorded({ state, apiKey }: Pick<Call, 'state' | 'apiKey'>, kind: UnrecordedKind): void {
-  const day = timeNow(state).slice(0, 10)
-  const counted = state.unrecorded.find((one) => one.day === day && one.api_key_id === apiKey.id && one.kind === kind)
-  if (counted) counted.count += 1
-  else state.unrecorded.push({ day, api_key_id: apiKey.id, kind, ip_address: IP_ADDRESS, count: 1 })
+  return append(state, { ...entry, actor: state.apiKey.id, ip_address: IP_ADDRESS, ...(all && { metadata: all }) })
 }
 
 /** Writes the entry of something that the service does by itself; returns the entry's time. */
@@ -134,47 +91,13 @@ export function noteAsSystem(state: State, entry: EntryNote): string {
 
 function append(state: State, entry: EntryNote & Pick<wire.Entry, 'actor' | 'ip_address'>): string {
   const { action, key_id = null, key_version = null, actor, ip_address, metadata } = entry
-  const created_at = timeNow(state)
-  const replaces = findReplaced(state, entry)
-  const all = replaces === undefined ? metadata : { ...metadata, replaces }
-  const sorted = Object.fromEntries(Object.entries(all ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)))
+  const created_at = new Date(state.now()).toISOString()
+  const all = { ...metadata, ...(key_version !== null && { key_version }) }
+  const sorted = Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)))
   const id = state.entries.length + 1
   const { tenant_id } = state.tenant
-  const shown = key_version === null ? sorted : { ...sorted, key_version }
-  const rest = { actor, ip_address, metadata: shown, created_at }
-  state.entries.push({ id, tenant_id, action, key_id, key_version, ...rest })
+  state.entries.push({ id, tenant_id, action, key_id, key_version, actor, ip_address, metadata: sorted, created_at })
   return created_at
-}
-
-const KEY_CHANGES: ReadonlySet<Action> = new Set([
-  'key.create',
-  'key.rotate',
-  'key.update',
-  'key.enable',
-  'key.disable',
-  'key.destroy',
-  'key.rotation_policy',
-])
-
-/**
- * The entry that a change replaces: the last one that changed the same key, API key or tenant; undefined if it
- * changes none.
- */
-function findReplaced({ entries }: State, { action, key_id, metadata }: EntryNote): number | undefined {
-  if (action.endsWith('.create')) return undefined
-  if (action === 'tenant.update') return entries.findLast((entry) => entry.action === action)?.id ?? 1
-  if (KEY_CHANGES.has(action)) {
-    return entries.findLast((entry) => entry.key_id === key_id && KEY_CHANGES.has(entry.action))?.id
-  }
-  if (!action.startsWith('api_key.')) return undefined
-  const { api_key_id } = metadata ?? {}
-  return entries.findLast((entry) => entry.action.startsWith('api_key.') && entry.metadata.api_key_id === api_key_id)
-    ?.id
-}
-
-/** Now, as the API writes it. */
-export function timeNow(state: State): string {
-  return new Date(state.now()).toISOString()
 }
 
 /** The time this many days after another. */

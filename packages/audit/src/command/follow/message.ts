@@ -39,6 +39,7 @@ const CATEGORIES: Readonly<Record<string, string>> = {
 const TYPES: Partial<Record<LogAction, string>> = {
   'key.wrap': 'access',
   'key.unwrap': 'access',
+  'key.index_secret': 'access',
   'key.export': 'access',
   encrypt: 'access',
   decrypt: 'access',

@@ -1,9 +1,9 @@
 /**
- * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes. A
- * DEK leaves the process only once the entry is committed.
+ * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes, and
+ * derives the secrets for those of clients. A DEK or such a secret leaves the process only once the entry is committed.
  */
 import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
-import { blindIndex } from '../crypto/blind-index.js'
+import { blindIndex, deriveIndexSecret } from '../crypto/blind-index.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import type { Operation } from '../runner/operation.js'
@@ -29,6 +29,12 @@ export const envelopeModeRoutes = bindRoutes({
     problems: ['E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD', 'E_LIMIT'],
     action: 'key.wrap',
     operation: ({ id, body }) => rewrap(id, body),
+  },
+  indexSecret: {
+    summary: 'Derive the secret with which a client makes the indexes of a name itself',
+    problems: ['E_BUDGET'],
+    action: 'key.index_secret',
+    operation: ({ id, body }) => indexSecret(id, body),
   },
   hash: {
     summary: 'Compute the blind index of a value',
@@ -93,6 +99,24 @@ function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
         entries: [{ action: 'key.wrap', key_id, key_version: row.version, metadata }],
         release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
         secrets: [dek],
+      }
+    })
+}
+
+/**
+ * Derives the index secret of a name, with which its holder makes the index of any value without a call: so it has an
+ * entry. It does not rotate with the key. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
+ */
+function indexSecret(key_id: string, { name }: { name: string }): Operation<wire.DerivedSecret> {
+  return ({ state, allowances }) =>
+    decideWithKey({ state, key_id, call: 'indexSecret' }, ({ hashKey, row }) => {
+      assertBudget(allowances, 'unwrap')
+      if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
+      const secret = deriveIndexSecret(hashKey, name)
+      return {
+        entries: [{ action: 'key.index_secret', key_id, key_version: row.current_version, metadata: { name } }],
+        release: () => ({ secret: encodeBase64(secret), key_id }),
+        secrets: [secret],
       }
     })
 }

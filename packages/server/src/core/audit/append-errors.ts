@@ -9,7 +9,7 @@ export const RECOVERY_PAGE = 'The page "Repair a log that does not verify" says 
 /** A possible explanation of a checkpoint that none of the installation's keys signed. */
 export const LATER_KEY =
   'After a restore of a backup from before the signing key was replaced, the installation does not know the later key, and cannot compare what it signed. ' +
-  'The lines of a server\'s checkpoint file have the statement of the later key, and can be compared. The page "Rare cases of a rollback" says more'
+  'The lines of a server\'s checkpoint file have the statement of the later key, and can be compared. The page "Come back from a rollback" says more under "Rare cases"'
 
 /**
  * Thrown when entries could not be written, or when it is not known whether they were. No answer may be

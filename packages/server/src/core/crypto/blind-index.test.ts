@@ -1,10 +1,10 @@
-// Blind indexes, see blind-index.md.
+// Blind indexes and index secrets, see blind-index.md.
 import { createSecretKey } from 'node:crypto'
-import { decodeHex } from '@eaas/protocol'
+import { decodeHex, encodeBase64 } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ANY_CHARACTER } from '../../../../../test/support/vectors/any-text.js'
-import { blindIndex } from './blind-index.js'
+import { blindIndex, deriveIndexSecret } from './blind-index.js'
 import vectors from './blind-index.vectors.json' with { type: 'json' }
 
 const keyOf = (hex: string) => createSecretKey(decodeHex(hex))
@@ -39,6 +39,29 @@ describe('a blind index', () => {
       fc.property(secret, secret, text, (one, other, value) => {
         const same = Buffer.compare(one, other) === 0
         expect(blindIndex(createSecretKey(one), value) === blindIndex(createSecretKey(other), value)).toBe(same)
+      }),
+    )
+  })
+})
+
+describe('an index secret', () => {
+  const secretOf = ({ hash_key, of }: { hash_key: string; of: string }) =>
+    encodeBase64(deriveIndexSecret(keyOf(hash_key), of))
+
+  it.each(vectors.secret)('is the published one: $name', (vector) => {
+    expect(secretOf(vector)).toBe(vector.secret)
+  })
+
+  it.each(vectors.refuse_secret)('is not what this mistake gives: $name', (vector) => {
+    expect(secretOf(vector)).not.toBe(vector.secret)
+  })
+
+  it('is no index, and no other name has it', () => {
+    fc.assert(
+      fc.property(text, text, (one, other) => {
+        const secret = Buffer.from(deriveIndexSecret(hashKey, one))
+        expect(secret.equals(deriveIndexSecret(hashKey, other))).toBe(one === other)
+        expect(secret.toString('hex')).not.toBe(blindIndex(hashKey, other))
       }),
     )
   })

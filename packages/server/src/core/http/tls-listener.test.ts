@@ -84,6 +84,15 @@ describe('the files of TLS', () => {
     expect(() => readTls(filesOf(one), Date.now() + 3 * DAY_MS)).toThrow(/expired: /)
   })
 
+  it('are refused once all authorities of clients have expired, since no client could connect', () => {
+    const short = createCertificates({ days: 1 })
+    const now = Date.now() + 1.5 * DAY_MS
+    expect(() => readTls(filesOf(one, short.ca.cert), now)).toThrow(/EAAS_TLS_CLIENT_CA_FILE.* expired: /)
+    const both = written(readFileSync(short.ca.cert, 'utf8') + readFileSync(certificates.ca.cert, 'utf8'))
+    expect(readTls(filesOf(one, both), now).ca).toBe(readFileSync(both, 'utf8'))
+    short.remove()
+  })
+
   it('say nothing of the key in an error', () => {
     const key = readFileSync(one.key, 'utf8')
     const broken = written(key.replace('A', 'B').slice(0, -60))

@@ -93,7 +93,11 @@ export function readTls({ certFile, keyFile, clientCaFile, minVersion }: TlsSett
   const expiresAt = Date.parse(leaf.validTo)
   if (expiresAt <= now)
     throw new TlsError(`the certificate in ${certFile} (EAAS_TLS_CERT_FILE) expired: ${leaf.validTo}`)
-  if (clientCaFile !== undefined && ca !== undefined) readCertificates('EAAS_TLS_CLIENT_CA_FILE', clientCaFile, ca)
+  if (clientCaFile !== undefined && ca !== undefined) {
+    const ends = readCertificates('EAAS_TLS_CLIENT_CA_FILE', clientCaFile, ca).map(({ validTo }) => validTo)
+    if (ends.every((end) => Date.parse(end) <= now))
+      throw new TlsError(`each certificate in ${clientCaFile} (EAAS_TLS_CLIENT_CA_FILE) expired: ${ends.join(', ')}`)
+  }
   // A resumed session would show no certificate, and OpenSSL would not check the earlier one again.
   const ofClients = ca === undefined ? {} : { ca, secureOptions: constants.SSL_OP_NO_TICKET }
   const material = { cert, key, ...ofClients, minVersion }

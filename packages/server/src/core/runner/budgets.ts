@@ -2,7 +2,14 @@
  * The budgets of API keys. How much a call opens and hashes is known once its operation has decided. It is then taken
  * from the budgets, before anything is committed; another decision refuses what they do not leave.
  */
-import { BUDGET_KINDS, type BudgetKind, type BudgetWindow, DETAILS, readBudgets } from '@eaas/protocol'
+import {
+  BUDGET_KINDS,
+  type BudgetKind,
+  type BudgetWindow,
+  COUNTED_AS_UNWRAP,
+  DETAILS,
+  readBudgets,
+} from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import {
   type BudgetRequest,
@@ -71,7 +78,7 @@ export function spend(allowances: Allowances, made: Decision<unknown>): void {
 
 function countUses({ entries, unrecorded }: Decision<unknown>, kind: BudgetKind): number {
   if (kind === 'hash') return unrecorded?.get('hash') ?? 0
-  return entries.reduce((count, { action }) => count + (action === 'key.unwrap' || action === 'decrypt' ? 1 : 0), 0)
+  return entries.reduce((count, { action }) => count + (COUNTED_AS_UNWRAP.includes(action) ? 1 : 0), 0)
 }
 
 /** An API key with budgets. */

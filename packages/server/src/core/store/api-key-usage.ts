@@ -2,8 +2,8 @@
  * How much each API key opens and hashes in a day, against its usual use: from the counts of the entries, which are
  * committed with them, and from those of calls without an entry.
  */
-import { type BudgetKind, USUAL_DAYS } from '@eaas/protocol'
-import { NIL_UUID, OPENS } from './audit.js'
+import { type BudgetKind, COUNTED_AS_UNWRAP, USUAL_DAYS } from '@eaas/protocol'
+import { NIL_UUID } from './audit.js'
 import type { Queryable } from './db.js'
 
 /** What an API key did on a day, of one kind. */
@@ -26,7 +26,7 @@ export function listApiKeyUsage(
   return sql<ApiKeyUsage[]>`
     with counted as (
       select tenant_id, api_key_id, 'unwrap' as kind, day, pg_catalog.sum(entries) as uses from audit_counts
-      where ${isListed} and action = any(${[...OPENS]}::text[]) and api_key_id <> ${NIL_UUID}
+      where ${isListed} and action = any(${[...COUNTED_AS_UNWRAP]}::text[]) and api_key_id <> ${NIL_UUID}
       group by tenant_id, api_key_id, day
       union all
       select tenant_id, api_key_id, kind, day, pg_catalog.sum(calls) from unrecorded_calls

@@ -1,7 +1,7 @@
 /** The audit log and the heads of its chains. */
 
 import type { ChainedEntry } from '@eaas/audit/formats'
-import { type Action, isUuid, type LogAction } from '@eaas/protocol'
+import { type Action, COUNTED_AS_UNWRAP, isUuid, type LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { assertInserted, exists, type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeArray, writeColumns } from './entry-columns.js'
@@ -165,13 +165,6 @@ export async function appendEntries(
   return result
 }
 
-/**
- * The actions with an entry for each DEK that a caller got opened; a rewrap is none, because it moves the DEK off the
- * version that it opens. They are counted by API key too; for other actions that would only multiply the rows that
- * totals sum.
- */
-export const OPENS: readonly LogAction[] = ['key.unwrap', 'decrypt']
-
 /** How many entries a log has of one action about one version of a key; 0 and `NIL_UUID` stand for none. */
 interface Kind {
   action: LogAction
@@ -203,7 +196,8 @@ function findKind(kinds: Kind[], { action, key_id, key_version, actor }: Chained
     }
     return undefined
   }
-  const caller = OPENS.includes(action) ? actor : NIL_UUID
+  // For other actions, counts by API key would only multiply the rows that totals sum.
+  const caller = COUNTED_AS_UNWRAP.includes(action) ? actor : NIL_UUID
   const known = find(caller)
   if (known) return known
   const api_key_id = isUuid(caller) ? caller : NIL_UUID

@@ -3,12 +3,16 @@
  * committed with them, so a use costs no further write, and none is lost.
  */
 import type { Action } from '@eaas/protocol'
-import { OPENS } from './audit.js'
 import type { Queryable } from './db.js'
 import type { KeyRow } from './keys.js'
 
 /** The actions with an entry for each DEK that a KEK sealed, in a rewrap and in server mode too. */
 const WRAPS: Action[] = ['key.wrap', 'encrypt']
+/**
+ * The actions with an entry for each DEK that a caller got opened; a rewrap is none, because it moves the DEK off the
+ * version that it opens.
+ */
+const OPENS: Action[] = ['key.unwrap', 'decrypt']
 
 /** What a version did. */
 export interface VersionUse {
@@ -26,7 +30,7 @@ export function listVersionUses(
   return sql<VersionUse[]>`
     select key_version as version,
            coalesce(pg_catalog.sum(entries) filter (where action = any(${WRAPS}::text[])), 0)::bigint as wraps,
-           pg_catalog.max(day) filter (where action = any(${[...OPENS]}::text[])) as opened_on
+           pg_catalog.max(day) filter (where action = any(${OPENS}::text[])) as opened_on
     from audit_counts
     where tenant_id = ${tenant_id} and key_id = ${key_id} and action = any(${[...WRAPS, ...OPENS]}::text[])
     group by key_version`

@@ -35,7 +35,7 @@ export interface WitnessOutcome {
   line?: string
 }
 
-export interface AskingOptions {
+interface AskingOptions {
   witnesses: readonly KnownWitness[]
   /** by witness, the size that it cosigned last as far as this process knows; updated */
   sizes: Map<string, number>

@@ -21,10 +21,10 @@ const CHANGED_TABLES =
   'the owner of the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
 /** What differs in our tables. */
-export type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'harmless' | 'settings'>
+type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'harmless' | 'settings'>
 
 /** What one comparison found. */
-export interface TableComparison extends TableDifferences {
+interface TableComparison extends TableDifferences {
   /**
    * how many differences were not accepted; another version counts as one, because what else differs is not
    * known then

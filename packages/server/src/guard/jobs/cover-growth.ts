@@ -14,7 +14,7 @@ const MOST_UNCOVERED = 50_000
 /** At least so many for each tenant: an anchor covers all tenants, and takes a tenth of a millisecond of CPU time for each. */
 const LEAST_PER_TENANT = 100
 
-export interface GrowthCover {
+interface GrowthCover {
   /** returns whether the logs are covered now */
   anchor: (fail: Fail) => Promise<boolean>
   keep: (grown: readonly HeadWatch[], fail: Fail) => Promise<void>

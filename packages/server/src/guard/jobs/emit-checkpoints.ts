@@ -154,7 +154,7 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
 const WRITE_DEADLINE_MS = 4_000
 
 /** Thrown if a write takes too long: a pipe is full, say, or a file server hangs. The line may still be written. */
-export class StuckSinkError extends Error {
+class StuckSinkError extends Error {
   override readonly name = 'StuckSinkError'
 
   constructor(file: string) {

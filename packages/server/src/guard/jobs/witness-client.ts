@@ -25,7 +25,7 @@ export interface KnownWitness {
 }
 
 /** What a witness answered. */
-export type WitnessAnswer =
+type WitnessAnswer =
   /** `line` is verified */
   | { kind: 'cosigned'; line: string }
   /** the size that the witness cosigned last */

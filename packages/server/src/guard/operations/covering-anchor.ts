@@ -28,7 +28,7 @@ export interface ToLink {
   demanded: readonly number[]
 }
 
-export interface Covering {
+interface Covering {
   anchor: ExportAnchor
   links: ExportLinks | undefined
 }

@@ -15,7 +15,7 @@ import { ComputedHashes, type EntryFault } from './computed-hashes.js'
 
 const PAGE_ENTRIES = 500
 
-export interface DiffOptions {
+interface DiffOptions {
   /** the heads of signed checkpoints of this tenant's log, in any order */
   checkpoints: readonly KeptHead[]
   /** the entries of a verified export, in order; undefined without one */
@@ -53,7 +53,7 @@ export interface AuditDiff {
 }
 
 /** A change that is missing from the rows of the database. */
-export interface Undone {
+interface Undone {
   entry_id: number
   change: ExportedEntry['action']
   key_id?: string

@@ -80,7 +80,7 @@ export async function listAcceptanceIds(
 }
 
 /** What the database has instead of a witnessed head, or after it. */
-export interface ComparedHead {
+interface ComparedHead {
   tenant_id: string
   /**
    * whether the log lacks the witnessed entry: it is missing, purged or different, or the head is before it or another

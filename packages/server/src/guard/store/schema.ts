@@ -62,7 +62,7 @@ const PURE_NODES = [
 const LONG_COLUMNS = ['metadata', 'allowed_ips', 'permissions']
 
 /** A line, and the object of the catalog that it is about. */
-export interface SchemaLine {
+interface SchemaLine {
   line: string
   effect: Effect
   /** the catalog that the object is in, and its id there; null of a setting */

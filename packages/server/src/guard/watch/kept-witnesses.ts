@@ -85,7 +85,7 @@ const FOREIGN_KEY = 'of another signing key'
 const FORGED = 'its signature does not verify'
 const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 
-export interface ReadingOptions {
+interface ReadingOptions {
   /** report the lines that are not as a server wrote them */
   isThorough: boolean
   /** the audit keys of these tenants that the database has and that open */
@@ -166,8 +166,7 @@ export async function holdsCheckpoints(file: string): Promise<boolean> {
 /** What to do about the faults of a file. */
 export const FAULTS_ADVICE =
   'Somebody edited the file, or another installation wrote these lines. Keep a copy of the file, and compare the logs with ' +
-  'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). Remove the lines only if you know why they are there: if you did not ' +
-  'create this installation anew, lines of another signing key mean that the server does not use the database that it used before'
+  'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). The page "Keep checkpoints" says when to remove the lines'
 
 /** Names faults for a sentence: the first ones, each with the number of its line. */
 export function nameFaults(faults: readonly LineFault[]): string {

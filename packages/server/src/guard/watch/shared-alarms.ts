@@ -15,7 +15,7 @@ import { compareLog, createLogComparison, type LogComparisonOptions, unlessTampe
 import type { Alarm, HeadWatch } from './head-watch.js'
 import { laterOf } from './points.js'
 
-export interface SharedAlarmsOptions extends LogComparisonOptions {
+interface SharedAlarmsOptions extends LogComparisonOptions {
   /** @throws ChangedSessionError if a session is not as it began */
   assertSessions: () => Promise<void>
   /** reads whether the tenant's row is gone from the database, and if so drops the cached state */

@@ -17,7 +17,7 @@ import { type KeptCheckpoints, readKeptCheckpoints } from './kept-file.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { type FoundTenant, messageOf, withServices } from './with-services.js'
 
-export interface DiffAllCommand {
+interface DiffAllCommand {
   /** a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own */
   checkpoint?: string
   json: boolean

@@ -14,7 +14,7 @@ import { readKept, viewKept } from './kept-file.js'
 import { counted, print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
 
-export interface VerifyAllCommand {
+interface VerifyAllCommand {
   /** a file with a checkpoint of the installation's log */
   checkpoint?: string
   /** keys of witnesses that must have cosigned it */

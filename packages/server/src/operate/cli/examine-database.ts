@@ -32,6 +32,7 @@ import { type Found, type Result, someOf } from './finding.js'
 
 /** A clock this far from the database's, or behind the log, makes expiries and policies wrong. In milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
+const CHANGED_PAGE = 'The page "When tables or sessions were changed" says more'
 
 /**
  * Opens the database beside a running server. If there is none yet, examines where it will be created, and
@@ -113,13 +114,8 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   const harm = harmless.length === 0 ? '' : `. Without harm: ${harmless.join('; ')}`
   const named = [...describeDifferences(differences), ...settings].join('; ')
   if (missing.length + added.length > 0 && !accepted) {
-    return {
-      ok: false,
-      detail:
-        `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the ` +
-        'changes as that owner: drop what was added, create what is missing as listed, and alter back what was altered. Changes that you made yourself and understand you can ' +
-        `accept on record: eaas accept schema --reason …${harm}`,
-    }
+    const detail = `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the changes as that owner, or accept your own: eaas accept schema --reason TEXT`
+    return { ok: false, detail: `${detail}. ${CHANGED_PAGE}${harm}` }
   }
   if (settings.length > 0) {
     const detail = `somebody changed how sessions here read statements and rows: ${settings.join('; ')}. Then verify every log (eaas audit verify --all)`
@@ -189,7 +185,8 @@ export async function examineOtherSchemas(sql: Sql): Promise<Result> {
     warning: true,
     detail:
       `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Unless each belongs to an installation of its own, ` +
-      'somebody copied the tables. Run eaas doctor with the settings of every server of this installation: each must name the same schema. The page "When tables or sessions were changed" says more',
+      'somebody copied the tables. Run eaas doctor with the settings of every server of this installation: each must name the same schema. ' +
+      CHANGED_PAGE,
   }
 }
 

@@ -11,7 +11,7 @@ const PATIENCE_MS = 5_000
 /** Messages in the watchdog's time: one of them may fail or be late. */
 const MESSAGES = 3
 
-export interface Notifier {
+interface Notifier {
   /** The server serves calls; from now on systemd is told that it is alive. */
   ready(): void
   /** The server stops, which may take as long as the unit's `TimeoutStopSec`. */

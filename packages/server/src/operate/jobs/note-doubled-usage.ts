@@ -19,9 +19,9 @@ const LEAST_NOTED = 100
 const DAY_MS = 86_400_000
 
 /** What is compared or recorded. */
-export type UsageOf = Pick<ApiKeyUsage, 'tenant_id'> & Partial<Pick<ApiKeyUsage, 'api_key_id'>>
+type UsageOf = Pick<ApiKeyUsage, 'tenant_id'> & Partial<Pick<ApiKeyUsage, 'api_key_id'>>
 
-export interface DoubledUsageOptions {
+interface DoubledUsageOptions {
   /** called for each entry that was written */
   onDoubled?: (usage: ApiKeyUsage) => void
   /**

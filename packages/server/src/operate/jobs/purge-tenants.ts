@@ -130,7 +130,7 @@ async function mark(
   }
 }
 
-export interface PurgeTenantsOptions extends PurgeTenantOptions {
+interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
   /** called for a tenant that was left out, or whose purge was refused; the others continue */
   onRefused: (tenant_id: string, error: unknown) => void

@@ -13,7 +13,7 @@ import { type LogVerdict, type Unverified, verifyAll } from './verify-all.js'
 
 const HOUR_MS = 3_600_000
 
-export interface VerificationRun {
+interface VerificationRun {
   logs: number
   /** logs that are not as the server wrote them */
   invalid: LogVerdict[]

@@ -31,7 +31,7 @@ export interface Unverified {
   error: unknown
 }
 
-export interface VerifyAllOptions {
+interface VerifyAllOptions {
   /** a statement about the installation's log that was signed earlier and must still hold */
   checkpoint?: Checkpoint | undefined
   onProgress?: ((name: string, entries: number) => void) | undefined

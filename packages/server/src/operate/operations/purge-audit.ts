@@ -66,7 +66,7 @@ export interface PurgeOptions {
  * Verifies a log, and notes the hashes of these entries; called again, returns the same. @throws Refusal
  * E_STATE if it is not valid
  */
-export type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
+type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
 
 export interface PurgePlan {
   /** the last entry that is purged; 0 if none is */
@@ -83,7 +83,7 @@ export interface PurgePlan {
  * What a purge would take, with the hash that the verification found for the last entry; the hash is undefined if
  * nothing was verified.
  */
-export type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
+type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
 
 /**
  * Thrown when the verification before the marks finds other entries than the verification by which the purge was
@@ -102,7 +102,7 @@ export class OtherEntriesRefusal extends Refusal {
 }
 
 /** The entries that follow the last mark and are older than the retention. */
-export interface Candidate {
+interface Candidate {
   tenant_id: string
   /** the last entry that is purged already */
   after_id: number

@@ -56,7 +56,7 @@ export interface StoreKeyRotation {
   unrotated_keys: { tenant_id: string; key_id: string; reason: string }[]
 }
 
-export interface RotateStoreKeyOptions {
+interface RotateStoreKeyOptions {
   provider: RootKeyProvider
   /** seals the same signing key, pepper and audit keys again instead of making new ones: for when nothing leaked */
   keepsSecrets?: boolean

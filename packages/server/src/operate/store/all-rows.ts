@@ -161,7 +161,7 @@ async function* readTable(sql: Queryable, table: string, columns: readonly strin
   await sql`close eaas_rows`
 }
 
-export interface WriteOptions {
+interface WriteOptions {
   /** the folder of the migrations */
   directory: URL
   /** called in the transaction once every row is there; if it throws, the database stays empty */

@@ -1,6 +1,5 @@
 import { createClient, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
-
 import { drizzle as drizzleOfD1 } from 'drizzle-orm/d1'
 import { text as columnOfPg, integer as integerOfPg, pgTable } from 'drizzle-orm/pg-core'
 import { drizzle as drizzleOfPg } from 'drizzle-orm/pg-proxy'
@@ -9,7 +8,7 @@ import { text as column, integer, sqliteTable } from 'drizzle-orm/sqlite-core'
 import { drizzle } from 'drizzle-orm/sqlite-proxy'
 import { afterAll, beforeEach, expect, it } from 'vitest'
 import { encrypted } from './index.js'
-import { mergeResults } from './merged-results.js'
+import { mergeResults } from './many-rows.js'
 
 const people = sqliteTable('people', {
   id: integer().primaryKey(),

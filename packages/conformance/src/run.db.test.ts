@@ -1,9 +1,9 @@
 // The command line: its exit codes, its reports, and what it leaves behind.
 import { setTimeout } from 'node:timers/promises'
 import { createClient } from '@eaas/sdk'
-import { createTestService, type TestService } from '@eaas/sdk/testing'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { answering, breaking, type Call } from '../../../test/support/service/breaking.js'
+import { type Service, startService } from '../../../test/support/service/service.js'
 import { nameOf } from './cases/case.js'
 import { CASES } from './cases.js'
 import { run } from './run.js'
@@ -11,10 +11,19 @@ import { runKit } from './test-support/command.js'
 
 const HASH = '--only=^hash: (answers one|differs)'
 
-let service: TestService
-beforeEach(() => {
-  service = createTestService()
+let server: Service
+let service: { baseUrl: string; apiKey: string; fetch: typeof fetch }
+beforeAll(async () => {
+  server = await startService()
 })
+beforeEach(async () => {
+  service = await createTenant({ envelope_only: true })
+})
+afterAll(() => server.close())
+
+async function createTenant(options: { envelope_only: boolean }) {
+  return { baseUrl: server.url, apiKey: (await server.createTenant(options)).secret, fetch }
+}
 
 /** Runs a command line that does not get as far as to a server. */
 async function refused(...argv: string[]): Promise<string> {
@@ -127,7 +136,7 @@ describe('the command', () => {
 
   it('exits with 3 for --server-mode where it is closed, and runs where it is open', async () => {
     expect((await runKit(service, HASH, '--server-mode')).err).toContain('server mode is closed')
-    expect((await runKit(createTestService({ envelopeOnly: false }), HASH, '--server-mode')).code).toBe(0)
+    expect((await runKit(await createTenant({ envelope_only: false }), HASH, '--server-mode')).code).toBe(0)
   })
 
   it('destroys the keys that it made and revokes the API keys, by names that say whose they are', async () => {
