@@ -12,7 +12,7 @@ import { findNamedEnd } from '../../guard/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'
 import { LATER_KEY } from '../audit/append-errors.js'
 import { followAuditKey } from '../audit/audit-key.js'
-import { type AuditKey, allKeys, isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
+import { type AuditKey, allKeys, currentKey, isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import { findAuthenticMark } from '../audit/read-entry.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
@@ -161,16 +161,17 @@ async function listProven(
   { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
   { filter, page, read }: { filter: EntryFilter; page: Page; read: InTurn },
 ): Promise<Awaited<ReturnType<typeof listEntries>>> {
-  for (let after = purged_through, mayFollow = true; ; mayFollow = false) {
+  for (let after = purged_through; ; ) {
+    const key = currentKey(auditKey)
     const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page, read).catch(tooLong)
     try {
       assertListed(listed.entries, { tenant_id, auditKey, range: listed.range })
       return listed
     } catch (error) {
-      const isRenewed = mayFollow && (await followAuditKey(sql, auditKey))
+      await followAuditKey(sql, auditKey)
       const mark = await findAuthenticMark(sql, { tenant_id, auditKey })
       const isPurged = mark !== undefined && mark.purged_through > after
-      if (!isRenewed && !isPurged) throw error
+      if (currentKey(auditKey) === key && !isPurged) throw error
       if (isPurged) after = mark.purged_through
     }
   }
