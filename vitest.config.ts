@@ -42,7 +42,7 @@ const ON_BOTH = [
   ...files('cli', 'backup data-directory dev no-database root-key'),
   ...files('custody', 'destroyed-versions killed killed-process migrated providers rotation shares'),
   ...files('custody', 'new-audit-keys new-pepper new-signing-key'),
-  ...files('faults', 'clock-ahead commit crash erased-keys schema serving-role shared-appends'),
+  ...files('faults', 'clock-ahead commit crash erased-keys hidden-rows schema serving-role shared-appends'),
 ]
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/run/rounds.ts): units, and on each back end. */

@@ -120,6 +120,36 @@ describe('a key that is not on the list of an API key', () => {
     expect(await names('?limit=1&offset=1')).toEqual(['listed'])
   })
 
+  it('has no entries that a search of the log by a context finds, which would confirm a guess of a digest', async () => {
+    const { body } = await owner.call('POST', '/v1/api-keys', {
+      name: 'searching',
+      permissions: ['audit:read', 'hash'],
+      keys: ['customers/*', keys.listed],
+      budgets: { hash: { per_day: 4 } },
+    })
+    const searching = service.caller(body.secret)
+    const context = { person: randomUUID() }
+    for (const name of ['customers', 'customersx/7', 'listed'])
+      await owner.call('POST', `/v1/keys/${keys[name]}/wrap`, { dek: dek(), context, record: 'digests' })
+    const search = async (caller: Caller, query: Record<string, string | undefined>, of: object = context) => {
+      const parameters = new URLSearchParams({ ...query, context: JSON.stringify(of) } as Record<string, string>)
+      const { status, body } = await caller.call('GET', `/v1/audit?${parameters}`)
+      return status === 200 ? body.total : `${status} ${body.detail}`
+    }
+    expect(await search(owner, {})).toBe(3)
+    const more = { action: 'key.wrap', purpose: 'data', limit: '1' }
+    for (const of of [context, { person: 'x' }])
+      for (const query of [{}, more])
+        expect(await search(searching, query, of)).toMatch(/^400 key_id: this API key is limited to keys/)
+    for (const key_id of [keys.customers, keys['customersx/7'], foreign, randomUUID(), keys.customers?.toUpperCase()])
+      expect(await search(searching, { ...more, key_id })).toBe('404 key not found')
+    expect(await search(searching, { key_id: keys['customers/7'] })).toBe(0)
+    expect(await search(searching, { key_id: keys.listed })).toBe(1)
+    expect(await search(searching, { key_id: keys.listed?.toUpperCase() })).toBe(1)
+    expect(await search(searching, { key_id: keys.listed }, { person: 'x' })).toBe(0)
+    expect(await search(searching, { key_id: keys.listed })).toMatch(/^429 /) // what was refused took none of it
+  })
+
   it('is not named by the entry of a refusal', async () => {
     const other = await service.createTenant()
     const { id } = (await other.call('POST', '/v1/keys', { name: 'key' })).body

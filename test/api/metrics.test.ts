@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
-import type { Durability } from '../../packages/server/src/core/store/settings.js'
+import type { Durability } from '../../packages/server/src/core/store/writability.js'
 import { createMetrics } from '../../packages/server/src/observe/metrics.js'
 import { freshDatabase } from '../support/database/database.js'
 import { startEaas } from '../support/service/eaas-process.js'

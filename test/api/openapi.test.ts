@@ -545,6 +545,9 @@ describe('the running service', () => {
       const spender = strict.caller(made.body.secret)
       for (const used of ['unwrap', 'hash']) await refuse('E_BUDGET', ground, { [used]: {} }, { by: spender })
       const search = { context: '{"row":"7"}' }
+      const none = { name: 'none', permissions: ['hash', 'audit:read'], keys: [] }
+      const limited = strict.caller((await caller.call('POST', '/v1/api-keys', none)).body.secret)
+      await refuse('E_NOT_FOUND', ground, { listAudit: { ...search, key_id: ground.key_id } }, { by: limited })
       await refuse(
         'E_BUDGET',
         ground,

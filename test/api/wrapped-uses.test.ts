@@ -163,7 +163,7 @@ describe('the list of entries', () => {
 
   it('is filtered by a context with hash alone, since that confirms a guess of what a digest stands for', async () => {
     const auditorWith = async (of: Caller, permissions: string[]) => {
-      const limits = { keys: [], budgets: { hash: { per_day: 3 } } }
+      const limits = { budgets: { hash: { per_day: 3 } } }
       const { body } = await of.call('POST', '/v1/api-keys', { name: 'auditor', permissions, ...limits })
       return service.caller(body.secret)
     }

@@ -1,8 +1,8 @@
-// A rolling restart of two servers on one PostgreSQL behind an L4 balancer, as clients see it.
+// A rolling restart of two servers on one PostgreSQL behind a balancer, as clients see it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { freePort } from '../support/database/postgres.js'
-import { type EaasProcess, startEaas } from '../support/service/eaas-process.js'
+import { createTenantInProcess, type EaasProcess, startEaas } from '../support/service/eaas-process.js'
 import { callsOf } from '../support/service/load.js'
 import type { Balancer } from './tcp-balancer.js'
 
@@ -14,12 +14,24 @@ export interface RollingRestart {
   calls: number
   /** how long each of the eight clients waits after a call, in milliseconds */
   pauseMs: number
+  /** whose calls these are, in turn: many for a balancer that sends each to one server */
+  tenants?: number
+  /** by SIGKILL, in place of SIGTERM and a drain */
+  isKilled?: boolean
   startBalancer: (servers: string[]) => Promise<Balancer>
 }
 
-/** Restarts each server once under load; returns how many calls were made, and what became of those that failed. */
-export async function restartRolling({ drainSeconds, calls, pauseMs, startBalancer }: RollingRestart) {
+/**
+ * Restarts each server once under load; returns how many calls were made, how many of those failed that were under way
+ * when a server was killed, and what became of the others that failed.
+ */
+export async function restartRolling(options: RollingRestart) {
+  const { drainSeconds, calls, pauseMs, tenants: count = 1, isKilled = false, startBalancer } = options
   const { database, api_key } = await databaseWithTenant()
+  const secrets = [api_key.secret]
+  while (secrets.length < count) {
+    secrets.push((await createTenantInProcess({ database }, `tenant ${secrets.length}`)).api_key.secret)
+  }
   const servers: EaasProcess[] = []
   for (let at = 0; at < 2; at++) {
     // A port of its own, which a server keeps when it starts again, as the balancer knows it.
@@ -28,19 +40,33 @@ export async function restartRolling({ drainSeconds, calls, pauseMs, startBalanc
   }
   const balancer = await startBalancer(servers.map(({ url }) => url))
   const failures: string[] = []
+  /** With whether a server was killed meanwhile. Killing one takes a moment. */
+  const underWay = new Set<{ metKill: boolean }>()
+  let isDying = false
+  let lost = 0
   let made = 0
   let isOver = false
   const dek = Buffer.alloc(32, 1).toString('base64')
-  const { body: key } = await callsOf(api_key.secret)(balancer.url, 'POST', '/v1/keys', { name: 'k' })
+  const tenants = await Promise.all(
+    secrets.map(async (secret) => {
+      const { body } = await callsOf(secret)(balancer.url, 'POST', '/v1/keys', { name: 'k' })
+      return { secret, path: `/v1/keys/${body.id}/wrap` }
+    }),
+  )
 
   // Half of the clients keep their connection, the others make a new one for each call.
   const client = async (at: number) => {
-    let call = callsOf(api_key.secret)
-    while (!isOver || made < calls) {
-      if (at % 2 === 0) call = callsOf(api_key.secret)
+    const kept = tenants.map(({ secret }) => callsOf(secret))
+    for (let turn = at; !isOver || made < calls; turn += CLIENTS) {
+      const { secret, path } = tenants[turn % count] as (typeof tenants)[number]
+      const call = (at % 2 === 1 && kept[turn % count]) || callsOf(secret)
       made += 1
-      const answer = await call(balancer.url, 'POST', `/v1/keys/${key.id}/wrap`, { dek }).catch((error) => error)
-      if (answer.status !== 200) failures.push(answer.message ?? JSON.stringify(answer))
+      const sent = { metKill: isDying }
+      underWay.add(sent)
+      const answer = await call(balancer.url, 'POST', path, { dek }).catch((error) => error)
+      underWay.delete(sent)
+      if (answer.status !== 200 && sent.metKill) lost += 1
+      else if (answer.status !== 200) failures.push(answer.message ?? JSON.stringify(answer))
       await sleep(pauseMs)
     }
   }
@@ -48,7 +74,10 @@ export async function restartRolling({ drainSeconds, calls, pauseMs, startBalanc
   const codes: (number | null)[] = []
   try {
     for (const server of servers) {
-      codes.push((await server.stop()).code)
+      isDying = isKilled
+      for (const sent of underWay) sent.metKill ||= isKilled
+      codes.push(isKilled ? await server.kill9().then(() => null) : (await server.stop()).code)
+      isDying = false
       await server.start()
       while (!(await hasTraffic(server))) await sleep(100) // the balancer sends calls there again
     }
@@ -58,7 +87,7 @@ export async function restartRolling({ drainSeconds, calls, pauseMs, startBalanc
     balancer.close()
     await Promise.all(servers.map((server) => server.kill9()))
   }
-  return { made, failures, codes }
+  return { made, lost, failures, codes }
 }
 
 async function hasTraffic({ url }: EaasProcess): Promise<boolean> {

@@ -121,6 +121,16 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
       ).rejects.toThrow('null value')
       expect(await count()).toBe(0)
     })
+    it('stores none in a transaction that goes on after one could not be sealed', async () => {
+      await db.transaction().execute(async (inner) => {
+        const some = rows()
+        const last = { ...some.at(-1), email: 7 } as never
+        const insert = inner.insertInto('people').values([...some.slice(0, -1), last] as never)
+        await expect(insert.execute()).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+        await inner.deleteFrom('people').where('id', '=', 'nobody').execute()
+      })
+      expect(await count()).toBe(0)
+    })
     it('is refused, with the number of rows that fit, where it cannot be divided', async () => {
       const inner = db.with('x', (on) =>
         on

@@ -70,7 +70,7 @@ describe('a budget that is used up', () => {
     const renewed = await hashWith({ hash: { per_day: 1 } })
     const { problem, retryAfterSeconds = 0, hint } = renewed.over
     expect([problem, retryAfterSeconds >= 1 && retryAfterSeconds <= 86_400]).toEqual(['E_BUDGET', true])
-    expect(hint).toContain(`${retryAfterSeconds} seconds`)
+    expect(hint).toContain(`${retryAfterSeconds} s,`)
     expect(renewed.next.problem).toBe('E_BUDGET')
     const expired = await hashWith({ hash: { per_day: 1 }, when_over: 'expire' })
     expect([expired.over.problem, expired.over.retryAfterSeconds]).toEqual(['E_BUDGET', undefined])

@@ -1,4 +1,5 @@
 /** `backfill`: encrypts a table that is in use, adds its indexes, rewraps or reseals it, or restores its plaintext. */
+import { counted } from '@eaas/protocol'
 import { AbortedError } from '@eaas/sdk'
 import { type Command, Option } from 'commander'
 import { addDecryptingOptions, readKeptPath } from './arguments.js'
@@ -7,7 +8,7 @@ import type { ConstrainReport } from './backfill/constrain.js'
 import type { Table, TableSource } from './backfill/table.js'
 import { addCounts, openState, type Stand } from './backfill-state.js'
 import { describeCounts } from './inspect-table.js'
-import { ArgumentsError, CommandError, counted, type Io, print, tell } from './io.js'
+import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
 import { showBar } from './progress.js'
 import {
   addTableOptions,

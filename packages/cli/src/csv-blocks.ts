@@ -1,8 +1,9 @@
 /**
  * Reads a CSV file block by block, with what is needed to write it again: its line breaks and its byte order mark.
  */
+import { counted } from '@eaas/protocol'
 import { type Cell, CsvReader } from './csv.js'
-import { counted, UsageError } from './io.js'
+import { UsageError } from './io.js'
 
 /** How many rows are encrypted or decrypted at a time, and how much text, if the rows are long. */
 const BLOCK_ROWS = 1_000

@@ -1,4 +1,5 @@
 /** `encrypt-csv` and `decrypt-csv`: columns of a CSV file, block by block, as a model encrypts them. */
+import { counted } from '@eaas/protocol'
 import { type Client, isEaasError, isEnvelope, text } from '@eaas/sdk'
 import { withoutPlace } from '@eaas/sdk/maintenance'
 import type { Command } from 'commander'
@@ -15,7 +16,7 @@ import { assertOneInput, findKeyId, withClient } from './connection.js'
 import { type Cell, writeRow } from './csv.js'
 import { readBlocks } from './csv-blocks.js'
 import { openInput } from './files.js'
-import { ArgumentsError, CommandError, counted, type Io, NOT_AUTHENTIC, USAGE, UsageError } from './io.js'
+import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, USAGE, UsageError } from './io.js'
 import {
   assertReportable,
   openOutput,

@@ -1,4 +1,5 @@
 /** `decrypt`: restores the exact bytes of what `encrypt` made, or of any envelope. */
+import { counted } from '@eaas/protocol'
 import { decryptStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
 import {
@@ -55,6 +56,6 @@ async function decrypt(io: Io, name = '-', given: DecryptOptions): Promise<void>
       await output.write(value)
       return value.length
     })
-    await report(io, { given, out }, { out, bytes }, `${out}: ${bytes} bytes`)
+    await report(io, { given, out }, { out, bytes }, `${out}: ${counted(bytes, 'byte')}`)
   })
 }

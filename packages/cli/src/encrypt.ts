@@ -1,4 +1,5 @@
 /** `encrypt`: a file or standard input, as a stream of any size, or as one envelope. */
+import { counted } from '@eaas/protocol'
 import { toText } from '@eaas/sdk'
 import { encryptStream } from '@eaas/sdk/streams'
 import { type Command, Option } from 'commander'
@@ -86,6 +87,6 @@ async function encrypt(io: Io, name = '-', given: EncryptOptions): Promise<void>
       return { keyId, bytes: text.length }
     })
     const result = { out, format, key_id: keyId, bytes }
-    await report(io, { given, out }, result, `${out}: ${bytes} bytes, encrypted under the key ${keyId}`)
+    await report(io, { given, out }, result, `${out}: ${counted(bytes, 'byte')}, encrypted under the key ${keyId}`)
   })
 }

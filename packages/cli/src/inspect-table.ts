@@ -1,7 +1,8 @@
 /** `inspect-table`: counts the forms of a table's values. Writes nothing. */
+import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { type InspectReport, inspectWith } from './backfill/backfill.js'
-import { counted, type Io, print } from './io.js'
+import { type Io, print } from './io.js'
 import { showBar } from './progress.js'
 import {
   addTableOptions,

@@ -48,11 +48,6 @@ export function print({ stdout }: Io, ...lines: readonly string[]): Promise<void
   return write(stdout, lines.map((line) => `${visibleLine(line)}\n`).join(''))
 }
 
-/** A number of things, as in `1 row` and `2 rows`. */
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`
-}
-
 /** Prints a line on standard error. */
 export function tell(io: Io, line: string): void {
   io.stderr.write(`${visibleLine(line)}\n`)

@@ -1,5 +1,6 @@
 /** What `backfill` and `inspect-table` share: a model of the application, and its table in PostgreSQL. */
 
+import { counted } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { addServiceOptions, collect, type DecryptingOptions, readNames, readPairs } from './arguments.js'
 import type { Sdk } from './backfill/backfill.js'
@@ -13,7 +14,7 @@ import {
   type TableSource,
 } from './backfill.js'
 import { findKeyId, withClient } from './connection.js'
-import { ArgumentsError, CommandError, counted, type Io, tell } from './io.js'
+import { ArgumentsError, CommandError, type Io, tell } from './io.js'
 import { findSdk, loadModule } from './model-module.js'
 import { DATABASE_HELP, DRIVERS, type Driver, openDatabase } from './postgres-driver.js'
 
@@ -174,6 +175,10 @@ export function assertNoFailures(io: Io, failed: number, failures: readonly RowF
   for (const { key, field, code, message } of failures) {
     tell(io, `row ${key}${field === undefined ? '' : `, ${field}`}: ${code}: ${message}`)
   }
-  if (failed > failures.length) tell(io, `${failed - failures.length} more rows failed, which are not listed`)
+  if (failed > failures.length)
+    tell(
+      io,
+      `${counted(failed - failures.length, 'more row failed, which is', 'more rows failed, which are')} not listed`,
+    )
   if (failed > 0) throw new CommandError(`rows that ${what}: ${failed}`)
 }

@@ -36,11 +36,10 @@ function needsRows({ known, table }: Written, set: Row, calls: readonly Call[]):
   return !pins || known.sealed.needsRow(changes, pins)
 }
 
-/** Runs in the transaction of a write, or in a new one. */
+/** Runs in a new transaction; in that of a write, behind a savepoint. If it fails, nothing of it is stored. */
 function within<T>(written: Written, change: (inner: Written) => Promise<T>): Promise<T> {
   const { on, known } = written
   assertFoundAgain(known.sealed)
-  if ('rollback' in on) return change(written)
   if (!on.transaction) {
     const hint = 'Write the query into its condition: inArray(users.id, db.select(…)).'
     return refuseCall(`with() of a write of ${known.sealed.name} whose rows must be read before`, hint)

@@ -51,6 +51,7 @@ interface Context {
   takesDefault: boolean
   isPostgres: boolean
   isMysql: boolean
+  isSqlServer: boolean
   /** The most parameters of a statement. */
   most: number
   /** Makes the spellings of one query, given a function that runs others before it. */
@@ -76,6 +77,7 @@ export function wrapDialect(dialect: Dialect, models: Models): Dialect {
     compiler: dialect.createQueryCompiler(),
     isPostgres: database.isPostgres,
     isMysql: database.isMysql,
+    isSqlServer: database.isSqlServer,
     lock: lockOf(database),
     most: mostOf(database),
     takesDefault: database.isPostgres || database.isSqlServer || database.isMysql, // SQLite does not
@@ -126,7 +128,7 @@ function wrapDriver(driver: Driver, context: Context): Driver {
   /** Maps ours to the driver's connections, which are the only ones that it knows. */
   const inner = new WeakMap<object, DatabaseConnection>()
   const outer = new WeakMap<DatabaseConnection, DatabaseConnection>()
-  const transactions = createTransactions(driver)
+  const transactions = createTransactions(driver, context.isSqlServer)
   return new Proxy(driver, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)

@@ -44,6 +44,8 @@ export interface Spellings {
   makeIds(of: Named, rows: readonly Row[]): Promise<MadeIds>
   /** Spells rows to insert as the database will return them. @throws InvalidInputError if that is unknown */
   spell(of: Named, rows: readonly Row[]): Promise<Row[]>
+  /** Returns sealed values as the driver takes them: those of MySQL write an object as `[object Object]`. */
+  storable(table: SealedTable, sealed: Row): Row
   /**
    * Spells the values that an update gives for its row, in the columns of `bind`; reads the row if the type does not
    * determine the spelling.
@@ -120,6 +122,11 @@ export function createSpellings(
     async spell(of, rows) {
       const types = await typesOf(of)
       return rows.map((row) => spellRow(of, types, row))
+    },
+    storable({ stored }, sealed) {
+      if (!isMysql) return sealed
+      const json = stored.filter(({ column, holds }) => holds === 'json' && (sealed[column] ?? null) !== null)
+      return { ...sealed, ...Object.fromEntries(json.map(({ column }) => [column, JSON.stringify(sealed[column])])) }
     },
     async spellBound(of, bound) {
       const columns = columnsOf(of.table, bound)

@@ -37,10 +37,13 @@ describe('Kysely on SQLite', () => {
   let columns: object[] = []
   let changed = 1n
   let isBusy = false
+  /** Whether the database has no savepoint any more. */
+  let hasEnded = false
   const connection = {
     executeQuery: async <R>(query: { sql: string; parameters: readonly unknown[] }) => {
       if (query.sql.includes('pragma_table_info')) return { rows: columns as R[] }
       calls.push(query.sql.split(' ', 1)[0] ?? '')
+      if (hasEnded && query.sql.startsWith('rollback')) throw new Error('no such savepoint')
       parameters = query.parameters
       sent = query.sql
       return query.sql.startsWith('select')
@@ -124,6 +127,20 @@ describe('Kysely on SQLite', () => {
     await update()
     expect(calls).toEqual(['begin', 'select', 'update', 'rollback', 'begin', 'select', 'update', 'commit'])
   })
+  it.each([false, true])(
+    'takes back what fails in a transaction that goes on, and says why also where that has ended: %s',
+    async (ended) => {
+      changed = 2n
+      hasEnded = ended
+      await db.transaction().execute(async (inner) => {
+        const update = inner.updateTable('users').set({ email: SECRET }).where('city', '=', 'London')
+        await expect(update.execute()).rejects.toThrow('users: 2 rows, and not 1, have')
+      })
+      changed = 1n
+      hasEnded = false
+      expect(calls).toEqual(['begin', 'savepoint', 'select', 'update', 'rollback', 'commit'])
+    },
+  )
   it('takes no transaction for open that could not be begun', async () => {
     isBusy = true
     await expect(db.transaction().execute(async () => undefined)).rejects.toThrow('locked')
@@ -145,7 +162,8 @@ describe('Kysely on SQLite', () => {
         await sql.raw(end).execute(on)
         await change(on)
       })
-      expect(calls).toEqual(['select', 'update', end.split(' ', 1)[0], 'begin', 'select', 'update', 'commit'])
+      const within = ['savepoint', 'select', 'update', 'release']
+      expect(calls).toEqual([...within, end.split(' ', 1)[0], 'begin', 'select', 'update', 'commit'])
     },
   )
   it('refuses to take a default of the row that was to be inserted, for which an update has no word', async () => {

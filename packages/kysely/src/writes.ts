@@ -58,7 +58,7 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
     named,
     given.map((row) => row.values),
   )
-  const sealed = await table.sealRows(plain)
+  const sealed = (await table.sealRows(plain)).map((row) => rewriter.spellings.storable(table, row))
   const all = [...new Set([...columns, ...sealed.flatMap((row) => Object.keys(row))])]
   const rows = sealed.map((row, at) => valueList(all, { values: row, computed: given[at]?.computed ?? new Map() }))
   const out: Record<string, unknown> = { ...node, defaultValues: undefined }
@@ -118,7 +118,7 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
     for (const [column, value] of many.own) computed.set(column, value)
     return { ...node, updates: updateList(table, { values: many.same, computed }) } as unknown as Node
   }
-  const sealed = await table.sealChanges(values, rows[0] ?? {})
+  const sealed = rewriter.spellings.storable(table, await table.sealChanges(values, rows[0] ?? {}))
   return { ...node, updates: updateList(table, { values: sealed, computed }) } as unknown as Node
 }
 

@@ -59,7 +59,7 @@ export function findRotationPause(
 
 /**
  * Whether a search of the log finds entries by digests of values that it names. It then confirms guesses as a hash does,
- * so it needs `hash`, is counted as one and takes its budget.
+ * so it needs `hash`, is counted as one and takes its budget; an API key that is limited to keys names one of them.
  */
 export function confirmsGuesses({ context = {} }: { context?: WrapContext | undefined }): boolean {
   return Object.keys(context).length > 0

@@ -27,6 +27,7 @@ export const DETAILS = {
     confirm: "confirm: must be the key's name",
     scan: (entries: number, most = MAX_SCANNED_ENTRIES) =>
       `a filter by actor, end user, purpose or context reads every entry of its range, which has ${entries}; name date_from and date_to, or after_id, so that it has at most ${most}`,
+    searchedKey: 'key_id: this API key is limited to keys: to search by a context, name one of its keys',
     minUnwrapVersion: (current: number) => `min_unwrap_version: must be at most the current version, ${current}`,
     destroyedThrough: (destroyed: number) =>
       `min_unwrap_version: must be at least ${destroyed + 1}: older versions were destroyed`,
@@ -104,7 +105,7 @@ export const DETAILS = {
     ciphertext: 'the ciphertext is not authentic: altered, or encrypted under another key',
     text: 'the plaintext is not UTF-8 text; ask for its bytes with encoding: base64',
   },
-  E_QUOTA_EXCEEDED: { encrypt: (quota: number | null) => `the quota of ${quota} encrypt calls a month is used up` },
+  E_QUOTA_EXCEEDED: { encrypt: (quota: number | null) => `the quota of encrypt calls, ${quota} a month, is used up` },
   E_BUDGET: {
     call: (kind: string, window: string, limit: number, expires: boolean) =>
       `the budget of this API key for ${kind === 'hash' ? 'hashes' : 'unwraps and decrypts'}, ${limit} a ${window}, is used up; ${expires ? 'the API key expires with it' : `the next ${window} of UTC renews it`}`,

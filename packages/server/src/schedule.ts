@@ -1,7 +1,7 @@
 /** The table of jobs: which work without a call runs how often, and what the log and the metrics say of it. */
 import type { Config } from './core/config.js'
 import { doDueWork, rotateAfterWraps } from './core/jobs/due-work.js'
-import { type Fail, isFinding, type Log, type Periodic, type Run, startPeriodic } from './core/jobs/periodic.js'
+import { type Fail, type Log, type Periodic, type Run, startPeriodic } from './core/jobs/periodic.js'
 import { STORE_KEYS_MS } from './core/runner/store-keys.js'
 import { describeMissingRights, findMissingRights } from './core/store/grants.js'
 import { countFormer } from './core/store/peppers.js'
@@ -53,7 +53,7 @@ export function startSchedule(options: ScheduleOptions) {
         run({
           signal,
           fail(error, ...logged) {
-            if (!isFinding(error)) failed(error)
+            failed(error)
             logFailure(error, ...logged)
           },
         }),

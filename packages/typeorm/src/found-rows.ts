@@ -37,8 +37,24 @@ export function hasOtherWrites({ expressionMap }: Builder): boolean {
   return expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')
 }
 
+/** What begins a write of several statements, keeps it and takes it back. */
+type Bracket = Record<'begin' | 'keep' | 'takeBack', (runner: QueryRunner) => Promise<unknown>>
+
+const TRANSACTION: Bracket = {
+  begin: (runner) => runner.startTransaction(),
+  keep: (runner) => runner.commitTransaction(),
+  takeBack: (runner) => runner.rollbackTransaction(),
+}
+/** Not TypeORM's own, whose end subscribers take for that of the application's transaction. */
+const SAVEPOINT: Bracket = {
+  begin: (runner) => runner.query('SAVEPOINT eaas_write'),
+  keep: (runner) => runner.query('RELEASE SAVEPOINT eaas_write'),
+  takeBack: (runner) => runner.query('ROLLBACK TO SAVEPOINT eaas_write'),
+}
+
 /**
- * Runs with the query runner of a builder, in its transaction or in a new one.
+ * Runs with the query runner of a builder, in a new transaction; in that of the runner, behind a savepoint. If it
+ * fails, nothing of it is stored.
  *
  * @throws InvalidInputError for a common table expression that may write
  */
@@ -52,16 +68,16 @@ async function within<T>(
   }
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
   try {
-    const isOwn = !runner.isTransactionActive
-    for (let mayRetry = isOwn && isRetried; ; mayRetry = false) {
-      if (isOwn) await runner.startTransaction()
+    const { begin, keep, takeBack } = runner.isTransactionActive ? SAVEPOINT : TRANSACTION
+    for (let mayRetry = isRetried; ; mayRetry = false) {
+      await begin(runner)
       try {
         const result = await change(runner)
-        if (isOwn) await runner.commitTransaction()
+        await keep(runner)
         return result
       } catch (error) {
         undo?.()
-        if (isOwn) await runner.rollbackTransaction()
+        await takeBack(runner)
         if (!mayRetry || (error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
       }
     }

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import type { Action } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type EntryFilter, listEntries } from '../../../packages/server/src/core/store/audit-list.js'
-import { findLastIdBefore, hasEntryBetween } from '../../../packages/server/src/core/store/audit-purge.js'
 import type { Queryable } from '../../../packages/server/src/core/store/db.js'
 import {
   lastIdWithin,
@@ -11,6 +10,7 @@ import {
   pageOfBlocks,
   withinBlocks,
 } from '../../../packages/server/src/core/store/entry-indexes.js'
+import { findLastIdBefore, hasEntryBetween } from '../../../packages/server/src/operate/store/purge.js'
 import { randomFrom } from '../../support/audit/long-log.js'
 import { rounds } from '../../support/run/rounds.js'
 import { type Service, startService } from '../../support/service/service.js'

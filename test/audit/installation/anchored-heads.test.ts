@@ -9,7 +9,7 @@ import { performAsSystem } from '../../../packages/server/src/core/runner/perfor
 import type { Sql } from '../../../packages/server/src/core/store/db.js'
 import { type AnchorOptions, anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
 import { recordAlone } from '../../../packages/server/src/guard/installation-log.js'
-import { acceptLostTenant } from '../../../packages/server/src/guard/operations/accept-lost-tenant.js'
+import { acceptLostTenant } from '../../../packages/server/src/guard/operations/accept.js'
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
 import type { ToLink } from '../../../packages/server/src/guard/operations/covering-anchor.js'
 import { readAnchor } from '../../../packages/server/src/guard/watch/newest-anchor.js'

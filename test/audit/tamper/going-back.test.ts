@@ -1,7 +1,7 @@
 // A running server whose database is restored to an earlier state or rewritten under it.
 import { afterEach, describe, expect, it } from 'vitest'
 import { headMac, type KeptHead } from '../../../packages/server/src/core/audit/formats/chain.js'
-import { findLastMark } from '../../../packages/server/src/core/store/audit-purge.js'
+import { findLastMark } from '../../../packages/server/src/core/store/purge-marks.js'
 import { HeadWatch } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
 import {

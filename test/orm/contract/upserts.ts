@@ -61,6 +61,20 @@ upsert(
     expect(new Set(nicks).size).toBe(1)
   },
 )
+upsert(
+  'of several rows that fails stores none of them in a transaction that goes on',
+  ['insert', 'upsertMany', 'update', 'transaction', 'all'],
+  async ({ orm }) => {
+    const kept = userOf()
+    await orm.transaction(async (inner) => {
+      await inner.insert(kept)
+      const list = [userOf(), { ...userOf(), nick: 7 } as never]
+      await refused(Promise.resolve(inner.upsertMany?.(list, 'email')), /expected text/)
+      await inner.update(kept.id, { nick: 'on' })
+    })
+    expect((await orm.all()).map(plain)).toEqual([{ ...kept, nick: 'on' }])
+  },
+)
 upsert('stores null with a null index', ['insert', 'upsert', 'byId'], async ({ orm, sql }) => {
   const user = userOf()
   await orm.insert(user)

@@ -272,7 +272,8 @@ export function callsOf(secret: string): Calls {
         response.on('error', reject)
         response.on('end', () => {
           if (!response.complete) return reject(new Error('the answer was cut off'))
-          resolve({ status: response.statusCode ?? 0, body: text === '' ? undefined : JSON.parse(text) })
+          const isJson = /json/.test(response.headers['content-type'] ?? '') // the page of a proxy is not
+          resolve({ status: response.statusCode ?? 0, body: isJson ? JSON.parse(text) : text || undefined })
         })
       })
       sent.on('error', reject)

@@ -1,5 +1,5 @@
 /** `eaas-audit entries`: prints the matching entries of an export, and whether the export is valid. */
-import { ACTIONS, encodeHex, INSTALLATION_ACTIONS, readRecordedName } from '@eaas/protocol'
+import { ACTIONS, counted, encodeHex, INSTALLATION_ACTIONS, readRecordedName } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
@@ -123,7 +123,7 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   else if (!valid) print(`The export is NOT valid, so these entries prove nothing: ${reason} (line ${verdict.line}).`)
   else
     print(
-      `${printed} ${printed === 1 ? 'entry' : 'entries'} of a valid export.`,
+      `${counted(printed, 'entry', 'entries')} of a valid export.`,
       ...(losses.length === 0 ? [] : [`LOST  entries of this time may be lost: ${describeLosses(losses)}`]),
       ...(ahead === undefined
         ? []

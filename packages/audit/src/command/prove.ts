@@ -1,4 +1,5 @@
 /** `eaas-audit prove` and `eaas-audit verify-proof`: entries as evidence for people who get nothing else of the log. */
+import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { PublicKeys } from '../formats/checkpoint.js'
 import { writeProof } from '../formats/proof.js'
@@ -96,7 +97,7 @@ async function prove(
     ids,
     links: checkpoint === undefined ? [] : await readLinkable(checkpoint, header ?? ''),
     ...(signers === undefined ? {} : { publicKey: signers }),
-    onProgress: (entries) => progress(`${entries} entries`),
+    onProgress: (entries) => progress(counted(entries, 'entry', 'entries')),
   })
   progress.done()
   if (!verdict.valid) {

@@ -1,8 +1,10 @@
 /** Verifies the files that a command was given, with the checkpoints and witnesses that were given with them. */
+
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { counted } from '@eaas/protocol'
 import { CheckpointError } from '../formats/signed-note.js'
 import type { Witnessed } from '../formats/witnessed.js'
 import { joinExports } from '../verify/join-exports.js'
@@ -49,7 +51,7 @@ export async function verifyFiles(
     onEntry,
     onProgress: (entries) => {
       const part = progressOf(parts.map(({ opened }) => opened))
-      progress(`${entries} entries${part === undefined ? '' : `, ${Math.round(100 * part)} %`}`)
+      progress(counted(entries, 'entry', 'entries') + (part === undefined ? '' : `, ${Math.round(100 * part)} %`))
     },
   }).catch((error) => {
     if (!checkpoint || !(error instanceof CheckpointError)) throw error

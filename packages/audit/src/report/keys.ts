@@ -1,4 +1,5 @@
 /** The register of keys in a report: state, since when, by whom, rotations, exports, destruction. Pure. */
+import { counted } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { createStateReader } from '../verify/entry-times.js'
 import type { KeyRights } from '../verify/rights-report.js'
@@ -128,7 +129,9 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
             ),
             empty: after_id === 0 ? 'There is no key.' : `No entry from ${after_id + 1} on names a key until then.`,
             notes: [
-              ...(keys.length > MOST_KEYS ? [`${keys.length - MOST_KEYS} further keys are not in this table.`] : []),
+              ...(keys.length > MOST_KEYS
+                ? [`${counted(keys.length - MOST_KEYS, 'further key is', 'further keys are')} not in this table.`]
+                : []),
               ...(after_id > 0
                 ? [`Exports count from entry ${after_id + 1} on: a key that is older may have been exported before.`]
                 : []),

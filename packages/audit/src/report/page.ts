@@ -1,5 +1,5 @@
 /** A report as one page of HTML, without scripts or anything from elsewhere. Pure. */
-import { encodeBase64, encodeHex, encodeUtf8, visible } from '@eaas/protocol'
+import { counted, encodeBase64, encodeHex, encodeUtf8, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { filterOptions, quote } from './entry-filter.js'
 import type { Evidence } from './evidence.js'
@@ -99,12 +99,14 @@ ${days.length > 0 && drawHours(days, numberOf)}
 
   #table({ title, columns, rows, empty, notes = [] }: Table): Markup {
     const shown = rows.slice(0, SHOWN_ROWS)
-    const cut = rows.length > shown.length && `${rows.length - shown.length} further rows are in the CSV.`
+    const cut =
+      rows.length > shown.length &&
+      `${counted(rows.length - shown.length, 'further row is', 'further rows are')} in the CSV.`
     return html`<h3>${title}</h3>
 ${
   rows.length === 0
     ? html`<p>${empty}</p>`
-    : html`<p class="note">${rows.length} ${rows.length === 1 ? 'row' : 'rows'}</p>
+    : html`<p class="note">${counted(rows.length, 'row')}</p>
 <div class="wide"><table>
 <thead><tr>${columns.map(({ title, kind }) => html`<th scope="col" class="${classOf(kind)}"><span>${title}</span></th>`)}</tr></thead>
 <tbody>${shown.map((row) => this.#row(row, columns))}</tbody>

@@ -1,4 +1,5 @@
 /** The plots of a report: a bar a day, and a table of days and hours. They need no script. Pure. */
+import { counted } from '@eaas/protocol'
 import type { Figure } from './figure.js'
 import { html, type Markup } from './markup.js'
 import type { Day } from './table.js'
@@ -73,7 +74,7 @@ function drawHeat(days: readonly Day[], link: Link): Markup {
 <thead><tr><th scope="col">Day</th>${hours}<th scope="col">All</th></tr></thead>
 <tbody>${rows}</tbody>
 </table></div>
-<p class="note">Opened by hour of UTC.${left > 0 && ` The ${HEAT_DAYS} days on which most was opened; ${left} others are left out.`}</p>`
+<p class="note">Opened by hour of UTC.${left > 0 && ` The ${HEAT_DAYS} days on which most was opened; ${counted(left, 'other is', 'others are')} left out.`}</p>`
 }
 
 /** Writes a number in at most four characters. */

@@ -1,4 +1,5 @@
 /** The section of a report about refusals, and entries that stand out. Pure. */
+import { counted } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { within } from './access.js'
 import type { FilteredEntry } from './entry-filter.js'
@@ -89,7 +90,9 @@ export function createRefusalsReader(period: { from: string; to: string }): Refu
           empty: 'No call was refused on record in the period.',
           notes:
             groups.left_out > 0
-              ? [`${groups.left_out} further refusals are not in this table: the command entries lists them.`]
+              ? [
+                  `${counted(groups.left_out, 'further refusal is', 'further refusals are')} not in this table: the command entries lists all.`,
+                ]
               : [],
         },
         {
@@ -108,7 +111,12 @@ export function createRefusalsReader(period: { from: string; to: string }): Refu
             ({ isAlarm }) => (isAlarm ? { why: 'alarm' } : {}),
           ),
           empty: 'Nothing in the period stands out by these rules.',
-          notes: left > 0 ? [`${left} further entries stand out, and are not in this table.`] : [],
+          notes:
+            left > 0
+              ? [
+                  `${counted(left, 'further entry stands out, and is', 'further entries stand out, and are')} not in this table.`,
+                ]
+              : [],
         },
       ],
     }),

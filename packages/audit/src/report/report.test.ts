@@ -318,7 +318,7 @@ describe('a report', () => {
     const report = reader.report({ verdict, files: [], names: NAMES, version: '1.2.3', command: '' })
     expect(report.entries.slice(-2)).toEqual(ofPeriod)
     expect(report.entries_left_out).toBe(10)
-    const text = '10 further entries that the tables name are not here: the command entries lists them.'
+    const text = '10 further entries that the tables name are not here: the command entries lists all.'
     const short = { ...report, sections: report.sections.slice(0, 1), entries: [] }
     expect(JSON.parse(writeJson(short)).notes).toContainEqual({ table: 'entries', text })
     expect(writePage(short, { files: ['acme.ndjson'] })).toContain(`<p class="note">${text}</p>`)

@@ -1,4 +1,5 @@
 /** Reads a log into a report: evidence, access, keys, rights, refusals, and the entries behind each figure. Pure. */
+import { counted } from '@eaas/protocol'
 import type { AcceptedLoss } from '../verify/accepted-rollbacks.js'
 import { createTimesReader, type EntryTimes } from '../verify/entry-times.js'
 import type { ExportedEntry } from '../verify/read-export.js'
@@ -83,7 +84,7 @@ export function createReportReader(period: ReportPeriod): ReportReader {
 
 /** Lists the notes below the tables of a report, by table, such as how much they leave out. */
 export function listNotes({ sections, entries_left_out }: Report): { table: string; text: string }[] {
-  const left = `${entries_left_out} further entries that the tables name are not here: the command entries lists them.`
+  const left = `${counted(entries_left_out, 'further entry that the tables name is', 'further entries that the tables name are')} not here: the command entries lists all.`
   return [
     ...sections.flatMap(({ tables }) =>
       tables.flatMap(({ name, notes = [] }) => notes.map((text) => ({ table: name, text }))),

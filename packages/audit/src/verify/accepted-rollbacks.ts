@@ -1,5 +1,5 @@
 /** The rollbacks that an operator accepted, by the entries `audit.rollback_accepted` of a log (chain.md 10). Pure. */
-import { visible } from '@eaas/protocol'
+import { counted, visible } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 import type { Checkpoint } from '../formats/checkpoint.js'
 
@@ -44,8 +44,7 @@ export function describeLosses(losses: readonly AcceptedLoss[]): string {
   const least = Math.max(1, lost_through - entry_id + 1)
   const where = agrees_through === 0 ? 'from which entry on is not known' : `all after entry ${agrees_through}`
   const earlier = losses.length - 1
-  const others =
-    earlier === 0 ? '' : `; ${earlier} earlier ${earlier === 1 ? 'entry says' : 'entries say'} so of others`
+  const others = earlier === 0 ? '' : `; ${counted(earlier, 'earlier entry says', 'earlier entries say')} so of others`
   return `by entry ${entry_id}, audit.rollback_accepted, an operator accepted at ${created_at} that the log lost entries (${visible(reason)}): at least ${least}, up to entry ${lost_through}, ${where}${others}`
 }
 

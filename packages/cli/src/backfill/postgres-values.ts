@@ -1,5 +1,5 @@
 /** Values of PostgreSQL as text, for comparing and writing them, and as a model takes them. */
-import { encodeBase64 } from '@eaas/protocol'
+import { counted, encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '@eaas/sdk'
 import { isKept } from '@eaas/sdk/maintenance'
 
@@ -34,7 +34,10 @@ export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn):
     throw new InvalidInputError(`${column} is of type ${base}, which cannot hold an encrypted value`, hint)
   }
   if (maxLength !== undefined && maxLength < LEAST_LENGTH) {
-    throw new InvalidInputError(`${column} holds at most ${maxLength} characters, which no encrypted value fits`, hint)
+    throw new InvalidInputError(
+      `${column} holds at most ${counted(maxLength, 'character')}, which no encrypted value fits`,
+      hint,
+    )
   }
 }
 

@@ -118,6 +118,11 @@ export const AUDIT_CASES: Case[] = [
       const { secret: guessing } = await session.newApiKey({ permissions: ['audit:read', 'hash'] })
       const guess = { query: { key_id: id, context: '{"row":"7"}' } }
       same((await session.ok('listAudit', { ...guess, apiKey: guessing })).total, 1, 'the entries of the row')
+      const { secret: limited } = await session.newApiKey({ permissions: ['audit:read', 'hash'], keys: [id] })
+      same((await session.ok('listAudit', { ...guess, apiKey: limited })).total, 1, 'those of one of its keys')
+      const { id: other } = await session.newKey()
+      const elsewhere = { query: { ...guess.query, key_id: other }, apiKey: limited }
+      await session.refused('listAudit', elsewhere, '404 E_NOT_FOUND')
       const { secret: reading } = await session.newApiKey({ permissions: ['audit:read'] })
       await session.refused('listAudit', { ...guess, apiKey: reading }, '403 E_MISSING_PERMISSION')
       for (const wrong of ['', 'a b', 'a,b', 'é', 'x'.repeat(256)]) {

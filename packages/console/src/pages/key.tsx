@@ -1,5 +1,5 @@
 /** One key: its versions, who used it, and what can be done with it. */
-import { visible } from '@eaas/protocol'
+import { counted, visible } from '@eaas/protocol'
 import type { Entry, KeyWithVersions } from '@eaas/sdk'
 import { type Signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
@@ -68,7 +68,7 @@ export function KeyPage({ id }: { id: string }) {
         of={{
           Created: <Time at={created_at} />,
           'Last rotated': newest && newest.version > 1 ? <Time at={newest.created_at} /> : 'never',
-          Rotation: rotation ? `every ${rotation.interval_days} days` : 'by hand, and after many wraps',
+          Rotation: rotation ? `every ${counted(rotation.interval_days, 'day')}` : 'by hand, and after many wraps',
           Due: <Due {...key.value} />,
           'Opens from version': min_unwrap_version,
           Changed: <Time at={updated_at} />,
@@ -146,10 +146,8 @@ function Users({ use: { users, read, total } }: { use: Use }) {
         </ul>
       )}
       <p class="soft">
-        {read < total
-          ? `Of ${total.toLocaleString('en')} entries the newest ${read} were read.`
-          : `All ${total.toLocaleString('en')} entries were read.`}{' '}
-        Hashes write no entry. An entry opens a data key, which may open many records.
+        Entries read: {read < total ? `the newest ${read} of ` : 'all '}
+        {total.toLocaleString('en')}. Hashes write no entry. An entry opens a data key, which may open many records.
       </p>
     </>
   )

@@ -185,7 +185,7 @@ function Page() {
         </p>
         <p role="status">
           {progress.value
-            ? `${progress.value.entries.toLocaleString('en')} entries, ${Math.round(100 * progress.value.part)} %`
+            ? `Entries: ${progress.value.entries.toLocaleString('en')}, ${Math.round(100 * progress.value.part)} %`
             : saved.value !== '' && `Saved ${saved.value}.`}
         </p>
         {shown !== '' && (

@@ -34,7 +34,7 @@ export function apiHint({
       return 'Lower min_unwrap_version of the key, rewrap what is left, and raise it again.'
     case 'E_BUDGET':
       return retryAfterSeconds
-        ? `Wait for ${retryAfterSeconds} seconds, or have the budget of the API key raised.`
+        ? `Wait for ${retryAfterSeconds} s, or have the budget of the API key raised.`
         : 'The API key has expired: have it resumed.'
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'

@@ -77,7 +77,7 @@ async function* openSegments(
 }
 
 function behindTheEnd(length: number): InvalidInputError {
-  return new InvalidInputError(`from must lie within the plaintext, which has ${length} bytes`)
+  return new InvalidInputError(`from must lie within the plaintext, of length ${length}`)
 }
 
 /** Nothing authentic tells whether the stream was truncated, or has always ended here. */
@@ -111,7 +111,7 @@ export function createReader(source: RangeSource): (signal: AbortSignal) => Read
       if (!bytes) throw new InvalidInputError('the source of a range must return bytes')
       if (bytes.length <= end - start) return bytes
       throw new InvalidInputError(
-        `the source returned ${bytes.length} bytes for a range of ${end - start}`,
+        `the source returned too much for a range of ${end - start}: ${bytes.length}`,
         'Check that the server honours Range: it answers with status 206 then, and with 200 if not.',
       )
     }

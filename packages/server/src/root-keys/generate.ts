@@ -1,7 +1,7 @@
 /** Makes a root key: as a file, encrypted to recipients, or in shares. */
 import { join, resolve } from 'node:path'
 import { createNewBy, createNewFolder, readGiven } from '@eaas/audit/command'
-import { encodeBase64 } from '@eaas/protocol'
+import { counted, encodeBase64 } from '@eaas/protocol'
 import { randomKey } from '../core/crypto/aead.js'
 import { parseRootKey, RootKeyError } from '../core/crypto/root-key.js'
 import { encryptTo } from './age.js'
@@ -54,7 +54,7 @@ function assertSplit({ shares, threshold }: Record<'shares' | 'threshold', numbe
   const { min, max } = SHARE_LIMITS
   if (threshold < min || shares < threshold || shares > max) {
     throw new RootKeyError(
-      `A root key is split into ${min} to ${max} shares, of which at least ${min} and at most all are needed, got ${shares} shares and the threshold ${threshold}.`,
+      `A root key is split into ${min} to ${max} shares, of which at least ${min} and at most all are needed, got ${counted(shares, 'share')} and the threshold ${threshold}.`,
     )
   }
   if (recipients > 0 && recipients !== shares) {

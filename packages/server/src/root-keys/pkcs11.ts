@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { concatBytes, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
+import { concatBytes, counted, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
 import { importKey, open, seal } from '../core/crypto/aead.js'
 import { RootKeyError } from '../core/crypto/root-key.js'
 import { runProgram } from './program.js'
@@ -74,7 +74,8 @@ function sharedId({ id, token }: HsmKey, count: number): string {
 
 async function derive(key: HsmKey, salt: Uint8Array) {
   const mac = await run(key, ['--sign', '--mechanism', 'SHA256-HMAC', '--id', key.id], concatBytes(LABEL, salt))
-  if (mac.length !== KEY_BYTES) throw new RootKeyError(`The token ${key.token} answered with ${mac.length} bytes.`)
+  if (mac.length !== KEY_BYTES)
+    throw new RootKeyError(`The token ${key.token} answered with ${counted(mac.length, 'byte')}.`)
   return importKey(mac)
 }
 

@@ -27,8 +27,8 @@ import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { inTurn } from '../runner/work-gate.js'
 import { findEntryHash, findHead, readChain } from '../store/audit.js'
-import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
+import { findLastMark } from '../store/purge-marks.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 
 interface ExportScope {

@@ -12,7 +12,7 @@ import { findNamedEnd } from '../../guard/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'
 import { LATER_KEY } from '../audit/append-errors.js'
 import { followAuditKey } from '../audit/audit-key.js'
-import { type AuditKey, allKeys, isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
+import { type AuditKey, allKeys, currentKey, isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import { findAuthenticMark } from '../audit/read-entry.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
@@ -34,6 +34,7 @@ import {
 } from '../store/audit-list.js'
 import type { Sql } from '../store/db.js'
 import { exportAudit, getHead, signHead } from './audit-export.js'
+import { getKey } from './key-use.js'
 import { bindRoutes } from './route.js'
 
 /** Calls that read a whole log: some ten million entries. */
@@ -43,7 +44,7 @@ const WHOLE_LOG_TIMEOUT_MS = 10 * 60_000
 export const auditRoutes = bindRoutes({
   listAudit: {
     summary: 'List audit entries',
-    problems: ['E_BUDGET'],
+    problems: ['E_NOT_FOUND', 'E_BUDGET'],
     operation: ({ query: { limit, offset, order, ...filter }, signal }) =>
       listAudit(filter, { limit, offset, order }, signal?.()),
   },
@@ -69,7 +70,8 @@ export const auditRoutes = bindRoutes({
  * actor, end user, purpose or context reads every entry of the range. Any filter of entries makes it a search: a
  * tenant's searches run one after another, and end when the caller no longer waits.
  *
- * @throws Refusal E_MISSING_PERMISSION and E_BUDGET if a context is named, E_VALIDATION if the range is too long;
+ * @throws Refusal E_MISSING_PERMISSION, E_VALIDATION, E_NOT_FOUND and E_BUDGET if a context is named, E_VALIDATION if
+ * the range is too long;
  * OverloadError if too many searches wait
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it
  */
@@ -80,7 +82,7 @@ export function listAudit(
 ): Operation<wire.EntryList> {
   return async (calling) => {
     const guessing = confirmsGuesses({ context })
-    if (guessing) assertMayHash(calling)
+    if (guessing) await assertMayGuess(calling, filter.key_id)
     const { state, services } = calling
     return {
       entries: [],
@@ -104,9 +106,17 @@ export function listAudit(
   }
 }
 
-/** @throws Refusal E_MISSING_PERMISSION, E_BUDGET */
-function assertMayHash({ caller: { apiKey }, allowances }: Context): void {
+/**
+ * A caller that is limited to keys confirms guesses in the entries of one of these, as it hashes with them alone.
+ *
+ * @throws Refusal E_MISSING_PERMISSION, E_VALIDATION, E_NOT_FOUND, E_BUDGET
+ */
+async function assertMayGuess({ state, caller: { apiKey }, allowances }: Context, key_id?: string): Promise<void> {
   if (apiKey) assertPermissions(apiKey, ['hash'])
+  if (apiKey && apiKey.keys !== null) {
+    if (key_id === undefined) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.searchedKey)
+    await getKey(state, key_id)
+  }
   assertBudget(allowances, 'hash')
 }
 
@@ -151,16 +161,17 @@ async function listProven(
   { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
   { filter, page, read }: { filter: EntryFilter; page: Page; read: InTurn },
 ): Promise<Awaited<ReturnType<typeof listEntries>>> {
-  for (let after = purged_through, mayFollow = true; ; mayFollow = false) {
+  for (let after = purged_through; ; ) {
+    const key = currentKey(auditKey)
     const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page, read).catch(tooLong)
     try {
       assertListed(listed.entries, { tenant_id, auditKey, range: listed.range })
       return listed
     } catch (error) {
-      const isRenewed = mayFollow && (await followAuditKey(sql, auditKey))
+      await followAuditKey(sql, auditKey)
       const mark = await findAuthenticMark(sql, { tenant_id, auditKey })
       const isPurged = mark !== undefined && mark.purged_through > after
-      if (!isRenewed && !isPurged) throw error
+      if (currentKey(auditKey) === key && !isPurged) throw error
       if (isPurged) after = mark.purged_through
     }
   }

@@ -5,9 +5,8 @@
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
-import { type Durability, findDatabaseTime } from '../store/settings.js'
 import { findLoginFault, isNotPrimary } from '../store/unreachable.js'
-import { findWriteObstacle } from '../store/writability.js'
+import { type Durability, findDatabaseTime, findWriteObstacle } from '../store/writability.js'
 
 /** How long the checks may take in total before the database counts as failing, in milliseconds. */
 const PATIENCE_MS = 1_000

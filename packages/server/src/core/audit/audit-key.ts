@@ -119,29 +119,39 @@ export function renewAuditKey(
 }
 
 /**
- * Reads a log's keys again, into the same object, so that every holder of it gets them. Returns whether there were
- * others.
+ * Reads a log's keys again, into the same object, so that every holder of it gets them.
  * @throws UnknownStoreKeyError if this process has not read their store key yet
  */
-export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promise<boolean> {
-  if (!('sealed' in auditKey)) return false
+export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promise<void> {
+  if (!('sealed' in auditKey)) return
   const known = auditKey as OpenAuditKey
   const { tenant_id, storeKeys } = known
   const wrapped_audit_key = await findWrappedAuditKey(sql, tenant_id)
-  if (!wrapped_audit_key || Buffer.from(wrapped_audit_key).equals(known.sealed)) return false
+  if (!wrapped_audit_key || Buffer.from(wrapped_audit_key).equals(known.sealed)) return
   try {
     Object.assign(known, openAuditKey(storeKeys, { tenant_id, wrapped_audit_key }))
-    return true
   } catch (error) {
-    if (!(error instanceof TamperedRowError)) throw error
-    return false // the known keys stay, and refuse what others authenticated
+    if (!(error instanceof TamperedRowError)) throw error // these keys stay, and refuse what others authenticated
   }
 }
 
-/** Whether a server wrote this head; reads the keys from the database again if these are out of date. */
-export async function isHeadGenuine(sql: Queryable, auditKey: AuditKey, head: Head): Promise<boolean> {
-  const isAuthentic = () => isHeadAuthentic(auditKey, head)
-  return isAuthentic() || ((await followAuditKey(sql, auditKey)) && isAuthentic())
+/**
+ * Whether something was authenticated by a log's key. If not, judges it once more by the keys that the database has now:
+ * also where another caller read these meanwhile, since both hold the same object.
+ */
+export async function isAuthenticByNewest(
+  sql: Queryable,
+  auditKey: AuditKey,
+  isAuthentic: () => boolean,
+): Promise<boolean> {
+  if (isAuthentic()) return true
+  await followAuditKey(sql, auditKey)
+  return isAuthentic()
+}
+
+/** Whether a server wrote this head. */
+export function isHeadGenuine(sql: Queryable, auditKey: AuditKey, head: Head): Promise<boolean> {
+  return isAuthenticByNewest(sql, auditKey, () => isHeadAuthentic(auditKey, head))
 }
 
 function bindingOf(tenant_id: string, through: number | undefined): SecretBinding {

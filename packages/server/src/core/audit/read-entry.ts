@@ -5,9 +5,9 @@
 
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { readChain } from '../store/audit.js'
-import { findLastMark } from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'
-import { followAuditKey } from './audit-key.js'
+import { findLastMark } from '../store/purge-marks.js'
+import { isAuthenticByNewest } from './audit-key.js'
 import { type AuditKey, entryMac, equalBytes, isPurgeMarkAuthentic, type PurgeMark } from './formats/chain.js'
 
 /**
@@ -26,13 +26,12 @@ export async function readAuthenticEntry(
   const hash = entryHash(before, entry)
   if (!equalBytes(entry.hash, hash)) return undefined
   const isAuthentic = () => equalBytes(entry.mac, entryMac(auditKey, id, hash))
-  return isAuthentic() || ((await followAuditKey(sql, auditKey)) && isAuthentic()) ? entry : undefined
+  return (await isAuthenticByNewest(sql, auditKey, isAuthentic)) ? entry : undefined
 }
 
 /** Whether a server wrote this purge mark. */
-export async function isMarkGenuine(sql: Queryable, auditKey: AuditKey, mark: PurgeMark): Promise<boolean> {
-  const isAuthentic = () => isPurgeMarkAuthentic(auditKey, mark)
-  return isAuthentic() || ((await followAuditKey(sql, auditKey)) && isAuthentic())
+export function isMarkGenuine(sql: Queryable, auditKey: AuditKey, mark: PurgeMark): Promise<boolean> {
+  return isAuthenticByNewest(sql, auditKey, () => isPurgeMarkAuthentic(auditKey, mark))
 }
 
 /** Finds the mark of a log's last purge, if a server wrote it. */

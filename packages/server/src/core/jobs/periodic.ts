@@ -16,7 +16,10 @@ export interface Periodic {
   stop(): Promise<void>
 }
 
-/** Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed. */
+/**
+ * Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed, unless
+ * the error is a finding.
+ */
 export type Failed = (error: unknown) => void
 
 /** The same, which also logs the error with this message. */
@@ -56,11 +59,11 @@ export function startPeriodic({ intervalMs, work, onError, onRun, after }: Perio
     const from = performance.now()
     let failure: unknown
     const failed: Failed = (error) => {
-      failure ??= error
+      if (!isFinding(error)) failure ??= error
     }
     await work(stopping.signal, failed).catch((error: unknown) => {
       onError(error)
-      failed(error)
+      failure ??= error
     })
     if (stopping.signal.aborted) return
     onRun?.(failure)
@@ -96,7 +99,10 @@ function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): num
   return Math.max(Math.min(RETRY_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
 }
 
-/** Whether trying again does not help: the data must change, or an operator must act. */
+/**
+ * Whether an error says something about the data, rather than that a job could not find out or do something: trying again
+ * does not help, the data must change or an operator must act.
+ */
 export function isFinding(error: unknown): boolean {
   return error instanceof Refusal || error instanceof TamperedRowError || error instanceof ChainAlarmError
 }

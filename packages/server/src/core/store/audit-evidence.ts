@@ -2,9 +2,9 @@
 import type { Head, PurgeMark } from '../audit/formats/chain.js'
 import { type ApiKeyRow, listApiKeys } from './api-keys.js'
 import { findFirstId, findLastId, listTenantHeads } from './audit.js'
-import { listMarks } from './audit-purge.js'
 import type { Sql } from './db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from './keys.js'
+import { listMarks } from './purge-marks.js'
 import { listTenantRows, type TenantRow } from './tenants.js'
 
 /** The rows that grant rights. */

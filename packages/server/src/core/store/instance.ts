@@ -28,29 +28,6 @@ export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<
   return result.count === 1
 }
 
-/** Replaces the secrets of the installation's row; false if they have changed meanwhile. */
-export async function resealInstance(sql: Queryable, was: InstanceSecrets, next: InstanceSecrets): Promise<boolean> {
-  const result = await sql`
-    update instance
-    set wrapped_pepper = ${next.wrapped_pepper}, wrapped_signing_key = ${next.wrapped_signing_key},
-        wrapped_audit_key = ${next.wrapped_audit_key}, wrapped_former_pepper = ${next.wrapped_former_pepper},
-        pepper_since = case when pepper = ${next.pepper} then pepper_since else pg_catalog.clock_timestamp() end,
-        pepper = ${next.pepper}
-    where id = 1 and wrapped_pepper = ${was.wrapped_pepper} and wrapped_signing_key = ${was.wrapped_signing_key}
-      and wrapped_audit_key = ${was.wrapped_audit_key} and wrapped_former_pepper is not distinct from ${was.wrapped_former_pepper}`
-  return result.count === 1
-}
-
-/** The secrets of the installation's row, which are always sealed under one store key. */
-export interface InstanceSecrets {
-  /** the number of the pepper; a new one is dated by the database's clock */
-  pepper: number
-  wrapped_pepper: Uint8Array
-  wrapped_former_pepper: Uint8Array | null
-  wrapped_signing_key: Uint8Array
-  wrapped_audit_key: Uint8Array
-}
-
 /** Finds the wrapped key of the installation's own log. */
 export async function findInstallationKey(sql: Queryable): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ wrapped_audit_key: Uint8Array | null }[]>`

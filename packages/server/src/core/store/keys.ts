@@ -58,21 +58,6 @@ export interface NewKeyVersionRow extends KeyVersionRow {
   wrapped_kek: Uint8Array
 }
 
-/**
- * A page of the active keys whose current version is sealed under a store key before `number`, after the key `after`.
- */
-export function listKeysUnderEarlier(
-  sql: Queryable,
-  { number, after, limit }: { number: number; after: Pick<KeyRow, 'tenant_id' | 'key_id'> | undefined; limit: number },
-): Promise<Pick<KeyRow, 'tenant_id' | 'key_id'>[]> {
-  return sql<Pick<KeyRow, 'tenant_id' | 'key_id'>[]>`
-    select k.tenant_id, k.key_id from keys as k
-    join key_versions as v on v.tenant_id = k.tenant_id and v.key_id = k.key_id and v.version = k.current_version
-    where k.status = 'active' and v.store_key < ${number}
-      ${after ? sql`and (k.tenant_id, k.key_id) > (${after.tenant_id}, ${after.key_id})` : sql``}
-    order by k.tenant_id, k.key_id limit ${limit}`
-}
-
 /** Inserts new keys of a tenant in one statement. */
 export async function insertKeys(sql: Transaction, tenant_id: string, rows: readonly NewKeyRow[]): Promise<void> {
   const result = await sql`

@@ -11,10 +11,9 @@ import { connect, type Sql } from './db.js'
 import type { Login } from './login.js'
 import { findReached } from './pooler.js'
 import { EMBEDDED_PATH } from './search-path.js'
-import { type Durability, findDurability } from './settings.js'
 import { assertFormats } from './text-formats.js'
 import { untilReached } from './until-reached.js'
-import { probeCommit } from './writability.js'
+import { type Durability, findDurability, probeCommit } from './writability.js'
 
 /** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
 const POSTGRES_CONNECTIONS = 10

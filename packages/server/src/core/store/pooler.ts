@@ -2,12 +2,12 @@
  * How PostgreSQL is reached: whether a pooler is in between, where our tables are, and in which encoding it stores
  * text.
  */
-import { connect, type Queryable } from './db.js'
+import { connect } from './db.js'
 import type { Login } from './login.js'
 import { ownPath } from './search-path.js'
 
 /** How a database is reached. */
-export interface Reached {
+interface Reached {
   /** through a pooler, such as pgbouncer */
   isPooled: boolean
   /** the search path by which sessions find or make our tables; undefined if the role's leads to no schema */
@@ -33,13 +33,4 @@ export async function findReached(login: Login): Promise<Reached> {
   } finally {
     await sql.end({ timeout: 1 })
   }
-}
-
-/** The names of the time limits that neither the role nor the database sets. */
-export async function findMissingLimits(sql: Queryable): Promise<string[]> {
-  const rows = await sql<{ name: string }[]>`
-    select name from pg_settings
-    where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout') and setting = '0'
-    order by name`
-  return rows.map(({ name }) => name)
 }

@@ -1,6 +1,5 @@
 /** The rows of store keys, and of the secrets that are sealed under them. */
 import type { Queryable, Transaction } from './db.js'
-import { writeArray, writeBytes } from './entry-columns.js'
 
 /**
  * How long every process has to read a new store key or pepper before one uses it, in seconds. A process reads
@@ -55,19 +54,6 @@ export async function insertStoreKey(
   return result.count === 1
 }
 
-/** Replaces how a store key is wrapped. */
-export async function rewrapStoreKey(
-  sql: Transaction,
-  { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
-): Promise<void> {
-  await sql`update store_keys set wrapped = ${wrapped} where number = ${number}`
-}
-
-/** Deletes the store keys before a number. The database refuses it while a secret is sealed under one. */
-export async function deleteStoreKeysBefore(sql: Transaction, number: number): Promise<void> {
-  await sql`delete from store_keys where number < ${number}`
-}
-
 /**
  * Whether the database refused a row whose store key is gone, or the deletion of a store key that a row still needs.
  */
@@ -87,111 +73,4 @@ export function countSealed(sql: Queryable): Promise<{ number: number; created_a
           + (select pg_catalog.count(*) from keys where store_key = k.number)
           + (select pg_catalog.count(*) from key_versions where store_key = k.number))::integer as rows
     from store_keys as k order by k.number`
-}
-
-/** A secret in its row. */
-export interface SealedRow {
-  tenant_id: string
-  /** the key; the tenant again where the row is the tenant's */
-  id: string
-  /** 0 where the row has no version */
-  version: number
-  sealed: Uint8Array
-}
-
-/** A secret that was sealed again. */
-export interface ResealedRow extends SealedRow {
-  resealed: Uint8Array
-}
-
-/** Where each secret of tenants is: table, columns that name the row, and what it is for. */
-export const SEALED_TABLES = [
-  { purpose: 'audit-key', table: 'tenants', column: 'wrapped_audit_key', id: 'tenant_id', version: undefined },
-  { purpose: 'hash-key', table: 'keys', column: 'wrapped_hash_key', id: 'key_id', version: undefined },
-  { purpose: 'kek', table: 'key_versions', column: 'wrapped_kek', id: 'key_id', version: 'version' },
-] as const
-
-type SealedTable = (typeof SEALED_TABLES)[number]
-
-/** A page of the rows of a table whose secret is sealed under a store key before `number`, after the row `after`. */
-export function listSealedBefore(
-  sql: Queryable,
-  { table, column, id, version }: SealedTable,
-  { number, after, limit }: { number: number; after: SealedRow | undefined; limit: number },
-): Promise<SealedRow[]> {
-  const numbered = version === undefined ? sql`0::integer` : sql(version)
-  const place = version === undefined ? sql`tenant_id, ${sql(id)}` : sql`tenant_id, ${sql(id)}, ${sql(version)}`
-  return sql<SealedRow[]>`
-    select tenant_id, ${sql(id)} as id, ${numbered} as version, pg_catalog.substr(${sql(column)}, 1, 256) as sealed
-    from ${sql(table)}
-    where store_key < ${number}
-      ${after ? sql`and (tenant_id, ${sql(id)}, ${numbered}) > (${after.tenant_id}, ${after.id}, ${after.version})` : sql``}
-    order by ${place} limit ${limit}`
-}
-
-/**
- * Writes secrets that were sealed again into their rows, in the order of the rows. A row whose secret has changed
- * meanwhile is left as it is. Returns how many were written.
- */
-export async function writeResealed(
-  sql: Queryable,
-  { table, column, id, version }: SealedTable,
-  rows: readonly ResealedRow[],
-): Promise<number> {
-  const result = await sql`
-    update ${sql(table)} as t set ${sql(column)} = n.resealed
-    from unnest(
-      ${writeArray(rows.map(({ tenant_id }) => tenant_id))}::uuid[], ${writeArray(rows.map((row) => row.id))}::uuid[],
-      ${writeArray(rows.map((row) => row.version))}::integer[], ${writeBytes(rows.map(({ sealed }) => sealed))}::bytea[],
-      ${writeBytes(rows.map(({ resealed }) => resealed))}::bytea[]
-    ) as n (tenant_id, id, version, sealed, resealed)
-    where t.tenant_id = n.tenant_id and t.${sql(id)} = n.id
-      ${version === undefined ? sql`` : sql`and t.${sql(version)} = n.version`} and t.${sql(column)} = n.sealed`
-  return result.count
-}
-
-/** Where the MACs are of the rows that an audit key authenticates, apart from the tenant's own row. */
-export const MAC_TABLES = {
-  keys: { table: 'keys', id: 'key_id', version: undefined },
-  versions: { table: 'key_versions', id: 'key_id', version: 'version' },
-  apiKeys: { table: 'api_keys', id: 'api_key_id', version: undefined },
-} as const
-
-/** The new MAC of a row, and the one that it replaces. */
-export interface RenewedMac {
-  id: string
-  /** 0 where the row has no version */
-  version: number
-  was: Uint8Array
-  mac: Uint8Array
-}
-
-/** Replaces the MACs of a tenant's rows; returns how many. A row whose MAC has changed meanwhile is left as it is. */
-export async function replaceMacs(
-  sql: Transaction,
-  { table, id, version }: (typeof MAC_TABLES)[keyof typeof MAC_TABLES],
-  tenant_id: string,
-  macs: readonly RenewedMac[],
-): Promise<number> {
-  const result = await sql`
-    update ${sql(table)} as t set mac = n.mac
-    from unnest(
-      ${writeArray(macs.map((row) => row.id))}::uuid[], ${writeArray(macs.map((row) => row.version))}::integer[],
-      ${writeBytes(macs.map(({ was }) => was))}::bytea[], ${writeBytes(macs.map(({ mac }) => mac))}::bytea[]
-    ) as n (id, version, was, mac)
-    where t.tenant_id = ${tenant_id} and t.${sql(id)} = n.id
-      ${version === undefined ? sql`` : sql`and t.${sql(version)} = n.version`} and t.mac = n.was`
-  return result.count
-}
-
-/** Replaces a tenant's sealed audit keys, and the MAC of its row; false if they have changed meanwhile. */
-export async function replaceAuditKey(
-  sql: Queryable,
-  was: { tenant_id: string; wrapped_audit_key: Uint8Array; mac: Uint8Array },
-  next: { wrapped_audit_key: Uint8Array; mac: Uint8Array },
-): Promise<boolean> {
-  const result = await sql`
-    update tenants set wrapped_audit_key = ${next.wrapped_audit_key}, mac = ${next.mac}
-    where tenant_id = ${was.tenant_id} and wrapped_audit_key = ${was.wrapped_audit_key} and mac = ${was.mac}`
-  return result.count === 1
 }

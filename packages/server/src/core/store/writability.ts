@@ -1,10 +1,10 @@
-/** Whether the database takes writes: by its settings and tables, and by a commit that tries it. */
-import type { Queryable, Sql } from './db.js'
+/** What the database promises now: whether it takes writes, whether a commit is on disk when it is acknowledged, and its time. */
+import type { Queryable } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 import { hidingTables } from './whole-tables.js'
 
 /** Why a write would fail. */
-export interface WriteObstacle {
+interface WriteObstacle {
   part: 'read_only' | 'schema'
   /** for the operator: what is wrong, without anything secret */
   detail: string
@@ -86,27 +86,25 @@ export async function probeCommit(sql: Queryable): Promise<void> {
   await sql`update schema_version set version = version where id = 1`
 }
 
-/** Ends the transaction of a write that is only tried. */
-class RolledBack extends Error {
-  override readonly name = 'RolledBack'
+/**
+ * Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or
+ * `asynchronous`.
+ */
+export type Durability = 'synchronous' | 'asynchronous'
+
+/** Whether a commit is on disk when it is acknowledged. */
+export async function findDurability(sql: Queryable): Promise<Durability> {
+  const [row] = await sql<{ fsync: string; full_page_writes: string; synchronous_commit: string }[]>`
+    select pg_catalog.current_setting('fsync') as fsync, pg_catalog.current_setting('full_page_writes') as full_page_writes,
+           pg_catalog.current_setting('synchronous_commit') as synchronous_commit`
+  return row?.fsync === 'on' && row.full_page_writes === 'on' && row.synchronous_commit !== 'off'
+    ? 'synchronous'
+    : 'asynchronous'
 }
 
-/** No tenant has this id. */
-const NIL_UUID = '00000000-0000-0000-0000-000000000000'
-
-/**
- * Writes an audit entry of no tenant into table and index, and rolls it back. @throws the database's own
- * error
- */
-export async function tryWrite(sql: Sql): Promise<void> {
-  try {
-    await sql.begin(async (transaction) => {
-      await transaction`
-        insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
-        values (${NIL_UUID}, 0, 'probe', 'system', pg_catalog.now(), '', '')`
-      throw new RolledBack()
-    })
-  } catch (error) {
-    if (!(error instanceof RolledBack)) throw error
-  }
+/** The time of the database's clock, in milliseconds since 1970. */
+export async function findDatabaseTime(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ now: string }[]>`select pg_catalog.now()`
+  if (!row) throw new Error('the database did not return its time')
+  return Date.parse(row.now)
 }

@@ -36,7 +36,7 @@ import { findNamedEnd } from '../recorded-tenants.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { listAnchoredHeads } from '../store/anchors.js'
 import { type AcceptedRollback, findNewestAcceptance } from '../watch/acceptances.js'
-import { unwrittenAlarm } from './unwritten-alarm.js'
+import { unwrittenAlarm } from './accept.js'
 
 interface AcceptOptions {
   /** for the log; 1 to 255 characters */

@@ -5,7 +5,7 @@
  */
 import { encodePublicKey } from '@eaas/audit'
 import { CommandError, readGiven } from '@eaas/audit/command'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -13,7 +13,7 @@ import { acceptRollbacks, NoAlarm, type Shown } from '../../guard/operations/acc
 import { listAlarms } from '../../guard/store/alarms.js'
 import { findNewestAcceptance } from '../../guard/watch/acceptances.js'
 import { printAlarms } from './audit-diff-all.js'
-import { counted, print, printJson, showProgress } from './output.js'
+import { print, printJson, showProgress } from './output.js'
 import { messageOf, withServices } from './with-services.js'
 
 const entryId = z.int().check(z.gte(0))

@@ -1,12 +1,17 @@
 /** `eaas accept`: the operator accepts on record what a restore, a failover, a wrong clock or a change of the tables did. */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
-import { acceptClock, type LogAhead, listLogsAhead } from '../../guard/operations/accept-clock.js'
-import { acceptLostTenant, type LostTenant } from '../../guard/operations/accept-lost-tenant.js'
+import {
+  acceptClock,
+  acceptLostTenant,
+  acceptSchema,
+  type LogAhead,
+  type LostTenant,
+  listLogsAhead,
+} from '../../guard/operations/accept.js'
 import { type Accepted, acceptRollback } from '../../guard/operations/accept-rollback.js'
-import { acceptSchema } from '../../guard/operations/accept-schema.js'
 import { acceptAllRollbacks } from './accept-all.js'
 import {
   addLogOptions,
@@ -92,7 +97,7 @@ interface Acceptance {
 
 async function rollback(config: Config, { reason, json, ...log }: Acceptance & LogChoice): Promise<void> {
   const progress = showProgress('verified')
-  const onProgress = (entries: number) => progress(`${entries} entries`)
+  const onProgress = (entries: number) => progress(counted(entries, 'entry', 'entries'))
   const work = async (services: Services) => {
     const owner = await getLogOwner(services, log)
     return { owner, accepted: await acceptRollback(services, owner.tenant_id, { reason, onProgress }) }

@@ -2,7 +2,7 @@
  * `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one.
  */
 import { readId } from '@eaas/audit/command'
-import { PERMISSIONS, type Permission, visible, wire } from '@eaas/protocol'
+import { counted, PERMISSIONS, type Permission, visible, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import { createApiKey, listApiKeys, revokeApiKey, updateApiKey } from '../../core/api/api-keys.js'
 import type { Config } from '../../core/config.js'
@@ -17,7 +17,7 @@ import {
   SAME_ENVIRONMENT,
   TENANT_OPTION,
 } from './command.js'
-import { counted, print, printJson, printNewApiKey, table } from './output.js'
+import { print, printJson, printNewApiKey, table } from './output.js'
 import { describeTenant, performIn } from './with-services.js'
 
 /** Reads permissions of API keys, or `all`. */

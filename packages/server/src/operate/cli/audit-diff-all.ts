@@ -3,7 +3,7 @@
  * Changes nothing.
  */
 import { encodePublicKey } from '@eaas/audit'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { LATER_KEY } from '../../core/audit/append-errors.js'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -14,7 +14,7 @@ import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.
 import { type AuditDiff, diffAudit } from '../../guard/operations/diff-audit.js'
 import { checkpointFile, describeFaults, describeFirst, isDifferent } from './audit-diff.js'
 import { type KeptCheckpoints, readKeptCheckpoints } from './kept-file.js'
-import { counted, print, printJson, showProgress, table } from './output.js'
+import { print, printJson, showProgress, table } from './output.js'
 import { type FoundTenant, messageOf, withServices } from './with-services.js'
 
 interface DiffAllCommand {
@@ -79,7 +79,7 @@ async function compareAll(
   const verdicts: Verdict[] = []
   for (const owner of [installation, ...tenants]) {
     progress(owner.name)
-    const onProgress = (entries: number) => progress(`${owner.name}: ${entries} entries`)
+    const onProgress = (entries: number) => progress(`${owner.name}: ${counted(entries, 'entry', 'entries')}`)
     verdicts.push(await compareOne(services, owner, { kept, onProgress }))
   }
   const known = new Set([...verdicts, ...leftOut].map(({ tenant_id }) => tenant_id))

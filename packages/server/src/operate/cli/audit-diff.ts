@@ -17,6 +17,7 @@ import {
   verifyExport,
 } from '@eaas/audit'
 import { assertFile, CommandError } from '@eaas/audit/command'
+import { counted } from '@eaas/protocol'
 import { RECOVERY_PAGE } from '../../core/audit/append-errors.js'
 import type { Config } from '../../core/config.js'
 import { Refusal } from '../../core/runner/refusal.js'
@@ -24,7 +25,7 @@ import { type AuditDiff, diffAudit } from '../../guard/operations/diff-audit.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 import type { OfLog } from './command.js'
 import { readKeptCheckpoints } from './kept-file.js'
-import { counted, print, printJson, showProgress, table } from './output.js'
+import { print, printJson, showProgress, table } from './output.js'
 import { describeTenant, type FoundTenant, getLogOwner, withServices } from './with-services.js'
 
 interface DiffCommand extends OfLog {
@@ -59,7 +60,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
     const diff = await diffAudit(services, tenant_id, {
       checkpoints,
       exported: exported === undefined ? undefined : readEntries(exported, read.hashed),
-      onProgress: (entries) => progress(`${entries} entries`),
+      onProgress: (entries) => progress(counted(entries, 'entry', 'entries')),
     })
     if (exported !== undefined) read.assertSame(exported)
     // An alarm's witness is compared too, so a log may differ although the server's own file has nothing about it.

@@ -3,6 +3,7 @@ import { readTime } from '@eaas/audit/command'
 import {
   ACTIONS,
   type Action,
+  counted,
   isWrapContext,
   PURPOSES,
   type Purpose,
@@ -15,7 +16,7 @@ import type { Config } from '../../core/config.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { addLogOptions, commandConfig, JSON_OPTION, type OfLog, readId, readPositive, readRepeated } from './command.js'
-import { counted, print, printJson, table } from './output.js'
+import { print, printJson, table } from './output.js'
 import { describeTenant, getLogOwner, withServices } from './with-services.js'
 
 /** Adds the command to those of `eaas audit`. */

@@ -1,6 +1,8 @@
 /** `eaas audit rights`: who could do what with which key at a time, from the log in the database. */
+
 import { createRightsReader, type ExportVerdict, encodePublicKey, splitLines, verifyExport } from '@eaas/audit'
 import { EXIT_CODES, KEY_ID_OPTION, printRights, readTime, showProgress } from '@eaas/audit/command'
+import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { verifyAudit } from '../../core/api/audit.js'
 import { exportAudit } from '../../core/api/audit-export.js'
@@ -38,7 +40,7 @@ interface RightsCommand extends OfTenant {
 async function auditRights(config: Config, command: RightsCommand): Promise<number> {
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')
-  const onProgress = (entries: number) => progress(`${entries} entries`)
+  const onProgress = (entries: number) => progress(counted(entries, 'entry', 'entries'))
   let owner: FoundTenant | undefined
   const verdict = await withServices(config, async (services): Promise<ExportVerdict> => {
     owner = await getTenant(services, command.tenant)

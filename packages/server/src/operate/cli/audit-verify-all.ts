@@ -3,7 +3,7 @@
  */
 import { describeStatement, encodePublicKey } from '@eaas/audit'
 import { describeWitnessed, viewWitnessed } from '@eaas/audit/command'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { readKeptCheckpoint } from '../../core/api/audit.js'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -11,7 +11,7 @@ import { Refusal } from '../../core/runner/refusal.js'
 import { listAcceptanceIds } from '../../guard/store/alarms.js'
 import { type LogVerdict, type Unverified, verifyAll } from '../jobs/verify-all.js'
 import { readKept, viewKept } from './kept-file.js'
-import { counted, print, printJson, showProgress, table } from './output.js'
+import { print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
 
 interface VerifyAllCommand {
@@ -39,7 +39,7 @@ export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAl
     const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, signers)
     const result = await verifyAll(services, {
       checkpoint,
-      onProgress: (name, entries) => progress(`${name}: ${entries} entries`),
+      onProgress: (name, entries) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`),
     })
     const own = result.verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
     let coverage: Coverage | undefined

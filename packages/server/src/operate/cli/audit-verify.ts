@@ -1,7 +1,9 @@
 /** `eaas audit verify`: verifies a log in the database; with `--all`, every log (audit-verify-all.ts). */
+
 import { describeStatement, encodePublicKey, type KeptStatement } from '@eaas/audit'
 import { assertWitnessable, describeWitnessed, viewWitnessed, WITNESS_OPTION } from '@eaas/audit/command'
 import type { wire } from '@eaas/protocol'
+import { counted } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { verifyAudit } from '../../core/api/audit.js'
 import type { Config } from '../../core/config.js'
@@ -81,7 +83,7 @@ async function auditVerify(
   const scope = {
     after_id: from === undefined ? undefined : from - 1,
     through_id: to,
-    onProgress: (entries: number) => progress(`${entries} entries`),
+    onProgress: (entries: number) => progress(counted(entries, 'entry', 'entries')),
   }
   const { owner, answer, witnessed, checkpoint, public_key } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)

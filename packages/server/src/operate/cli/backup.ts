@@ -1,6 +1,8 @@
 /** `eaas backup`: all rows of the installation in one file, from one snapshot. */
+
 import { resolve } from 'node:path'
 import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
+import { counted } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import type { Config } from '../../core/config.js'
 import { withDeadline } from '../../core/store/deadline.js'
@@ -21,7 +23,7 @@ import {
   SAME_ENVIRONMENT,
 } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { counted, print, printBeside, printJson, showProgress } from './output.js'
+import { print, printBeside, printJson, showProgress } from './output.js'
 import { createOut } from './sealed-file.js'
 import { messageOf } from './with-services.js'
 

@@ -2,9 +2,11 @@
  * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes nothing
  * except the installation's log, which records the run.
  */
+
 import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { createClock } from '../../core/audit/append/clock.js'
 import { createCommitter } from '../../core/audit/append/committer.js'
@@ -16,7 +18,7 @@ import { withDeadline } from '../../core/store/deadline.js'
 import type { Store } from '../../core/store/open-store.js'
 import { countFormer } from '../../core/store/peppers.js'
 import { recordAlone } from '../../guard/installation-log.js'
-import { findAcceptedSchema } from '../../guard/operations/accept-schema.js'
+import { findAcceptedSchema } from '../../guard/operations/accept.js'
 import type { SchemaDifferences } from '../../guard/store/schema.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
@@ -47,7 +49,7 @@ import {
 } from './examine-logs.js'
 import { examineWitnesses } from './examine-witnesses.js'
 import type { Finding, Found, Result } from './finding.js'
-import { counted, print, printJson } from './output.js'
+import { print, printJson } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
 
 /** The checks that must pass before the log is extended or shown to a witness: it may have gone back. */

@@ -9,21 +9,22 @@ import type { Sql } from '../../core/store/db.js'
 import { describeMissingRights, findMissingRights } from '../../core/store/grants.js'
 import { compareSchemas } from '../../core/store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../../core/store/open-store.js'
-import { findMissingLimits } from '../../core/store/pooler.js'
 import { describeElsewhere, findSchemas } from '../../core/store/search-path.js'
+import { findWriteObstacle } from '../../core/store/writability.js'
+import type { AcceptedSchema } from '../../guard/operations/accept.js'
+import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../../guard/store/schema.js'
+import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
+import { openProvider } from '../../root-keys/open-provider.js'
 import {
   findClock,
   findEncryption,
   findEntryRights,
+  findMissingLimits,
   findMissingStandby,
   isSuperuser,
   mayCreateTables,
-} from '../../core/store/settings.js'
-import { findWriteObstacle, tryWrite } from '../../core/store/writability.js'
-import type { AcceptedSchema } from '../../guard/operations/accept-schema.js'
-import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../../guard/store/schema.js'
-import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
-import { openProvider } from '../../root-keys/open-provider.js'
+  tryWrite,
+} from '../store/database-settings.js'
 import { isVacuumed, MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
 import { examineNewDirectory } from './examine-files.js'
 import { failWithoutDatabase } from './fail.js'

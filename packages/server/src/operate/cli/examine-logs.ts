@@ -3,7 +3,7 @@
  * newest anchor.
  */
 import { existsSync } from 'node:fs'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, RECOVERY_PAGE, untilFollowed } from '../../core/audit/append-errors.js'
 import { openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
 import { type AuditKey, currentKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
@@ -15,10 +15,10 @@ import type { Config } from '../../core/config.js'
 import { deriveRowKey, type StoreKeys } from '../../core/crypto/key-hierarchy.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { createTenantStates } from '../../core/runner/tenant-state.js'
-import { findLastMark } from '../../core/store/audit-purge.js'
 import type { Sql } from '../../core/store/db.js'
 import { findCurrentInstallation } from '../../core/store/instance.js'
 import { findOutdatedRow } from '../../core/store/newest-entry.js'
+import { findLastMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { describeRefused, MISSING_TENANT } from '../../guard/alarm-texts.js'
@@ -40,7 +40,6 @@ import { assertUnused } from '../../installation.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
 import { type Result, someOf } from './finding.js'
-import { counted } from './output.js'
 import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000

@@ -18,12 +18,11 @@ import {
   type Witnessed,
 } from '@eaas/audit'
 import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit/command'
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { LATER_KEY } from '../../core/audit/append-errors.js'
 import type { KeptHead } from '../../core/audit/formats/chain.js'
 import type { Services } from '../../core/runner/operation.js'
 import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
-import { counted } from './output.js'
 
 /** What to verify a log against. */
 export interface Kept {

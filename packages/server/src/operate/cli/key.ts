@@ -4,7 +4,7 @@
  */
 import { resolve } from 'node:path'
 import { STANDARD_STREAM } from '@eaas/audit/command'
-import { foldUuid, isUuid, visible, type wire } from '@eaas/protocol'
+import { counted, foldUuid, isUuid, visible, type wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import { cancelDestruction, destroyKey, destroyVersion } from '../../core/api/key-destruction.js'
 import { rotateKey, updateKey } from '../../core/api/key-rotation.js'
@@ -25,7 +25,7 @@ import {
   SAME_ENVIRONMENT,
   TENANT_OPTION,
 } from './command.js'
-import { counted, print, printJson, table } from './output.js'
+import { print, printJson, table } from './output.js'
 import { createSealedFile } from './sealed-file.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 

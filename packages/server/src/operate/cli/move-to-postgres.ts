@@ -1,5 +1,7 @@
 /** `eaas move-to-postgres`: moves the installation of the embedded database to PostgreSQL. */
+
 import { beforeEnd } from '@eaas/audit/node'
+import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { type Config, ConfigError, readUrlFile } from '../../core/config.js'
 import { readDatabaseUrl } from '../../core/database-url.js'
@@ -22,7 +24,7 @@ import {
 } from '../store/all-rows.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { counted, print, printJson, reportLeftOut, showProgress } from './output.js'
+import { print, printJson, reportLeftOut, showProgress } from './output.js'
 import { recordOperation, withServices } from './with-services.js'
 
 /** Adds `eaas move-to-postgres`. */
@@ -109,7 +111,9 @@ async function* bytesOf(lines: AsyncIterable<string>): AsyncGenerator<Uint8Array
 async function verify(target: Config): Promise<{ logs: number; entries: number; database: string }> {
   const progress = showProgress('verified')
   const work = async (services: Services) => {
-    const found = await verifyAll(services, { onProgress: (name, entries) => progress(`${name}: ${entries} entries`) })
+    const found = await verifyAll(services, {
+      onProgress: (name, entries) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`),
+    })
     const invalid = found.verdicts.filter(({ valid }) => !valid).length
     const metadata = { logs: found.verdicts.length, invalid, unverified: found.unverified.length }
     await recordOperation(services, { action: 'installation.verify', metadata })

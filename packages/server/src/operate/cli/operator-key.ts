@@ -1,13 +1,13 @@
 /** `eaas operator-key`: API keys for operators, with which automation manages tenants over HTTP. */
 import { readId } from '@eaas/audit/command'
-import { INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
+import { counted, INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { createApiKey, listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
 import type { Config } from '../../core/config.js'
 import type { Operation } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { commandConfig, JSON_OPTION, permissionsOf, readList, readName, SAME_ENVIRONMENT } from './command.js'
-import { counted, print, printJson, printNewApiKey, table } from './output.js'
+import { print, printJson, printNewApiKey, table } from './output.js'
 import { withServices } from './with-services.js'
 
 /** Adds `eaas operator-key` and its subcommands. */

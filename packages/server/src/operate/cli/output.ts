@@ -38,11 +38,6 @@ export function isStandardOutput(stream: string | undefined): boolean {
   return stream === `${dev}:${ino}`
 }
 
-/** A number of things, as in `1 key` and `2 keys`. */
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`
-}
-
 /** Says which columns of another database or a backup were left out of the one that was made. */
 export function reportLeftOut(columns: readonly string[]): void {
   if (columns.length === 0) return

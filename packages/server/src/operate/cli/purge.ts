@@ -1,5 +1,5 @@
 /** `eaas purge`: lets the operator run the retention. */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
@@ -8,7 +8,7 @@ import { type LeftOut, listTenantsByVerifiedRecord } from '../../guard/jobs/tena
 import { purgeTenant } from '../jobs/purge-tenants.js'
 import type { PurgePlan } from '../operations/purge-audit.js'
 import { commandConfig, JSON_OPTION, readName, SAME_ENVIRONMENT, succeed } from './command.js'
-import { counted, print, printJson, showProgress } from './output.js'
+import { print, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
 /** Adds `eaas purge`. */
@@ -60,7 +60,7 @@ async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
     for (const { tenant_id, reason } of leftOut) results.push({ tenant: tenant_id, tenant_id, refused: reason })
     for (const { tenant_id, name } of tenants) {
       const progress = showProgress(`${name}: deleted`)
-      const onProgress = (deleted: number) => progress(`${deleted} entries`)
+      const onProgress = (deleted: number) => progress(counted(deleted, 'entry', 'entries'))
       const archiveDir = archive ?? config.auditArchiveDir
       const options = { retentionMonths, resume, dryRun, archiveDir, onProgress }
       try {

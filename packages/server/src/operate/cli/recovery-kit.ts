@@ -3,7 +3,7 @@
  */
 import { resolve } from 'node:path'
 import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
-import { visible, visibleLine, type wire } from '@eaas/protocol'
+import { counted, visible, visibleLine, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { exportKey, listKeys } from '../../core/api/keys.js'
 import type { Config } from '../../core/config.js'
@@ -22,7 +22,7 @@ import {
   succeed,
   TENANT_OPTION,
 } from './command.js'
-import { counted, print, printBeside, printJson, showProgress } from './output.js'
+import { print, printBeside, printJson, showProgress } from './output.js'
 import { createSealedFile } from './sealed-file.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 

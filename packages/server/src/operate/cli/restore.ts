@@ -1,11 +1,13 @@
 /**
  * `eaas restore`: restores a backup into an empty database, or with `--check` into a temporary one that is verified.
  */
+
 import { rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEnd } from '@eaas/audit/node'
+import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../../core/config.js'
 import { openStore } from '../../core/store/open-store.js'
@@ -19,7 +21,7 @@ import { asOwner } from './advice.js'
 import { openBackup } from './backup-file.js'
 import { commandConfig, JSON_OPTION, NOT_VALID, readInputFile, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { counted, print, printJson, reportLeftOut, showProgress } from './output.js'
+import { print, printJson, reportLeftOut, showProgress } from './output.js'
 import { withServices } from './with-services.js'
 
 /** Adds `eaas restore`. */
@@ -97,7 +99,9 @@ async function check(config: Config, file: string, options: RestoreOptions): Pro
     const restored = await restoreInto(trial, file, options)
     const progress = showProgress('verified')
     const { verdicts, unverified } = await withServices(trial, (services) =>
-      verifyAll(services, { onProgress: (name, entries) => progress(`${name}: ${entries} entries`) }),
+      verifyAll(services, {
+        onProgress: (name, entries) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`),
+      }),
     ).finally(progress.done)
     const invalid = verdicts.filter(({ valid }) => !valid)
     const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)

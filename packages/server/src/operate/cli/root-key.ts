@@ -1,8 +1,10 @@
 /** `eaas root-key`: the key outside the database, which wraps the store keys. */
+
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { STANDARD_STREAM } from '@eaas/audit/command'
 import { beforeEnd } from '@eaas/audit/node'
+import { counted } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting } from '../../core/config.js'
 import { VARIABLES } from '../../core/settings.js'
@@ -27,7 +29,7 @@ import {
   readPositive,
   SAME_ENVIRONMENT,
 } from './command.js'
-import { counted, print, printJson } from './output.js'
+import { print, printJson } from './output.js'
 import { addPkcs11 } from './root-key-pkcs11.js'
 import { withServices } from './with-services.js'
 

@@ -1,6 +1,8 @@
 /** `eaas store-key`: the key in the database that every other secret is sealed under. */
+
 import { encodePublicKey } from '@eaas/audit'
 import { beforeEnd } from '@eaas/audit/node'
+import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../../core/config.js'
 import { countWaiting } from '../../core/store/peppers.js'
@@ -8,7 +10,7 @@ import { providerOf } from '../../root-keys/open-provider.js'
 import { rotateStoreKey } from '../operations/rotate-store-key.js'
 import { asOwner } from './advice.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
-import { counted, print, printJson, showProgress } from './output.js'
+import { print, printJson, showProgress } from './output.js'
 import { withServices } from './with-services.js'
 
 /** Adds `eaas store-key` and its subcommand. */

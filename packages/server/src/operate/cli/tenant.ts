@@ -1,6 +1,6 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
 
-import { INSTALLATION_ID, visible, visibleLine, wire } from '@eaas/protocol'
+import { counted, INSTALLATION_ID, visible, visibleLine, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../../core/config.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
@@ -31,7 +31,7 @@ import {
   SAME_ENVIRONMENT,
   succeed,
 } from './command.js'
-import { counted, print, printJson, printOnce, showProgress, table } from './output.js'
+import { print, printJson, printOnce, showProgress, table } from './output.js'
 import { getTenant, messageOf, performIn, withServices } from './with-services.js'
 
 const STATUS_CHANGES = {

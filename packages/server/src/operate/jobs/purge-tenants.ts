@@ -9,7 +9,6 @@ import { isFinding, type Log, type Run } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { deleteOldest, hasEntryThrough } from '../../core/store/audit-purge.js'
 import { createTableComparison } from '../../guard/jobs/compare-tables.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import {
@@ -21,6 +20,7 @@ import {
   verifyOnce,
 } from '../operations/purge-audit.js'
 import { restateRights } from '../operations/restate-rights.js'
+import { deleteOldest, hasEntryThrough } from '../store/purge.js'
 import { archiveEntries, setAside } from './archive-entries.js'
 
 /** Entries deleted in one statement, and the pause after it, in milliseconds. */

@@ -6,7 +6,9 @@
  * lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
  * purge deletes.
  */
+
 import type { ChainedEntry } from '@eaas/audit/formats'
+import { counted } from '@eaas/protocol'
 import {
   equalBytes,
   isPurgeMarkAuthentic,
@@ -21,18 +23,11 @@ import type { Context, Decision, EntryNote, Operation, Services } from '../../co
 import { Refusal } from '../../core/runner/refusal.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
 import { findHead } from '../../core/store/audit.js'
-import {
-  countKinds,
-  countPurged,
-  findLastIdBefore,
-  findLastMark,
-  hasEntryThrough,
-  insertMark,
-  type KindCount,
-} from '../../core/store/audit-purge.js'
 import type { Queryable } from '../../core/store/db.js'
+import { findLastMark, insertMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
+import { countKinds, countPurged, findLastIdBefore, hasEntryThrough, type KindCount } from '../store/purge.js'
 import { findUnprovenTime, getAgreedTime, monthsBefore } from './purge-time.js'
 
 /** The share of a tenant's entries that one purge may take by default. */
@@ -186,7 +181,9 @@ async function decide(
   const plan = await planMark(context, mark, { candidate: verified, markKinds, noted: valid.noted })
   const unstated = countThrough(valid, plan.purged_through)
   if (unstated > 0)
-    throw new Error(`the purge would take the last entry about ${unstated} rows of tenant ${candidate.tenant_id}`)
+    throw new Error(
+      `the purge would take the last entry about ${counted(unstated, 'row')} of tenant ${candidate.tenant_id}`,
+    )
   return writeMark(context, mark, plan, resume === undefined ? {} : { reason: resume })
 }
 
@@ -247,7 +244,7 @@ export async function findHold(
   const entries = through_id - after_id
   const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
   if (entries > all * maxShare) {
-    return `${entries} of ${all} ${all === 1 ? 'entry' : 'entries'} ${entries === 1 ? 'is' : 'are'} due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
+    return `${entries} of ${counted(all, 'entry', 'entries')} ${entries === 1 ? 'is' : 'are'} due at once, a larger share than ${maxShare}: the clock or the retention may be wrong`
   }
   return undefined
 }

@@ -1,8 +1,8 @@
 /** The time that a purge uses: nothing is purged by a clock that may be wrong. */
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
-import { hasEntryBetween } from '../../core/store/audit-purge.js'
 import type { Queryable } from '../../core/store/db.js'
+import { hasEntryBetween } from '../store/purge.js'
 
 const MS_PER_DAY = 86_400_000
 /** If the clocks differ by more, in milliseconds, one of them is assumed to be wrong. */

@@ -19,9 +19,10 @@ import { extendLocked } from '../../core/runner/locked-log.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { pepperBinding } from '../../core/runner/peppers.js'
 import { systemCaller } from '../../core/runner/perform.js'
-import { findInstallationKey, findInstance, type InstanceSecrets, resealInstance } from '../../core/store/instance.js'
+import { findInstallationKey, findInstance } from '../../core/store/instance.js'
 import { getPeppers } from '../../core/store/peppers.js'
 import { assertRecordable } from '../../guard/installation-log.js'
+import { type InstanceSecrets, resealInstance } from '../store/sealed-rows.js'
 import { ChangedMeanwhileError, renewApiKeys } from './renew-tenant.js'
 
 /**

@@ -14,12 +14,12 @@ import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { type ApiKeyRow, listApiKeys } from '../../core/store/api-keys.js'
-import { listMarks, replaceMark } from '../../core/store/audit-purge.js'
 import type { Transaction } from '../../core/store/db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from '../../core/store/keys.js'
-import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../../core/store/store-keys.js'
+import { listMarks, replaceMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { listTenantRows, listTenants } from '../../core/store/tenants.js'
+import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../store/sealed-rows.js'
 
 /** Rows of one statement: few enough that it is far from the database's limit, however many rows there are. */
 const PAGE_ROWS = 1_000

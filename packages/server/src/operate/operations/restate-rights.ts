@@ -19,9 +19,9 @@ import {
   type Operation,
 } from '../../core/runner/operation.js'
 import type { TenantState } from '../../core/runner/tenant-state.js'
-import { listRightsThrough, type Right } from '../../core/store/audit-purge.js'
 import type { Transaction } from '../../core/store/db.js'
 import { updateTenant } from '../../core/store/tenants.js'
+import { listRightsThrough, type Right } from '../store/purge.js'
 
 /** Rows that are restated in one transaction. */
 const MOST_ROWS = 100

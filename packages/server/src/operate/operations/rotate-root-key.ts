@@ -5,8 +5,8 @@ import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { assertStoreKeys, listUsable, rewrap } from '../../core/runner/store-keys.js'
-import { rewrapStoreKey } from '../../core/store/store-keys.js'
 import { recordForInstallation } from '../../guard/installation-log.js'
+import { rewrapStoreKey } from '../store/sealed-rows.js'
 
 /**
  * Rotates the root key. It wraps nothing but store keys, so running servers continue, and servers that start need the

@@ -20,20 +20,17 @@ import {
   refreshStoreKeys,
 } from '../../core/runner/store-keys.js'
 import type { Transaction } from '../../core/store/db.js'
-import { listKeysUnderEarlier } from '../../core/store/keys.js'
+import { countSealed, insertStoreKey, isStoreKeyGone, listStoreKeys } from '../../core/store/store-keys.js'
+import { recordForInstallation } from '../../guard/installation-log.js'
 import {
-  countSealed,
   deleteStoreKeysBefore,
-  insertStoreKey,
-  isStoreKeyGone,
+  listKeysUnderEarlier,
   listSealedBefore,
-  listStoreKeys,
   type ResealedRow,
   SEALED_TABLES,
   type SealedRow,
   writeResealed,
-} from '../../core/store/store-keys.js'
-import { recordForInstallation } from '../../guard/installation-log.js'
+} from '../store/sealed-rows.js'
 import { renewInstallation } from './renew-installation.js'
 import { isOfOneTenant, renewTenants, retryIfChanged } from './renew-tenant.js'
 

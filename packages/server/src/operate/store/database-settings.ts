@@ -1,29 +1,7 @@
-/** Settings and state of the database: durability, clock, rights and standbys. */
+/** What doctor examines of the database: rights, encryption, clock, standbys, limits, and whether it takes an entry. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { Queryable } from './db.js'
-
-/**
- * Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or
- * `asynchronous`.
- */
-export type Durability = 'synchronous' | 'asynchronous'
-
-/** Whether a commit is on disk when it is acknowledged. */
-export async function findDurability(sql: Queryable): Promise<Durability> {
-  const [row] = await sql<{ fsync: string; full_page_writes: string; synchronous_commit: string }[]>`
-    select pg_catalog.current_setting('fsync') as fsync, pg_catalog.current_setting('full_page_writes') as full_page_writes,
-           pg_catalog.current_setting('synchronous_commit') as synchronous_commit`
-  return row?.fsync === 'on' && row.full_page_writes === 'on' && row.synchronous_commit !== 'off'
-    ? 'synchronous'
-    : 'asynchronous'
-}
-
-/** The time of the database's clock, in milliseconds since 1970. */
-export async function findDatabaseTime(sql: Queryable): Promise<number> {
-  const [row] = await sql<{ now: string }[]>`select pg_catalog.now()`
-  if (!row) throw new Error('the database did not return its time')
-  return Date.parse(row.now)
-}
+import { NIL_UUID } from '../../core/store/audit.js'
+import type { Queryable, Sql } from '../../core/store/db.js'
 
 /** Whether this role is a superuser. */
 export async function isSuperuser(sql: Queryable): Promise<boolean> {
@@ -39,7 +17,7 @@ export async function mayCreateTables(sql: Queryable): Promise<boolean> {
   return row?.may ?? false
 }
 
-export interface EntryRights {
+interface EntryRights {
   role: string
   /**
    * whether this role may change audit entries, or may give itself the right to, as the owner of their table
@@ -66,7 +44,7 @@ export async function findEncryption(sql: Queryable): Promise<string | undefined
   return row?.version ?? undefined
 }
 
-export interface DatabaseClock {
+interface DatabaseClock {
   database_now: string
   /** the time of the newest audit entry of all tenants */
   newest_entry: string | null
@@ -104,4 +82,35 @@ export async function findMissingStandby(sql: Queryable): Promise<string | undef
            pg_catalog.current_setting('synchronous_commit') not in ('off', 'local') as waits,
            (select pg_catalog.count(*)::integer from pg_stat_replication) as connected`
   return row && row.names !== '' && row.waits && row.connected === 0 ? row.names : undefined
+}
+
+/** The names of the time limits that neither the role nor the database sets. */
+export async function findMissingLimits(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select name from pg_settings
+    where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout') and setting = '0'
+    order by name`
+  return rows.map(({ name }) => name)
+}
+
+/** Ends the transaction of a write that is only tried. */
+class RolledBack extends Error {
+  override readonly name = 'RolledBack'
+}
+
+/**
+ * Writes an audit entry of no tenant into table and index, and rolls it back. @throws the database's own
+ * error
+ */
+export async function tryWrite(sql: Sql): Promise<void> {
+  try {
+    await sql.begin(async (transaction) => {
+      await transaction`
+        insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
+        values (${NIL_UUID}, 0, 'probe', 'system', pg_catalog.now(), '', '')`
+      throw new RolledBack()
+    })
+  } catch (error) {
+    if (!(error instanceof RolledBack)) throw error
+  }
 }

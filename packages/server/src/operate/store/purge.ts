@@ -1,53 +1,8 @@
-/**
- * What a purge does in the database: finds entries that are too old, marks them as purged, and deletes them.
- */
+/** What a purge reads of a log, and what it deletes. */
 import type { Action } from '@eaas/protocol'
-import type { PurgeMark } from '../audit/formats/chain.js'
-import { NIL_UUID } from './audit.js'
-import { assertInserted, exists, type Queryable, type Transaction } from './db.js'
-import { lastIdWithin } from './entry-indexes.js'
-
-/** Finds the mark of the last purge. */
-export async function findLastMark(sql: Queryable, tenant_id: string): Promise<PurgeMark | undefined> {
-  const [row] = await sql<PurgeMark[]>`
-    select tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac
-    from purge_marks where tenant_id = ${tenant_id} order by purged_through desc limit 1`
-  return row
-}
-
-/** The marks of the last purges of these tenants. */
-export async function findLastMarks(sql: Queryable, tenant_ids: readonly string[]): Promise<Map<string, PurgeMark>> {
-  const rows = await sql<PurgeMark[]>`
-    select distinct on (tenant_id) tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac
-    from purge_marks where tenant_id = any(${[...tenant_ids]}::uuid[]) order by tenant_id, purged_through desc`
-  return new Map(rows.map((mark) => [mark.tenant_id, mark]))
-}
-
-/** The marks of all purges, in order. */
-export async function listMarks(sql: Queryable, tenant_id: string): Promise<PurgeMark[]> {
-  return sql<PurgeMark[]>`
-    select tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac
-    from purge_marks where tenant_id = ${tenant_id} order by purged_through`
-}
-
-/** Inserts a mark. */
-export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<void> {
-  const result = await sql`
-    insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
-    values (${mark.tenant_id}, ${mark.purged_through}, ${mark.hash}, ${mark.entries}, ${mark.cutoff}, ${mark.created_at},
-            ${mark.previous_mac}, ${mark.mac})`
-  assertInserted(result, 'purge_marks')
-}
-
-/** Replaces the MACs of a mark, when the audit key was renewed. */
-export async function replaceMark(
-  sql: Transaction,
-  { tenant_id, purged_through, previous_mac, mac }: PurgeMark,
-): Promise<void> {
-  await sql`
-    update purge_marks set previous_mac = ${previous_mac}, mac = ${mac}
-    where tenant_id = ${tenant_id} and purged_through = ${purged_through}`
-}
+import { NIL_UUID } from '../../core/store/audit.js'
+import { exists, type Queryable, type Transaction } from '../../core/store/db.js'
+import { lastIdWithin } from '../../core/store/entry-indexes.js'
 
 /**
  * The id of the last entry that is older than a time; 0 if there is none. No server writes an id below 1: such a row

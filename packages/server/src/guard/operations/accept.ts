@@ -1,0 +1,197 @@
+/**
+ * What operators accept on record besides a rollback: a clock that was ahead, a tenant that is gone, and tables that the
+ * migrations do not make so. Has no route.
+ */
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import { appendToLocked } from '../../core/audit/append/send-appends.js'
+import { type AuditKey, alarmMac, equalBytes, extendByAcceptedClock } from '../../core/audit/formats/chain.js'
+import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import { draftEntry } from '../../core/runner/entry-drafts.js'
+import { extendLocked } from '../../core/runner/locked-log.js'
+import type { EntryNote, Services } from '../../core/runner/operation.js'
+import { systemCaller } from '../../core/runner/perform.js'
+import { Refusal } from '../../core/runner/refusal.js'
+import { findHead, listHeads } from '../../core/store/audit.js'
+import type { Queryable } from '../../core/store/db.js'
+import { compareSchemas } from '../../core/store/migrations.js'
+import { findTenant } from '../../core/store/tenants.js'
+import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
+import { anchorHeads, lockAnchored } from '../anchor-heads.js'
+import { recordAlone } from '../installation-log.js'
+import { deleteAlarm, listAcceptanceIds, lockAlarm } from '../store/alarms.js'
+import { compareTables, type SchemaDifferences } from '../store/schema.js'
+
+/** A log whose last entry is in the future. */
+export interface LogAhead {
+  tenant_id: string
+  last_id: number
+  /** the time of that entry */
+  ahead_until: string
+}
+
+/**
+ * Lists the logs whose last entry is in the future, the furthest first; the rows are not authenticated here.
+ */
+export async function listLogsAhead({ sql, committer }: Services): Promise<LogAhead[]> {
+  const heads = (await listHeads(sql)).filter((head) => committer.clock.isAhead(head))
+  return heads
+    .map(({ tenant_id, last_id, created_at }) => ({ tenant_id, last_id, ahead_until: created_at }))
+    .sort((a, b) => (a.ahead_until < b.ahead_until ? 1 : -1))
+}
+
+/**
+ * Appends an entry `audit.clock_accepted` to a log that is ahead; no other entry may have an earlier time than the one
+ * before it (chain.md 4). Returns its id; undefined if the log is no longer ahead. Changes no right and deletes
+ * nothing.
+ *
+ * @throws Refusal E_NOT_FOUND, ChainAlarmError while there is an alarm about the log, WrongClockError
+ */
+export async function acceptClock(services: Services, tenant_id: string, reason: string): Promise<number | undefined> {
+  const { clock } = services.committer
+  const isOwn = tenant_id === INSTALLATION_ID
+  const auditKey = isOwn ? services.installationKey : (await services.states.find(tenant_id))?.auditKey
+  if (!auditKey) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  const next = await extendLocked(services, { tenant_id, auditKey }, async (sql, previous) => {
+    if (!clock.isAhead(previous)) return undefined
+    const time = clock.read()
+    const metadata = { ahead_until: previous.created_at, reason }
+    const draft = draftEntry({ action: 'audit.clock_accepted', metadata }, systemCaller(services))
+    const { entries, head } = extendByAcceptedClock(previous, draft, { auditKey, now: time })
+    await appendToLocked(sql, clock, { previous, next: head, entries, time })
+    return head
+  })
+  return next?.last_id
+}
+
+/**
+ * The alarm, with the latest known head: from the alarm's row, from the newest anchor, or from what this process knows,
+ * for example by a checkpoint file.
+ */
+export interface LostTenant {
+  tenant_id: string
+  /**
+   * Whether a server wrote the alarm's row after the tenant was gone. An earlier row has a MAC by the tenant's audit
+   * key, which is gone too, so it cannot be told from an edited one: servers may have known more.
+   */
+  is_alarm_proven: boolean
+  witnessed_id: number
+  witnessed_hash: string
+  raised_at: string
+}
+
+/**
+ * Ends the alarm about a tenant that is missing from the database, and so has no log to record it: records in the
+ * installation's log that it is gone, so that the anchors no longer cover it, and
+ * deletes the alarm's row. The servers end their alarms when they find that entry and no row.
+ *
+ * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists, or if
+ * only this process has an alarm
+ */
+export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
+  const { lost, head } = await services.sql.begin(async (transaction) => {
+    const alarm = await lockAlarm(transaction, tenant_id)
+    const own = services.committer.watches.get(tenant_id)
+    if (!alarm && own.alarm) throw unwrittenAlarm(`tenant ${tenant_id}`, own.alarm.reason)
+    if (!alarm) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}, and no alarm about one`)
+    if (await findTenant(transaction, tenant_id))
+      throw new Refusal('E_STATE', `tenant ${tenant_id} is in the database again`)
+    if (await findHead(transaction, tenant_id)) {
+      throw new Refusal(
+        'E_STATE',
+        `tenant ${tenant_id} has a log but no row: the database was tampered with. Restore a backup`,
+      )
+    }
+    await deleteAlarm(transaction, tenant_id)
+    const { installationKey } = services
+    const anchored = (await lockAnchored(services, transaction)).find((head) => head.tenant_id === tenant_id)
+    // The alarm's row comes last, and counts even if it is not proven: so it can neither make the log seem shorter nor
+    // replace what is proven of an entry.
+    const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
+    const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
+    const { raised_at } = alarm
+    const lost = {
+      tenant_id,
+      is_alarm_proven: equalBytes(alarm.mac, alarmMac(installationKey, alarm)),
+      witnessed_id: last_id,
+      witnessed_hash: encodeHex(hash),
+      raised_at: new Date(raised_at).toISOString(),
+    }
+    const note: EntryNote = { action: 'installation.tenant_gone', metadata: { ...lost, reason } }
+    return { lost, head: await anchorHeads(services, transaction, { notes: [note], without: tenant_id }) }
+  })
+  if (head) services.committer.watches.get(INSTALLATION_ID).commit(head)
+  return lost
+}
+
+/**
+ * Makes the refusal to accept an alarm that has no row in the database, which every process must know; `log` names the log
+ * that it is about.
+ */
+export function unwrittenAlarm(log: string, reason: string): Refusal {
+  return new Refusal(
+    'E_STATE',
+    `there is an alarm about ${log} (${reason}), but it could not be written into the database, so it cannot be accepted: eaas doctor names the ` +
+      'right that this role lacks, or what somebody changed in the tables. Undo that, and repeat the command',
+  )
+}
+
+const SCHEMA_ACCEPTED = 'installation.schema_accepted'
+
+/** What was accepted, and in which entry of the installation's log. */
+export interface SchemaAcceptance extends Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'digest'> {
+  entry_id: number
+}
+
+/**
+ * Records that an operator accepts the differences as they are now: servers and `eaas doctor` raise no alarm about them
+ * until one changes.
+ *
+ * @throws Refusal E_STATE if there is nothing to accept, or if there is an alarm about the installation's log;
+ * SchemaVersionError
+ */
+export async function acceptSchema(services: Services, { reason }: { reason: string }): Promise<SchemaAcceptance> {
+  const { sql, installationKey } = services
+  await compareSchemas(sql, MIGRATIONS_DIRECTORY)
+  const { missing, added, refusing, digest } = await compareTables(sql, MIGRATIONS_DIRECTORY)
+  const differences = missing.length + added.length + refusing.length
+  if (differences === 0) {
+    throw new Refusal('E_STATE', 'the tables differ in nothing that needs to be accepted')
+  }
+  const known = await findAcceptedSchema(sql, installationKey, { digest })
+  if (known) throw new Refusal('E_STATE', `entry ${known.entry_id} of the installation's log accepts these differences`)
+  const metadata = { digest, differences, reason }
+  const { last_id } = await recordAlone(services, [{ action: SCHEMA_ACCEPTED, metadata }])
+  return { missing, added, refusing, digest, entry_id: last_id }
+}
+
+const schemaMetadata = z.looseObject({ digest: z.string(), reason: z.string() })
+
+/** Who accepted the differences, when and why. */
+export interface AcceptedSchema {
+  entry_id: number
+  actor: string
+  created_at: string
+  reason: string
+}
+
+/**
+ * Finds the acceptance of exactly these differences. Only the newest acceptance counts: differences that an earlier one
+ * accepted and that were undone are not accepted again. Undefined without differences.
+ */
+export async function findAcceptedSchema(
+  sql: Queryable,
+  auditKey: AuditKey,
+  { digest }: Pick<SchemaDifferences, 'digest'>,
+): Promise<AcceptedSchema | undefined> {
+  if (digest === '') return undefined
+  for (const id of await listAcceptanceIds(sql, INSTALLATION_ID, SCHEMA_ACCEPTED)) {
+    const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, auditKey, id })
+    // The column by which it was found proves nothing.
+    if (entry?.action !== SCHEMA_ACCEPTED) continue
+    const accepted = schemaMetadata.safeParse(JSON.parse(entry.metadata ?? '{}')).data
+    if (accepted?.digest !== digest) return undefined
+    return { entry_id: id, actor: entry.actor, created_at: entry.created_at, reason: accepted.reason }
+  }
+  return undefined
+}
