@@ -89,6 +89,12 @@ const PROGRAMS: Program[] = [
     },
   },
   {
+    program: 'a worker that writes rows with an index',
+    async run(apiKey) {
+      await indexed(connect(apiKey)).encrypt(ada)
+    },
+  },
+  {
     program: 'a worker that writes rows which others find',
     async run(apiKey) {
       await hashed(connect(apiKey)).encrypt(ada)
