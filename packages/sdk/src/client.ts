@@ -271,7 +271,7 @@ export interface Client extends Service {
    * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields
    * stay unchanged. Envelopes have format v2, with `envelope: 1` format v1. All rows share the key's DEK: one
    * wrap, or none. With `index`, adds a column for each
-   * blind index and hashes each distinct value once, up to 1,000 in one request. All values are checked
+   * blind index and has the service hash each distinct value once, up to 1,000 in one request. All values are checked
    * before anything is sent, and the call fails as a whole. Do not change the records until the promise
    * settles.
    *

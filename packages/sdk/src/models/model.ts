@@ -64,7 +64,7 @@ export interface Model<
   }
   /**
    * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members
-   * stay unchanged. Uses one request for the wrap and all hashes, or none. Copies a plain row at the call,
+   * stay unchanged. Uses one request for the wrap and the indexes, or none. Copies a plain row at the call,
    * but not the bytes, Dates and objects in it, nor an instance of a class: do not change those until the
    * promise settles.
    *
