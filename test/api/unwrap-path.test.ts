@@ -26,8 +26,9 @@ it(`takes one unwrap through the files that the README names, at most ${MOST_DEC
     expect([status, body.dek]).toEqual([200, dek])
   }
   await unwrap() // loads what is loaded once
-  const runs = [await filesRun(SOURCE, unwrap), await filesRun(SOURCE, unwrap), await filesRun(SOURCE, unwrap)]
-  // On a busy machine, what one of them needs was read so long ago that it is read again.
+  // On a busy machine, what one of them needs was read so long ago that it is read again, and other work runs beside it.
+  const runs: string[][] = []
+  for (let run = 0; run < 6; run++) runs.push(await filesRun(SOURCE, unwrap))
   const ran = (runs[0] ?? []).filter((path) => runs.every((files) => files.includes(path)))
   await service.close()
   expect(deciding.length).toBeLessThanOrEqual(MOST_DECIDING)

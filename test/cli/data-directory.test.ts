@@ -1,5 +1,6 @@
 // One server on a data directory, and the commands beside it, which run in a process of their own.
 import { execFileSync, spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
@@ -161,14 +162,17 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     ])
   })
 
-  it('is not opened where its server cannot listen, and that is told in a sentence', {
+  it('is not made where its server cannot listen, and that is told in a sentence', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const other = createServer().listen(0, '127.0.0.1')
     await once(other, 'listening')
     const { port } = other.address() as AddressInfo
-    const taken = await runCommand(['start'], { database, environment: { EAAS_PORT: String(port) } })
+    const none = join(tmpdir(), randomUUID())
+    const environment = { EAAS_PORT: String(port), EAAS_DATA_DIR: none }
+    const taken = await runCommand(['start'], { database, environment })
     other.close()
+    expect(existsSync(none)).toBe(false)
     expect([taken.code, taken.stderr]).toEqual([
       1,
       expect.stringContaining(

@@ -246,7 +246,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
         true,
         {
           warning: true,
-          detail: expect.stringMatching(/^works on the schema "a copy", and other .*: public\. Each may /),
+          detail: expect.stringMatching(/^works on the schema "a copy", and other .*: public\. Unless each belongs /),
         },
       ])
       await Promise.all([first.stop(), second.stop()])
@@ -255,7 +255,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
         ok: true,
         warning: true,
         detail: expect.stringMatching(
-          /^works on the schema public, and other .*: "a copy"\. Each may .*: then all is well\. Otherwise somebody copied/,
+          /^works on the schema public, and other .*: "a copy"\. Unless each belongs .*, somebody copied the tables\./,
         ),
       })
       expect(await diffAll('of-first')).toEqual({ code: 0, logs: { installation: 'same', acme: 'same' } })

@@ -378,7 +378,7 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     const rest = await backfill(options)
     expect(rest).toMatchObject({
       code: 1,
-      err: expect.stringMatching(/^1 more rows failed.*\neaas-cli: rows that failed.*: 1/),
+      err: expect.stringMatching(/^1 more row failed.*\neaas-cli: rows that failed.*: 1/),
     })
     expect(String(rest.out)).toBe(`${table}: 30 rows, 29 changed, 0 current, 1 failed\n`)
     expect(await inspect(['--open'])).toMatchObject({ code: 1, err: expect.stringMatching(/^row \["5"\], phone: E_/) })

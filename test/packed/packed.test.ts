@@ -429,7 +429,7 @@ describe('the package in a browser', () => {
 
 describe('the packages of commands and pages', () => {
   // Both are ES modules, but for `@eaas/cli/backfill`, which programs of CommonJS require too.
-  const MODULE_ALONE = ['.', './command', './node']
+  const MODULE_ALONE = ['.', './formats', './command', './node']
 
   it(
     'are packages as the linters of packages want them',

@@ -1,5 +1,5 @@
 /** Addresses: listens on the configured one, or says what to do, and tells which are on this machine. */
-import type { Server } from 'node:http'
+import type { Server } from 'node:net'
 
 /** Thrown when listening on an address fails; the message says what to do. */
 export class ListenError extends Error {

@@ -92,11 +92,11 @@ export function noteAsSystem(state: State, entry: EntryNote): string {
 function append(state: State, entry: EntryNote & Pick<wire.Entry, 'actor' | 'ip_address'>): string {
   const { action, key_id = null, key_version = null, actor, ip_address, metadata } = entry
   const created_at = new Date(state.now()).toISOString()
-  const all = { ...metadata, ...(key_version !== null && { key_version }) }
-  const sorted = Object.fromEntries(Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1)))
+  const sorted = Object.fromEntries(Object.entries(metadata ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)))
+  const shown = { ...sorted, ...(key_version !== null && { key_version }) }
   const id = state.entries.length + 1
   const { tenant_id } = state.tenant
-  state.entries.push({ id, tenant_id, action, key_id, key_version, actor, ip_address, metadata: sorted, created_at })
+  state.entries.push({ id, tenant_id, action, key_id, key_version, actor, ip_address, metadata: shown, created_at })
   return created_at
 }
 

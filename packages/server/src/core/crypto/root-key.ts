@@ -12,7 +12,7 @@ const AAD = encodeUtf8('eaas/root-key/v1')
 
 export interface RootKeyProvider {
   /** What kind, and which, for messages, /health and doctor: nothing secret. */
-  readonly kind: 'file' | 'variable' | 'command' | 'shares' | 'exec' | 'transit' | 'aws-kms'
+  readonly kind: keyof typeof ROOT_KEY_VARIABLES
   readonly name: string
   /** Wraps at most 64 bytes. @throws RootKeyError if the provider is absent or refuses */
   wrap(bytes: Uint8Array): Promise<Uint8Array>

@@ -197,7 +197,7 @@ async function findByDigest(state: TenantState, digests: readonly Digest[]): Pro
   return undefined
 }
 
-/** Steps 3 to 6. @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION */
+/** Steps 2 to 5. @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION */
 function assertAdmitted(
   apiKey: ApiKeyRow | undefined,
   { state, access, now }: { state: TenantState; access: Access; now: number },

@@ -103,8 +103,8 @@ export function nothingTaken({ budgets }: BudgetedApiKey): Taken {
 }
 
 /** Counts what is taken; one per process. */
-export function createBudgetCounts(services: Sql): BudgetCounts {
-  const countTogether = createCommonCount(services)
+export function createBudgetCounts(pool: Sql): BudgetCounts {
+  const countTogether = createCommonCount(pool)
   return {
     async take(sql, apiKey, made, before) {
       const { when_over, ...budgets } = readBudgets(apiKey.budgets)
@@ -116,8 +116,8 @@ export function createBudgetCounts(services: Sql): BudgetCounts {
         if (!budget || calls <= 0) continue
         const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
         const request = { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks: when_over !== 'expire' }
-        // Under the lock of the head no other connection may be awaited.
-        const use = await (sql === services ? countTogether(apiKey, request) : countBudgetUse(sql, request))
+        // Given a transaction, which holds the head's lock, no other connection may be awaited.
+        const use = await (sql === pool ? countTogether(apiKey, request) : countBudgetUse(sql, request))
         taken = addUse(taken ?? before, use, request)
       }
       return taken

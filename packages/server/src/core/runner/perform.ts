@@ -65,7 +65,8 @@ export async function carryOut<Answer>(
   const call = new Call(services, calling, withinBudget(operation))
   try {
     try {
-      for (let stale = calling.inTurn ? MOST_STALE : 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
+      let stale = calling.inTurn ? MOST_STALE : 0
+      while (!(await call.isDone(stale >= MOST_STALE))) stale += 1
     } catch (error) {
       if (error instanceof Refusal) call.noteUse()
       throw error

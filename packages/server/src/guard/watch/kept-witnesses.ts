@@ -165,7 +165,7 @@ export async function holdsCheckpoints(file: string): Promise<boolean> {
 
 /** What to do about the faults of a file. */
 export const FAULTS_ADVICE =
-  'Somebody edited the file, or another installation wrote these lines. Keep a copy of the file, and compare the logs with ' +
+  'Somebody edited the file, or the server does not use the database that it used before. Keep a copy of the file, and compare the logs with ' +
   'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). The page "Keep checkpoints" says when to remove the lines'
 
 /** Names faults for a sentence: the first ones, each with the number of its line. */

@@ -1,8 +1,9 @@
 /** `eaas start`: serves the API until a signal stops it, as `eaas dev` does too. */
-import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
-import { explainListening, outliveOutput } from '@eaas/audit/node'
+import { explainListening, listenOn, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../../core/audit/verification-thread.js'
 import { type Config, getPort, readConfig } from '../../core/config.js'
@@ -39,7 +40,7 @@ export async function serve(config: Config, say: (server: Server, url: string) =
   // Where objects live long at the start, because calls wait while their tenants are loaded, V8 would put those of all
   // later calls into the old generation, which keeps them, and each request with them, until a full garbage collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  if (!config.socket) getPort(config) // before the database is opened
+  if (!config.socket) await assertListenable(config)
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../../server.js')
   const server = await openServer({ config, openVerifier, onDatabaseFailure: failWithoutDatabase })
@@ -54,6 +55,13 @@ export async function serve(config: Config, say: (server: Server, url: string) =
     await app.close()
     throw error
   }
+}
+
+/** Listens for a moment, before a database is created for a server that cannot. @throws ListenError */
+async function assertListenable({ host, ...config }: Config): Promise<void> {
+  const probe = createServer()
+  await listenOn(probe, { host, port: getPort(config) }, VARIABLES)
+  await once(probe.close(), 'close')
 }
 
 /** Listens on the socket or the address of the settings; returns where, as a URL. @throws ListenError */

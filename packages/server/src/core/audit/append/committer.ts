@@ -1,5 +1,5 @@
 /**
- * The only writer of the audit chains. Each tenant has a queue, whose appends are chained in memory and
+ * Writes the entries of all calls. Each tenant has a queue, whose appends are chained in memory and
  * written in one statement (group commit): while one group commits, the next one gathers. A caller's promise
  * resolves once its entries are committed, and not before.
  *
