@@ -8,7 +8,7 @@
     python3 vectors.py open-v2 frames: DEK, context (JSON), envelope (JSON), nothing; answers as `open`
     python3 vectors.py seal-stream frames: DEK, context (JSON), salt, plaintext; answers streams
     python3 vectors.py open-stream frames: DEK, context (JSON), stream, nothing; answers as `open`
-    python3 vectors.py index   frames: index key, column (JSON), text, nothing; answers what the column holds (JSON)
+    python3 vectors.py index   frames: index secret, column (JSON), text, nothing; answers what the column holds (JSON)
     python3 vectors.py serve   frames: the name of one of these seven, and all its frames as one; answers all its answers as one
 
 Each format has a file in `formats`, named after its specification.
