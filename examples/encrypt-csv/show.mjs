@@ -16,10 +16,8 @@ const SHOWN_ENTRIES = 8
 export function showIndex({ tell }, { rows }, index) {
   const distinct = new Set(rows.map((row) => row[index])).size
   const shown = printable(index)
-  tell(
-    `To make ${shown} searchable, its ${count(distinct)} different values were hashed in this process, under an index key`,
-  )
-  tell('that the server wrapped. None of them was sent.')
+  tell(`To make ${shown} searchable, its ${count(distinct)} different values were hashed in this process, with a`)
+  tell('secret that the server derived from the key. None of them was sent.')
   if (distinct < rows.length) {
     tell(`Equal values have equal hashes: whoever holds the file sees which rows agree in ${shown}.`)
   }

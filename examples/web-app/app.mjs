@@ -49,8 +49,7 @@ export function buildApp({ db }) {
     return user ?? reply.code(404).send({ error: 'no such user' })
   })
 
-  // In the body, because every proxy logs URLs. Compares the index of the address, which the service makes: only the
-  // found row is decrypted.
+  // In the body, because every proxy logs URLs. Compares the index of the address: only the found row is decrypted.
   const search = {
     type: 'object',
     additionalProperties: false,

@@ -38,7 +38,12 @@ export async function startPageServer(): Promise<PageServer> {
           baseUrl: service.url,
           apiKey: service.brokerKey,
           authenticate: ({ headers }) => (headers.get('cookie') === 'sid=ada' ? { id: 'ada' } : undefined),
-          allow: { wrap: [service.keyId], unwrap: [service.keyId], hash: [service.keyId] },
+          allow: {
+            wrap: [service.keyId],
+            unwrap: [service.keyId],
+            hash: [service.keyId],
+            indexSecret: [service.keyId],
+          },
         }),
       )
       return broker(request, response)

@@ -30,14 +30,14 @@ const SETTINGS: Setting[] = [
   })),
 ]
 
-/** A client whose index key is always the same, so that each run gives the same columns. */
+/** A client whose index secret is always the same, so that each run gives the same columns. */
 function fixedClient() {
   const answer = ({ op }: { op: string }) =>
-    op === 'unwrap'
-      ? { dek: encodeBase64(decodeHex(vectors.key)), key_id: keyId, key_version: 1 }
+    op.startsWith('index')
+      ? { secret: encodeBase64(decodeHex(vectors.key)), key_id: keyId }
       : { wrapped_key: 'AAAA', key_id: keyId, key_version: 1 }
   const fetch = async (url: string, { body }: { body?: unknown }) => {
-    const op = /(\w+)$/.exec(url)?.[1] ?? ''
+    const op = /([\w-]+)$/.exec(url)?.[1] ?? ''
     if (op !== 'batch') return Response.json(answer({ op }))
     const { operations } = JSON.parse(String(body)) as { operations: { op: string }[] }
     return Response.json({ results: operations.map((one) => ({ status: 200, body: answer(one) })) })

@@ -172,7 +172,7 @@ export function readingModelOf(eaas: Client, keyId: string) {
   })
 }
 
-/** With indexes of parts and of buckets, which need an index key. */
+/** With indexes of parts and of buckets. */
 export function logModelOf(eaas: Client, keyId: string) {
   return eaas.model({
     name: 'logs',

@@ -102,9 +102,9 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   baseUrl: string | undefined
   /**
    * The API key, or a function, sync or async, that returns it at each request. The API key needs
-   * `audit:on_behalf_of`, and of `wrap`, `unwrap` and `hash` those that `allow` permits (`unwrap` for `indexSecret` too); give it no other permission,
-   * and no other keys. Required at the first request, not before: a build that loads the module may have no
-   * environment.
+   * `audit:on_behalf_of`, and of `wrap`, `unwrap` and `hash` those that `allow` permits (`unwrap` for `indexSecret`
+   * too); give it no other permission, and no other keys. Required at the first request, not before: a build that
+   * loads the module may have no environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
   /**

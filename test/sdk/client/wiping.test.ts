@@ -175,6 +175,19 @@ describe('the key that a context is sealed and opened with is wiped', () => {
   })
 })
 
+it('an index secret is wiped with its client, and after its call where none is kept', async () => {
+  const find = (eaas: Client) =>
+    eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'a_index' }) } }).index({ a: 'x' })
+  const eaas = connect()
+  await find(eaas)
+  expect(decoded).toHaveLength(1)
+  expect(decoded[0]?.some((byte) => byte !== 0)).toBe(true)
+  eaas.close()
+  expectWiped(decoded, 1)
+  await find(connect({ deks: { cache: false } }))
+  expectWiped(decoded, 2)
+})
+
 describe('the key of a stream is wiped', () => {
   const bytes = new Uint8Array(3 * 65_536)
   const used = () => [...new Set([...sealed.filter((_, at) => at % 2 === 0), ...openedWith])]

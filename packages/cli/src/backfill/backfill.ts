@@ -110,8 +110,8 @@ export async function backfill(
 /**
  * Reads a whole table and counts the forms of its values; with `open` also opens each row and compares its indexes.
  * Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, under the current version
- * of its key, and no index is missing. Has the options and errors of `backfill`; needs
- * `keys:read`, and with `open` also `unwrap`, and `hash` if the service makes the indexes.
+ * of its key, and no index is missing. Has the options and errors of `backfill`; needs `keys:read`, and with `open`
+ * also `unwrap`, and `hash` if the service makes the indexes.
  *
  * @example
  * ```ts

@@ -63,7 +63,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
   const isExact = (field: string) => indexesOf(field).some(({ kind, bits }) => kind === 'exact' && bits === undefined)
   const plan: Searches['plan'] = (field, query, operator = Object.keys(query)[0]) => {
     const kinds = kindsFor(query)
-    // Of several of one kind, the first: during a move by two columns, not all rows have the new column yet.
+    // Of several of one kind, the first: during a change of the index, not all rows have the new column yet.
     const columns = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
     const [first] = columns
     const [of] = first?.fields ?? []

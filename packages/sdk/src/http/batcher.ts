@@ -1,7 +1,7 @@
 /**
- * The operations that calls on many values run: wrap, unwrap, rewrap, hash, and the derivation of index secrets. Sends those of one turn of the event
- * loop as one `POST /v1/batch`, and a single one to its own route. Where requests are isolated, sends those of
- * one run of microtasks together.
+ * The operations that calls on many values run: wrap, unwrap, rewrap, hash, and the derivation of index secrets. Sends
+ * those of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests are
+ * isolated, sends those of one run of microtasks together.
  */
 import {
   decodeBase64,

@@ -203,7 +203,7 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   : unknown
 
 /**
- * What else a model adds: the seal of a row, and the columns of the former indexes, by the columns of the indexes.
+ * What else a model adds: the seal of a row, and the columns of the former index, by the columns of the indexes.
  */
 export interface Extras {
   readonly seal: 'row' | undefined
@@ -214,7 +214,7 @@ export interface NoExtras extends Extras {
   readonly former: Readonly<Record<never, never>>
 }
 type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
-/** The columns of the former indexes beside these. */
+/** The columns of the former index beside these. */
 type FormerColumns<I, X extends Extras> = { [N in keyof X['former'] & keyof I as X['former'][N]]: I[N] }
 // In this order, since without `strictNullChecks` undefined extends every type.
 type SealColumn<T extends Format, X extends Extras> = 'row' extends X['seal'] ? { row_seal: SealedField<T> } : unknown

@@ -45,7 +45,7 @@ export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
 
 /** Each function is synchronous if the engine is and the DEK is already held; otherwise it returns a promise. */
 export interface Envelopes {
-  /** The application's, for streams and indexes. */
+  /** The application's, for streams and index secrets. */
   readonly secrets: Secrets
   /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
