@@ -732,7 +732,7 @@ describe('Prisma', () => {
   })
   it('reads pages of a search in one order, by the id too, where nothing is bound', async () => {
     const indexes = { fault_start: { prefix: 'fault', length: 3 } } as const
-    const model = eaas.model({ name: 'logs', keyId, bind: false, fields: { fault: text() }, indexes })
+    const model = eaas.model({ name: 'pumps', keyId, bind: false, fields: { fault: text() }, indexes })
     const logs = client.$extends(encrypted({ Log: model })).log
     await logs.findMany({ where: { fault: { startsWith: 'Pump' } } as never, orderBy: { number: 'asc' }, take: 2 })
     expect(sent.join()).toMatch(/ORDER BY [^)]*number[^)]* ASC, [^)]*id[^)]* ASC/)
