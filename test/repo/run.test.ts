@@ -55,6 +55,21 @@ describe('test/run.mjs', () => {
     expect(output).toMatch(/^1 passed, 1 failed$/m)
   })
 
+  it.each([
+    ['an option that it does not know', ['--bogus', 'passing.spec.mjs'], 2, /^unknown option --bogus: it takes /m],
+    [
+      'a file that is not there',
+      ['passing.spec.mjs', 'nope.spec.mjs'],
+      1,
+      /^RED: no test file matches nope\.spec\.mjs$/m,
+    ],
+  ])('refuses %s, and runs no test', async (_, given, expected, message) => {
+    const { code, output } = await run(...given)
+    expect(code).toBe(expected)
+    expect(output).toMatch(message)
+    expect(output).not.toContain('1 passed')
+  })
+
   it('knows of each package which files a build makes, so that it builds again only what is out of date', () => {
     for (const folder of BUILT) {
       const entries = builtEntries(folder)
