@@ -34,6 +34,10 @@ process.on('uncaughtException', (error) => {
   finish()
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, endEverything)
+// A signal to npm alone ends npm and its shell, which pass it on to nobody.
+const { ppid } = process
+if (process.env.npm_lifecycle_event !== undefined)
+  setInterval(() => process.ppid === ppid || endEverything('SIGHUP'), 1_000).unref()
 
 const isSlow = process.argv.includes('--slow')
 if (process.argv.includes('--help') || process.argv.includes('-h')) {
@@ -105,7 +109,7 @@ function finish() {
 /** Runs a command and shows its output. If it fails, notes that, and the rest still runs. */
 async function step(name, command, args) {
   console.log(`\n${command} ${args.join(' ')}`)
-  const child = spawn(command, args, { stdio: 'inherit' })
+  const child = spawn(command, args, { stdio: 'inherit', detached: true }) // so that a signal ends what it starts too
   children.add(child)
   const code = await new Promise((resolve, reject) => {
     child.once('error', reject)
@@ -197,7 +201,7 @@ function stateOf(test) {
 
 /** Ends everything on a signal. vitest's workers and the database end with this process; only vitest's temp folders need removal. */
 function endEverything(signal) {
-  for (const child of children) child.kill(signal)
+  for (const { pid } of children) if (pid !== undefined) process.kill(-pid, signal)
   for (const { tmpDir } of vitest?.projects ?? []) rmSync(tmpDir, { recursive: true, force: true })
   process.exit(128 + constants.signals[signal])
 }

@@ -70,6 +70,28 @@ describe('test/run.mjs', () => {
     expect(output).not.toContain('1 passed')
   })
 
+  it('ends when npm is ended', async () => {
+    const command =
+      'node test/run.mjs --no-build --root test/repo/flood --config vitest.config.mjs hanging.spec.mjs & echo "pid $!"; wait'
+    const env = { ...process.env, npm_lifecycle_event: 'test' }
+    const shell = spawn('sh', ['-c', command], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'ignore'] })
+    let output = ''
+    shell.stdout.setEncoding('utf8').on('data', (part: string) => {
+      output += part
+    })
+    await expect.poll(() => output, { timeout: 30_000 }).toContain('it hangs')
+    shell.kill('SIGKILL')
+    const pid = Number(/pid (\d+)/.exec(output)?.[1])
+    const isRunning = () => {
+      try {
+        return process.kill(pid, 0)
+      } catch {
+        return false
+      }
+    }
+    await expect.poll(isRunning, { timeout: 15_000 }).toBe(false)
+  }, 60_000)
+
   it('knows of each package which files a build makes, so that it builds again only what is out of date', () => {
     for (const folder of BUILT) {
       const entries = builtEntries(folder)
