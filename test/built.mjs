@@ -21,7 +21,9 @@ export function listOutdated() {
     if (!entries.every((entry) => existsSync(entry))) return true
     const builtAt = Math.min(...entries.map((entry) => statSync(entry).mtimeMs))
     const besides = folder === 'packages/server' ? ['docs/openapi'] : []
-    return [...sourcesOf(folder), ...besides, 'package-lock.json'].some((source) => newestIn(source) > builtAt)
+    return [...sourcesOf(folder), ...besides, 'package-lock.json', 'tsconfig.json'].some(
+      (source) => newestIn(source) > builtAt,
+    )
   })
   return outdated.map((folder) => manifestOf(folder).name)
 }
@@ -40,5 +42,7 @@ function newestIn(path) {
   const stats = statSync(path)
   if (!stats.isDirectory()) return /\.test\.ts$/.test(path) ? 0 : stats.mtimeMs
   const entries = readdirSync(path).filter((entry) => entry !== 'dist' && entry !== 'node_modules')
-  return Math.max(0, ...entries.map((entry) => newestIn(join(path, entry))))
+  // A folder is changed when a source in it is deleted; a package's own, also when its `dist` is made.
+  const ownTime = existsSync(join(path, 'package.json')) ? 0 : stats.mtimeMs
+  return Math.max(ownTime, ...entries.map((entry) => newestIn(join(path, entry))))
 }

@@ -34,9 +34,13 @@ process.on('uncaughtException', (error) => {
   finish()
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, endEverything)
+// A signal to npm alone ends npm and its shell, which pass it on to nobody.
+const { ppid } = process
+if (process.env.npm_lifecycle_event !== undefined)
+  setInterval(() => process.ppid === ppid || endEverything('SIGHUP'), 1_000).unref()
 
 const isSlow = process.argv.includes('--slow')
-if (process.argv.includes('--help')) {
+if (process.argv.includes('--help') || process.argv.includes('-h')) {
   console.log(
     [
       'npm test [-- [--no-build] [FILE …] [-t NAME]]',
@@ -49,8 +53,15 @@ if (process.argv.includes('--help')) {
 }
 const isFault = (argument) => isSlow && argument in FAULT_SUITES
 const own = ['--slow', '--all', '--rest', '--no-build', '--shard']
+/** Those of vitest that are passed on: it ignores the ones that it does not know, and the file behind such a one. */
+const ofVitest = ['-t', '-u', '--bail', '--config', '--maxWorkers', '--project', '--reporter', '--root']
 const shard = findShard()
 const given = process.argv.slice(2).filter((argument) => !own.includes(argument) && argument !== shard)
+const unknown = given.find((argument) => argument.startsWith('-') && !ofVitest.includes(argument.split('=', 1)[0]))
+if (unknown !== undefined) {
+  console.error(`unknown option ${unknown}: it takes ${[...own, ...ofVitest].join(', ')}`)
+  process.exit(2)
+}
 const passedOn = [
   ...given.flatMap((argument) => (isFault(argument) ? FAULT_SUITES[argument] : argument)),
   ...(shard === undefined ? [] : SHARDS[shard]),
@@ -98,7 +109,7 @@ function finish() {
 /** Runs a command and shows its output. If it fails, notes that, and the rest still runs. */
 async function step(name, command, args) {
   console.log(`\n${command} ${args.join(' ')}`)
-  const child = spawn(command, args, { stdio: 'inherit' })
+  const child = spawn(command, args, { stdio: 'inherit', detached: true }) // so that a signal ends what it starts too
   children.add(child)
   const code = await new Promise((resolve, reject) => {
     child.once('error', reject)
@@ -130,7 +141,10 @@ async function runTests(args) {
     const reporters = [...(options.reporters ?? ['default']), { onTestCaseResult: printErrors }]
     const allowOnly = args.length > 0
     vitest = await createVitest('test', { watch: false, allowOnly, ...options, reporters, onUnhandledError })
-    await Promise.race([vitest.start(filter), tooMany.then(cancelRun)])
+    const missing = []
+    for (const part of filter) if ((await vitest.globTestSpecifications([part])).length === 0) missing.push(part)
+    reds.push(...missing.map((part) => `no test file matches ${part}`))
+    if (missing.length === 0) await Promise.race([vitest.start(filter), tooMany.then(cancelRun)])
     await Promise.race([vitest.close(), setTimeout(CLOSE_MS, undefined, { ref: false })])
   } catch (error) {
     console.error(error)
@@ -187,7 +201,7 @@ function stateOf(test) {
 
 /** Ends everything on a signal. vitest's workers and the database end with this process; only vitest's temp folders need removal. */
 function endEverything(signal) {
-  for (const child of children) child.kill(signal)
+  for (const { pid } of children) if (pid !== undefined) process.kill(-pid, signal)
   for (const { tmpDir } of vitest?.projects ?? []) rmSync(tmpDir, { recursive: true, force: true })
   process.exit(128 + constants.signals[signal])
 }

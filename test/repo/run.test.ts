@@ -55,6 +55,43 @@ describe('test/run.mjs', () => {
     expect(output).toMatch(/^1 passed, 1 failed$/m)
   })
 
+  it.each([
+    ['an option that it does not know', ['--bogus', 'passing.spec.mjs'], 2, /^unknown option --bogus: it takes /m],
+    [
+      'a file that is not there',
+      ['passing.spec.mjs', 'nope.spec.mjs'],
+      1,
+      /^RED: no test file matches nope\.spec\.mjs$/m,
+    ],
+  ])('refuses %s, and runs no test', async (_, given, expected, message) => {
+    const { code, output } = await run(...given)
+    expect(code).toBe(expected)
+    expect(output).toMatch(message)
+    expect(output).not.toContain('1 passed')
+  })
+
+  it('ends when npm is ended', async () => {
+    const command =
+      'node test/run.mjs --no-build --root test/repo/flood --config vitest.config.mjs hanging.spec.mjs & echo "pid $!"; wait'
+    const env = { ...process.env, npm_lifecycle_event: 'test' }
+    const shell = spawn('sh', ['-c', command], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'ignore'] })
+    let output = ''
+    shell.stdout.setEncoding('utf8').on('data', (part: string) => {
+      output += part
+    })
+    await expect.poll(() => output, { timeout: 30_000 }).toContain('it hangs')
+    shell.kill('SIGKILL')
+    const pid = Number(/pid (\d+)/.exec(output)?.[1])
+    const isRunning = () => {
+      try {
+        return process.kill(pid, 0)
+      } catch {
+        return false
+      }
+    }
+    await expect.poll(isRunning, { timeout: 15_000 }).toBe(false)
+  }, 60_000)
+
   it('knows of each package which files a build makes, so that it builds again only what is out of date', () => {
     for (const folder of BUILT) {
       const entries = builtEntries(folder)
