@@ -496,6 +496,30 @@ describe('a connection that the database ended', () => {
   })
 })
 
+describe('sessions of a pool some of whose connections fail', () => {
+  let database: Awaited<ReturnType<typeof startDatabase>> | undefined
+  afterEach(() => database?.close())
+
+  it.each(['1', '2', '3', '12', '13', '23', '123', '1234', '12345'])(
+    'are opened or refused, and the pool has all its connections afterwards: %s',
+    async (failing) => {
+      database = await startDatabase({
+        max: 3,
+        ends: ({ connection, type }) => type === 'startup' && failing.includes(String(connection)) && '53300',
+      })
+      const { sql } = database
+      const reserveAll = () => Promise.allSettled(Array.from({ length: 3 }, () => sql.reserve()))
+      for (const opened of await reserveAll()) if (opened.status === 'fulfilled') opened.value.release()
+      // Those that still fail have used up what fails.
+      for (const opened of await reserveAll()) if (opened.status === 'fulfilled') opened.value.release()
+      const sessions = await reserveAll()
+      expect(sessions.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled'])
+      for (const opened of sessions) if (opened.status === 'fulfilled') opened.value.release()
+    },
+    5_000,
+  )
+})
+
 describe('a session without limits', () => {
   let database: Awaited<ReturnType<typeof startDatabase>> | undefined
   afterEach(() => database?.close())
