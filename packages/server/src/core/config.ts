@@ -23,7 +23,7 @@ export interface ServiceManager {
   watchdogMs: number | undefined
 }
 
-export interface SocketSetting {
+interface SocketSetting {
   path: string
   /** of the file: who may connect */
   mode: number
@@ -62,7 +62,7 @@ export interface RootKeySetting {
 }
 
 /** A witness that the server asks to cosign. */
-export interface WitnessAddress {
+interface WitnessAddress {
   /** its public key as written; the reader of keys checks it */
   key: string
   /** `/add-checkpoint` is appended to it */

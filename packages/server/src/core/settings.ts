@@ -100,7 +100,7 @@ function choice<const Value extends string>(
   return { help: `${help}${values.join(', ')}`, unset, read, schema: z.enum(values), expected }
 }
 
-export const SETTINGS = {
+const SETTINGS = {
   EAAS_CONFIG: filled(
     'a JSON file with any of these settings except the secrets themselves, each under its name in lower case without EAAS_; a variable wins over it',
     { unset: 'none' },

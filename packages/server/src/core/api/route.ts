@@ -18,7 +18,7 @@ import type { ZodMiniType } from 'zod/mini'
 import type { Operation } from '../runner/operation.js'
 import type { Paged } from './pages.js'
 
-export interface RouteInput<Body, Query> {
+interface RouteInput<Body, Query> {
   /** the `:id` of the path, a UUID in its canonical form; empty where the path has none */
   id: string
   /** the `:version` of the path as the caller sent it; empty where the path has none */

@@ -20,7 +20,7 @@ import { type AuditKey, type AuditKeys, type Head, isHeadAuthentic } from './for
 const ID_BYTES = 8
 
 /** The keys of a log, and what they are opened with. Plain data, because threads get a copy. */
-export interface OpenAuditKey extends AuditKeys {
+interface OpenAuditKey extends AuditKeys {
   tenant_id: string
   storeKeys: StoreKeys
   sealed: Uint8Array

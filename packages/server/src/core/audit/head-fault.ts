@@ -56,7 +56,7 @@ export function findHeadFault(
   }) as Promise<HeadFault | undefined>
 }
 
-export interface EntriesBeyond {
+interface EntriesBeyond {
   /** the first of them */
   id: number
   /**

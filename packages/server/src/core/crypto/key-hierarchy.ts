@@ -10,7 +10,7 @@ const HEAD_BYTES = 1 + 4
 export const SEALED_BYTES = HEAD_BYTES + KEY_BYTES + SEAL_OVERHEAD
 
 /** What a secret is for (key-hierarchy.md 3). */
-export type Purpose = 'api-key-pepper' | 'signing-key' | 'audit-key' | 'kek' | 'hash-key'
+type Purpose = 'api-key-pepper' | 'signing-key' | 'audit-key' | 'kek' | 'hash-key'
 
 /** What a secret is bound to: it opens for no other purpose, tenant, id or version. */
 export interface SecretBinding {

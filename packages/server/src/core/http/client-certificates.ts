@@ -13,7 +13,7 @@ const LOOK_MS = 10_000
 /** Emitted on the socket of a connection that is to take no more calls. */
 export const WITHDRAWN = 'withdrawn'
 
-export interface ClientCertificates {
+interface ClientCertificates {
   /** Watches the connections of a server. */
   watch(server: Server): void
   /** Ends all connections, since other authorities issue certificates now. */

@@ -19,7 +19,7 @@ export class TlsError extends Error {
 }
 
 /** The certificate that is in use. */
-export interface TlsState {
+interface TlsState {
   /** when it expires, in milliseconds since 1970 */
   expiresAt: number
   /** whether the files cannot be used now, so that an earlier certificate is still in use */
@@ -35,8 +35,7 @@ export interface TlsListener {
 }
 
 /** What the files hold, checked. */
-export interface TlsMaterial
-  extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' | 'minVersion' | 'secureOptions'> {
+interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' | 'minVersion' | 'secureOptions'> {
   cert: string
   key: string
   ca?: string

@@ -19,7 +19,7 @@ const MOST_WRAPS = 2 ** 32
 /** More than a key wraps between two runs. Once this few wraps remain before the bound, the key wraps nothing. */
 const MARGIN = 2 ** 28
 
-export interface DueWorkOptions {
+interface DueWorkOptions {
   /**
    * called for a key that failed, which is tried again next time; the others continue. Without it, the error
    * is thrown

@@ -20,7 +20,7 @@ export interface Periodic {
  * Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed, unless
  * the error is a finding.
  */
-export type Failed = (error: unknown) => void
+type Failed = (error: unknown) => void
 
 /** The same, which also logs the error with this message. */
 export type Fail = (error: unknown, message: string, details?: object) => void

@@ -16,7 +16,7 @@ import { isStoreKeyGone } from '../store/store-keys.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { isUnreachable } from '../store/unreachable.js'
 
-export interface Failure {
+interface Failure {
   code: ProblemCode
   /** for the caller; holds nothing secret */
   detail: string

@@ -37,7 +37,7 @@ export function nameVersion({ key_id, current_version }: Pick<KeyRow, 'key_id' |
   return `${key_id} ${current_version}`
 }
 
-export interface KeySource {
+interface KeySource {
   sql: Queryable
   storeKeys: StoreKeys
   rowKey: KeyObject

@@ -41,7 +41,7 @@ export interface FoundApiKey {
   fault: TamperedRowError | undefined
 }
 
-export interface RowSource {
+interface RowSource {
   sql: Queryable
   storeKeys: StoreKeys
   rowKey: KeyObject

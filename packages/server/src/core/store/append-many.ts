@@ -9,13 +9,13 @@ import type { Queryable } from './db.js'
 import { writeArray, writeBytes, writeColumns } from './entry-columns.js'
 
 /** The entries of one tenant. */
-export interface TenantAppend {
+interface TenantAppend {
   previous: Head
   next: Head
   entries: readonly ChainedEntry[]
 }
 
-export interface AppendedToMany {
+interface AppendedToMany {
   /** the positions of the appends that were made */
   moved: number[]
   /** the time of the database's clock, in milliseconds since 1970 */

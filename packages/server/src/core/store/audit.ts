@@ -86,7 +86,7 @@ export async function putHead(sql: Transaction, head: Head): Promise<void> {
 /** In milliseconds; more than any two times can differ by. */
 export const ANY_SKEW_MS = 1e15
 
-export interface Appended {
+interface Appended {
   isMoved: boolean
   /** the time of the database's clock, in milliseconds since 1970 */
   database_time: number

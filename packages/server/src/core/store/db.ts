@@ -56,7 +56,7 @@ const IDLE_TIMEOUT_S = 300
  */
 const RECONNECT_DELAY_S = 1
 
-export interface ConnectOptions {
+interface ConnectOptions {
   /** PostgreSQL's URL with one host or several, or the unix socket of the embedded database */
   url?: string | undefined
   /** the file with the URL; each new connection reads its login from it */

@@ -8,7 +8,7 @@ import { createStretches } from '../event-loop.js'
 const ESCAPED = /["\\]/g
 
 /** `append` is the position of the entry's append among those of the statement. */
-export type EntryColumns = Record<'append' | Exclude<keyof ChainedEntry, 'tenant_id' | 'created_at'>, string>
+type EntryColumns = Record<'append' | Exclude<keyof ChainedEntry, 'tenant_id' | 'created_at'>, string>
 
 /**
  * Writes one array for each column whose values differ between the entries of one append, of one tenant or of

@@ -13,7 +13,7 @@ export interface Range {
   through_id: number
 }
 
-export interface BlockPage {
+interface BlockPage {
   limit: number
   offset?: number
   order?: 'asc' | 'desc'

@@ -5,7 +5,7 @@ import type { Sql } from './db.js'
 const LOOK_MS = 50
 
 /** A session that holds a lock. */
-export interface LockHolder {
+interface LockHolder {
   pid: number
   application_name: string
   role: string | null
@@ -13,7 +13,7 @@ export interface LockHolder {
   since: string | null
 }
 
-export interface HolderWatch {
+interface HolderWatch {
   /** Starts to look up who holds the lock that this session waits for. */
   watch(pid: number): void
   isWatching(): boolean

@@ -63,7 +63,7 @@ export class LockedTablesError extends Error {
   override readonly name = 'LockedTablesError'
 }
 
-export interface MigrateOptions {
+interface MigrateOptions {
   /** work of the server in the transaction of the migrations */
   complete?: Complete | undefined
   /** called now and then while others hold locks on the tables; `message` says who */

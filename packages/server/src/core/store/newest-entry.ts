@@ -62,7 +62,7 @@ function purgedOf(sql: Queryable, table: ReturnType<Queryable>) {
 }
 
 /** A row that grants rights, with a name for people. */
-export type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: string }>
+type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: string }>
 
 /** A row of a tenant that does not name the newest entry about it. */
 export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promise<NamedRow | undefined> {

@@ -22,7 +22,7 @@ const CLOSE_TIMEOUT_S = 5
 const START_CONNECTIONS = 3
 
 /** Where the database is: on PostgreSQL, or in the data directory. */
-export interface Location {
+interface Location {
   databaseUrl: string | undefined
   databaseUrlFile?: string | undefined
   databasePooler: Pooler
@@ -30,7 +30,7 @@ export interface Location {
 }
 
 /** What is between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is detected. */
-export type Pooler = 'auto' | 'transaction' | 'none'
+type Pooler = 'auto' | 'transaction' | 'none'
 
 /** A database, opened. */
 export interface Store {
@@ -76,7 +76,7 @@ export class DatabaseEncodingError extends Error {
   }
 }
 
-export interface OpenStoreOptions {
+interface OpenStoreOptions {
   /** connect to the process that holds the embedded database, if there is one */
   beside: boolean
   /** create the embedded database if there is none */

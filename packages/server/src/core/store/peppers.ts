@@ -2,7 +2,7 @@
 import type { Queryable } from './db.js'
 import { countSealed, LEARN_SECONDS } from './store-keys.js'
 
-export interface PepperRow {
+interface PepperRow {
   /** its number, from 1 */
   pepper: number
   wrapped_pepper: Uint8Array
@@ -43,7 +43,7 @@ export async function countWaiting(sql: Queryable, now: number): Promise<number>
 }
 
 /** How much still needs what a rotation of the store key replaced. */
-export interface Former {
+interface Former {
   /** rows whose secret is sealed under an earlier store key */
   sealed: number
   /** API keys that need the former pepper */

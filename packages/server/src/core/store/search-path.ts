@@ -35,7 +35,7 @@ export const USED_OPERATORS = ['*', '+', '-', '/', '<', '<=', '<>', '=', '>', '>
 const TABLES = ['schema_version', 'instance', 'heads', 'audit_log']
 
 /** Schemas, quoted as in SQL. */
-export interface Schemas {
+interface Schemas {
   /** the one of the tables that a session reads; null if names lead to none */
   own: string | null
   /** the others of this database that have tables of ours too */

@@ -9,7 +9,7 @@ import { onlyRow } from './tampered-row.js'
  * Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes
  * active again.
  */
-export type TenantStatus = 'active' | 'suspended' | 'deleted'
+type TenantStatus = 'active' | 'suspended' | 'deleted'
 
 /** The current audit key and 255 before it. */
 export const MOST_AUDIT_KEY_BYTES = 18_680

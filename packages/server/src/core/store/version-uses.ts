@@ -15,7 +15,7 @@ const WRAPS: Action[] = ['key.wrap', 'encrypt']
 const OPENS: Action[] = ['key.unwrap', 'decrypt']
 
 /** What a version did. */
-export interface VersionUse {
+interface VersionUse {
   version: number
   wraps: number
   /** the last UTC day on which it opened something, YYYY-MM-DD */

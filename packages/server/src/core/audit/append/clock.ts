@@ -17,7 +17,7 @@ export class WrongClockError extends AuditWriteError {
   override readonly name = 'WrongClockError'
 }
 
-export interface ClockOptions {
+interface ClockOptions {
   /** milliseconds since 1970 */
   now: () => number
   /** how far clocks may differ, in milliseconds; Infinity refuses nothing */

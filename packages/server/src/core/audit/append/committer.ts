@@ -117,7 +117,7 @@ export interface Committer {
   drain(): Promise<void>
 }
 
-export interface CommitterOptions {
+interface CommitterOptions {
   sql: Sql
   /** dates the entries */
   clock: Clock

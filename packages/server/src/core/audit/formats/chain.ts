@@ -15,7 +15,7 @@ const ALARM_LABEL = 'eaas/audit/alarm/v1'
 const POLICY_EPOCH = 2 ** 32
 
 /** A key that a log had before, and the last id that it holds for. */
-export interface FormerKey {
+interface FormerKey {
   through: number
   key: KeyObject
 }

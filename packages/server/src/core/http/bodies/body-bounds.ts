@@ -32,7 +32,7 @@ export interface StructureCount {
  * Called for each bracket outside of strings, with its index in the current bytes and the depth, itself
  * included.
  */
-export type OnBracket = (byte: number, at: number, depth: number) => void
+type OnBracket = (byte: number, at: number, depth: number) => void
 
 /** Creates the counter of one body. A body that is not JSON is counted as far as possible; the parser refuses it. */
 export function createStructureCount(onBracket?: OnBracket): StructureCount {
