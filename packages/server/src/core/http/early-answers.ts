@@ -41,7 +41,7 @@ export function sendParserError(error: NodeJS.ErrnoException, socket: Duplex): v
     `HTTP/1.1 ${status} ${title}\r\ncontent-type: ${PROBLEM_CONTENT_TYPE}\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   )
-  lingerUnparsed(socket)
+  discard(socket, socket) // until the client ends the connection
 }
 
 /** Twice the largest body: no client sends more by mistake. */
@@ -66,14 +66,6 @@ export function linger(request: IncomingMessage): void {
     delete (socket as { destroySoon?: unknown }).destroySoon
     if (isLast) socket.destroySoon()
   })
-}
-
-/**
- * Discards what still arrives on a connection after the answer to a request that could not be parsed, until the client
- * ends it.
- */
-function lingerUnparsed(socket: Duplex): void {
-  discard(socket, socket)
 }
 
 /**

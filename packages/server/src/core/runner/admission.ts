@@ -287,8 +287,6 @@ function familyOf(address: string): 'ipv4' | 'ipv6' {
   return isIP(address) === 4 ? 'ipv4' : 'ipv6'
 }
 
-const DETAIL = DETAILS.E_ENVELOPE_ONLY.call
-
 /** A call of server mode: its name, and its body, which is not validated yet. */
 interface ServerModeCall {
   operation: string
@@ -310,7 +308,7 @@ export function refuseServerMode({ operation, body }: ServerModeCall): Operation
   return async ({ state }) => ({
     entries: [{ action: 'envelope_only.refused', ...(await findNamedKey(state, body)), metadata: { operation } }],
     release: () => {
-      throw new Refusal('E_ENVELOPE_ONLY', DETAIL)
+      throw new Refusal('E_ENVELOPE_ONLY', DETAILS.E_ENVELOPE_ONLY.call)
     },
   })
 }
