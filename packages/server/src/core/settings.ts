@@ -14,7 +14,10 @@ interface Options {
    * let in clients that it should not, or purge entries without an archive
    */
   neverEmpty?: boolean
-  /** `whole`: not in the file, which names a file with it instead; neither it nor what has it in `part` is shown */
+  /**
+   * `whole`: the value is a secret, and the file of EAAS_CONFIG names a file with it instead; `part`: the value may contain
+   * one. No secret is shown
+   */
   secret?: 'whole' | 'part'
 }
 

@@ -259,9 +259,7 @@ export function expireApiKey(row: ApiKeyRow): Operation<void> {
   }
 }
 
-/**
- * Revokes an API key for good, which cannot be undone; one that is revoked stays so, without an entry. @throws Refusal E_NOT_FOUND
- */
+/** Revokes an API key for good; one that is revoked stays so, without an entry. @throws Refusal E_NOT_FOUND */
 export function revokeApiKey({ api_key_id }: { api_key_id: string }): Operation<void> {
   return async ({ state, caller }) => revocation(state, await getApiKey(state, api_key_id, caller))
 }

@@ -71,8 +71,7 @@ export const auditRoutes = bindRoutes({
  * tenant's searches run one after another, and end when the caller no longer waits.
  *
  * @throws Refusal E_MISSING_PERMISSION, E_VALIDATION, E_NOT_FOUND and E_BUDGET if a context is named, E_VALIDATION if
- * the range is too long;
- * OverloadError if too many searches wait
+ * the range is too long; OverloadError if too many searches wait
  * @throws TamperedEntryError if an entry of the page is not as the server wrote it
  */
 export function listAudit(

@@ -136,8 +136,8 @@ export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promis
 }
 
 /**
- * Whether something was authenticated by a log's key. If not, judges it once more by the keys that the database has now:
- * also where another caller read these meanwhile, since both hold the same object.
+ * Whether a log's keys authenticate something. If they do not, reads them from the database again and checks once more,
+ * even if this call found no new ones: another call may have put them into the same object.
  */
 export async function isAuthenticByNewest(
   sql: Queryable,

@@ -1,6 +1,6 @@
 /**
- * Reads an entry or a purge mark and proves that the server wrote it, before anything relies on it. If another server
- * renewed the log's keys since they were read, they are read again.
+ * Reads an entry or a purge mark and proves that a server wrote it, before anything relies on it. If the log's keys do
+ * not prove it, they are read again, because another server may have renewed them.
  */
 
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'

@@ -216,8 +216,9 @@ interface RowsWritten {
 }
 
 /**
- * Finds the rows that were written between two heads; undefined if that cannot be determined, so that any row
- * may have changed.
+ * Finds the rows that other processes wrote between two heads; undefined if that cannot be determined, so that any row
+ * may have changed. The entries must lead from one head to the other, so an attacker who can only write to the database
+ * cannot hide a change.
  */
 export async function findRowsWritten(
   sql: Queryable,
