@@ -79,6 +79,10 @@ describe('the file of settings', () => {
     expect(read(settings, variables as Record<string, string>)).toMatchObject(expected)
   })
 
+  it('does not stand in for a variable that must not be empty, and is', () => {
+    expect(() => read({ data_dir: '/data' }, { EAAS_DATA_DIR: '' })).toThrow(/^EAAS_DATA_DIR is set, but empty/)
+  })
+
   it.each([
     ['no JSON', '{"port": 1', /config\.json \(EAAS_CONFIG\) is not JSON$/],
     ['an array', [], /must be a JSON object$/],
