@@ -76,12 +76,13 @@ it('uses of a budget that a transaction counted are counted again after its roll
   const caller = { actor: 'a', ip_address: null, apiKey } as unknown as Caller
   const state = { tenant: { tenant_id: TENANT, monthly_encrypt_quota: null }, policy_version: 1 }
   const counted: unknown[] = []
-  const transactions = ['rolled back', 'committed'].map((sql) => ({ sql }) as never)
+  const transactions = ['rolled back', 'committed', 'committed'].map((sql) => ({ sql }) as never)
   const services = {
     sql: 'at once',
     states: { find: () => state, renew: async () => undefined, underLock: async () => ({ state }) },
     committer: {
       append: async ({ decide }: { decide: (on: DecideOn) => Promise<unknown> }) => {
+        // The committed one decides twice, as it does where the quota is exceeded.
         for (const lock of transactions) await decide({ policy_version: 1, lock, quotaLeft: 1 })
       },
       currentPolicyVersion: async () => 2, // the state is always out of date, so the call decides in its turn
