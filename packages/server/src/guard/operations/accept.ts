@@ -92,10 +92,10 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
   const { lost, head } = await services.sql.begin(async (transaction) => {
     const alarm = await lockAlarm(transaction, tenant_id)
     const own = services.committer.watches.get(tenant_id)
+    if (await findTenant(transaction, tenant_id))
+      throw new Refusal('E_STATE', `tenant ${tenant_id} is in the database, so it is not gone`)
     if (!alarm && own.alarm) throw unwrittenAlarm(`tenant ${tenant_id}`, own.alarm.reason)
     if (!alarm) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}, and no alarm about one`)
-    if (await findTenant(transaction, tenant_id))
-      throw new Refusal('E_STATE', `tenant ${tenant_id} is in the database again`)
     if (await findHead(transaction, tenant_id)) {
       throw new Refusal(
         'E_STATE',
