@@ -139,7 +139,7 @@ export function unwrittenAlarm(log: string, reason: string): Refusal {
 const SCHEMA_ACCEPTED = 'installation.schema_accepted'
 
 /** What was accepted, and in which entry of the installation's log. */
-export interface SchemaAcceptance extends Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'digest'> {
+interface SchemaAcceptance extends Pick<SchemaDifferences, 'missing' | 'added' | 'refusing' | 'digest'> {
   entry_id: number
 }
 

@@ -7,8 +7,7 @@
 import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { isHeadGenuine } from '../../core/audit/audit-key.js'
-import type { AuditKey } from '../../core/audit/formats/chain.js'
-import { equalBytes, type Head } from '../../core/audit/formats/chain.js'
+import { type AuditKey, equalBytes, type Head } from '../../core/audit/formats/chain.js'
 import { createStretches } from '../../core/event-loop.js'
 import { readChain } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
@@ -22,7 +21,7 @@ interface Proven {
   hash: Uint8Array
 }
 
-export interface TreeOptions {
+interface TreeOptions {
   /** of the installation's log */
   auditKey: AuditKey
   /** ends the reading between two pages */
