@@ -1,9 +1,12 @@
 // When a new database counts as created. A file of its own: it mocks what writes files and what flushes folders.
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { createClusterIfAbsent, isCluster } from './cluster.js'
+import { BUILT_DIRECTORY } from '../built-directory.js'
+import { createClusterIfAbsent, IMAGE_NAME, isCluster } from './cluster.js'
+import { openEmbedded } from './database.js'
 
 let folder: string
 let directory: string
@@ -12,6 +15,8 @@ let onDisk: { path: string; isNamed: boolean }[]
 /** the file that the disk has no room for */
 let unwritable: string | undefined
 let writing: number
+/** where the image is looked for, unless in the build */
+let built: URL | undefined
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'eaas-cluster-'))
@@ -19,6 +24,7 @@ beforeEach(() => {
   onDisk = []
   unwritable = undefined
   writing = 0
+  built = undefined
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
@@ -35,6 +41,15 @@ vi.mock(import('node:fs/promises'), async (original) => {
     if (Object(written[1]).flush) note(String(path))
   }
   return { ...real, writeFile }
+})
+
+vi.mock(import('../built-directory.js'), async (original) => {
+  const real = await original()
+  return {
+    get BUILT_DIRECTORY() {
+      return built ?? real.BUILT_DIRECTORY
+    },
+  }
 })
 
 vi.mock(import('@eaas/audit/node'), async (original) => {
@@ -67,4 +82,17 @@ it('is none while a file cannot be written, which it says once it writes no more
   expect(await createClusterIfAbsent(directory)).toBe(true)
   expect(readdirSync(folder)).toEqual(['postgres'])
   expect(await createClusterIfAbsent(directory)).toBe(false)
+})
+
+it.each([
+  ['missing', undefined, 'ENOENT'],
+  ['cut short', -1, 'unexpected end of file'],
+])('blames the image that is %s, not the directory that it was to be unpacked into', async (_, end, reason) => {
+  const image = join(folder, IMAGE_NAME)
+  if (end !== undefined) writeFileSync(image, readFileSync(new URL(IMAGE_NAME, BUILT_DIRECTORY)).subarray(0, end))
+  built = pathToFileURL(`${folder}/`)
+  await expect(openEmbedded({ dataDir: join(folder, 'data') })).rejects.toMatchObject({
+    message: `${image}, from which a new database is made, cannot be read (install @eaas/server again, or build it)`,
+    cause: { message: expect.stringContaining(reason) },
+  })
 })

@@ -9,6 +9,7 @@
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { syncDirectory } from '@eaas/audit/node'
 import { BUILT_DIRECTORY } from '../built-directory.js'
@@ -38,7 +39,7 @@ export function packCluster(directory: string): Uint8Array {
  * Creates a database in `directory` unless there is one. The caller holds the lock of the data directory around it.
  *
  * @returns whether it was created now.
- * @throws the error of the system when the files cannot be written.
+ * @throws the error of the system when the files cannot be written, or an Error that says that the image cannot be read.
  */
 export async function createClusterIfAbsent(directory: string): Promise<boolean> {
   if (isCluster(directory)) return false
@@ -57,7 +58,15 @@ export function isCluster(directory: string): boolean {
 }
 
 function readImage(): Buffer {
-  return brotliDecompressSync(readFileSync(new URL(IMAGE_NAME, BUILT_DIRECTORY)))
+  const path = fileURLToPath(new URL(IMAGE_NAME, BUILT_DIRECTORY))
+  try {
+    return brotliDecompressSync(readFileSync(path))
+  } catch (cause) {
+    throw new Error(
+      `${path}, from which a new database is made, cannot be read (install @eaas/server again, or build it)`,
+      { cause },
+    )
+  }
 }
 
 async function unpack(image: Buffer, directory: string): Promise<void> {
