@@ -46,7 +46,7 @@ export function startSchedule(options: ScheduleOptions) {
   const started = new Map<string, Periodic>()
   for (const { name, everyMs, after, run } of listJobs(options, rounds)) {
     const before = after === undefined ? undefined : started.get(after)
-    if (after !== undefined && !before) throw new Error(`${name} waits for ${after}, which no job before it is`)
+    if (after !== undefined && !before) throw new Error(`no job before "${name}" is named "${after}"`)
     const periodic = startPeriodic({
       intervalMs: everyMs,
       work: (signal, failed) =>
@@ -159,29 +159,23 @@ function compareTables({ services, measures, log }: ScheduleOptions): Job<void> 
 
 function listKeyJobs({ services, eraseDestroyed, measures, log }: ScheduleOptions): Job<void>[] {
   const noteDoubledUsage = createDoubledUsageJob(services)
+  const changeKeys = (change: typeof doDueWork, failure: string): Job<number>['run'] => {
+    return ({ signal, fail }) =>
+      change(services, { onError: (error, key_id) => fail(error, failure, { key_id }), signal })
+  }
   return [
     job({
       name: 'listing the keys that are due',
       everyMs: 20 * SECOND_MS, // rotations and destructions are carried out within a minute of their time
       after: 'writing checkpoints',
-      run: ({ signal, fail }) =>
-        doDueWork(services, {
-          onError: (error, key_id) =>
-            fail(error, 'rotating or destroying a key failed; it will be retried', { key_id }),
-          signal,
-        }),
+      run: changeKeys(doDueWork, 'rotating or destroying a key failed; it will be retried'),
       report: (keys) => keys > 0 && log.info({ keys }, 'rotated or destroyed keys that were due'),
     }),
     job({
       name: 'counting what keys wrapped',
       everyMs: 60 * MINUTE_MS, // a key that wrapped as often as it may goes on so long: 2^25 wraps at 10,000 a second
       after: 'listing the keys that are due',
-      run: ({ signal, fail }) =>
-        rotateAfterWraps(services, {
-          onError: (error, key_id) =>
-            fail(error, 'rotating a key that wrapped as often as it may failed; it will be retried', { key_id }),
-          signal,
-        }),
+      run: changeKeys(rotateAfterWraps, 'rotating a key that wrapped as often as it may failed; it will be retried'),
       report: (keys) => keys > 0 && log.info({ keys }, 'rotated keys that had wrapped as often as they may'),
     }),
     job({
