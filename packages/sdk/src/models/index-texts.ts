@@ -170,7 +170,10 @@ async function hashBy(
   { hashes, signal }: RowsOptions & { hashes: Hashes },
 ): Promise<void> {
   const key = source.keyId === undefined ? (source.named ?? named) : undefined
-  if (key && key.id === undefined) await key.find(deps.ensureKey, signal)
+  if (key && key.id === undefined) {
+    await key.find(deps.findKey, signal) // a disabled key still derives secrets
+    await key.find(deps.ensureKey, signal)
+  }
   const keyId = source.keyId ?? key?.id ?? keyOf({}, 0)
   const { secret, isFormer } = source
   if (secret === undefined) return hashByService(deps, hashes, { keyId, signal })

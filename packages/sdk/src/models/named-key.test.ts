@@ -65,6 +65,13 @@ describe('a model whose key is declared by its name', () => {
       await expect(one.encrypt(row)).rejects.toMatchObject({ code: 'E_API', problem: 'E_STATE' })
   })
 
+  it.each([{}, { index: { key: 'search' } }])('is searched under a disabled key, first of all: %j', async (more) => {
+    const { owner, connect } = scene()
+    const sealed = await define(owner, more).encrypt(row)
+    for (const { id } of (await owner.keys.list()).keys) await owner.keys.disable(id)
+    expect(await define(await connect(), more).index({ email: row.email })).toEqual({ email_index: sealed.email_index })
+  })
+
   it('creates no key to read, and finds the one that is created later', async () => {
     const { owner, calls, connect } = scene()
     const eaas = await connect()
