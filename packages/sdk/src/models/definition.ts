@@ -330,9 +330,9 @@ function withSources(options: Options, made: readonly Omit<IndexColumn, 'source'
   assertOptions('index', index, INDEX_BY)
   if (envelope === 1 && (index.generation !== undefined || formerIndex !== undefined))
     throw new InvalidInputError('generation and formerIndex need envelope 2')
-  const service = readIndexSource('index', index, { model, isService: true })
   const isService = envelope === 1 || index.by !== undefined || made.every(({ shared }) => shared)
-  const source = isService ? service : readIndexSource('index', index, { model })
+  const source = readIndexSource('index', index, { model, isService })
+  const service = isService ? source : { ...source, secret: undefined }
   const columns = made.map((one) => ({ ...one, source: one.shared ? service : source }))
   return [...readFormerIndex(options, columns), ...columns]
 }

@@ -145,6 +145,16 @@ describe('a model whose key is declared by its name', () => {
     expect([one.note.key_id, two.note.key_id]).toEqual([idOf('users'), idOf('users')])
   })
 
+  it('looks up the key of its indexes once for those that it makes and those of the service', async () => {
+    const { owner, calls, connect } = scene()
+    const { id: keyId } = await owner.keys.create({ name: 'rows' })
+    await owner.keys.create({ name: 'search' })
+    const both = { email: text({ index: 'email_index' }), note: text({ index: 'note_index', shared: true }) }
+    const users = define(await connect(), { key: undefined, keyId, index: { key: 'search' }, fields: both })
+    await users.index({ email: row.email, note: row.note } as never)
+    expect(calls).toEqual(['GET /v1/keys', 'POST /v1/batch'])
+  })
+
   it('is worked on, and described alike before its key is known and afterwards', async () => {
     const { connect } = scene()
     const eaas = await connect()
