@@ -1,5 +1,5 @@
 /** What makes the indexes of a model: this process, by a secret of a key, or the service (local-index.md 1). */
-import { encodeUtf8, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
+import { encodeUtf8, isWellFormed, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOneOf, assertWhole } from '../input.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
@@ -55,10 +55,10 @@ export const INDEX_BY = ['by', 'generation', 'key', 'keyId'] satisfies (keyof In
 /** The name of the secret of a model (local-index.md 1). @throws InvalidInputError where it would be too long */
 function secretName(model: string, generation: number): string {
   const name = generation === 1 ? model : `${model}:${generation}`
-  const isFitting = [...name].length <= MAX_NAME_CHARACTERS && encodeUtf8(name).length <= MAX_MODEL_BYTES
-  if (isFitting && !name.includes('\0')) return name
+  const isText = isWellFormed(name) && !name.includes('\0')
+  if (isText && [...name].length <= MAX_NAME_CHARACTERS && encodeUtf8(name).length <= MAX_MODEL_BYTES) return name
   throw new InvalidInputError(
-    `a model with an index must have a name of at most ${MAX_NAME_CHARACTERS} characters and ${MAX_MODEL_BYTES} bytes, without NUL`,
+    `a model with an index must have a name of at most ${MAX_NAME_CHARACTERS} characters and ${MAX_MODEL_BYTES} bytes, without a NUL or a lone surrogate`,
   )
 }
 
