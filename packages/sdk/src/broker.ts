@@ -84,7 +84,7 @@ export interface BrokerCall {
    * See `contextRow`.
    */
   context?: WrapContext | undefined
-  /** For `indexSecret`: whose indexes it makes, such as a model's name. */
+  /** For `indexSecret`: whose indexes it makes, such as the model `users`, or `users:2` for its generation 2. */
   name?: string | undefined
 }
 
