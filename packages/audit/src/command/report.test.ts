@@ -233,6 +233,16 @@ describe('eaas-audit report', () => {
     })
   })
 
+  it('says what is wrong with a path that leads nowhere, with and without a period', async () => {
+    for (const given of [PERIOD, []]) {
+      const command = ['report', join(file, 'below'), ...given, '--html', fresh('none.html')]
+      expect(await runAuditCommand(command)).toMatchObject({
+        code: 3,
+        stderr: expect.stringMatching(/below: a part of the path is no directory$/m),
+      })
+    }
+  })
+
   it.each(['[]', '{"x":"y"}', `{"${TENANT}":1}`, 'x'])('refuses names that are none: %s', async (text) => {
     const names = fresh('names.json')
     await writeFile(names, text)

@@ -1,5 +1,5 @@
 /** `eaas-audit report`: a report for auditors from an export that verifies, as one page of HTML, CSV or JSON. */
-import { statSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { basename, resolve } from 'node:path'
 import { INSTALLATION_ID, isUuid, readJson } from '@eaas/protocol'
 import type { Command } from 'commander'
@@ -80,7 +80,8 @@ export function addReport(program: Command): void {
         fail('give each output a path of its own')
       if (options.from !== undefined && options.to !== undefined && options.from >= options.to)
         fail("'--to' must be after '--from'")
-      if ((options.from === undefined || options.to === undefined) && files.some(isStream))
+      const isReadTwice = options.from === undefined || options.to === undefined
+      if (isReadTwice && (await Promise.all(files.map(isStream))).includes(true))
         fail("of standard input or a pipe, which is read once, give '--from' and '--to'")
       const given = command.opts<ReportCommand>()
       await judge(async () =>
@@ -89,8 +90,8 @@ export function addReport(program: Command): void {
     })
 }
 
-function isStream(file: string): boolean {
-  const found = statSync(file, { throwIfNoEntry: false })
+async function isStream(file: string): Promise<boolean> {
+  const found = await stat(file).catch(() => undefined) // whatever is wrong with the path is said when it is opened
   return file === STANDARD_STREAM || found?.isFIFO() || found?.isCharacterDevice() || false
 }
 
