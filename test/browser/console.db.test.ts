@@ -142,6 +142,20 @@ inChromium('the console', ({ open }) => {
     await opened.close()
   })
 
+  it('names no time of a newest entry that the log has not kept', async () => {
+    const opened = await open(`${service.url}/console#/health`)
+    const { page, close } = opened
+    await signIn(opened, owner.secret)
+    const verified = (await owner.call('GET', '/v1/audit/verify')).body
+    const json = { ...verified, head: { ...verified.head, created_at: null } }
+    await page.route('**/v1/audit/verify', (route) => route.fulfill({ json }))
+    await page.getByRole('button', { name: 'Verify now' }).click()
+    const facts = page.locator('dl', { hasText: 'Verdict' })
+    await facts.getByText('valid', { exact: true }).waitFor()
+    expect(await facts.locator('dt').allInnerTexts()).toEqual(['Verdict', 'Entries', 'Checkpoint'])
+    await close()
+  })
+
   it('signs in by a link once, and leaves nothing in the URL that still works', async () => {
     const permissions = ['keys:read', 'api_keys:read', 'api_keys:manage']
     const { body } = await owner.call('POST', '/v1/api-keys', { name: 'eaas console', permissions })

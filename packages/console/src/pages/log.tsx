@@ -222,10 +222,10 @@ function Opened({ entry }: { entry: Entry }) {
         Entry: id,
         Time: <Time at={created_at} isExact />,
         Action: <a href={linkTo('log', { action })}>{action}</a>,
-        Key: key_id === null ? undefined : <Linked id={key_id} href={linkTo('log', { key: key_id })} />,
-        Version: key_version ?? undefined,
+        Key: key_id && <Linked id={key_id} href={linkTo('log', { key: key_id })} />,
+        Version: key_version,
         By: <Linked id={actor} href={linkTo('log', { actor })} />,
-        From: ip_address ?? undefined,
+        From: ip_address,
         ...Object.fromEntries(
           Object.entries(told).map(([name, value]) => [name, <code key={name}>{textOf(value)}</code>]),
         ),

@@ -61,7 +61,7 @@ export function State({ state }: { state: string }) {
   return <span class={`state ${TONES[state] ?? ''}`}>{state.replaceAll('_', ' ')}</span>
 }
 
-/** What is known of something, by titles; a fact that is undefined is left out. */
+/** What is known of something, by titles; a fact that is null or undefined is left out. */
 export function Facts({
   of,
   tones = {},
@@ -69,7 +69,7 @@ export function Facts({
   of: Readonly<Record<string, ComponentChildren>>
   tones?: Readonly<Record<string, string>>
 }) {
-  const known = Object.entries(of).filter(([, value]) => value !== undefined)
+  const known = Object.entries(of).filter(([, value]) => value !== null && value !== undefined)
   return (
     <dl class="facts">
       {known.map(([title, value]) => [
