@@ -70,7 +70,7 @@ describe('test/run.mjs', () => {
     expect(output).not.toContain('1 passed')
   })
 
-  it('ends when npm is ended', async () => {
+  it('ends when npm is ended, and leaves no temporary folder of a test', async () => {
     const command =
       'node test/run.mjs --no-build --root test/repo/flood --config vitest.config.mjs hanging.spec.mjs & echo "pid $!"; wait'
     const env = { ...process.env, npm_lifecycle_event: 'test' }
@@ -79,7 +79,7 @@ describe('test/run.mjs', () => {
     shell.stdout.setEncoding('utf8').on('data', (part: string) => {
       output += part
     })
-    await expect.poll(() => output, { timeout: 30_000 }).toContain('it hangs')
+    await expect.poll(() => output, { timeout: 30_000 }).toMatch(/it hangs in \S+ \./)
     shell.kill('SIGKILL')
     const pid = Number(/pid (\d+)/.exec(output)?.[1])
     const isRunning = () => {
@@ -90,6 +90,8 @@ describe('test/run.mjs', () => {
       }
     }
     await expect.poll(isRunning, { timeout: 15_000 }).toBe(false)
+    const [, folder = ''] = /it hangs in (\S+)/.exec(output) ?? []
+    await expect.poll(() => existsSync(folder), { timeout: 15_000 }).toBe(false)
   }, 60_000)
 
   it('knows of each package which files a build makes, so that it builds again only what is out of date', () => {
