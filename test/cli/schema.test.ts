@@ -1,7 +1,7 @@
 // What an operator changes in the tables: what raises no alarm, what does, and what was accepted on record.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend, type TestDatabase } from '../support/database/database.js'
+import { asRole, backend, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { runCommand } from '../support/service/command-host.js'
 import { asOwner } from '../support/service/eaas-process.js'
@@ -20,17 +20,10 @@ let server: RunningServer | undefined
 beforeAll(async () => {
   if (backend() === 'embedded') return
   owner = (await databaseWithTenant()).database
-  if (owner.backend !== 'postgres') throw new Error('not PostgreSQL')
   role = `eaas_${randomBytes(6).toString('hex')}`
   await change(`create role ${role} login password 'secret'`)
   expect((await runCommand(['migrate', '--role', role], { database: owner })).code).toBe(0)
-  const [url = '', directUrl = ''] = [owner.url, owner.directUrl].map((text) => {
-    const named = new URL(text)
-    named.username = role
-    named.password = 'secret'
-    return named.href
-  })
-  database = { ...owner, url, directUrl }
+  database = asRole(owner, role)
   server = await startServer({ database, environment: { EAAS_LOG_LEVEL: 'info' } })
 })
 afterAll(async () => {

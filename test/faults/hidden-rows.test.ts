@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
+import { asRole, backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
 import { createTenantByCli, runCommand } from '../support/service/command-host.js'
 import { connectTo } from '../support/service/eaas-process.js'
@@ -83,11 +83,10 @@ describe.skipIf(backend() === 'embedded')(
 
     beforeAll(async () => {
       owner = await freshDatabase('hidden')
-      if (owner.backend !== 'postgres') throw new Error('not PostgreSQL')
       role = `eaas_${randomBytes(6).toString('hex')}`
       sql = connectTo(owner)
       await sql.unsafe(`create role ${role} login password 'secret'; grant create on schema public to ${role}`)
-      database = { ...owner, url: as(owner.url), directUrl: as(owner.directUrl) }
+      database = asRole(owner, role)
       await grant()
       secret = (await createTenantByCli({ database }, 'acme')).api_key.secret
       server = await startServer({ database, environment })
@@ -98,13 +97,6 @@ describe.skipIf(backend() === 'embedded')(
       await sql.unsafe(`drop owned by ${role}; drop role ${role}`)
       await sql.end()
     })
-
-    function as(text: string): string {
-      const url = new URL(text)
-      url.username = role
-      url.password = 'secret'
-      return url.href
-    }
 
     const grant = async () =>
       expect(await runCommand(['migrate', '--role', role], { database: owner })).toMatchObject({ code: 0 })

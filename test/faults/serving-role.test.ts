@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GRANTED_TABLES } from '../../packages/server/src/core/store/grants.js'
-import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { asRole, backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
 import { createTenantByCli, runCommand } from '../support/service/command-host.js'
 import { connectTo, startEaas } from '../support/service/eaas-process.js'
@@ -28,23 +28,15 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
 
   beforeAll(async () => {
     owner = await freshDatabase('role')
-    if (owner.backend !== 'postgres') throw new Error('not PostgreSQL')
     role = `Eaas_${randomBytes(6).toString('hex')}${UNUSUAL}`
     sql = connectTo(owner)
     await sql.unsafe(`create role ${quoted(role)} login password 'secret'; revoke create on schema public from public`)
-    database = { ...owner, url: as(owner.url), directUrl: as(owner.directUrl) }
+    database = asRole(owner, role)
   })
   afterAll(async () => {
     await sql.unsafe(`drop owned by ${quoted(role)}; drop role ${quoted(role)}`)
     await sql.end()
   })
-
-  function as(text: string): string {
-    const url = new URL(text)
-    url.username = encodeURIComponent(role)
-    url.password = 'secret'
-    return url.href
-  }
 
   it('is told to have the owner migrate before, and serves after eaas migrate --role', async () => {
     const before = await runCommand(['doctor'], { database })
@@ -289,7 +281,6 @@ describe.skipIf(backend() === 'embedded' || isPooled())('a database that the own
     timeout: 60_000,
   }, async () => {
     const database = await freshDatabase('foreign')
-    if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
     const sql = connectTo(database)
     const [owner, role] = ['Own er', 'serv"er'].map((of) => `${of}_${randomBytes(6).toString('hex')}`)
     if (!owner || !role) throw new Error('no names')
@@ -299,11 +290,7 @@ describe.skipIf(backend() === 'embedded' || isPooled())('a database that the own
       await sql.unsafe(`create role ${quoted(owner)} login password 'secret'; create role ${quoted(role)} login;
         revoke all on database ${on} from public; grant connect on database ${on} to ${quoted(owner)};
         revoke all on schema public from public; grant usage, create on schema public to ${quoted(owner)}`)
-      const url = new URL(database.directUrl)
-      url.username = encodeURIComponent(owner)
-      url.password = 'secret'
-      const asOwner: TestDatabase = { ...database, url: url.href, directUrl: url.href }
-      const migrate = () => runCommand(['migrate', '--role', role], { database: asOwner })
+      const migrate = () => runCommand(['migrate', '--role', role], { database: asRole(database, owner) })
       const statements = /repeat the command: (grant connect on database .*; grant usage on schema public to .*?)\.?$/m
 
       const { code, stdout, stderr } = await migrate()
@@ -347,11 +334,7 @@ describe.skipIf(backend() === 'embedded' || isPooled())('tables in another schem
       await sql.unsafe(`create role ${quoted(role)} login password 'secret'; create schema apart`)
       const migrate = async (name: string) =>
         (await runCommand(['migrate', '--role', role], { database: in_schema(name) })).stdout
-      const url = new URL(database.directUrl)
-      url.username = encodeURIComponent(role)
-      url.password = 'secret'
-      const doctor = async () =>
-        (await runCommand(['doctor'], { database: { ...database, url: url.href, directUrl: url.href } })).stdout
+      const doctor = async () => (await runCommand(['doctor'], { database: asRole(database, role) })).stdout
       const first = await migrate('apart')
       expect(first).not.toContain('can run a server')
       const [, statement = ''] = /does not lead to the schema apart, .* run: (alter role .*)$/m.exec(first) ?? []

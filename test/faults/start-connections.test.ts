@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import type { Sql, Transaction } from '../../packages/server/src/core/store/db.js'
 import { greet } from '../../packages/server/src/operate/cli/greeting.js'
 import type { Server } from '../../packages/server/src/server.js'
-import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
+import { asRole, backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
 import { databaseWithTenant } from '../support/database/filled-database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
 import { runCommand } from '../support/service/command-host.js'
@@ -46,14 +46,11 @@ describe.skipIf(backend() === 'embedded' || isPooled())(
 
     beforeEach(async () => {
       owner = await freshDatabase('limited')
-      if (owner.backend !== 'postgres') throw new Error('not PostgreSQL')
       role = `limited_${randomBytes(6).toString('hex')}`
       sql = connectTo(owner)
       await sql.unsafe(`create role ${role} login password 'secret'`)
       expect((await runCommand(['migrate', '--role', role], { database: owner })).code).toBe(0)
-      const url = new URL(owner.url)
-      Object.assign(url, { username: role, password: 'secret' })
-      database = { ...owner, url: url.href, directUrl: url.href }
+      database = asRole(owner, role)
     })
     afterEach(async () => {
       await sql.unsafe(`drop owned by ${role}; drop role ${role}`)

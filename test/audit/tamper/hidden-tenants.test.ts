@@ -9,7 +9,7 @@ import { purgeTenants } from '../../../packages/server/src/operate/jobs/purge-te
 import { createScheduledVerification } from '../../../packages/server/src/operate/jobs/scheduled-verification.js'
 import { verifyAll } from '../../../packages/server/src/operate/jobs/verify-all.js'
 import { answering } from '../../support/database/answering.js'
-import { backend, type TestDatabase } from '../../support/database/database.js'
+import { asRole, backend, type TestDatabase } from '../../support/database/database.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service/service.js'
 
@@ -124,14 +124,7 @@ describe('a tenant that is hidden while the tenants are listed', () => {
 /** Makes a role that may only read and write rows; returns the database as that role reaches it. */
 async function asServingRole(role: string): Promise<TestDatabase> {
   const { database, services } = service
-  if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
   await services.sql.unsafe(`create role ${role} login password 'secret'`)
   await grantServing(services.sql, role, { mayPurge: true })
-  const as = (text: string) => {
-    const url = new URL(text)
-    url.username = role
-    url.password = 'secret'
-    return url.href
-  }
-  return { ...database, url: as(database.url), directUrl: as(database.directUrl) }
+  return asRole(database, role)
 }

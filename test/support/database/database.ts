@@ -31,6 +31,16 @@ export type TestDatabase =
   | { backend: 'postgres'; url: string; directUrl: string; drop: () => Promise<void> }
   | { backend: 'embedded'; dataDir: string; drop: () => Promise<void> }
 
+/** Returns a database of PostgreSQL as another role reaches it, with the password `secret`. */
+export function asRole(database: TestDatabase, role: string): TestDatabase {
+  if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
+  const [url = '', directUrl = ''] = [database.url, database.directUrl].map((text) => {
+    const named = new URL(text)
+    return Object.assign(named, { username: encodeURIComponent(role), password: 'secret' }).href
+  })
+  return { ...database, url, directUrl }
+}
+
 /** Returns the back end of the running project. */
 export function backend(): Backend {
   return inject('backend')
