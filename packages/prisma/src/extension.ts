@@ -92,7 +92,7 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
         })
       },
   }
-  const asked = { model: known, operation, args: withoutSkips(isPlain(args) ? args : {}) as Row }
+  const asked = { model: known, operation, args: withoutSkips(isPlain(args) ? args : {}) }
   const one = { ...asked, args: await withIds(schema, running, asked) }
   // The path alternates between `select` and the field of a relation.
   const path = (__internalParams?.dataPath ?? []).filter((_, at) => at % 2 === 1)

@@ -17,15 +17,22 @@ export function isNull(value: unknown): boolean {
 export const DB_NULL = { [Symbol.for('prisma.objectEnumValue')]: true, _getName: () => 'DbNull' }
 
 /** Leaves out the members that are `Prisma.skip`, on every level, as Prisma does. */
-export function withoutSkips(value: unknown): unknown {
-  const isList = Array.isArray(value)
-  if (!isList && !isPlain(value)) return value
-  const members: [string, unknown][] = []
-  // A loop, since JSON may be as deep as the stack.
-  for (const [name, one] of Object.entries(value)) {
-    if (isList || !isSkip(one)) members.push([name, withoutSkips(one)]) // Prisma refuses one in a list
+export function withoutSkips(args: Row): Row {
+  const out = { args }
+  // A loop: JSON may be nested more deeply than calls can be.
+  const copies: Row[] = [out]
+  for (const copy of copies) {
+    for (const [name, value] of Object.entries(copy)) {
+      if (isSkip(value) && !Array.isArray(copy)) {
+        delete copy[name] // Prisma refuses one in a list
+      } else if (isPlain(value) || Array.isArray(value)) {
+        const inner = (Array.isArray(value) ? [...(value as unknown[])] : { ...value }) as Row
+        copy[name] = inner
+        copies.push(inner)
+      }
+    }
   }
-  return isList ? members.map(([, one]) => one) : Object.fromEntries(members)
+  return out.args
 }
 
 function isSkip(value: unknown): boolean {
