@@ -1,6 +1,6 @@
 /**
- * The builders of Drizzle. Of queries that encrypt nothing: rewrites their conditions before they are executed, and
- * opens their rows afterwards. Of writes: records their calls until the query is awaited.
+ * The builders of Drizzle's queries. Where a query encrypts nothing, its conditions are rewritten before it is executed,
+ * and its rows opened afterwards. The calls of a write are recorded until it is awaited.
  */
 import { isEaasError } from '@eaas/sdk'
 import { type AtCaller, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
@@ -174,7 +174,7 @@ const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all'
  */
 export function wrapWrite(written: Written): object {
   const calls: Call[] = []
-  const waiting = new Write(() => (planFound(written, calls) ?? (() => runWrite(written, calls)))())
+  const waiting = new Later(() => (planFound(written, calls) ?? (() => runWrite(written, calls)))())
   const wrapped: object = new Proxy(waiting, {
     get(target, name) {
       if (typeof name === 'symbol' || name in target) return Reflect.get(target, name)
@@ -188,7 +188,8 @@ export function wrapWrite(written: Written): object {
   return wrapped
 }
 
-class Write extends QueryPromise<unknown> {
+/** A query that is run when it is awaited, and whose errors name the line that made it. */
+export class Later extends QueryPromise<unknown> {
   readonly execute: () => Promise<unknown>
 
   constructor(run: () => Promise<unknown>) {

@@ -1,9 +1,9 @@
 /**
  * Wraps a database of Drizzle, so that its queries go through the other files here, which encrypt, rewrite and open.
  */
-import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
-import { and, is, QueryPromise, SQL, type Table } from 'drizzle-orm'
-import { wrapBuilder, wrapWrite } from './builders.js'
+import { type Row, refuseCall } from '@eaas/sdk/adapter'
+import { and, is, SQL, type Table } from 'drizzle-orm'
+import { Later, wrapBuilder, wrapWrite } from './builders.js'
 import { rewrite, run } from './conditions.js'
 import { openLevels, type QueryConfig, rewriteQuery, type TableConfig, tableOf, takeSearched } from './relations.js'
 import { createRewriting, refuseSearch, visitSource } from './rewriting.js'
@@ -115,16 +115,6 @@ function wrapWith(tables: KnownTables, { as }: With): With {
   }
 }
 
-class Later extends QueryPromise<unknown> {
-  readonly execute: () => Promise<unknown>
-
-  constructor(run: () => Promise<unknown>) {
-    super()
-    const atCaller = rememberCaller()
-    this.execute = () => runFor(atCaller, run)
-  }
-}
-
 /** A relational query, whose conditions and rows are not known before it is awaited. */
 class LaterQuery extends Later {
   prepare(): never {
@@ -193,7 +183,7 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
  * Checks what is passed to `execute`, or is the text of a common table expression. @throws InvalidInputError when it writes a table with encrypted
  * columns, or names such a column
  */
-export function assertStatement(tables: KnownTables, statement: unknown): void {
+function assertStatement(tables: KnownTables, statement: unknown): void {
   const dry = createRewriting(tables)
   for (const query of queriesIn(statement)) dry.visit(query, true)
   if (dry.searches[0]) refuseSearch(dry.searches[0].model, dry.searches[0].field)

@@ -87,7 +87,7 @@ function lackingColumns(tables: KnownTables, of: TableConfig, config: QueryConfi
 }
 
 /** Adds columns to those that a query selects. */
-export function withColumns(config: QueryConfig, lacking: readonly string[]): QueryConfig {
+function withColumns(config: QueryConfig, lacking: readonly string[]): QueryConfig {
   if (lacking.length === 0) return { ...config }
   const { columns = {} } = config
   const isPositive = Object.values(columns).includes(true)
@@ -114,7 +114,7 @@ function findKnown(tables: KnownTables, { columns }: TableConfig): KnownTable | 
 }
 
 /** Lists the columns that Drizzle reads: those that are true or, if none is, those that are not named. */
-export function selectedColumns(of: TableConfig, { columns = {} }: QueryConfig): string[] {
+function selectedColumns(of: TableConfig, { columns = {} }: QueryConfig): string[] {
   const all = Object.keys(of.columns)
   const isPositive = all.some((name) => columns[name] === true)
   return all.filter((name) => (isPositive ? columns[name] === true : columns[name] === undefined))
@@ -130,7 +130,7 @@ export function tableOf({ columns }: TableConfig): Table {
 }
 
 /** A query with searches by the indexes that find more rows than match. */
-export interface Searched {
+interface Searched {
   /** The query without its searches and its page, with the searched columns. */
   config: QueryConfig
   asked: readonly Asked[]

@@ -217,7 +217,7 @@ export function withUpdates({ columns }: KnownTable, changes: Row): Row {
 const makers = new WeakMap<KnownTables, IdMaker>()
 
 /** @throws InvalidInputError if a trigger would change what is written */
-export async function assertNoTriggers({ known, table, on }: Written): Promise<void> {
+async function assertNoTriggers({ known, table, on }: Written): Promise<void> {
   const { sealed, columns, nameIn } = known
   const isPostgres = Object.values(columns).some(({ columnType }) => columnType.startsWith('Pg'))
   if (!isPostgres || !on.execute) return
@@ -225,7 +225,7 @@ export async function assertNoTriggers({ known, table, on }: Written): Promise<v
 }
 
 /** Adds the ids that PostgreSQL would make. */
-export async function withMadeIds(
+async function withMadeIds(
   { tables, known, table, on }: Written,
   rows: readonly Row[],
 ): Promise<{ rows: Row[]; isAlways: boolean }> {
