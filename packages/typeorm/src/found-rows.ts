@@ -45,7 +45,7 @@ const TRANSACTION: Bracket = {
   keep: (runner) => runner.commitTransaction(),
   takeBack: (runner) => runner.rollbackTransaction(),
 }
-/** Not TypeORM's own, whose end subscribers take for that of the application's transaction. */
+/** TypeORM's own savepoint would tell subscribers at its end that the application's transaction has ended. */
 const SAVEPOINT: Bracket = {
   begin: (runner) => runner.query('SAVEPOINT eaas_write'),
   keep: (runner) => runner.query('RELEASE SAVEPOINT eaas_write'),
@@ -114,7 +114,7 @@ export function updateFound(context: Context, builder: UpdateBuilder, target: Ta
 
 const countOf = ({ affected }: Result) => affected
 
-/** Changes rows that were read by one statement. */
+/** Changes rows that were read, by one statement. */
 async function updateRows(
   builder: UpdateBuilder,
   { known, metadata }: Target,
