@@ -41,7 +41,7 @@ export const LATER = [
   'test/browser/',
   ...within('test/examples', 'encrypted-files snippets types web-app'),
   'test/leaks/',
-  ...within('test/orm', 'prisma-shapes typeorm-shapes'),
+  ...within('test/orm', 'prisma-shapes prisma-writes typeorm-shapes'),
   'test/packed/',
   ...within('test/repo', 'docs-site proxy-recipes'),
   ...within('test/sdk', 'cross-language hovers stream-memory client/malicious client/round-trip'),
