@@ -1,5 +1,5 @@
 // Whatever a query looks like, no plaintext of an encrypted column reaches the driver: it is encrypted,
-// hashed or refused. What is of SQLite alone is in sqlite.test.ts, what Kysely reads and writes on a real database in test/orm.
+// hashed or refused. What depends on the kind of database is in dialects.test.ts, what Kysely reads and writes on a real database in test/orm.
 
 import { createClient, date, type Fields, text } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
@@ -8,22 +8,13 @@ import {
   HandleEmptyInListsPlugin,
   Kysely,
   type KyselyPlugin,
-  MssqlAdapter,
-  MssqlQueryCompiler,
-  MysqlAdapter,
-  MysqlQueryCompiler,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
   replaceWithNoncontingentExpression,
-  type SelectQueryBuilder,
-  SqliteAdapter,
-  SqliteQueryCompiler,
   sql,
   WithSchemaPlugin,
 } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { recordDialect } from '../../../test/orm/recording-dialect.js'
 import { encrypted } from './index.js'
 
 /** A plaintext of an encrypted column, in every query below. */
@@ -35,44 +26,11 @@ interface Database {
   user_notes: { id: number; first_line: string | null }
 }
 type Db = Kysely<Database>
-interface Logs {
-  logs: { id: number; fault: string; start: Generated<string> }
-}
-type Search = SelectQueryBuilder<Logs, 'logs', object>
 
-const sent: string[] = []
-const rows: object[] = []
+const { dialect: recording, sent, rows } = recordDialect()
 let db: Db
 let users: { encrypt(row: { id: number; email: string }): Promise<object> }
 let connect: (plugins: KyselyPlugin[]) => Db
-
-const COLUMNS = [{ name: 'id', type: 'integer', category: 'N', is_deterministic: true }]
-
-/** A dialect of PostgreSQL whose connection notes what it is sent, and answers with `rows`. */
-const recording = {
-  createAdapter: () => new PostgresAdapter(),
-  createQueryCompiler: () => new PostgresQueryCompiler(),
-  createIntrospector: (database: Kysely<unknown>) => new PostgresIntrospector(database),
-  createDriver: () => ({
-    init: async () => undefined,
-    acquireConnection: async () => ({
-      async executeQuery<R>(query: { sql: string; parameters: readonly unknown[] }) {
-        if (query.sql.includes('pg_trigger')) return { rows: [] }
-        if (query.sql.includes('pg_catalog')) return { rows: COLUMNS as R[] } // the types of `users`, before the query itself
-        sent.push(JSON.stringify([query.sql, query.parameters]))
-        return { rows: structuredClone(rows) as R[] }
-      },
-      async *streamQuery<R>() {
-        yield { rows: structuredClone(rows) as R[] }
-      },
-    }),
-    beginTransaction: async () => undefined,
-    commitTransaction: async () => undefined,
-    rollbackTransaction: async () => undefined,
-    releaseConnection: async () => undefined,
-    destroy: async () => undefined,
-  }),
-}
 
 beforeEach(async () => {
   sent.length = 0
@@ -91,14 +49,6 @@ beforeEach(async () => {
     new Kysely<Database>({ dialect: encrypted(recording, { users: model, user_notes: notes }), plugins })
   db = connect([])
 })
-
-async function logsModel() {
-  const eaas = createClient(createTestService())
-  const { id: keyId } = await eaas.keys.create({ name: 'logs' })
-  const indexes = { start: { prefix: 'fault', length: 3 } } as const
-  const fields = { fault: text() }
-  return eaas.model({ name: 'logs', keyId, bind: ['id'], format: 'text', fields, indexes })
-}
 
 const user = { id: 7, email: SECRET, city: 'London' }
 const raw = (text: string) => sql<string>`${sql.raw(text)}`
@@ -830,98 +780,6 @@ describe('Kysely', () => {
     await new Kysely<Qualified>({ dialect }).insertInto('app.users').values(user).execute()
     expect(sent.join()).toMatch(/into .{0,2}app.{0,5}users/)
     expect(sent.join()).not.toContain(SECRET)
-  })
-  it.each<[string, (query: Search) => Search]>([
-    ['fetch', (query) => query.fetch(1)],
-    ['top', (query) => query.top(1)],
-  ])('refuses %s, which would cut rows off before they are filtered', async (name, cut) => {
-    const logs = new Kysely<Logs>({ dialect: encrypted(recording, { logs: await logsModel() }) })
-    const search = logs.selectFrom('logs').select(['id', 'fault']).where('fault', 'like', 'Pump%').orderBy('id')
-    await expect(cut(search).execute()).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-      message: `${name} of a search that finds more rows than match is not supported where fields are encrypted`,
-    })
-    expect(sent).toEqual([])
-  })
-  it.each([
-    [PostgresAdapter, true],
-    [MysqlAdapter, true],
-    [SqliteAdapter, false],
-    [MssqlAdapter, false],
-  ])('takes an escaped wildcard for itself where the database does: %o, %s', async (Adapter, escapes) => {
-    const dialect = { ...recording, createAdapter: () => new Adapter() }
-    const logs = new Kysely<Logs>({ dialect: encrypted(dialect, { logs: await logsModel() }) })
-    const search = logs.selectFrom('logs').select(['id', 'fault']).where('fault', 'like', 'Pump\\_%').execute()
-    if (escapes) expect(await search).toEqual([])
-    else await expect(search).rejects.toMatchObject({ hint: expect.stringMatching('wildcards and backslashes') })
-    expect(sent).toHaveLength(escapes ? 1 : 0)
-  })
-  it.each([
-    [PostgresAdapter, PostgresQueryCompiler, 'insert into "notes" ("id", "note") values ($1, $2), ($3, $4)'],
-    [MysqlAdapter, MysqlQueryCompiler, 'insert into `notes` (`id`, `note`) values (?, ?), (?, ?)'],
-    [SqliteAdapter, SqliteQueryCompiler, 'insert into "notes" ("id", "note") values (?, ?), (?, ?)'],
-    [MssqlAdapter, MssqlQueryCompiler, 'insert into "notes" ("id", "note") values (@1, @2), (@3, @4)'],
-  ])('writes null for an absent field by %o, which the database would fill', async (Adapter, Compiler, expected) => {
-    const eaas = createClient(createTestService())
-    const fields = { note: text().optional() }
-    const notes = eaas.model({ name: 'notes', key: 'notes', bind: false as const, format: 'text', fields })
-    const dialect = { ...recording, createAdapter: () => new Adapter(), createQueryCompiler: () => new Compiler() }
-    const other = new Kysely<{ notes: { id: number; note?: string } }>({ dialect: encrypted(dialect, { notes }) })
-    await other
-      .insertInto('notes')
-      .values([{ id: 7 }, { id: 8, note: 'x' }])
-      .execute()
-    expect(sent.map((one) => JSON.parse(one) as unknown)).toEqual([
-      [expected, [7, null, 8, expect.stringMatching(/^eaas\.2\./)]],
-    ])
-    eaas.close()
-  })
-  it('sends JSON as text to MySQL, whose drivers write an object otherwise', async () => {
-    const eaas = createClient(createTestService())
-    const fields = { note: text().nullable(), 'profile.email': text() }
-    const notes = eaas.model({ name: 'notes', key: 'notes', bind: ['id'], warn: false, fields })
-    const mysql = {
-      ...recording,
-      createAdapter: () => new MysqlAdapter(),
-      createQueryCompiler: () => new MysqlQueryCompiler(),
-    }
-    type Notes = { notes: { id: number; note: string | null; profile: { email: string; city?: string } } }
-    const other = new Kysely<Notes>({ dialect: encrypted(mysql, { notes: notes as never }) })
-    const profile = { email: SECRET, city: 'Rome' }
-    await other.insertInto('notes').values({ id: 7, note: SECRET, profile }).execute()
-    await other.updateTable('notes').set({ note: SECRET, profile }).where('id', '=', 7).execute()
-    await other.updateTable('notes').set({ note: null }).where('id', '=', 7).execute()
-    const envelope = expect.objectContaining({ ciphertext: expect.any(String) })
-    const written = { note: envelope, profile: { city: 'Rome', email: envelope } }
-    const values = (at: number, from: number) =>
-      ((JSON.parse(sent[at] ?? '') as [string, string[]])[1].slice(from, from + 2) as string[]).map((one) =>
-        JSON.parse(one),
-      )
-    expect(values(0, 1)).toEqual(Object.values(written))
-    const at = sent.findIndex((one) => one.includes('update'))
-    expect(values(at, 0)).toEqual(Object.values(written))
-    expect(JSON.parse(sent.at(-1) ?? '')).toEqual(['update `notes` set `note` = ? where `id` = ?', [null, 7]])
-    eaas.close()
-  })
-  it('locks what it reads on SQL Server, and changes of many rows as many as `top` says', async () => {
-    const sqlServer = {
-      ...recording,
-      createAdapter: () => new MssqlAdapter(),
-      createQueryCompiler: () => new MssqlQueryCompiler(),
-    }
-    rows.push({ id: 7 })
-    const other = new Kysely<Database>({ dialect: encrypted(sqlServer, { users: users as never }) })
-    const change = (on: Kysely<Database>) =>
-      on.updateTable('users').top(1).set({ email: SECRET }).where('city', '=', 'London').execute()
-    const statements = () => sent.splice(0).map((one) => (JSON.parse(one) as string[])[0])
-    await change(other)
-    const expected = [
-      'select top(1) "users"."id" from "users" as "users" with (updlock) where "city" = @1 order by "users"."id"',
-      'update "users" set "email" = @1, "email_index" = @2 where "users"."id" = @3',
-    ]
-    expect(statements()).toEqual(expected)
-    await other.transaction().execute(change)
-    expect(statements()).toEqual(['save transaction eaas_write', ...expected])
   })
   it.each([
     [['email'], '("email_index") do nothing'],
