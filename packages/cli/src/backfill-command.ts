@@ -95,12 +95,7 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   if (constrained?.status === 'rejected') throw constrained.reason
   if (report.contended > 0)
     tell(io, `${counted(report.contended, 'row was', 'rows were')} changed or locked each time: run it again`)
-  assertNoFailures(
-    io,
-    report.failed,
-    report.failures,
-    work === 'check' ? 'do not open' : 'failed, and stay as they were',
-  )
+  assertNoFailures(io, report, work === 'check' ? 'do not open' : 'failed, and stay as they were')
   if (report.contended > 0) throw new CommandError('there is more to do')
 }
 

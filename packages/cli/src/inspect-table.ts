@@ -43,7 +43,7 @@ async function inspectTable(io: Io, file: string, given: InspectTableOptions): P
     }).finally(() => bar.done())
     if (given.json) await print(io, JSON.stringify({ table: name, ...report }))
     else await print(io, ...describe(name, report))
-    assertNoFailures(io, report.failed, report.failures, 'do not open')
+    assertNoFailures(io, report, 'do not open')
   })
 }
 
