@@ -13,7 +13,7 @@ import { type Application, type FoundTable, guide, readApplication, readIfThere 
 import { modelPath, wrapClient } from './client.js'
 import { unifiedDiff } from './diff.js'
 import { addDrizzleColumns, readDrizzle } from './drizzle.js'
-import { backfillLine, modelFile } from './model-file.js'
+import { backfillLine, type ModelFile, modelFile } from './model-file.js'
 import { addPrismaColumns, addPrismaMigration, readPrisma } from './prisma.js'
 
 interface InitOptions {
@@ -77,11 +77,28 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     ...(packages ? [`npm install ${packages}`] : []),
     ...app.byHand,
     `npx @eaas/server dev --file ${env}`,
-    'with the application running, and DATABASE_URL set, encrypt the rows that are there, which no search finds before, and make the database refuse plaintext:',
-    backfillLine(model),
+    ...adoption(model),
     `then remove acceptPlaintext from ${path}`,
   ]
   await print(io, ...steps.map((step) => `  ${step}`))
+}
+
+/** The steps by which rows that are there are encrypted, and found by searches meanwhile. */
+function adoption(model: ModelFile): string[] {
+  const fill = backfillLine(model, '--work index')
+  const isSearched = model.search.length > 0
+  return [
+    ...(isSearched
+      ? [
+          'with DATABASE_URL set, and while the application runs as it was, fill the indexes of the rows that are there:',
+          fill,
+        ]
+      : []),
+    `deploy the application${isSearched ? '; then, for rows that the version before wrote since, again:' : ''}`,
+    ...(isSearched ? [fill] : []),
+    'encrypt the rows, and make the database refuse plaintext:',
+    backfillLine(model, '--constrain'),
+  ]
 }
 
 function sayWhereToGo({ packages }: Application): string {
