@@ -69,6 +69,13 @@ export interface NgramIndex<P> {
   /** States that you know what the index gives away. */
   readonly acceptLeakage: true
 }
+/** Refuses an option that an index of its kind does not have: TypeScript takes any for what a type parameter stands for. */
+export type KnownOptions<C> = {
+  readonly [N in keyof C]: { readonly [O in Exclude<keyof C[N], OptionOf<C[N]>>]: never }
+}
+type OptionOf<I> = I extends { readonly prefix: unknown }
+  ? keyof PrefixIndex<string>
+  : keyof (I extends { readonly ngram: unknown } ? NgramIndex<string> : CompoundIndex<string>)
 export type AnyIndex = CompoundIndex<string> | PrefixIndex<string> | NgramIndex<string>
 
 type PrefixField<C> = { [N in keyof C]: C[N] extends { readonly prefix: infer P } ? P : never }[keyof C]
