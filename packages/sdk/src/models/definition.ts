@@ -134,7 +134,7 @@ interface SharedOptions<
   fields: F
   /**
    * What makes the indexes of the model. By default this process does, so that no value leaves it and a search needs no
-   * request; `shared` columns are the service's.
+   * request once the secret is there; the service makes `shared` columns and, with `envelope: 1`, all.
    */
   index?: IndexBy | undefined
   /**
