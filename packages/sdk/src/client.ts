@@ -36,7 +36,7 @@ import {
 } from './input.js'
 import type { ModelOptions, RowFormat } from './models/definition.js'
 import { createModel, type Model } from './models/model.js'
-import type { Compounds, Extras, Fields } from './models/model-types.js'
+import type { Compounds, Extras, ExtrasOf, Fields } from './models/model-types.js'
 import type { Connection } from './parts.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
 import type { DecryptManyOptions, EncryptManyOptions } from './records/many-records.js'
@@ -345,7 +345,7 @@ export interface Client extends Service {
     const O extends Readonly<Record<string, string>> = Record<never, never>,
   >(
     options: ModelOptions<F, C, T, H, P, { seal: S; former: O }> & { sealed?: S | undefined },
-  ): Model<F, C, T, H, P, { seal: S; former: O }>
+  ): Model<F, C, T, H, P, ExtrasOf<S, O>>
   /** The keys of the tenant. */
   readonly keys: Keys
   /** The API keys of the tenant. */

@@ -124,12 +124,11 @@ const BOOLEAN_PAD_BYTES = 8
 
 const INDEX_OPTIONS = ['index', 'bits', 'shared'] satisfies (keyof IndexOptions)[]
 
-/** The column that the options name, so that the model's types have it. An option that there is not does not compile. */
-type Named<O extends IndexOptions, I extends string> = O & { readonly index?: I | undefined }
+// `I` alone is inferred: for options of a type parameter, an option that there is not would compile.
 
 /** Text, sealed as its UTF-8 bytes. */
 export function text<const I extends string = never>(
-  options?: Named<TextOptions, I>,
+  options?: TextOptions & { readonly index?: I | undefined },
 ): Field<string, never, NoInfer<I>, true> {
   return createField({
     ...readOptions('text', [...INDEX_OPTIONS, 'normalize', 'pad'], options),
@@ -157,7 +156,7 @@ export function json<T>(options?: PadOptions): Field<T, never, never, false> {
 
 /** A finite number, sealed as its shortest decimal text, as JavaScript prints it. */
 export function number<const I extends string = never>(
-  options?: Named<NumberOptions, I>,
+  options?: NumberOptions & { readonly index?: I | undefined },
 ): Field<number, never, NoInfer<I>, true> {
   return createField({
     ...readOptions('number', [...INDEX_OPTIONS, 'pad', 'range'], options),
@@ -178,7 +177,7 @@ export function boolean(options?: Record<string, never>): Field<boolean, never, 
 
 /** A Date, or one of a subclass, sealed as ISO 8601 text with milliseconds, UTC. */
 export function date<const I extends string = never>(
-  options?: Named<DateOptions, I>,
+  options?: DateOptions & { readonly index?: I | undefined },
 ): Field<Date, never, NoInfer<I>, true> {
   return createField({
     ...readOptions('date', [...INDEX_OPTIONS, 'range'], options),

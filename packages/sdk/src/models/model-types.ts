@@ -220,6 +220,13 @@ export interface NoExtras extends Extras {
   readonly seal: undefined
   readonly former: Readonly<Record<never, never>>
 }
+/** The extras of a model, by the name of this type where there are none: editors print it. */
+export type ExtrasOf<S extends 'row' | undefined, O extends Readonly<Record<string, string>>> = [S, keyof O] extends [
+  undefined,
+  never,
+]
+  ? NoExtras
+  : { seal: S; former: O }
 type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
 /** The columns of the former index beside these. */
 type FormerColumns<I, X extends Extras> = { [N in keyof X['former'] & keyof I as X['former'][N]]: I[N] }
