@@ -6,9 +6,9 @@
 
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
-import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/api-key-usage.js'
 import { hasEntrySince } from '../../core/store/audit.js'
 import { listTenantIds } from '../../core/store/tenants.js'
+import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/unrecorded-calls.js'
 
 /** What the log says of an entry that was written. */
 export const DOUBLED =

@@ -21,11 +21,16 @@ import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../..
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { isUnreachable } from '../../store/unreachable.js'
 import { AuditWriteError, auditWriteError } from '../append-errors.js'
-import type { AuditKey } from '../formats/chain.js'
-import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTime } from '../formats/chain.js'
+import {
+  type AuditKey,
+  beginExtension,
+  type EntryDraft,
+  type ExtendOptions,
+  type Head,
+  laterTime,
+} from '../formats/chain.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
 import type { Clock } from './clock.js'
-import { RecentCommits } from './recent-commits.js'
 import { appendToLocked, createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
 
 /** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
@@ -460,4 +465,42 @@ function firstAppend(group: readonly { append: Append }[]): Append {
   const [first] = group
   if (!first) throw new Error('an empty group')
   return first.append
+}
+
+/**
+ * SQLSTATEs of errors that belong to one tenant or one moment: serialization and deadlock (class 40), a name
+ * taken (23505), a store key that was rotated meanwhile (23503), a lock or a statement that took too long
+ * (55P03, 57014).
+ */
+const PASSING = /^(?:40...|2350[35]|55P03|57014)$/
+
+/** How the last commits ended, for /health. */
+class RecentCommits {
+  /** when a group was committed last, by `performance.now()` */
+  succeededAt = Number.NEGATIVE_INFINITY
+  /** when a group last failed, for whatever reason */
+  failedAt = Number.NEGATIVE_INFINITY
+  /** when the database last refused a group, and with which SQLSTATE */
+  refused: { at: number; code: string } | undefined
+
+  /** how many entries this process committed */
+  entries = 0
+
+  succeeded(entries: number): void {
+    this.entries += entries
+    this.succeededAt = performance.now()
+    this.refused = undefined
+  }
+
+  /**
+   * Records a failure. One that is not a refusal by the database, such as a deadline, does not show what is
+   * wrong.
+   */
+  failed(error: unknown): void {
+    this.failedAt = performance.now()
+    const code = (error as { code?: unknown }).code
+    if (isRolledBack(error) && typeof code === 'string' && !PASSING.test(code)) {
+      this.refused = { at: this.failedAt, code }
+    }
+  }
 }
