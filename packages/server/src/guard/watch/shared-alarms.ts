@@ -81,8 +81,8 @@ export function createSharedAlarms({
     for (const row of rows ?? []) await learn(row, findsUnseen).catch(note(errors))
     // Even if the alarms could not be read: an attacker who locks them must not keep this process from
     // raising its own.
-    const turn = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
-    if (unread.length + errors.length === 0) watches.comparisons.succeeded(turn)
+    const portion = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
+    if (unread.length + errors.length === 0) watches.comparisons.succeeded(portion)
     const found = new Map(rows?.map((row) => [row.tenant_id, row]))
     for (const watch of rows ? watches.alarmed() : []) {
       await share(watch, found.get(watch.tenant_id)).catch((error: unknown) => void errors.push(error))

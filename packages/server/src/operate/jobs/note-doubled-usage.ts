@@ -75,7 +75,7 @@ async function noteDay(
     const name = `${api_key_id} ${kind}`
     if (names.has(name)) continue
     await attempt({ tenant_id, api_key_id }, async () => {
-      const isNew = await performAsSystem(services, tenant_id, noteDoubledUsage(usage, day), { inTurn: true })
+      const isNew = await performAsSystem(services, tenant_id, noteDoubledUsage(usage, day), { underLock: true })
       names.add(name)
       if (isNew) onDoubled?.(usage)
     })

@@ -5,7 +5,7 @@
  *
  * A group is appended under the policy version that its decisions were made on. If the version has changed,
  * those decisions are made again without leaving the queue: on the state that this process has of the newer
- * version, or under the lock of the head, where the version cannot change. So a call keeps its turn however
+ * version, or under the lock of the head, where the version cannot change. So a call keeps its position however
  * fast the tenant changes, and every process acts on what another one acknowledged. Changes that wait
  * together are decided one after another, each on the result of the one before, and committed in one
  * transaction.
@@ -29,7 +29,7 @@ import {
   type Head,
   laterTime,
 } from '../formats/chain.js'
-import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
+import { AppendQueue, isUnderLock, type Waiting } from './append-queue.js'
 import type { Clock } from './clock.js'
 import { appendToLocked, createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
 
@@ -222,7 +222,7 @@ export function createCommitter({
     assertWatched(log)
     if (performance.now() >= log.sharedUntil && !group.some(needsLock) && (await swapHead(log, group))) return
     // A change, a count against a quota, another process that writes this tenant too, or a state that this
-    // process does not have: these take turns by the row lock. With compare-and-swap alone they could starve.
+    // process does not have: these wait for the row lock. With compare-and-swap alone they could starve.
     await appendLocked(log, group)
   }
 
@@ -256,7 +256,7 @@ export function createCommitter({
     try {
       await appendTogether(log, group)
     } catch (error) {
-      if (group.length === 1 || !group.some(isInTurn) || !isNotWritten(error)) throw error
+      if (group.length === 1 || !group.some(isUnderLock) || !isNotWritten(error)) throw error
       for (const waiting of group) {
         if (waiting.isGivenUp) continue
         try {
@@ -422,7 +422,7 @@ function createMeter(sql: Transaction, tenant_id: string, month: string) {
 }
 
 function needsLock(waiting: Waiting): boolean {
-  return !waiting.decided.refused && (isInTurn(waiting) || isMetered(waiting.decided))
+  return !waiting.decided.refused && (isUnderLock(waiting) || isMetered(waiting.decided))
 }
 
 function isMetered(decided: Decided): boolean {
