@@ -1,9 +1,8 @@
 /** Envelope mode, blind indexes and server mode: what opens, and what is refused. */
 import { MAX_SERVER_MODE_BYTES, type wire } from '@eaas/protocol'
 import { openExport } from '@eaas/sdk/offline'
-import { check, same } from '../check.js'
 import type { Session } from '../session.js'
-import { type Case, flip, needs, randomBase64 } from './case.js'
+import { type Case, check, flip, needs, randomBase64, same } from './case.js'
 
 const NOT_BASE64 = ['AAA', 'AAB=', 'AAAA\n', '_-==', 'A===', 'x y=', 7, null, ['AAAA']]
 
