@@ -1,5 +1,5 @@
 /**
- * Evaluates blind hashes within bounds: an element costs a thousand times what a hash does. Calls wait for their turn,
+ * Evaluates blind hashes within bounds: an element costs some forty times what a hash does. Calls wait for their turn,
  * tenant by tenant, and are refused if it comes too late; one API key cannot take the whole of its tenant's turns.
  */
 import type { KeyObject } from 'node:crypto'
