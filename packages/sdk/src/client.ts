@@ -384,11 +384,15 @@ export interface ClosableClient extends Client, Closable {}
  */
 export function createClient(options: ClientOptions = {}): ClosableClient {
   const settings = readOptions(options)
-  const closing = new AbortController()
+  let closing: AbortController | undefined
+  const closer = () => {
+    closing ??= new AbortController() // not at the top of a module, where Cloudflare's workerd refused it until 2026
+    return closing
+  }
   let connection: Connection | undefined
   const load = loadOnce(async () => {
     const parts = await loadPart(() => import('./parts.js'))
-    connection ??= parts.connect({ ...settings, closed: closing.signal })
+    connection ??= parts.connect({ ...settings, closed: closer().signal })
     return { ...parts, ...connection }
   })
   const resources = createResources(load)
@@ -409,7 +413,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   }
 
   const close = () => {
-    closing.abort()
+    closer().abort()
     if (connection) connection.close()
     else for (const secret of settings.secrets.list) secret.fill(0)
   }
