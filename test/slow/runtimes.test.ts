@@ -189,8 +189,10 @@ async function runInEdgeRuntime(home: string): Promise<SuiteRun> {
     target: 'es2022',
     outfile: join(home, 'edge.js'),
   })
-  const options = { cwd: home, stdio: ['ignore', 'pipe', 'inherit'] } as const
-  const child = spawn(join(home, 'node_modules/.bin/edge-runtime'), ['--listen', '--port=0', 'edge.js'], options)
+  const child = spawn(join(home, 'node_modules/.bin/edge-runtime'), ['--listen', '--port=0', 'edge.js'], {
+    cwd: home,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   try {
     const url = await new Promise<string>((resolve, reject) => {
       child.once('error', reject)
