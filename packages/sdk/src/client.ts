@@ -48,7 +48,7 @@ import type { CallOptions, Keys } from './resources/keys.js'
 import { createResources } from './resources/resources.js'
 import type { ServerMode } from './resources/server-mode.js'
 import type { Service } from './resources/service.js'
-import { isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
+import { createCloser, isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
@@ -384,15 +384,11 @@ export interface ClosableClient extends Client, Closable {}
  */
 export function createClient(options: ClientOptions = {}): ClosableClient {
   const settings = readOptions(options)
-  let closing: AbortController | undefined
-  const closer = () => {
-    closing ??= new AbortController() // not at the top of a module, where Cloudflare's workerd refused it until 2026
-    return closing
-  }
+  const closing = createCloser()
   let connection: Connection | undefined
   const load = loadOnce(async () => {
     const parts = await loadPart(() => import('./parts.js'))
-    connection ??= parts.connect({ ...settings, closed: closer().signal })
+    connection ??= parts.connect({ ...settings, closed: closing.signal })
     return { ...parts, ...connection }
   })
   const resources = createResources(load)
@@ -413,7 +409,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   }
 
   const close = () => {
-    closer().abort()
+    closing.abort()
     if (connection) connection.close()
     else for (const secret of settings.secrets.list) secret.fill(0)
   }

@@ -166,6 +166,30 @@ describe('the SDK in an edge runtime whose functions of Node throw when they are
     expect(outcome).toBe('ada@example.org')
   })
 
+  it('gives no request the AbortController of another one, which older workerd refuses', async () => {
+    const run = await loadOnEdge()
+    const outcome = await run(`(async () => {
+      let request = 0
+      const aborted = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(new AbortController().signal), 'aborted').get
+      globalThis.AbortController = class extends AbortController {
+        constructor() {
+          super()
+          const owner = request
+          const get = function () {
+            if (request !== owner) throw new Error('Cannot perform I/O on behalf of a different request.')
+            return aborted.call(this)
+          }
+          Object.defineProperty(this.signal, 'aborted', { get })
+        }
+      }
+      const eaas = sdk.createClient(sdk.createTestService())
+      for (request of [1, 2]) await eaas.keys.list()
+      eaas.close()
+      return eaas.keys.list().catch(({ code }) => code)
+    })()`)
+    expect(outcome).toBe('E_ABORTED')
+  })
+
   it('serves a broker', async () => {
     const run = await loadOnEdge()
     const outcome = await run(`(async () => {
