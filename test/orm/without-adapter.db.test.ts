@@ -226,13 +226,30 @@ describe.runIf(backend() === 'postgres' && !isPooled())('without an adapter', ()
       expect(await stored()).toBe(before)
     })
 
-    it.each([
-      ['an insert', `insert into customers (id, email) values (gen_random_uuid(), '${SECRET}')`],
-      ['an update', `update customers set notes = '${SECRET}'`],
-    ])('leaves %s in SQL of your own to the constraints', async (_, statement) => {
-      await expect(sequelize.query(statement)).rejects.toMatchObject({ original: { code: '23514' } })
+    const FORGOTTEN: [string, (of: ModelStatic<Model>) => Promise<unknown>][] = [
+      ['create', (of) => of.create({ email: SECRET })],
+      ['upsert', (of) => of.upsert({ id: ID, email: SECRET })],
+      ['bulkCreate', (of) => of.bulkCreate([{ email: SECRET }])],
+      ['updateOnDuplicate', (of) => of.bulkCreate([{ id: ID, email: SECRET }], { updateOnDuplicate: ['email'] })],
+      ['Model.update', (of) => of.update({ notes: SECRET }, { where: { id: ID } })],
+      [
+        'update of an instance',
+        async (of) => (await of.findByPk(ID, { rejectOnEmpty: true })).update({ email: SECRET }),
+      ],
+      ['query', (of) => of.sequelize?.query(`update customers set notes = '${SECRET}'`) ?? Promise.resolve()],
+    ]
+    it.each(FORGOTTEN)('leaves plaintext by %s to the constraints, where it was not called', async (_, write) => {
+      const other = new Sequelize(url, { logging: false })
+      const attributes = { id: Customers.getAttributes().id, email: DataTypes.TEXT, notes: DataTypes.TEXT }
+      try {
+        const written = write(
+          other.define('Customer', attributes as never, { timestamps: false, tableName: 'customers' }),
+        )
+        await expect(written).rejects.toMatchObject({ original: { code: '23514' } })
+      } finally {
+        await other.close()
+      }
       expect(await stored()).not.toContain('secret')
-      sent.length = 0
     })
 
     it('leaves alone what no encrypted column is in', async () => {

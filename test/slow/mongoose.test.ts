@@ -60,8 +60,9 @@ const schema = new mongoose.Schema<Customer>(
 )
 schema.index({ email_index: 1 } as never, { unique: true })
 
-const makeModel = () =>
+const makeModel = (more: object = {}) =>
   eaas.model({
+    ...more,
     name: 'customers',
     key: 'customers',
     bind: ['_id'],
@@ -275,6 +276,24 @@ describe.skipIf(program === undefined)('Mongoose without an adapter', () => {
     expect(await Customers.updateMany({ city: 'Paris' }, { nick: null })).toMatchObject({ modifiedCount: 1 })
     expect(await Customers.deleteOne({ email: 'grace@example.org' })).toMatchObject({ deletedCount: 1 })
     expect(await raw().countDocuments()).toBe(1)
+  })
+
+  it('reads documents that are in plaintext, if the model accepts them, and seals those that are set again', async () => {
+    const other = mongoose.createConnection(ferretdb.url)
+    try {
+      const Mixed = other.model<Customer>('Customer', schema)
+      sealCollection(Mixed, makeModel({ acceptPlaintext: true }))
+      const { insertedId } = await raw().insertOne({ email: SECRET, nick: SECRET, city: 'Paris' })
+      await expect(Customers.findById(insertedId)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+      const old = await Mixed.findById(insertedId).orFail()
+      expect(old).toMatchObject({ email: SECRET, nick: SECRET })
+      expect(await Mixed.findOne({ email: SECRET })).toBeNull()
+      await Mixed.updateOne({ _id: insertedId }, { email: old.email, nick: old.nick })
+      expect(await isStored('secret')).toBe(false)
+      expect(await Customers.findOne({ email: SECRET }).lean()).toMatchObject({ nick: SECRET, city: 'Paris' })
+    } finally {
+      await other.close()
+    }
   })
 
   it('has a validator on its page that lets sealed documents pass, and refuses plaintext', async () => {
