@@ -165,6 +165,11 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
     }
     const indexes = orm === 'drizzle' ? 'alter table citizens add column "emailIndex" text unique' : ''
     await encrypt(statementsIn(out) + indexes, backfill, before)
+    if (orm !== 'typeorm') return
+    const pending = (await use('pending')).all // TypeORM's own changes, which would drop columns and values
+    expect(pending).toEqual(
+      FIELDS.split(',').map((one) => `ALTER TABLE "citizens" DROP CONSTRAINT "citizens_${one}_sealed"`),
+    )
   })
 
   it('of an application of Prisma keep their values and their types', async () => {

@@ -58,6 +58,8 @@ if (process.argv.includes('write')) {
 }
 const all = (await citizens.find({ select, order: { id: 'ASC' } })).map((one) => ({ ...one }))
 const found = (await citizens.find({ where: { email: 'Ada@x.org' }, select: { id: true } })).map(({ id }) => ({ id }))
-process.stdout.write(serialize({ all, found }).toString('base64'))
+const { upQueries } = await source.driver.createSchemaBuilder().log()
+const pending = upQueries.map(({ query }) => query)
+process.stdout.write(serialize(process.argv.includes('pending') ? { all: pending } : { all, found }).toString('base64'))
 await source.destroy()
 `

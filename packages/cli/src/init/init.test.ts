@@ -448,6 +448,7 @@ describe('init in an application of Drizzle', () => {
     ])
     expect(out).toContain('npx drizzle-kit generate')
     expect(out).not.toContain('in tables.ts')
+    expect(out).toMatch(/\n {2}drizzle-kit push drops the constraints that the schema lacks: .*\n$/)
     expect(out).toContain(
       'backfill eaas-users.ts --table users --column name=full_name --column nameIndex=full_name_index --constrain\n',
     )
@@ -841,6 +842,8 @@ describe('init in an application of TypeORM', () => {
 
 describe('init elsewhere', () => {
   it.each([
+    [{ kysely: '1' }, `see docs/${'kysely'}.md of @eaas/sdk`],
+    [{ typeorm: '1' }, `see docs/${'typeorm'}.md of @eaas/sdk`],
     [{ pg: '8' }, `see docs/${'orms'}.md of @eaas/sdk`],
     [{ '@prisma/client': '7' }, 'no table of Prisma, Drizzle, Kysely or TypeORM was found'],
   ])('names the page to follow: %j', async (dependencies, message) => {

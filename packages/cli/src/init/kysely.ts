@@ -65,7 +65,7 @@ function declarationsOf(sources: ReadonlyMap<string, string>): Declared[] {
           },
         ]
       }
-      const table = findType(sources, type)
+      const table = /^\w+$/.test(type) ? findType(sources, type) : undefined
       return table ? [{ name, ...table, types: table.isExported ? { name: type, type } : undefined }] : []
     })
   })

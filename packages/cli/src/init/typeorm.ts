@@ -4,8 +4,7 @@ import { type Application, type Column, type FieldKind, type FoundTable, guide }
 import { addIndexes, type Change, convertColumns, indexName, isConverted } from './migration.js'
 import { readBrackets, withNames } from './source-text.js'
 
-const ENTITY =
-  /@Entity\((?<args>[^)]*)\)(?:\s*@\w+\([^)]*\))*\s*(?:export )?(?:default )?class (?<name>\w+)[^{]*(?=\{)/g
+const ENTITY = /@Entity\((?<args>[^)]*)\)(?:\s*@\w+\([^)]*\))*\s*(?:export )?class (?<name>\w+)[^{]*(?=\{)/g
 const COLUMN =
   /(?<above>(?:@\w+\([^()]*\)\s*)*)@(?<decorator>Column|(?:Primary|PrimaryGenerated|CreateDate|UpdateDate|DeleteDate|Version)Column)(?=\()/g
 const PROPERTY =
@@ -53,26 +52,25 @@ interface Property {
 }
 
 export function readTypeorm({ sources }: Application): FoundTable[] {
-  for (const text of sources.values()) {
+  const own = [...sources].filter(([, text]) => /from ['"]typeorm['"]/.test(text))
+  for (const [, text] of own) {
     const [, type] = /\bnew DataSource\(\s*\{[^}]*?\btype:\s*['"](\w+)['"]/.exec(text) ?? []
     if (type && type !== 'postgres')
       throw new UsageError(`init knows PostgreSQL, and the data source is of ${type}: see ${guide('typeorm')}`)
   }
-  return [...sources]
-    .filter(([, text]) => /from ['"]typeorm['"]/.test(text))
-    .flatMap(([path, text]) =>
-      [...text.matchAll(ENTITY)].map((found): FoundTable => {
-        const { args = '', name = '' } = found.groups ?? {}
-        const properties = readProperties(text, found)
-        return {
-          ...{ orm: 'typeorm', name, path, columns: properties.map(({ column }) => column) },
-          stored: /^\s*['"]([^'"]+)/.exec(args)?.[1] ?? /\bname:\s*['"]([^'"]+)/.exec(args)?.[1] ?? inSnakeCase(name),
-          schema: /\bschema:\s*['"]([^'"]+)/.exec(args)?.[1],
-          id: properties.filter(({ column }) => column.refusal === 'is the id').map(({ column }) => column.name),
-          types: { name, typeOf: (column) => `${name}['${column}']` },
-        }
-      }),
-    )
+  return own.flatMap(([path, text]) =>
+    [...text.matchAll(ENTITY)].map((found): FoundTable => {
+      const { args = '', name = '' } = found.groups ?? {}
+      const properties = readProperties(text, found)
+      return {
+        ...{ orm: 'typeorm', name, path, columns: properties.map(({ column }) => column) },
+        stored: /^\s*['"]([^'"]+)/.exec(args)?.[1] ?? /\bname:\s*['"]([^'"]+)/.exec(args)?.[1] ?? inSnakeCase(name),
+        schema: /\bschema:\s*['"]([^'"]+)/.exec(args)?.[1],
+        id: properties.filter(({ column }) => column.refusal === 'is the id').map(({ column }) => column.name),
+        types: { name, typeOf: (column) => `${name}['${column}']` },
+      }
+    }),
+  )
 }
 
 /** As TypeORM names the table of a class. */
