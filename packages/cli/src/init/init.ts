@@ -114,7 +114,7 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     'with the application running, and DATABASE_URL set, encrypt the rows that are there, which no search finds before, and make the database refuse plaintext:',
     backfillLine(model),
     `then remove acceptPlaintext from ${path}`,
-    ...(drops ? [`${drops} the constraints that the schema lacks: docs/refusing-plaintext.md of @eaas/cli`] : []),
+    ...(drops ? [`${drops} the constraints that the schema lacks: ${guide('refusing-plaintext', '@eaas/cli')}`] : []),
   ]
   await print(io, ...steps.map((step) => `  ${step}`))
 }
