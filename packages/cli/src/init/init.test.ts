@@ -643,7 +643,8 @@ export interface Users {
   born: Date | null
   visits: number;
   active: boolean
-  prefs: JSONColumnType<{ theme: string } | null>
+  // By JSONColumnType:
+  prefs: JSONColumnType<{ theme: string | null }>
   made: Generated<Date>
 }
 `
@@ -673,7 +674,7 @@ describe('init in an application of Kysely', () => {
       DATABASE.replace(', JSONColumnType', '')
         .replace('log in\n', 'log in\n  email_index: Generated<string | null>\n')
         .replace('visits: number;\n', 'visits: number;\n  visits_index: Generated<string | null>;\n')
-        .replace('JSONColumnType<{ theme: string } | null>', '{ theme: string } | null'),
+        .replace('JSONColumnType<{ theme: string | null }>', '{ theme: string | null }'),
     )
     expect(get('db.ts')).toBe(
       KYSELY.replace(
@@ -684,7 +685,7 @@ describe('init in an application of Kysely', () => {
         .replace('  dialect,', '  dialect: encrypted<Database>(dialect, { users: usersModel(eaas) }),'),
     )
     expect(get('eaas-users.ts')).toContain("import type { Users } from './database.js'\n")
-    expect(get('eaas-users.ts')).toContain("prefs: json<NonNullable<Users['prefs']>>().nullable(),\n")
+    expect(get('eaas-users.ts')).toContain("prefs: json<NonNullable<Users['prefs']>>(),\n")
     expect(out).toContain(
       `SET TIME ZONE 'UTC'; ALTER TABLE "users" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING date_trunc('milliseconds', "born"::timestamptz)::text, ALTER COLUMN "visits" TYPE TEXT USING "visits"::text, ALTER COLUMN "active" TYPE TEXT USING "active"::text, ALTER COLUMN "prefs" TYPE TEXT USING "prefs"::text; ALTER TABLE "users" ADD COLUMN "email_index" TEXT;`,
     )
@@ -735,7 +736,10 @@ export class StaffMember {
   @PrimaryGeneratedColumn()
   id: number
 
-  @Column({ length: 255, unique: true })
+  @Column({
+    length: 255, // as before
+    unique: true, // how they log in
+  })
   email: string
 
   @Column('timestamp', { name: 'born_at', precision: 3, nullable: true })
@@ -784,7 +788,7 @@ describe('init in an application of TypeORM', () => {
     expect(code).toBe(0)
     expect(get('src/entity/staff-member.ts')).toBe(
       ENTITY.replace(
-        '@Column({ length: 255, unique: true })\n  email: string\n',
+        '@Column({\n    length: 255, // as before\n    unique: true, // how they log in\n  })\n  email: string\n',
         `@Column({ type: 'text', unique: true })
   email: string
 

@@ -73,6 +73,11 @@ export function readTypeorm({ sources }: Application): FoundTable[] {
   )
 }
 
+/** A comment at the end would hide what comes behind it. */
+function withoutComments(option: string): string {
+  return option.replaceAll(/('[^']*'|"[^"]*")|\/\/[^\n]*/g, '$1').trim()
+}
+
 /** As TypeORM names the table of a class. */
 function inSnakeCase(name: string): string {
   return name
@@ -149,10 +154,11 @@ export function changeTypeorm({ files, byHand }: Application, change: Change): v
         `@Column({ type: ${quote}text${quote},${renamed} nullable: true })`,
         `${index.name}?: string | null${semicolon}`,
       ]
-      text = text.slice(0, end) + lines.map((line) => `\n${line && `  ${line}`}`).join('') + text.slice(end)
+      const [, indent = ''] = /^([^\S\n]*)/.exec(text.slice(text.lastIndexOf('\n', at) + 1)) ?? []
+      text = text.slice(0, end) + lines.map((line) => `\n${line && indent + line}`).join('') + text.slice(end)
     }
     if (!isConverted(column)) continue
-    const kept = one.options.filter((option) => !OF_TYPE.test(option)).map((option) => option.trim())
+    const kept = one.options.map(withoutComments).filter((option) => option && !OF_TYPE.test(option))
     text = `${text.slice(0, at)}({ ${[`type: ${quote}text${quote}`, ...kept].join(', ')} })${text.slice(called)}`
   }
   files.set(path, (lacking.length > 0 && withNames(text, 'typeorm', { add: ['Index'], drop: [] })) || text)
