@@ -541,6 +541,7 @@ export const people = pgTable(
     email: varchar({ length: 255 }).notNull().unique(),
     born: timestamp('born_at', { precision: 6 }),
     seen: timestamp({ withTimezone: true, mode: 'date' }).notNull(),
+    /** Each person's own. */
     day: date(),
     died: date({ mode: 'date' }),
     visits: integer().notNull(), // in all
@@ -577,6 +578,7 @@ export const people = pgTable(
     born: text('born_at').$type<Date>(),
     bornIndex: text('born_at_index'),
     seen: text().$type<Date>().notNull(),
+    /** Each person's own. */
     day: text(),
     died: text().$type<Date>(),
     visits: text().$type<number>().notNull(), // in all
