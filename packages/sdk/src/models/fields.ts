@@ -70,7 +70,7 @@ export interface IndexOptions {
   /**
    * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column
    * learns which rows have the same value, and anyone who may `unwrap` too can test guesses, or `hash` if the service
-   * makes it: do not index data of few possible values.
+   * takes part: do not index data of few possible values.
    */
   index?: string | undefined
   /**

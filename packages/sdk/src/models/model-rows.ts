@@ -163,8 +163,8 @@ function warnOf({ column, fields: indexed, source }: IndexColumn, hasSecret: boo
   const index = JSON.stringify([column, fields])
   if (warned.has(index) || !fields.every(hasFewValues)) return
   warned.add(index)
-  const byModel = hasSecret ? 'has the secret and unwrap' : 'has unwrap'
-  const able = source.secret === undefined ? 'call hash' : byModel
+  const { secret, oblivious } = source
+  const able = `has ${hasSecret ? 'the secret and ' : ''}${secret && !oblivious ? 'unwrap' : 'hash'}` // a client with a secret has no index of the service
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
       `who can read the column and ${able} can find them all. Omit the index, add a field, or pass \`warn: false\`.`,
