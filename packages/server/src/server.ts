@@ -44,6 +44,7 @@ export async function openServer({
   now,
   log: stream = { write: writeOrDrop },
   openVerifier,
+  openBlindHasher,
   onDatabaseFailure,
   takesSchemas = false,
 }: {
@@ -53,6 +54,8 @@ export async function openServer({
   log?: { write(line: string): unknown }
   /** where logs are verified; by default in this thread */
   openVerifier?: OpenOptions['openVerifier']
+  /** where blind hashes are evaluated; by default in this thread */
+  openBlindHasher?: OpenOptions['openBlindHasher']
   /** called when the embedded database has failed, after `keepWitnessed`; by default a rejection ends the process */
   onDatabaseFailure?: (error: Error) => void
   /** whether routes with Fastify schemas may be added; by default such a route is refused */
@@ -101,6 +104,7 @@ export async function openServer({
     },
     observeCommit: metrics.observeCommit,
     openVerifier,
+    openBlindHasher,
     observeUnrecorded: metrics.observeUnrecorded,
     ...(now === undefined ? {} : { now }),
   })
