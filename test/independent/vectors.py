@@ -9,7 +9,8 @@
     python3 vectors.py seal-stream frames: DEK, context (JSON), salt, plaintext; answers streams
     python3 vectors.py open-stream frames: DEK, context (JSON), stream, nothing; answers as `open`
     python3 vectors.py index   frames: index secret, column (JSON), text, nothing; answers what the column holds (JSON)
-    python3 vectors.py serve   frames: the name of one of these seven, and all its frames as one; answers all its answers as one
+    python3 vectors.py blind   frames: hash key, value, nothing, nothing; answers blind hashes
+    python3 vectors.py serve   frames: the name of one of these eight, and all its frames as one; answers all its answers as one
 
 Each format has a file in `formats`, named after its specification.
 
@@ -24,6 +25,7 @@ from pathlib import Path
 from formats.anchor import anchor_vectors
 from formats.application_secret import application_secret_vectors
 from formats.bindings import binding_vectors
+from formats.blind_hash import blind_hash_of, blind_hash_vectors
 from formats.blind_index import blind_index_vectors
 from formats.chain import chain_vectors
 from formats.checkpoint import checkpoint_vectors
@@ -50,6 +52,7 @@ from formats.wrapped_key_v2 import wrapped_key_v2_vectors
 
 FILES = {
     "packages/protocol/src/application-secret.vectors.json": application_secret_vectors,
+    "packages/protocol/src/blind-hash.vectors.json": blind_hash_vectors,
     "packages/protocol/src/envelope-text.vectors.json": envelope_text_vectors,
     "packages/protocol/src/envelope-v2.vectors.json": envelope_v2_vectors,
     "packages/protocol/src/stream.vectors.json": stream_vectors,
@@ -183,6 +186,7 @@ JOBS = {
     "seal-stream": lambda dek, context, salt, plaintext: s1_seal(dek, json.loads(context), salt, plaintext),
     "open-stream": open_stream,
     "index": index_of,
+    "blind": lambda key, value, _, __: blind_hash_of(key, value),
 }
 COMMANDS = {
     "write": write,

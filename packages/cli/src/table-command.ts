@@ -5,6 +5,7 @@ import { type Command, Option } from 'commander'
 import { addServiceOptions, collect, type DecryptingOptions, readNames, readPairs } from './arguments.js'
 import type { Sdk } from './backfill/backfill.js'
 import { constrainWith } from './backfill/constrain.js'
+import { type Plan, type PlanOptions, planWith } from './backfill/plan.js'
 import {
   type AnyModel,
   type BackfillProgress,
@@ -77,6 +78,8 @@ export interface OpenTable {
   speed: { batchSize: number | undefined; rowsPerSecond: number | undefined }
   /** Makes the table refuse plaintext; see `constrainTable`. */
   constrain(options: { dryRun: boolean }): Promise<ConstrainReport>
+  /** Says in which order to encrypt the table, and what of it is done. Changes nothing. */
+  plan(options: Omit<PlanOptions, 'columns'>): Promise<Plan>
   /** What distinguishes this table, read by this model, from all others. */
   identity: Record<string, unknown>
   /** Another export of the module. */
@@ -112,6 +115,7 @@ export async function withTable<T>(
       }),
       speed,
       constrain: ({ dryRun }) => constrainWith(sdk, model, { query: database.query, table }, { columns, dryRun }),
+      plan: (options) => planWith(sdk, model, { query: database.query, table }, { columns, ...options }),
       identity: {
         database: database.identity,
         table,

@@ -236,10 +236,18 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   const assertOpen = () => {
     if (keks.size === 0) refuse('the export is closed', 'Open it again.')
   }
-  /** After each await, during which `close()` may have been called. */
-  const getHashKey = () => {
+  /** On a copy, which WebCrypto's engine may zero. After each await, during which `close()` may have been called. */
+  const useHashKey = <T>(run: (key: Uint8Array) => Soon<T>): Promise<T> => {
     assertOpen()
-    return hashKey ?? refuse('the export has no hash_key_hex')
+    const key = hashKey ?? refuse('the export has no hash_key_hex')
+    return key.use(async (bytes) => {
+      const copy = new Uint8Array(bytes)
+      try {
+        return await run(copy)
+      } finally {
+        copy.fill(0)
+      }
+    })
   }
   const unwrap = async (wrapped_key: string, stated: StatedUse = {}): Promise<Bytes> => {
     const use = readUse(stated)
@@ -283,12 +291,12 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
       if (typeof value !== 'string') refuse(`a blind index needs text, got ${kindOf(value)}`, 'Pass the text itself.')
       const bytes = readValue(value)
       const engine = await selectEngine('auto')
-      return encodeHex(await getHashKey().use((key) => engine.createMac(key))(bytes))
+      return encodeHex(await useHashKey((key) => engine.createMac(key)(bytes)))
     },
     async indexSecret(name) {
       const info = indexSecretInfo(name)
       const engine = await selectEngine('auto')
-      return getHashKey().use((key) => engine.derive(key, info, KEY_BYTES)) as Soon<Bytes>
+      return useHashKey((key) => engine.derive(key, info, KEY_BYTES)) as Promise<Bytes>
     },
     close() {
       for (const kek of keks.values()) kek.release()

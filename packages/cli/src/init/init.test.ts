@@ -155,8 +155,17 @@ export default function customerModel(eaas: Client) {
       'DATABASE_URL=postgres://app:hidden@db/app\nEAAS_URL=http://127.0.0.1:8420\nEAAS_API_KEY=\n',
     )
     expect(out).not.toMatch(/hidden/)
-    expect(out).toContain(
-      'npx @eaas/cli backfill src/lib/eaas-customer.ts --table customers --column name=full_name --constrain\n',
+    const line = 'npx @eaas/cli backfill src/lib/eaas-customer.ts --table customers --column name=full_name'
+    expect(out.replaceAll('NODE_OPTIONS="--import tsx" ', '')).toContain(
+      `
+  with DATABASE_URL set, and while the application runs as it was, fill the indexes of the rows that are there:
+  ${line} --work index
+  deploy the application; then, for rows that the version before wrote since, again:
+  ${line} --work index
+  encrypt the rows, and make the database refuse plaintext:
+  ${line} --constrain
+  then remove acceptPlaintext from src/lib/eaas-customer.ts
+`,
     )
     expect(before.filter((path) => !files().includes(path))).toEqual([])
     const after = files().map((path) => [path, statSync(join(folder, path)).mtimeMs])
@@ -174,7 +183,9 @@ export default function customerModel(eaas: Client) {
       SCHEMA.replace('String @id', 'String @id\n  city String').replace('text String', 'id Int @id\n  text String'),
     )
     await init([...OF_CUSTOMER, '--yes'])
-    expect((await init(['--table', 'Shop', '--fields', 'city', '--yes'])).out).not.toContain('where the client is made')
+    const { out } = await init(['--table', 'Shop', '--fields', 'city', '--yes'])
+    expect(out).not.toContain('where the client is made')
+    expect(out).not.toContain('index') // nothing of it is searched
     put(
       'src/lib/db.ts',
       get('src/lib/db.ts').replace(/\{ Customer: (.*), Shop: (.*) \}/, '{\n  Customer: $1,\n  Shop: $2,\n}'),

@@ -22,7 +22,7 @@ import { unifiedDiff } from './diff.js'
 import { changeDrizzle, readDrizzle } from './drizzle.js'
 import { changeKysely, readKysely } from './kysely.js'
 import { isConverted } from './migration.js'
-import { backfillLine, modelFile } from './model-file.js'
+import { backfillLine, type ModelFile, modelFile } from './model-file.js'
 import { changePrisma, readPrisma } from './prisma.js'
 import { changeTypeorm, readTypeorm } from './typeorm.js'
 
@@ -111,8 +111,7 @@ async function init(io: Io, given: InitOptions): Promise<void> {
         ]
       : []),
     `npx @eaas/server dev --file ${env}`,
-    'with the application running, and DATABASE_URL set, encrypt the rows that are there, which no search finds before, and make the database refuse plaintext:',
-    backfillLine(model),
+    ...adoption(model),
     `then remove acceptPlaintext from ${path}`,
     ...(drops ? [`${drops} the constraints that the schema lacks: ${guide('refusing-plaintext', '@eaas/cli')}`] : []),
   ]
@@ -124,6 +123,24 @@ function findKind(model: string | undefined, field: string): FieldKind | undefin
   return new RegExp(`^ +${field}: (text|date|number|boolean|json)\\b`, 'm').exec(model ?? '')?.[1] as
     | FieldKind
     | undefined
+}
+
+/** The steps by which rows that are there are encrypted, and found by searches meanwhile. */
+function adoption(model: ModelFile): string[] {
+  const fill = backfillLine(model, '--work index')
+  const isSearched = model.search.length > 0
+  return [
+    ...(isSearched
+      ? [
+          'with DATABASE_URL set, and while the application runs as it was, fill the indexes of the rows that are there:',
+          fill,
+        ]
+      : []),
+    `deploy the application${isSearched ? '; then, for rows that the version before wrote since, again:' : ''}`,
+    ...(isSearched ? [fill] : []),
+    'encrypt the rows, and make the database refuse plaintext:',
+    backfillLine(model, '--constrain'),
+  ]
 }
 
 type Ask = (question: string) => Promise<string>

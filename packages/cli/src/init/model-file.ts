@@ -1,7 +1,8 @@
 /** The file that says which fields of a table are encrypted, and the command that encrypts existing rows. */
+import { loaderFor } from '../model-module.js'
 import type { Column, FoundTable } from './application.js'
 
-interface ModelFile {
+export interface ModelFile {
   table: FoundTable
   columns: readonly Column[]
   /** The names of those to search by. */
@@ -41,11 +42,11 @@ ${fields.join('')}    },
 `
 }
 
-export function backfillLine({ table, columns, search, path }: ModelFile): string {
+/** @param more the options that say what it does */
+export function backfillLine({ table, columns, search, path }: ModelFile, more: string): string {
   const ids = table.columns.filter(({ name }) => table.id.includes(name))
   const indexes = columns.filter(({ name }) => search.includes(name)).map(({ index }) => index)
   const renamed = [...ids, ...columns, ...indexes].filter(({ name, stored }) => name !== stored)
-  const load = path.endsWith('ts') && !Reflect.get(process.features, 'typescript') ? 'NODE_OPTIONS="--import tsx" ' : ''
   const name = [...(table.schema ? [table.schema] : []), table.stored].join('.')
-  return `${load}npx @eaas/cli backfill ${path} --table ${name}${renamed.map((one) => ` --column ${one.name}=${one.stored}`).join('')} --constrain`
+  return `${loaderFor(path)}npx @eaas/cli backfill ${path} --table ${name}${renamed.map((one) => ` --column ${one.name}=${one.stored}`).join('')} ${more}`
 }

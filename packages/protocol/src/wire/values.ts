@@ -5,6 +5,7 @@ import { foldUuid, isBase64 } from '../bytes.js'
 
 /** Ours have 88 (wrapped-key.md 1); those of a KMS have a few hundred. */
 export const WRAPPED_KEY_CHARACTERS = 1_024
+const ELEMENT_BYTES = 32
 
 /* Checked by functions, so that no regular expression keeps a DEK as the last text that it matched. */
 
@@ -14,6 +15,14 @@ export const dek = z
   .check(
     z.refine((text) => isBase64(text, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
   )
+/** The only suite of the blind hash (blind-hash.md 1). */
+export const BLIND_HASH_SUITE = 'ristretto255-SHA512'
+export const blindElement = z
+  .string()
+  .check(z.refine((text) => isBase64(text, ELEMENT_BYTES), 'must be canonical standard base64 of exactly 32 bytes'))
+export const blindProof = z
+  .string()
+  .check(z.refine((text) => isBase64(text, 2 * ELEMENT_BYTES), 'must be canonical standard base64 of exactly 64 bytes'))
 /** A wrapped key as a service may return it (envelope.md 2). */
 export const wrappedKey = z
   .string()

@@ -2,7 +2,7 @@
 import { encodeHex, encodeUtf8, KEY_BYTES } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Mac } from '../engines/engine.js'
-import { withMixed } from '../records/bound-envelopes.js'
+import { type Secrets, withMixed } from '../records/bound-envelopes.js'
 import { type Soon, use } from '../waiting.js'
 import { columnInfo, type IndexSource } from './index-source.js'
 import type { ModelDeps } from './model-types.js'
@@ -30,9 +30,8 @@ export function openColumns(
   signal: AbortSignal | undefined,
 ): Soon<Mac[]> {
   const engine = envelopes.engine()
-  const { list, acceptWithout } = envelopes.secrets
-  // The application's secret: the first one makes, the last one made the former index (application-secret.md 1).
-  const mixed = isFormer ? (acceptWithout ? undefined : list.at(-1)) : list[0]
+  const { list } = envelopes.secrets
+  const mixed = mixedIn({ isFormer }, envelopes.secrets)
   return indexSecrets.use({ key_id: keyId, key_version: 0, wrapped_key: name }, signal, (secret) => {
     const known = made.get(secret) ?? new Map<string, Mac>()
     made.set(secret, known)
@@ -53,6 +52,14 @@ export function openColumns(
     }
     return Promise.all(columns.map(open))
   })
+}
+
+/** The application's secret in an index: the first one makes, the last one made the former index (application-secret.md 1). */
+export function mixedIn(
+  { isFormer }: Pick<IndexSource, 'isFormer'>,
+  { list, acceptWithout }: Secrets,
+): Secret | undefined {
+  return isFormer ? (acceptWithout ? undefined : list.at(-1)) : list[0]
 }
 
 /** Returns the whole MAC of a text in hexadecimal digits, in place of the service's hash. */

@@ -280,14 +280,15 @@ export function listKeysInPages({
 
 /** Reads one key; its versions are listed oldest first, with what each did. @throws Refusal E_NOT_FOUND */
 export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithVersions> {
-  return async ({ state, sql }) => {
-    const { row, versions } = await getKey(state, key_id)
+  return async ({ state, sql, services }) => {
+    const { row, versions, hashKey } = await getKey(state, key_id)
     const uses = new Map((await listVersionUses(sql, row)).map((use) => [use.version, use]))
     return {
       entries: [],
       release: async () => ({
         ...viewKey(row),
         updated_at: row.updated_at,
+        blind_hash_public_key: hashKey ? await services.blindHashing.findPublicKey(hashKey) : null,
         versions: await mapInStretches(versions.values(), ({ row: { version, status, created_at } }) => {
           const { wraps = 0, opened_on } = uses.get(version) ?? {}
           const opened = opened_on ? { last_unwrapped_at: `${opened_on}T00:00:00.000Z` } : {}

@@ -9,18 +9,17 @@ import {
   type ProblemDocument,
   problemDocument,
   type UnrecordedKind,
-  type wire,
+  wire,
 } from '@eaas/protocol'
-import { envelopeModeRoutes } from '../api/envelope.js'
-import { bindRoutes, type Route } from '../api/route.js'
-import { serverModeRoutes } from '../api/server-mode.js'
 import { createStretches, mapInStretches } from '../event-loop.js'
 import { assertPermissions, inServerMode, refuseServerMode } from '../runner/admission.js'
 import { type Allowances, spend } from '../runner/budgets.js'
 import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { parse } from './serve.js'
+import { envelopeModeRoutes } from './envelope.js'
+import { bindRoutes, parse, type Route } from './route.js'
+import { serverModeRoutes } from './server-mode.js'
 
 /**
  * How many keys are loaded at a time: a share of the connections' statements that leaves room for other
@@ -29,7 +28,8 @@ import { parse } from './serve.js'
 const KEYS_AHEAD = 16
 
 type Item = wire.Batch['operations'][number]
-type OnError = (error: unknown) => void
+/** What operations of a batch have of its request. */
+type Request = Pick<Parameters<Route['operation']>[0], 'onError' | 'signal'>
 interface Result {
   status: number
   body: unknown
@@ -44,21 +44,21 @@ export const batchRoutes = bindRoutes({
     summary: 'Make many calls in one request',
     bodyLimit: MAX_BATCH_BODY_BYTES,
     countOperations: ({ operations }) => operations.length,
-    operation: ({ body, onError }) => batch(body.operations, onError),
+    operation: ({ body, onError, signal }) => batch(body.operations, { onError, ...(signal && { signal }) }),
   },
 })
 
 /** The calls that a batch takes. */
-const BATCHABLE: Record<wire.BatchOperation, Route> = { ...envelopeModeRoutes, ...serverModeRoutes }
+const BATCHABLE = { ...envelopeModeRoutes, ...serverModeRoutes }
 
 /** Makes one operation of many calls. */
-function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchResults> {
+function batch(items: readonly Item[], request: Request): Operation<wire.BatchResults> {
   return async (context) => {
     const secrets: Uint8Array[] = []
     try {
       const { unwrap, hash } = context.allowances
       const allowances = { unwrap: { ...unwrap }, hash: { ...hash } }
-      return await decideAll(items, { ...context, allowances }, { onError, secrets })
+      return await decideAll(items, { ...context, allowances }, { request, secrets })
     } catch (error) {
       for (const secret of secrets) secret.fill(0)
       throw error
@@ -71,7 +71,7 @@ function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchRe
 async function decideAll(
   items: readonly Item[],
   context: Context & { allowances: Allowances },
-  { secrets, onError }: { secrets: Uint8Array[]; onError: OnError },
+  { secrets, request }: { secrets: Uint8Array[]; request: Request },
 ): Promise<Decision<wire.BatchResults>> {
   const decided: Decided[] = []
   const entries: EntryNote[] = []
@@ -83,7 +83,7 @@ async function decideAll(
     const due = pause()
     if (due) await due
     loadAhead(at)
-    const deciding = decide(item, context, onError)
+    const deciding = decide(item, context, request)
     const one = deciding instanceof Promise ? await deciding : deciding
     decided.push(one)
     if ('refusal' in one) continue
@@ -116,24 +116,24 @@ function createLoadAhead(items: readonly Item[], { state }: Context): (at: numbe
 }
 
 // Returns a promise only if it has to wait.
-function decide(item: Item, context: Context, onError: OnError): Decided | Promise<Decided> {
-  const row = BATCHABLE[item.op]
+function decide(item: Item, context: Context, request: Request): Decided | Promise<Decided> {
+  const row: Route = BATCHABLE[wire.batchedCall(item.op)]
   const { status } = row
   try {
     if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
-    const made = itemOperation(row, { item, onError }, context)(context)
+    const made = itemOperation(row, { item, request }, context)(context)
     if (!(made instanceof Promise)) return { made, status }
     return made.then(
       (waited) => ({ made: waited, status }),
-      (error) => refusedItem(error, onError),
+      (error) => refusedItem(error, request),
     )
   } catch (error) {
-    return refusedItem(error, onError)
+    return refusedItem(error, request)
   }
 }
 
 // A tampered key fails only the items that use it. Any other error fails the batch.
-function refusedItem(error: unknown, onError: OnError): Decided {
+function refusedItem(error: unknown, { onError }: Request): Decided {
   if (error instanceof Refusal) return { refusal: error }
   if (!failsOneItem(error)) throw error
   onError(error)
@@ -144,7 +144,7 @@ function refusedItem(error: unknown, onError: OnError): Decided {
 // As for the single call: a closed server mode is refused before the body is validated.
 function itemOperation(
   row: Route,
-  { item, onError }: { item: Item; onError: OnError },
+  { item, request }: { item: Item; request: Request },
   { state }: Context,
 ): Operation<unknown> {
   const call = row.serverMode && { operation: row.operationId, body: item }
@@ -156,7 +156,7 @@ function itemOperation(
     version: '',
     body: row.body && parse(row.body, item, DETAILS.E_VALIDATION.item),
     query: {},
-    onError,
+    ...request,
   })
   return call ? inServerMode(call, operation) : operation
 }
