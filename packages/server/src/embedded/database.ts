@@ -118,9 +118,11 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
     const socketPath = shortSocketPath(directory, SOCKET_NAME)
     await assertNotServed(socketPath)
     const cluster = join(directory, CLUSTER)
-    const fresh = await createClusterIfAbsent(cluster)
     // Imported here, so that commands on PostgreSQL and beside a server do not load PGlite.
-    const { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } = await import('./fsync.js')
+    const loading = import('./fsync.js')
+    loading.catch(() => undefined) // awaited below, unless creating fails first
+    const fresh = await createClusterIfAbsent(cluster)
+    const { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } = await loading
     const fs = new DurableNodeFS(cluster)
     const database = await openCluster(fs, DURABLE_START_PARAMS)
     const durability = (await commitsReachTheDisk(database, fs)) ? 'fsync' : 'none'
