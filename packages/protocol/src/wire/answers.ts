@@ -9,7 +9,10 @@ import type { OperationId } from '../routes.js'
 import {
   ALGORITHM,
   API_KEY_STATUSES,
+  BLIND_HASH_SUITE,
   base64,
+  blindElement,
+  blindProof,
   count,
   dek,
   hex32,
@@ -63,6 +66,8 @@ export const keyWithVersions = answer(
   z.object({
     ...keyFields,
     updated_at: time,
+    /** null once the key is destroyed; absent if the service has no blind hash */
+    blind_hash_public_key: z.optional(z.nullable(blindElement)),
     versions: z.array(
       z.object({
         version,
@@ -97,6 +102,14 @@ export const unwrapped = answer(z.object({ dek, key_id: uuid, key_version: versi
 
 export const derivedSecret = answer(z.object({ secret: dek, key_id: uuid }))
 export const hashed = answer(z.object({ hash: hex32, key_id: uuid }))
+export const blindHashed = answer(
+  z.object({
+    elements: z.array(blindElement),
+    proof: blindProof,
+    key_id: uuid,
+    suite: z.enum([BLIND_HASH_SUITE]),
+  }),
+)
 
 /* Server mode */
 
@@ -256,6 +269,7 @@ export const ANSWERS = {
   rewrap: wrapped,
   indexSecret: derivedSecret,
   hash: hashed,
+  blindHash: blindHashed,
   encrypt: bundle,
   decrypt: decrypted,
   batch: batchResults,
@@ -290,6 +304,7 @@ export type NewApiKey = (typeof newApiKey)['_zod']['output']
 export type Tenant = (typeof tenant)['_zod']['output']
 export type Usage = (typeof usage)['_zod']['output']
 export type Hashed = (typeof hashed)['_zod']['output']
+export type BlindHashed = (typeof blindHashed)['_zod']['output']
 export type Entry = (typeof entry)['_zod']['output']
 export type EntryList = (typeof entryList)['_zod']['output']
 export type Verification = (typeof verification)['_zod']['output']

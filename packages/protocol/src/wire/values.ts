@@ -9,11 +9,15 @@ export const WRAPPED_KEY_CHARACTERS = 1_024
 /* Checked by functions, so that no regular expression keeps a DEK as the last text that it matched. */
 
 export const base64 = z.string().check(z.refine((text) => isBase64(text), 'must be canonical standard base64'))
-export const dek = z
-  .string()
-  .check(
-    z.refine((text) => isBase64(text, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
-  )
+const base64Of = (length: number) =>
+  z
+    .string()
+    .check(z.refine((text) => isBase64(text, length), `must be canonical standard base64 of exactly ${length} bytes`))
+export const dek = base64Of(KEY_BYTES)
+/** The only suite of the blind hash (blind-hash.md 1). */
+export const BLIND_HASH_SUITE = 'ristretto255-SHA512'
+export const blindElement = base64Of(32)
+export const blindProof = base64Of(64)
 /** A wrapped key as a service may return it (envelope.md 2). */
 export const wrappedKey = z
   .string()

@@ -18,7 +18,7 @@ import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withV
 import type { FieldSpec } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
 import { INDEX_BY, type IndexBy, readIndexSource } from './index-source.js'
-import type { AnyField, Compounds, Extras, Fields, NoExtras } from './model-types.js'
+import type { AnyField, Compounds, Extras, Fields, KnownOptions, NoExtras } from './model-types.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 
 export type RowFormat = 'full' | 'compact' | 'text'
@@ -134,7 +134,7 @@ interface SharedOptions<
   fields: F
   /**
    * What makes the indexes of the model. By default this process does, so that no value leaves it and a search needs no
-   * request; `shared` columns are the service's.
+   * request once the secret is there; the service makes `shared` columns and, with `envelope: 1`, all.
    */
   index?: IndexBy | undefined
   /**
@@ -149,7 +149,7 @@ interface SharedOptions<
    * same text. `shared` works as for a field. Also `{ prefix: field, length }`, to search for the
    * first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
    */
-  indexes?: C | undefined
+  indexes?: (C & KnownOptions<C>) | undefined
   /**
    * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share once, in
    * the column `header`, and `{ c, i }` (ciphertext and iv) in the fields. `text` stores each envelope as text
@@ -328,9 +328,9 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
 function withSources(options: Options, made: readonly Omit<IndexColumn, 'source'>[]): IndexColumn[] {
   const { index = {}, formerIndex, name: model = '', envelope } = options
   assertOptions('index', index, INDEX_BY)
-  if (envelope === 1 && (index.generation !== undefined || formerIndex !== undefined))
-    throw new InvalidInputError('generation and formerIndex need envelope 2')
-  const isService = envelope === 1 || index.by !== undefined || made.every(({ shared }) => shared)
+  if (envelope === 1 && (index.generation !== undefined || index.by === 'oblivious' || formerIndex !== undefined))
+    throw new InvalidInputError("generation, by: 'oblivious' and formerIndex need envelope 2")
+  const isService = envelope === 1 || index.by === 'service' || made.every(({ shared }) => shared)
   const source = readIndexSource('index', index, { model, isService })
   const service = isService ? source : { ...source, secret: undefined }
   const columns = made.map((one) => ({ ...one, source: one.shared ? service : source }))

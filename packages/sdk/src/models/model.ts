@@ -146,7 +146,8 @@ export interface Model<
   ): Promise<OpenedRow<R, PartialFields<F>, C, H, X>>
   /**
    * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several
-   * fields needs the values of all of them. Uses no request while the model's index secret is cached; by the service one.
+   * fields needs the values of all of them. Uses no request while the model's index secret is cached; one if the service
+   * makes the index, or takes part.
    * Parts of a text are searched by `{ startsWith }` and `{ contains }`, ranges by `{ gte, lt }` and the like: the
    * column of a range is a list for `in`. For these, and with `bits`, filter the found rows with `matches`.
    *
@@ -250,7 +251,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
   // Loaded at the first call, so a page that makes none does not pay for it.
   const load = async (some = definition) => {
     const { records, createModelRows, warnOfFewValues } = await deps.load()
-    warnOfFewValues(definition)
+    warnOfFewValues(definition, records.envelopes.secrets)
     const all = { ...deps, ...records }
     return { rows: createModelRows(all, some), deps: all }
   }
