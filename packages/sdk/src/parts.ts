@@ -17,7 +17,7 @@ import { createEnvelopes } from './records/envelopes.js'
 import { rewrap } from './records/rewrapping.js'
 import { findKey } from './resources/ensure-key.js'
 import createKeys from './resources/keys.js'
-import { now } from './waiting.js'
+import { now, requestsAreIsolated } from './waiting.js'
 
 export { readJson } from './json.js'
 export { createModelRows, warnOfFewValues } from './models/model-rows.js'
@@ -29,7 +29,7 @@ export { default as createServerMode } from './resources/server-mode.js'
 export { default as createService } from './resources/service.js'
 export { createKeys }
 
-export interface ConnectOptions extends HttpOptions {
+export interface ConnectOptions extends Omit<HttpOptions, 'closed'> {
   engine: EngineName
   /** The application's. */
   secrets: GivenSecrets
@@ -48,7 +48,7 @@ export interface Connection {
   /** Makes the calls of the resources. */
   http: Http
   records: RecordsDeps
-  /** Zeroes every DEK and rejects the callers who wait for one with AbortedError. */
+  /** Ends all calls, zeroes every DEK, and rejects the callers who wait for one with AbortedError. */
   close(): void
 }
 
@@ -57,9 +57,11 @@ export interface Connection {
  * InvalidInputError when the engine is known to be unavailable
  */
 export function connect(options: ConnectOptions): Connection {
-  const { engine, verify, closed, emit } = options
+  const { engine, verify, emit } = options
+  const closing = createCloser()
+  const closed = closing.signal
   const secrets = holdSecrets(options.secrets)
-  const http = createHttp(options)
+  const http = createHttp({ ...options, closed })
   const batcher = createBatcher(http, { emit, auditContext: options.auditContext })
   if (secrets.list.length > 0) batcher.hash = refuseHash
   const hitOf = (operation: 'wrap' | 'unwrap') => emit && ((keyId: string) => emit({ type: 'hit', operation, keyId }))
@@ -106,6 +108,7 @@ export function connect(options: ConnectOptions): Connection {
       ensureKey: async (name) => (await keys.ensure({ name })).id,
     },
     close() {
+      closing.abort()
       encryptDeks.close()
       decryptDeks.close()
       indexSecrets.close()
@@ -118,4 +121,17 @@ export function connect(options: ConnectOptions): Connection {
 const refuseHash: Batcher['hash'] = async () => {
   const hint = 'Let a model make the index, or leave it out.'
   throw new InvalidInputError('a client with a secret sends no value to be hashed', hint)
+}
+
+/**
+ * Makes what says that a client is closed. Where requests are isolated it is a mere flag: older workerd refuses a
+ * controller at the top of a module, and each controller to all requests but one.
+ */
+function createCloser(): Pick<AbortController, 'signal' | 'abort'> {
+  if (!requestsAreIsolated()) return new AbortController()
+  const signal = { aborted: false, addEventListener: () => undefined }
+  const abort = () => {
+    signal.aborted = true
+  }
+  return { signal: signal as Partial<AbortSignal> as AbortSignal, abort }
 }
