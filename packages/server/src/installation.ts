@@ -19,7 +19,7 @@ import { createApiKeyUses, createUnrecordedCalls } from './core/runner/noted-cal
 import type { Services } from './core/runner/operation.js'
 import { createSharedVerifications } from './core/runner/shared-verification.js'
 import { createTenantStates } from './core/runner/tenant-state.js'
-import { createCallHoldings, createReadGate, createSearchPlaces, createWorkGate } from './core/runner/work-gate.js'
+import { createCallHoldings, createPatientGate, createSearchPlaces, createWorkGate } from './core/runner/work-gate.js'
 import type { Queryable, Sql } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
 import { NoDatabaseError, openStore, type Store } from './core/store/open-store.js'
@@ -45,6 +45,9 @@ import { findOwnInstance, type InstallationSecrets, unlock, watchStoreKeys } fro
 import { createErasure, type Erase } from './operate/store/erasure.js'
 import { MIGRATIONS_DIRECTORY } from './package-directory.js'
 import { openOwnKey, openProvider } from './root-keys/open-provider.js'
+
+/** Pages that are read from the log at once. */
+const READS_AT_ONCE = 4
 
 const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'
 
@@ -228,7 +231,7 @@ function createServices(
     unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
     budgetCounts: createBudgetCounts(sql),
     gate: createWorkGate(),
-    readGate: createReadGate(),
+    readGate: createPatientGate(READS_AT_ONCE),
     inSearchPlace: createSearchPlaces(),
     shareVerification: createSharedVerifications(),
     blindHashing: createBlindHashing(blindHasher?.run ?? hashHere),
