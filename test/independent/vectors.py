@@ -42,6 +42,7 @@ from formats.key_change import key_change_vectors
 from formats.key_hierarchy import key_hierarchy_vectors
 from formats.local_index import li_value, local_index_vectors
 from formats.merkle import merkle_vectors
+from formats.oblivious_index import oblivious_index_vectors
 from formats.proof import proof_vectors
 from formats.root_key_share import root_key_share_vectors
 from formats.row_mac import row_mac_vectors
@@ -75,6 +76,7 @@ FILES = {
     "packages/sdk/src/models/codecs.vectors.json": codec_vectors,
     "packages/sdk/src/models/index-texts.vectors.json": index_column_vectors,
     "packages/sdk/src/models/local-index.vectors.json": local_index_vectors,
+    "packages/sdk/src/models/oblivious-index.vectors.json": oblivious_index_vectors,
     "packages/sdk/src/models/compact-rows.vectors.json": compact_row_vectors,
     "test/independent/envelope.vectors.json": envelope_vectors,
 }

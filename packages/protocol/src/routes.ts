@@ -54,7 +54,7 @@ export const ROUTES = {
   rewrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/rewrap', sdk: true },
   indexSecret: { repeatable: true, method: 'POST', path: '/v1/keys/:id/index-secret', sdk: true },
   hash: { repeatable: true, method: 'POST', path: '/v1/hash', sdk: true },
-  blindHash: { repeatable: true, method: 'POST', path: '/v1/hash/blind' },
+  blindHash: { repeatable: true, method: 'POST', path: '/v1/hash/blind', sdk: true },
   encrypt: { repeatable: true, method: 'POST', path: '/v1/encrypt', sdk: 'server.encrypt' },
   decrypt: { repeatable: true, method: 'POST', path: '/v1/decrypt', sdk: 'server.decrypt' },
   // Repeatable, because each operation that it takes is.

@@ -101,7 +101,7 @@ export function connect(options: ConnectOptions): Connection {
       wrap,
       rewrap: (old, signal, options) => rewrap({ batcher, envelopes, verify }, old, signal, options),
       closed,
-      currentVersion: async (keyId, signal) => (await keys.get(keyId, { signal })).current_version,
+      getKey: (keyId, signal) => keys.get(keyId, { signal }),
       findKey: async (name) => (await findKey(keys, name))?.id,
       ensureKey: async (name) => (await keys.ensure({ name })).id,
     },

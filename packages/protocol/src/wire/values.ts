@@ -5,24 +5,19 @@ import { foldUuid, isBase64 } from '../bytes.js'
 
 /** Ours have 88 (wrapped-key.md 1); those of a KMS have a few hundred. */
 export const WRAPPED_KEY_CHARACTERS = 1_024
-const ELEMENT_BYTES = 32
 
 /* Checked by functions, so that no regular expression keeps a DEK as the last text that it matched. */
 
 export const base64 = z.string().check(z.refine((text) => isBase64(text), 'must be canonical standard base64'))
-export const dek = z
-  .string()
-  .check(
-    z.refine((text) => isBase64(text, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
-  )
+const base64Of = (length: number) =>
+  z
+    .string()
+    .check(z.refine((text) => isBase64(text, length), `must be canonical standard base64 of exactly ${length} bytes`))
+export const dek = base64Of(KEY_BYTES)
 /** The only suite of the blind hash (blind-hash.md 1). */
 export const BLIND_HASH_SUITE = 'ristretto255-SHA512'
-export const blindElement = z
-  .string()
-  .check(z.refine((text) => isBase64(text, ELEMENT_BYTES), 'must be canonical standard base64 of exactly 32 bytes'))
-export const blindProof = z
-  .string()
-  .check(z.refine((text) => isBase64(text, 2 * ELEMENT_BYTES), 'must be canonical standard base64 of exactly 64 bytes'))
+export const blindElement = base64Of(32)
+export const blindProof = base64Of(64)
 /** A wrapped key as a service may return it (envelope.md 2). */
 export const wrappedKey = z
   .string()

@@ -328,9 +328,9 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
 function withSources(options: Options, made: readonly Omit<IndexColumn, 'source'>[]): IndexColumn[] {
   const { index = {}, formerIndex, name: model = '', envelope } = options
   assertOptions('index', index, INDEX_BY)
-  if (envelope === 1 && (index.generation !== undefined || formerIndex !== undefined))
-    throw new InvalidInputError('generation and formerIndex need envelope 2')
-  const isService = envelope === 1 || index.by !== undefined || made.every(({ shared }) => shared)
+  if (envelope === 1 && (index.generation !== undefined || index.by === 'oblivious' || formerIndex !== undefined))
+    throw new InvalidInputError("generation, by: 'oblivious' and formerIndex need envelope 2")
+  const isService = envelope === 1 || index.by === 'service' || made.every(({ shared }) => shared)
   const source = readIndexSource('index', index, { model, isService })
   const service = isService ? source : { ...source, secret: undefined }
   const columns = made.map((one) => ({ ...one, source: one.shared ? service : source }))

@@ -146,7 +146,8 @@ export interface Model<
   ): Promise<OpenedRow<R, PartialFields<F>, C, H, X>>
   /**
    * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several
-   * fields needs the values of all of them. Uses no request while the model's index secret is cached; by the service one.
+   * fields needs the values of all of them. Uses no request while the model's index secret is cached; one if the service
+   * makes the index, or takes part.
    * Parts of a text are searched by `{ startsWith }` and `{ contains }`, ranges by `{ gte, lt }` and the like: the
    * column of a range is a list for `in`. For these, and with `bits`, filter the found rows with `matches`.
    *

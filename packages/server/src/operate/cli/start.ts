@@ -10,11 +10,13 @@ import { type Config, getPort, readConfig } from '../../core/config.js'
 import type { BlindHashResult, BlindHashTask } from '../../core/crypto/blind-hash.js'
 import { claimSocketFile, openSocketFile } from '../../core/http/socket-file.js'
 import { createTaskThread } from '../../core/task-thread.js'
+import { hasEmbeddedDatabase } from '../../embedded/database.js'
 import type { Server } from '../../server.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { baseUrl, greet } from './greeting.js'
 import { createNotifier } from './notify.js'
+import { print } from './output.js'
 import { closeAndExit, onSignals } from './stop.js'
 
 /** What names the address in an error. */
@@ -45,6 +47,9 @@ export async function serve(config: Config, say: (server: Server, url: string) =
   // later calls into the old generation, which keeps them, and each request with them, until a full garbage collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
   if (!config.socket) await assertListenable(config)
+  const { databaseUrl, dataDir } = config
+  if (databaseUrl === undefined)
+    print(`${hasEmbeddedDatabase(dataDir) ? 'Opening the' : 'Creating a'} database in ${dataDir}`)
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../../server.js')
   const server = await openServer({ config, openVerifier, openBlindHasher, onDatabaseFailure: failWithoutDatabase })
