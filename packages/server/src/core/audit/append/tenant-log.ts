@@ -13,10 +13,10 @@ import type { ChainedEntry } from '@eaas/audit/formats'
 import { createStretches, turn } from '../../event-loop.js'
 import { countMonth, lockHead } from '../../store/audit.js'
 import { isRolledBack, type Sql, type Transaction } from '../../store/db.js'
-import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../../store/deadline.js'
+import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline, withoutDeadlines } from '../../store/deadline.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { isUnreachable } from '../../store/unreachable.js'
-import { AuditWriteError, auditWriteError } from '../append-errors.js'
+import { AuditWriteError, auditWriteError, untilFollowed } from '../append-errors.js'
 import {
   type AuditKey,
   beginExtension,
@@ -396,4 +396,26 @@ function firstAppend(group: readonly { append: Append }[]): Append {
   const [first] = group
   if (!first) throw new Error('an empty group')
   return first.append
+}
+
+/**
+ * Extends a log without the committer: runs `work`, which may take long, in a transaction that has locked the head. It gets that head and returns
+ * the one that it wrote, or undefined if it wrote none. However many entries others wrote meanwhile, the log is followed
+ * to its end first.
+ *
+ * @throws ChainAlarmError, or what `work` throws
+ */
+export async function extendLocked(
+  { sql, committer }: { sql: Sql; committer: Pick<Committer, 'watches'> },
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+  work: (transaction: Transaction, previous: Head) => Promise<Head | undefined>,
+): Promise<Head | undefined> {
+  const watch = committer.watches.get(tenant_id)
+  const next = await untilFollowed(() =>
+    withoutDeadlines(sql).begin(async (transaction) =>
+      work(transaction, await watch.read(transaction, auditKey, lockHead)),
+    ),
+  )
+  if (next) watch.commit(next)
+  return next
 }
