@@ -20,10 +20,9 @@ import {
 import type { PGlite } from '@electric-sql/pglite'
 import { EMBEDDED_PATH } from '../core/store/search-path.js'
 import { SET_FORMATS } from '../core/store/text-formats.js'
-import { createClusterIfAbsent, isCluster } from './cluster.js'
+import { createClusterIfAbsent, isCluster, removeUnreferencedFiles } from './cluster.js'
 import type { DurableNodeFS } from './fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
-import { removeUnreferencedFiles } from './unreferenced-files.js'
 
 /** Says that the installation of a data directory is in another database now. */
 const MOVED_NAME = 'moved'
