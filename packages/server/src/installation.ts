@@ -28,7 +28,7 @@ import { findMissingTenants } from './core/store/tenants.js'
 import { untilReached, type Wait } from './core/store/until-reached.js'
 import { assertWhole } from './core/store/whole-tables.js'
 import { findDatabaseTime } from './core/store/writability.js'
-import type { TaskThread } from './core/task-thread.js'
+import { createTaskThread, type TaskThread } from './core/task-thread.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
 import { compareWithAnchor } from './guard/watch/anchor-watch.js'
 import type { KeysOfHeads } from './guard/watch/follow.js'
@@ -71,7 +71,11 @@ export interface Installation
 }
 
 /** The thread that evaluates blind hashes. */
-export type BlindHasher = TaskThread<BlindHashTask, BlindHashResult>
+type BlindHasher = TaskThread<BlindHashTask, BlindHashResult>
+
+/** Opens it where the server was built: its program is beside what the build makes of this file. */
+export const openBlindHasher = (): BlindHasher =>
+  createTaskThread(new URL('./blind-hash-thread-program.js', import.meta.url))
 
 export interface OpenOptions {
   config: Config

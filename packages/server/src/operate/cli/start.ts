@@ -7,10 +7,9 @@ import { explainListening, listenOn, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../../core/audit/verification-thread.js'
 import { type Config, getPort, readConfig } from '../../core/config.js'
-import type { BlindHashResult, BlindHashTask } from '../../core/crypto/blind-hash.js'
 import { claimSocketFile, openSocketFile } from '../../core/http/socket-file.js'
-import { createTaskThread } from '../../core/task-thread.js'
 import { hasEmbeddedDatabase } from '../../embedded/database.js'
+import { openBlindHasher } from '../../installation.js'
 import type { Server } from '../../server.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
@@ -22,11 +21,9 @@ import { closeAndExit, onSignals } from './stop.js'
 /** What names the address in an error. */
 const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' }
 
-/** The build puts the programs of the threads beside that of the command. */
+/** The build puts the program of the thread that verifies logs beside that of the command. */
 const openVerifier = (database: ThreadDatabase) =>
   createVerificationThread(database, new URL('./verification-thread-program.js', import.meta.url))
-const openBlindHasher = () =>
-  createTaskThread<BlindHashTask, BlindHashResult>(new URL('./blind-hash-thread-program.js', import.meta.url))
 
 /** Adds `eaas start`. */
 export function addStart(program: Command): void {
