@@ -87,7 +87,13 @@ describe('the plan of a backfill', () => {
       `alter table "${name}" drop constraint "${name}_tenant_email_key";`,
       `drop index concurrently "${name} mail";`,
     ])
-    await run(`alter table ${name} alter column email type text`)
+    await run(
+      `alter table ${name} alter column email type text, alter column born type timestamp using born::timestamp`,
+    )
+    expect((await planFor()).steps[0]?.run[0]).toMatch(
+      /^-- end the application first, which cannot use it as text: .* type text using date_trunc/,
+    )
+    await run(`alter table ${name} alter column born type text using born::date::text`)
     await runAll((await planFor()).steps[0]?.run ?? [])
     const again = await planFor()
     expect(again.left).toBe('3 rows, 12 values to seal, 18 indexes to fill')

@@ -132,7 +132,8 @@ function findTypeChange(column: PostgresColumn): string[] {
     return []
   } catch (error) {
     if (!isEaasError(error)) throw error
-    return [`-- ${error.message}. ${error.hint}`]
+    const end = column.maxLength === undefined ? 'end the application first, which cannot use it as text: ' : ''
+    return [`-- ${end}${error.message}. ${error.hint}`]
   }
 }
 
