@@ -229,9 +229,10 @@ interface Loaded {
   records: RecordsDeps
   createModelRows: typeof createModelRows
   warnOfFewValues: typeof warnOfFewValues
+  loadMore: ModelDeps['loadMore']
 }
 
-type Deps = Omit<ModelDeps, keyof RecordsDeps> & { load: () => Soon<Loaded> }
+type Deps = Omit<ModelDeps, keyof RecordsDeps | 'loadMore'> & { load: () => Soon<Loaded> }
 
 /** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
 export function createModel(
@@ -249,9 +250,9 @@ function modelOf(deps: Deps, definition: Definition): unknown {
   const { accepted } = deps
   // Loaded at the first call, so a page that makes none does not pay for it.
   const load = async (some = definition) => {
-    const { records, createModelRows, warnOfFewValues } = await deps.load()
+    const { records, createModelRows, warnOfFewValues, loadMore } = await deps.load()
     warnOfFewValues(definition, records.envelopes.secrets)
-    const all = { ...deps, ...records }
+    const all = { ...deps, ...records, loadMore }
     return { rows: createModelRows(all, some), deps: all }
   }
   const paths = definition.fields.map(({ path }) => path)
