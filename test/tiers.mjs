@@ -12,10 +12,10 @@ export const SLOW = ['test/slow/', 'test/audit/guards/guard-mutants.test.ts']
 /** The suites on a database that `npm test` runs, on PostgreSQL if it is found and otherwise on the embedded database. */
 export const FIRST_ON_DATABASE = [
   ...within('packages/conformance/src', 'run.db'),
-  ...within('test/api', 'access api-keys batch bounds conformance correlation cors counted-wraps docs-page due-work'),
+  ...within('test/api', 'access api-keys batch blind-hash bounds conformance correlation cors counted-wraps'),
   ...within(
     'test/api',
-    'key-states keys listed-keys many-keys many-rows metrics on-behalf-of openapi operators problems',
+    'docs-page due-work key-states keys listed-keys many-keys many-rows metrics on-behalf-of openapi operators problems',
   ),
   ...within('test/api', 'refusals repeated-members request-log server-mode unknown-parameters unrecorded-calls'),
   ...within('test/api', 'unwrap-path usage-by-api-key wrapped-uses'),

@@ -105,6 +105,15 @@ export const CHECKED: ReadonlyMap<unknown, JsonSchema> = new Map<unknown, JsonSc
   ],
   [wire.wrapContext, CONTEXT],
   [wire.dek, DEK],
+  [
+    wire.blindElement,
+    {
+      description: 'An element of ristretto255 in its canonical encoding: standard base64 of exactly 32 bytes.',
+      pattern: DEK.pattern,
+      contentEncoding: 'base64',
+    },
+  ],
+  [wire.blindProof, { pattern: `^(?:${GROUPS}{4}){21}${ONE_BYTE_LEFT}$`, contentEncoding: 'base64' }],
   [wire.FIELDS.dek, { not: { const: wire.ZEROS } }],
   [
     wire.FIELDS.iv,
@@ -159,6 +168,9 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     destroy_at: { description: 'When the key will be destroyed; present only while its destruction is pending.' },
   },
   KeyWithVersions: {
+    blind_hash_public_key: {
+      description: 'The key that verifies the proofs of blind hashes; `null` once the key is destroyed.',
+    },
     versions: {
       description:
         'Oldest first. `wraps` is how many DEKs the version wrapped, in server mode too; `last_unwrapped_at` is the ' +
@@ -196,6 +208,17 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   Hashed: {
     hash: { description: "HMAC-SHA-256 of the value's UTF-8 bytes, in hexadecimal; rotation does not change it." },
   },
+  BlindHash: {
+    key_id: { description: KEY_ID },
+    elements: {
+      description: 'Blinded values. The server refuses the identity, and what is no canonical encoding of an element.',
+    },
+    suite: { description: 'The suite of RFC 9497, in its verifiable mode.' },
+  },
+  BlindHashed: {
+    elements: { description: 'One for each element of the request, in order, evaluated by the secret of the key.' },
+    proof: { description: 'That all were evaluated by that secret: c and s of RFC 9497, in base64.' },
+  },
   Encrypt: {
     key_id: { description: KEY_ID },
     plaintext: { description: `At most ${MAX_SERVER_MODE_BYTES} bytes after decoding.` },
@@ -214,7 +237,7 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
     operations: {
       description:
         'Each has the body of the single call, and its `key_id`. One that fails does not affect the others: its result ' +
-        'is the error that the single call would return.',
+        'is the error that the single call would return. `blind_hash` takes 1,024 elements in all of them.',
     },
   },
   BatchResults: {

@@ -1,6 +1,6 @@
 import { defineConfig } from 'tsup'
 
-// @eaas/protocol is private: its code is inlined, and zod with it, whose licence is in licenses/.
+// @eaas/protocol is private: its code is inlined, with zod and noble, whose licences are in licenses/.
 export default defineConfig({
   entry: ['src/main.ts'],
   format: 'esm',
@@ -8,5 +8,5 @@ export default defineConfig({
   platform: 'node',
   treeshake: true,
   clean: true,
-  noExternal: ['@eaas/protocol', /^zod(\/|$)/],
+  noExternal: ['@eaas/protocol', /^zod(\/|$)/, /^@noble\//],
 })

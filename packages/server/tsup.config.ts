@@ -22,7 +22,7 @@ const COMMON: Options = {
 
 export default defineConfig({
   ...COMMON,
-  entry: ['src/main.ts', 'src/index.ts', 'src/verification-thread-program.ts'],
+  entry: ['src/main.ts', 'src/index.ts', 'src/verification-thread-program.ts', 'src/blind-hash-thread-program.ts'],
   clean: true,
   dts: { entry: 'src/index.ts', resolve: ['@eaas/protocol'] },
   onSuccess: async () => {

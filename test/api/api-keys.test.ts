@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { isRecordable, MAX_BUDGET, PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKeyUses } from '../../packages/server/src/core/runner/noted-calls.js'
+import { ELEMENT } from '../support/audit/audit-scene.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let now = Date.now()
@@ -159,17 +160,17 @@ describe('PATCH', () => {
   })
 
   it.each([
-    [['wrap'], [200, 403, 403, 403, 403, 403, 403]],
-    [['unwrap'], [403, 200, 403, 403, 403, 403, 200]],
+    [['wrap'], [200, 403, 403, 403, 403, 403, 403, 403]],
+    [['unwrap'], [403, 200, 403, 403, 403, 403, 200, 403]],
     [
       ['wrap', 'unwrap'],
-      [200, 200, 200, 403, 403, 403, 200],
+      [200, 200, 200, 403, 403, 403, 200, 403],
     ],
-    [['encrypt'], [200, 403, 403, 200, 200, 403, 403]],
-    [['decrypt'], [403, 200, 403, 403, 403, 200, 200]],
-    [['hash'], [403, 403, 403, 200, 403, 403, 403]],
+    [['encrypt'], [200, 403, 403, 200, 200, 403, 403, 200]],
+    [['decrypt'], [403, 200, 403, 403, 403, 200, 200, 403]],
+    [['hash'], [403, 403, 403, 200, 403, 403, 403, 200]],
   ])(
-    'with %j alone gets for wrap, unwrap, rewrap, hash, encrypt, decrypt and indexSecret: %j',
+    'with %j alone gets for wrap, unwrap, rewrap, hash, encrypt, decrypt, indexSecret and blind_hash: %j',
     async (permissions, statuses) => {
       const open = await service.createTenant({ envelope_only: false })
       const key_id = (await open.call('POST', '/v1/keys', { name: 'key' })).body.id
@@ -185,6 +186,7 @@ describe('PATCH', () => {
         { op: 'encrypt', key_id, plaintext: 'x' },
         { op: 'decrypt', ...sealed },
         { op: 'indexSecret', key_id, name: 'x' },
+        { op: 'blind_hash', key_id, elements: [ELEMENT] },
       ]
       const { results } = (await service.caller(secret).call('POST', '/v1/batch', { operations })).body
       expect(results.map(({ status }: { status: number }) => status)).toEqual(statuses)

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { countBudgetUse } from '../../packages/server/src/core/store/budget-uses.js'
-import { dek } from '../support/audit/audit-scene.js'
+import { dek, ELEMENT } from '../support/audit/audit-scene.js'
 import { backend } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
@@ -100,6 +100,24 @@ describe('a budget', () => {
     expect((await indexSecret()).body.code).toBe('E_BUDGET')
     expect((await unwrap(caller)).body.code).toBe('E_BUDGET')
     expect((await hash(caller)).status).toBe(200)
+  })
+
+  it('counts each element of a blind hash as a hash, and refuses a call that it does not cover', async () => {
+    const caller = await newCaller({ hash: { per_day: 7 } })
+    const elements = (count: number) => Array.from({ length: count }, () => ELEMENT)
+    const blindHash = (count: number) => caller.call('POST', '/v1/hash/blind', { key_id, elements: elements(count) })
+    expect((await blindHash(2)).status).toBe(200)
+    const operations = [
+      { op: 'blind_hash', key_id, elements: elements(3) },
+      { op: 'hash', key_id, value: 'x' },
+      { op: 'blind_hash', key_id, elements: elements(2) },
+      { op: 'hash', key_id, value: 'x' },
+    ]
+    expect(await statuses(caller.call('POST', '/v1/batch', { operations }))).toEqual([200, 200, 429, 200])
+    expect((await blindHash(1)).body.code).toBe('E_BUDGET')
+    expect((await hash(caller)).status).toBe(429)
+    expect((await unwrap(caller)).status).toBe(200)
+    expect(await refusalsOf(caller)).toEqual([{ limit: 7, operation: 'hash', window: 'day' }])
   })
 
   it('of a day outlasts the minute, and what the minute refused is not taken from it', async () => {

@@ -5,6 +5,7 @@ import type { wire } from '@eaas/protocol'
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { doDueWork } from '../../packages/server/src/core/jobs/due-work.js'
+import { ELEMENT } from '../support/audit/audit-scene.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 export const DAY_MS = 86_400_000
@@ -18,6 +19,7 @@ export const EVENTS = [
   'window over',
   'wrap',
   'hash',
+  'blind hash',
   'encrypt',
   'unwrap',
   'decrypt',
@@ -71,6 +73,7 @@ export const TABLE: Record<Event, Record<Status, Cell>> = {
   },
   wrap: uses(200, 409),
   hash: { ...uses(200, 409), active: [200, 'active', false] },
+  'blind hash': { ...uses(200, 409), active: [200, 'active', false] },
   encrypt: uses(200, 409),
   unwrap: uses(200, 200),
   decrypt: uses(200, 200),
@@ -140,6 +143,7 @@ export async function startKeyModel(): Promise<KeyModel> {
       cancel: ['POST', `${path}/destroy/cancel`],
       wrap: ['POST', `${path}/wrap`, { dek: dek() }],
       hash: ['POST', '/v1/hash', { key_id: id, value: 'x' }],
+      'blind hash': ['POST', '/v1/hash/blind', { key_id: id, elements: [ELEMENT] }],
       encrypt: ['POST', '/v1/encrypt', { key_id: id, plaintext: 'x' }],
       unwrap: ['POST', `${path}/unwrap`, { wrapped_key }],
       decrypt: ['POST', '/v1/decrypt', bundle],

@@ -2,7 +2,7 @@
 // and in every item of a batch. What they may grant is in sdk/contract/api-keys.ts.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { dek } from '../support/audit/audit-scene.js'
+import { dek, ELEMENT } from '../support/audit/audit-scene.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 let service: Service
@@ -81,6 +81,7 @@ describe('a key that is not on the list of an API key', () => {
   it('is so in server mode, for a hash, and in each item of a batch', async () => {
     for (const [path, body] of [
       ['/v1/hash', { value: 'x' }],
+      ['/v1/hash/blind', { elements: [ELEMENT] }],
       ['/v1/encrypt', { plaintext: 'x' }],
     ] as const) {
       const answers = [foreign, keys.customers].map((key_id) => limited.call('POST', path, { ...body, key_id }))
@@ -93,11 +94,12 @@ describe('a key that is not on the list of an API key', () => {
       { op: 'hash', key_id, value: 'x' },
       { op: 'encrypt', key_id, plaintext: 'x' },
       { op: 'indexSecret', key_id, name: 'x' },
+      { op: 'blind_hash', key_id, elements: [ELEMENT] },
     ]
     const operations = [...items(keys.customers), ...items(keys['customers/7'])]
     const { results } = (await limited.call('POST', '/v1/batch', { operations })).body
     expect(results.map((one: { status: number }) => one.status)).toEqual([
-      404, 404, 404, 404, 404, 404, 200, 403, 403, 200, 200, 200,
+      404, 404, 404, 404, 404, 404, 404, 200, 403, 403, 200, 200, 200, 200,
     ])
   })
 

@@ -2,7 +2,8 @@
 
 import { createDecipheriv, createHmac, createSecretKey, randomUUID } from 'node:crypto'
 import { METHODS } from 'node:http'
-import { fillPath, wire, wrappedKeyAad } from '@eaas/protocol'
+import { decodeBase64, encodeBase64, fillPath, wire, wrappedKeyAad } from '@eaas/protocol'
+import { deriveBlindHashKeys, evaluateBlinded } from '@eaas/protocol/blind-hash'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
@@ -332,6 +333,11 @@ describe('the examples of the document', () => {
     const { body, answer } = examplesOf('indexSecret')
     const secret = deriveIndexSecret(createSecretKey(hash_key_hex, 'hex'), body.name)
     expect(Buffer.from(secret).toString('base64')).toBe(answer.secret)
+    const blind = examplesOf('blindHash')
+    const keys = deriveBlindHashKeys(Buffer.from(hash_key_hex, 'hex'))
+    expect(Buffer.from(keys.publicKey).toString('base64')).toBe(examplesOf('getKey').answer.blind_hash_public_key)
+    const { elements } = evaluateBlinded(keys, blind.body.elements.map(decodeBase64))
+    expect(elements.map(encodeBase64)).toEqual(blind.answer.elements)
     expect(uuidBytes(key_id)).toHaveLength(16)
   })
 
@@ -358,6 +364,7 @@ describe('the examples of the document', () => {
     expect(await run('batch')).toEqual(here(examplesOf('batch').answer))
     await run('indexSecret', key.key_id)
     await run('hash')
+    await run('blindHash')
     const bundle = await run('encrypt')
     ids.pop() // the wrapped key of the bundle is another one
     for (const field of ['ciphertext', 'wrapped_key', 'iv'])
@@ -551,7 +558,7 @@ describe('the running service', () => {
       await refuse(
         'E_BUDGET',
         ground,
-        { unwrap: {}, indexSecret: {}, decrypt: {}, hash: {}, listAudit: search },
+        { unwrap: {}, indexSecret: {}, decrypt: {}, hash: {}, blindHash: {}, listAudit: search },
         { by: spender },
       )
       // Limits take thousands of keys to reach (bounds.test.ts).

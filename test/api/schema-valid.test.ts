@@ -21,6 +21,7 @@ const BEYOND_FORM = [
   /^after_id: (?:the log ends at|there is no entry) \d+/,
   /^through_id must be greater than after_id$/,
   /^checkpoint: (?:the checkpoint was signed by another key|the checkpoint was altered)/,
+  /^elements\.\d+: must be the canonical encoding of an element of ristretto255/,
   /^keys: must be at most 4096 bytes as a text in JSON/,
   /^plaintext must be at most 65536 bytes/,
   /^budgets: not for an API key that holds/, // one that held it before

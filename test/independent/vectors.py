@@ -9,7 +9,8 @@
     python3 vectors.py seal-stream frames: DEK, context (JSON), salt, plaintext; answers streams
     python3 vectors.py open-stream frames: DEK, context (JSON), stream, nothing; answers as `open`
     python3 vectors.py index   frames: index secret, column (JSON), text, nothing; answers what the column holds (JSON)
-    python3 vectors.py serve   frames: the name of one of these seven, and all its frames as one; answers all its answers as one
+    python3 vectors.py blind   frames: hash key, value, nothing, nothing; answers blind hashes
+    python3 vectors.py serve   frames: the name of one of these eight, and all its frames as one; answers all its answers as one
 
 Each format has a file in `formats`, named after its specification.
 
@@ -24,6 +25,7 @@ from pathlib import Path
 from formats.anchor import anchor_vectors
 from formats.application_secret import application_secret_vectors
 from formats.bindings import binding_vectors
+from formats.blind_hash import blind_hash_of, blind_hash_vectors
 from formats.blind_index import blind_index_vectors
 from formats.chain import chain_vectors
 from formats.checkpoint import checkpoint_vectors
@@ -40,6 +42,7 @@ from formats.key_change import key_change_vectors
 from formats.key_hierarchy import key_hierarchy_vectors
 from formats.local_index import li_value, local_index_vectors
 from formats.merkle import merkle_vectors
+from formats.oblivious_index import oblivious_index_vectors
 from formats.proof import proof_vectors
 from formats.root_key_share import root_key_share_vectors
 from formats.row_mac import row_mac_vectors
@@ -50,6 +53,7 @@ from formats.wrapped_key_v2 import wrapped_key_v2_vectors
 
 FILES = {
     "packages/protocol/src/application-secret.vectors.json": application_secret_vectors,
+    "packages/protocol/src/blind-hash.vectors.json": blind_hash_vectors,
     "packages/protocol/src/envelope-text.vectors.json": envelope_text_vectors,
     "packages/protocol/src/envelope-v2.vectors.json": envelope_v2_vectors,
     "packages/protocol/src/stream.vectors.json": stream_vectors,
@@ -72,6 +76,7 @@ FILES = {
     "packages/sdk/src/models/codecs.vectors.json": codec_vectors,
     "packages/sdk/src/models/index-texts.vectors.json": index_column_vectors,
     "packages/sdk/src/models/local-index.vectors.json": local_index_vectors,
+    "packages/sdk/src/models/oblivious-index.vectors.json": oblivious_index_vectors,
     "packages/sdk/src/models/compact-rows.vectors.json": compact_row_vectors,
     "test/independent/envelope.vectors.json": envelope_vectors,
 }
@@ -183,6 +188,7 @@ JOBS = {
     "seal-stream": lambda dek, context, salt, plaintext: s1_seal(dek, json.loads(context), salt, plaintext),
     "open-stream": open_stream,
     "index": index_of,
+    "blind": lambda key, value, _, __: blind_hash_of(key, value),
 }
 COMMANDS = {
     "write": write,

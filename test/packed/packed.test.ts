@@ -152,6 +152,7 @@ describe('the package', () => {
       'broker/package.json',
       'licenses/ky.txt',
       'licenses/noble-ciphers.txt',
+      'licenses/noble-curves.txt',
       'licenses/noble-hashes.txt',
       'licenses/zod.txt',
       'maintenance/package.json',

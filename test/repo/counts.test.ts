@@ -22,6 +22,7 @@ const MORE_THAN_ONE = [
   'protocol/src/envelope.ts: length bytes',
   'protocol/src/problem-details.ts: most keys',
   'protocol/src/wire/requests.ts: most items',
+  'protocol/src/wire/values.ts: length bytes',
   'server/src/core/api/health.ts: others tenants',
   'server/src/core/api/health.ts: tenants tenants',
   'server/src/core/store/audit-list.ts: entries entries',

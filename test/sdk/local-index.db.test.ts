@@ -1,6 +1,7 @@
-// A model's local index (local-index.md) on a real server: who gets its secret, and that searching then needs no server.
+// A model's local index (local-index.md) on a real server: who gets its secret, and that searching then needs no server. And an
+// oblivious one (oblivious-index.md): who may take part, what the server counts, and that an export computes the same.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type Client, createClient, type Permission, text } from '../../packages/sdk/src/index.js'
+import { type Client, createClient, type IndexBy, type Permission, text } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
@@ -18,11 +19,12 @@ const connectWith = async (permissions: readonly Permission[], more: object = {}
   const { body } = await tenant.call('POST', '/v1/api-keys', { name: 'limited', permissions, ...more })
   return connect(body.secret)
 }
-const membersOf = (eaas: Client) =>
+const membersOf = (eaas: Client, index: IndexBy = {}) =>
   eaas.model({
     name: 'members',
     keyId,
     bind: false,
+    index,
     fields: {
       email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }),
       name: text({ normalize: ['lowercase'] }),
@@ -87,6 +89,47 @@ describe('an index secret of a real server', () => {
       const error = await failure(membersOf(client).index({ email: 'ada@example.org' }))
       expect(error).toMatchObject({ code: 'E_API', httpStatus: 404, problem: 'E_NOT_FOUND' })
     }
+  })
+})
+
+describe('an oblivious index of a real server', () => {
+  const byAda = { email: ' ADA@example.org', name: { startsWith: 'ada' } }
+  const named = async () => {
+    const { blind_hash_public_key } = await connect().keys.get(keyId)
+    return { by: 'oblivious', publicKey: blind_hash_public_key ?? '' } as const
+  }
+
+  it('is the same for each client, also after a rotation, and for one that may only hash', async () => {
+    const rows = await membersOf(connect(), { by: 'oblivious' }).encryptMany(MEMBERS)
+    const index = await named()
+    await connect().keys.rotate(keyId)
+    expect(await named()).toEqual(index)
+    const found = await membersOf(await connectWith(['hash']), index).index(byAda)
+    expect(found).toEqual({ email_index: rows[0]?.email_index, name_begins: rows[0]?.name_begins })
+    const [local] = await membersOf(connect()).encryptMany(MEMBERS)
+    expect(local?.email_index).not.toBe(rows[0]?.email_index)
+  })
+
+  it('is refused to an API key without `hash` or without the key, and to another tenant', async () => {
+    const index = await named()
+    const stranger = await service.createTenant()
+    for (const [client, problem] of [
+      [await connectWith(['wrap', 'unwrap']), 'E_MISSING_PERMISSION'],
+      [await connectWith(['hash'], { keys: ['staff/*'] }), 'E_NOT_FOUND'],
+      [connect(stranger.secret), 'E_NOT_FOUND'],
+    ] as const) {
+      expect(await failure(membersOf(client, index).index(byAda))).toMatchObject({ code: 'E_API', problem })
+    }
+  })
+
+  it('counts each value as a hash, takes it from the budget, and writes no entry', async () => {
+    const index = await named()
+    const entries = async () => (await tenant.call('GET', '/v1/audit?limit=1')).body.total
+    const limited = membersOf(await connectWith(['hash'], { budgets: { hash: { per_day: 3 } } }), index)
+    const before = await entries()
+    await limited.index(byAda) // two values
+    expect(await entries()).toBe(before)
+    expect(await failure(limited.index(byAda))).toMatchObject({ code: 'E_API', problem: 'E_BUDGET' })
   })
 })
 

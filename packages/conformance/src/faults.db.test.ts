@@ -1,6 +1,7 @@
 // Servers that break one rule each: the kit names that rule, and no other.
 import type { wire } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ELEMENT } from '../../../test/support/audit/audit-scene.js'
 import { rounds } from '../../../test/support/run/rounds.js'
 import {
   type Answer,
@@ -316,6 +317,26 @@ const FAULTS: [fault: string, name: RegExp, create: () => Break, mode?: 'with se
     'derives another secret after a rotation',
     /^indexSecret: answers 32 bytes/,
     () => onceRotated(`POST ${KEY}/index-secret`, ({ secret }) => secret && { secret: `${'A'.repeat(43)}=` }),
+  ],
+  [
+    'names another public key after a rotation',
+    /^blindHash, getKey: evaluate values unseen/,
+    () => onceRotated(`GET ${KEY}`, (body) => body.blind_hash_public_key && { blind_hash_public_key: ELEMENT }),
+  ],
+  [
+    'answers a blind hash with a proof of its own',
+    /^blindHash, getKey: evaluate values unseen/,
+    () => answers('POST /v1/hash/blind', ({ proof }) => proof && { proof: `AAAA${proof.slice(4)}` }),
+  ],
+  [
+    'takes the first 256 elements of more',
+    /^blindHash, batch: take 1 to 256/,
+    () => hears(({ elements }) => elements?.length === 257 && { elements: elements.slice(1) }),
+  ],
+  [
+    'ignores the suite of a blind hash',
+    /^blindHash, batch: take 1 to 256/,
+    () => hears(({ elements, suite }) => elements && suite !== undefined && { suite: 'ristretto255-SHA512' }),
   ],
   [
     'hashes without regard to case',

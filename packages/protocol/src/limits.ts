@@ -51,6 +51,10 @@ export const USUAL_DAYS = 30
 
 /** Operations of a batch, and keys that one call creates. */
 export const MAX_BATCH_OPERATIONS = 1_000
+/** Elements of a blind hash ... */
+export const MAX_BLINDED_ELEMENTS = 256
+/** ... and of all of those in a batch: each costs the server more than a millisecond. */
+export const MAX_BATCH_ELEMENTS = 4 * MAX_BLINDED_ELEMENTS
 /** Plaintext in server mode, in bytes after decoding. */
 export const MAX_SERVER_MODE_BYTES = 65_536
 /** The body of a call, in bytes. */

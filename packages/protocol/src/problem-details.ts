@@ -31,6 +31,8 @@ export const DETAILS = {
     minUnwrapVersion: (current: number) => `min_unwrap_version: must be at most the current version, ${current}`,
     destroyedThrough: (destroyed: number) =>
       `min_unwrap_version: must be at least ${destroyed + 1}: older versions were destroyed`,
+    element: (at: number) =>
+      `elements.${at}: must be the canonical encoding of an element of ristretto255 that is not the identity`,
     plaintext: 'plaintext: must be canonical standard base64, because `encoding` or the tenant sets it',
     expiresAt: 'expires_at: must be an RFC 3339 time with an offset',
     expired: 'expires_at: must be in the future',

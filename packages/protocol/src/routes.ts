@@ -54,6 +54,7 @@ export const ROUTES = {
   rewrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/rewrap', sdk: true },
   indexSecret: { repeatable: true, method: 'POST', path: '/v1/keys/:id/index-secret', sdk: true },
   hash: { repeatable: true, method: 'POST', path: '/v1/hash', sdk: true },
+  blindHash: { repeatable: true, method: 'POST', path: '/v1/hash/blind', sdk: true },
   encrypt: { repeatable: true, method: 'POST', path: '/v1/encrypt', sdk: 'server.encrypt' },
   decrypt: { repeatable: true, method: 'POST', path: '/v1/decrypt', sdk: 'server.decrypt' },
   // Repeatable, because each operation that it takes is.
@@ -121,6 +122,7 @@ export const RULES = {
   wrap: { permissions: ['wrap'], key: { to: 'wrap', states: ACTIVE } },
   encrypt: { permissions: ['encrypt'], serverMode: true, key: { to: 'encrypt', states: ACTIVE } },
   hash: { permissions: ['hash'], key: { to: 'hash', states: ACTIVE } },
+  blindHash: { permissions: ['hash'], key: { to: 'hash', states: ACTIVE } },
   unwrap: { permissions: ['unwrap'], key: { to: 'unwrap', states: OPENING } },
   indexSecret: { permissions: ['unwrap'], key: { to: 'derive an index secret', states: OPENING } },
   decrypt: { permissions: ['decrypt'], serverMode: true, key: { to: 'decrypt', states: OPENING } },

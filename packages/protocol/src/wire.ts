@@ -14,7 +14,10 @@ export * from './wire/queries.js'
 export * from './wire/requests.js'
 export {
   ALGORITHM,
+  BLIND_HASH_SUITE,
   base64,
+  blindElement,
+  blindProof,
   count,
   dek,
   KEY_STATUSES,

@@ -67,7 +67,7 @@ export interface BrokerUser {
 
 /**
  * The operation that a user requests, and the key. With `indexSecret` a page computes the index of any value without
- * another call.
+ * another call; with `blindHash` each value takes one, and the broker does not see it.
  */
 export interface BrokerCall {
   operation: BrokerOperation
@@ -86,6 +86,8 @@ export interface BrokerCall {
   context?: WrapContext | undefined
   /** For `indexSecret`: whose indexes it makes, such as the model `users`, or `users:2` for its generation 2. */
   name?: string | undefined
+  /** For `blindHash`: how many values it is for, 1 to 256. */
+  elements?: number | undefined
 }
 
 /**
@@ -102,8 +104,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   baseUrl: string | undefined
   /**
    * The API key, or a function, sync or async, that returns it at each request. The API key needs
-   * `audit:on_behalf_of`, and of `wrap`, `unwrap` and `hash` those that `allow` permits (`unwrap` for `indexSecret`
-   * too); give it no other permission, and no other keys. Required at the first request, not before: a build that
+   * `audit:on_behalf_of`, and of `wrap`, `unwrap` and `hash` those that `allow` permits (`unwrap` for `indexSecret`,
+   * `hash` for `blindHash`); give it no other permission, and no other keys. Required at the first request, not before: a build that
    * loads the module may have no environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
@@ -118,8 +120,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
    */
   allow: AllowedKeys | ((user: U, call: BrokerCall) => boolean | Promise<boolean>)
   /**
-   * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, each 256 pieces
-   * in which a body arrives, and so do refused ones. 2,000 by default. Counted in the memory of this process, so a
+   * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, each value of a
+   * `blindHash`, each 256 pieces in which a body arrives, and so do refused ones. 2,000 by default. Counted in the memory of this process, so a
    * restart resets the count.
    */
   limits?: { callsPerMinute?: number | undefined } | undefined
@@ -157,8 +159,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
 export type Broker = (request: Request) => Promise<Response>
 
 /**
- * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/index-secret`, `…/v1/hash` and
- * `…/v1/batch` of these four, to mount at `basePath`. Does not use the network itself. A refused request is answered with a
+ * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/index-secret`, `…/v1/hash`,
+ * `…/v1/hash/blind` and `…/v1/batch` of these five, to mount at `basePath`. Does not use the network itself. A refused request is answered with a
  * problem document: 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for another site's page;
  * 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`, also when the user's calls under way hold too much memory; 503
  * when those of all users do, or the service does not answer, and 502
@@ -226,7 +228,7 @@ async function forward<U extends BrokerUser>(
 ): Promise<Response> {
   const count = (calls: number) => settings.count(onBehalfOf, calls)
   const asked = readOperations(route, await readBody(request, { maxBytes: settings.maxBodyBytes, holding, count }))
-  count(asked.length - 1)
+  count(asked.reduce((sum, { op, argument }) => sum + (op === 'blindHash' ? argument.length : 1), -1))
   const verdicts = await Promise.all(asked.map(async (one) => (await settings.allow(user, callOf(one))) === true))
   const allowed = asked.filter((_, at) => verdicts[at])
   if (allowed.length === 0) throw notAllowed(asked)
@@ -243,7 +245,8 @@ async function forward<U extends BrokerUser>(
 }
 
 function callOf({ op, key_id, argument, use }: Asked): BrokerCall {
-  return { operation: op, key_id, ...(op === 'indexSecret' ? { name: argument } : use) }
+  if (op === 'blindHash') return { operation: op, key_id, elements: argument.length }
+  return { operation: op, key_id, ...(op === 'indexSecret' ? { name: argument as string } : use) }
 }
 
 interface Merging {

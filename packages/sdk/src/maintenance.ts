@@ -54,6 +54,8 @@ export interface DescribedIndex {
   }[]
   /** the name of the secret that makes it; null where the service does */
   secret: string | null
+  /** whether the service takes part without seeing the values */
+  oblivious: boolean
   /** the id or the name of the key, if it is not the model's */
   key: string | null
 }
@@ -154,7 +156,7 @@ export async function getVersions(model: AnyModel, options: CallOptions = {}): P
 
 /**
  * Begins to work on stored rows: looks up the current versions of the model's keys. Needs `keys:read`, `wrap` and
- * `unwrap`, and `hash` where the service makes the indexes; `look` and `compare` need no `wrap`. `open` needs only
+ * `unwrap`, and `hash` where the service makes the indexes or takes part; `look` and `compare` need no `wrap`. `open` needs only
  * `unwrap`, looks up no version and so counts no `oldVersion`.
  *
  * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the
@@ -201,7 +203,7 @@ async function readVersions(
   deps: ModelDeps,
   signal: AbortSignal | undefined,
 ): Promise<Versions> {
-  const read = async (id: string) => [id, await deps.currentVersion(id, signal)] as const
+  const read = async (id: string) => [id, (await deps.getKey(id, signal)).current_version] as const
   return new Map(await Promise.all([...keyIds].map(read)))
 }
 
@@ -214,6 +216,7 @@ function describeIndex({ source, fields, ...index }: IndexColumn): DescribedInde
       normalize: normalize.map((step) => (typeof step === 'function' ? String(step) : step)),
     })),
     secret: source.secret ?? null,
+    oblivious: source.secret !== undefined && source.oblivious,
     key: source.keyId ?? source.named?.name ?? null,
   }
 }

@@ -8,7 +8,6 @@ import {
   type Envelope,
   encodeHex,
   encodeSealed,
-  FormatError,
   IV_BYTES,
   indexSecretInfo,
   isUuid,
@@ -38,6 +37,7 @@ import {
   kindOf,
   readBinary,
   readDemand,
+  readFormat,
   readSecrets,
   readValue,
   type SecretOptions,
@@ -199,6 +199,11 @@ export interface OpenedExport {
    * 32 bytes, which the caller zeroes. @throws InvalidInputError without a hash key
    */
   indexSecret(name: string): Promise<Bytes>
+  /**
+   * Computes the blind hash of an input (blind-hash.md 6): 64 bytes, whose first ones are an oblivious index of a
+   * model, if the input is that of oblivious-index.md 2. @throws InvalidInputError without a hash key
+   */
+  blindHash(input: Binary): Promise<Bytes>
   /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
   close(): void
 }
@@ -222,13 +227,9 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   const { key_id, tenant_id = tenantId, versions } = source
   if (typeof key_id !== 'string' || !isUuid(key_id)) refuse('key_id must be a UUID')
   if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) {
-    refuse(
-      'the export must have a tenant_id that is a UUID',
-      'Pass the tenant_id that GET /v1/tenant returns as `tenantId`.',
-    )
+    refuse('tenant_id must be a UUID', 'Pass `tenantId`: GET /v1/tenant has it.')
   }
-  if (tenantId !== undefined && tenantId !== tenant_id)
-    refuse('the export belongs to a different tenant than `tenantId`')
+  if ((tenantId ?? tenant_id) !== tenant_id) refuse('`tenantId` is a different tenant')
   if (!Array.isArray(versions) || versions.length === 0) refuse('versions must hold at least one version')
   const keks = new Map(versions.map(readVersion))
   const hashKey = source.hash_key_hex === undefined ? undefined : readSecret('hash_key_hex', source.hash_key_hex)
@@ -252,7 +253,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
       keks.get(version) ??
       refuse(
         `wrapped by version ${version}, but the export has ${[...keks.keys()].join(', ')}`,
-        'Export the key again, unless that version was destroyed.',
+        'Export it again, unless that version was destroyed.',
       )
     const aad = use
       ? readingContext(() => wrappedKeyV2Aad({ tenant_id, key_id, version }, use))
@@ -280,7 +281,6 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     decryptJson: async <T>(envelope: StoredEnvelope, options?: OpenOptions) =>
       toJson(await decrypt(envelope, options)) as T,
     async hash(value) {
-      if (typeof value !== 'string') refuse(`a blind index needs text, got ${kindOf(value)}`, 'Pass the text itself.')
       const bytes = readValue(value)
       const engine = await selectEngine('auto')
       return encodeHex(await getHashKey().use((key) => engine.createMac(key))(bytes))
@@ -288,7 +288,17 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     async indexSecret(name) {
       const info = indexSecretInfo(name)
       const engine = await selectEngine('auto')
-      return getHashKey().use((key) => engine.derive(key, info, KEY_BYTES)) as Soon<Bytes>
+      const copy = getHashKey().use((key) => key.slice()) // WebCrypto's engine zeroes what it derives from
+      try {
+        return (await engine.derive(copy, info, KEY_BYTES)) as Bytes
+      } finally {
+        copy.fill(0)
+      }
+    },
+    async blindHash(input) {
+      const bytes = new Uint8Array(readValue(input))
+      const { computeBlindHash } = await import('./engines/oprf.js')
+      return getHashKey().use((key) => computeBlindHash(key, bytes) as Bytes)
     },
     close() {
       for (const kek of keks.values()) kek.release()
@@ -326,11 +336,8 @@ function readDek(dek: unknown): Uint8Array {
 }
 
 function readWrapped(wrapped: unknown): WrappedKey {
-  try {
-    return readWrappedKeyFields((wrapped ?? {}) as Record<string, unknown>)
-  } catch (error) {
-    throw error instanceof FormatError ? new InvalidInputError(`wrapped: ${error.message}`) : error
-  }
+  const read = () => readWrappedKeyFields((wrapped ?? {}) as Record<string, unknown>)
+  return readFormat(read, 'wrapped: ', 'Pass it exactly as the service returned it.')
 }
 
 function readVersion(source: unknown): readonly [version: number, kek: Secret] {

@@ -96,9 +96,9 @@ export function connect(options: ConnectOptions): Connection {
     rewrap: async (old, signal, options) =>
       (await loadMore()).rewrap({ batcher, envelopes, verify }, old, signal, options),
     closed,
-    async currentVersion(keyId, signal) {
+    async getKey(keyId, signal) {
       const { keys } = await loadKeys()
-      return (await keys.get(keyId, { signal })).current_version
+      return keys.get(keyId, { signal })
     },
     async findKey(name) {
       const { keys, findKey } = await loadKeys()

@@ -11,13 +11,15 @@ import { followAuditKey, openAuditKey, readAuditKeys } from './core/audit/audit-
 import type { ThreadDatabase, Verifier } from './core/audit/verification-thread.js'
 import { verifyLog } from './core/audit/verify/verify.js'
 import type { Config } from './core/config.js'
+import type { BlindHashResult, BlindHashTask } from './core/crypto/blind-hash.js'
 import type { RootKeyProvider } from './core/crypto/root-key.js'
+import { createBlindHashing, type RunBlindHash } from './core/runner/blind-hashing.js'
 import { createBudgetCounts } from './core/runner/budgets.js'
 import { createApiKeyUses, createUnrecordedCalls } from './core/runner/noted-calls.js'
 import type { Services } from './core/runner/operation.js'
 import { createSharedVerifications } from './core/runner/shared-verification.js'
 import { createTenantStates } from './core/runner/tenant-state.js'
-import { createCallHoldings, createReadGate, createSearchPlaces, createWorkGate } from './core/runner/work-gate.js'
+import { createCallHoldings, createPatientGate, createSearchPlaces, createWorkGate } from './core/runner/work-gate.js'
 import type { Queryable, Sql } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
 import { NoDatabaseError, openStore, type Store } from './core/store/open-store.js'
@@ -26,16 +28,26 @@ import { findMissingTenants } from './core/store/tenants.js'
 import { untilReached, type Wait } from './core/store/until-reached.js'
 import { assertWhole } from './core/store/whole-tables.js'
 import { findDatabaseTime } from './core/store/writability.js'
-import { ACCEPTED_ROW, alarmMessage, GONE_ACCEPTED, MISSING_TENANT } from './guard/alarm-texts.js'
+import type { TaskThread } from './core/task-thread.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
 import { compareWithAnchor } from './guard/watch/anchor-watch.js'
 import type { KeysOfHeads } from './guard/watch/follow.js'
 import { holdsCheckpoints, type LineFault, readKeptFile } from './guard/watch/kept-witnesses.js'
-import { createSharedAlarms, type SharedAlarms } from './guard/watch/shared-alarms.js'
+import {
+  ACCEPTED_ROW,
+  alarmMessage,
+  createSharedAlarms,
+  GONE_ACCEPTED,
+  MISSING_TENANT,
+  type SharedAlarms,
+} from './guard/watch/shared-alarms.js'
 import { findOwnInstance, type InstallationSecrets, unlock, watchStoreKeys } from './installation-secrets.js'
-import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { createErasure, type Erase } from './operate/store/erasure.js'
+import { MIGRATIONS_DIRECTORY } from './package-directory.js'
 import { openOwnKey, openProvider } from './root-keys/open-provider.js'
+
+/** Pages that are read from the log at once. */
+const READS_AT_ONCE = 4
 
 const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'
 
@@ -57,6 +69,9 @@ export interface Installation
   /** Commits the entries that wait and closes the database; further calls do nothing. */
   close(): Promise<void>
 }
+
+/** The thread that evaluates blind hashes. */
+export type BlindHasher = TaskThread<BlindHashTask, BlindHashResult>
 
 export interface OpenOptions {
   config: Config
@@ -95,6 +110,8 @@ export interface OpenOptions {
    * database, whose queries it runs anyway
    */
   openVerifier?: ((database: ThreadDatabase) => Verifier) | undefined
+  /** opens the thread that evaluates blind hashes; by default this thread does */
+  openBlindHasher?: (() => BlindHasher) | undefined
   /** the actor where there is no API key; by default the server itself */
   actor?: string
 }
@@ -143,9 +160,10 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
       url === undefined
         ? undefined
         : options.openVerifier?.({ url, urlFile, isPooled: store.isPooled, searchPath: store.searchPath })
+    const blindHasher = options.openBlindHasher?.()
     const services: Services = {
       ...secrets,
-      ...createServices({ store, sql, clock, secrets, verifier }, options),
+      ...createServices({ store, sql, clock, secrets, verifier, blindHasher }, options),
       actor,
     }
     if (config.checkpointFile !== undefined) await rememberKept(services, config.checkpointFile, options)
@@ -165,7 +183,9 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
       probeCommit,
       database: store.description,
       close() {
-        closing ??= Promise.all([services.committer.drain(), verifier?.close()]).then(() => store.close())
+        closing ??= Promise.all([services.committer.drain(), verifier?.close(), blindHasher?.close()]).then(() =>
+          store.close(),
+        )
         return closing
       },
     }
@@ -189,10 +209,11 @@ interface Opened {
   clock: Clock
   secrets: InstallationSecrets
   verifier: Verifier | undefined
+  blindHasher: BlindHasher | undefined
 }
 
 function createServices(
-  { store, sql, clock, secrets: { storeKeys }, verifier }: Opened,
+  { store, sql, clock, secrets: { storeKeys }, verifier, blindHasher }: Opened,
   { config, onAlarm, observeCommit, observeUnrecorded, databaseNow }: OpenOptions,
 ): Omit<Services, keyof InstallationSecrets | 'actor'> {
   const verifyHere: Verifier['verify'] = (options) => verifyLog(sql, options)
@@ -210,9 +231,10 @@ function createServices(
     unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
     budgetCounts: createBudgetCounts(sql),
     gate: createWorkGate(),
-    readGate: createReadGate(),
+    readGate: createPatientGate(READS_AT_ONCE),
     inSearchPlace: createSearchPlaces(),
     shareVerification: createSharedVerifications(),
+    blindHashing: createBlindHashing(blindHasher?.run ?? hashHere),
     hold: createCallHoldings(),
     verifyLog: (options) => (verifier?.verify ?? verifyHere)({ ...options, storeKeys }),
     now: clock.now,
@@ -223,6 +245,9 @@ function createServices(
     expireApiKey,
   }
 }
+
+// Imported here, so that no command loads the curve.
+const hashHere: RunBlindHash = async (task) => (await import('./core/crypto/blind-hash.js')).runBlindHash(task)
 
 // The logs are compared with what the checkpoint file says of them.
 async function rememberKept(

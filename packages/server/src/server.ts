@@ -7,7 +7,6 @@ import { readWitnessKey } from '@eaas/audit/formats'
 import { writeOrDrop } from '@eaas/audit/node'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
-import { findConsoleDirectory } from './console-directory.js'
 import type { Config } from './core/config.js'
 import { isReadableByAll } from './core/crypto/root-key.js'
 import { createTlsListener } from './core/http/tls-listener.js'
@@ -19,6 +18,7 @@ import { type Installation, type OpenOptions, openInstallation } from './install
 import { loggerOptions, logWithoutApp } from './observe/logger.js'
 import { createMetrics } from './observe/metrics.js'
 import { loadTracing } from './observe/tracing.js'
+import { findConsoleDirectory } from './package-directory.js'
 import { startReload } from './reload.js'
 import { rootKeyFiles } from './root-keys/open-provider.js'
 import { startSchedule } from './schedule.js'
@@ -44,6 +44,7 @@ export async function openServer({
   now,
   log: stream = { write: writeOrDrop },
   openVerifier,
+  openBlindHasher,
   onDatabaseFailure,
   takesSchemas = false,
 }: {
@@ -53,6 +54,8 @@ export async function openServer({
   log?: { write(line: string): unknown }
   /** where logs are verified; by default in this thread */
   openVerifier?: OpenOptions['openVerifier']
+  /** where blind hashes are evaluated; by default in this thread */
+  openBlindHasher?: OpenOptions['openBlindHasher']
   /** called when the embedded database has failed, after `keepWitnessed`; by default a rejection ends the process */
   onDatabaseFailure?: (error: Error) => void
   /** whether routes with Fastify schemas may be added; by default such a route is refused */
@@ -101,6 +104,7 @@ export async function openServer({
     },
     observeCommit: metrics.observeCommit,
     openVerifier,
+    openBlindHasher,
     observeUnrecorded: metrics.observeUnrecorded,
     ...(now === undefined ? {} : { now }),
   })

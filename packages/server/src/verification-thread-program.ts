@@ -3,11 +3,12 @@
  * verify.
  */
 import { getPriority, setPriority } from 'node:os'
-import { parentPort, workerData } from 'node:worker_threads'
-import type { FromThread, ThreadDatabase, ThreadFailure, ToThread } from './core/audit/verification-thread.js'
-import { type ValidLog, verifyLog } from './core/audit/verify/verify.js'
+import type { wire } from '@eaas/protocol'
+import type { ThreadDatabase, ThreadNote, ThreadTask } from './core/audit/verification-thread.js'
+import { verifyLog } from './core/audit/verify/verify.js'
 import { connect } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
+import { serveTasks } from './core/task-thread.js'
 
 /** Logs that are verified at once: two for callers, and the scheduled one. */
 const CONNECTIONS = 3
@@ -27,35 +28,12 @@ if (process.platform === 'linux') {
   }
 }
 
-const sql = withDeadlines(connect({ ...(workerData as ThreadDatabase), max: CONNECTIONS }))
-const running = new Map<number, AbortController>()
-const send = (message: FromThread) => parentPort?.postMessage(message)
-
-parentPort?.on('message', async (message: ToThread) => {
-  const { id } = message
-  if (message.kind === 'abort') return running.get(id)?.abort()
-  const gone = new AbortController()
-  running.set(id, gone)
-  let valid: ValidLog | undefined
-  try {
-    const answer = await verifyLog(sql, {
-      ...message.task,
-      signal: gone.signal,
-      onProgress: (entries) => send({ kind: 'progress', id, entries }),
-      onValid: (found) => {
-        valid = found
-      },
-    })
-    send({ kind: 'done', id, answer, valid })
-  } catch (error) {
-    send({ kind: 'failed', id, failure: describe(error) })
-  } finally {
-    running.delete(id)
-  }
-})
-
-function describe(error: unknown): ThreadFailure {
-  if (!(error instanceof Error)) return { name: 'Error', message: String(error), stack: undefined, code: undefined }
-  const { name, message, stack } = error
-  return { name, message, stack, code: 'code' in error ? error.code : undefined }
-}
+const database = serveTasks<ThreadTask, wire.Verification, ThreadNote>((task, { signal, note }) =>
+  verifyLog(sql, {
+    ...task,
+    signal,
+    onProgress: (entries) => note({ entries }),
+    onValid: (valid) => note({ valid }),
+  }),
+) as ThreadDatabase
+const sql = withDeadlines(connect({ ...database, max: CONNECTIONS }))

@@ -20,7 +20,10 @@ interface Sizes {
   code: string
 }
 
-async function bundle(entry: string, external: string[] = [], more: string[] = []): Promise<Sizes> {
+/** What only pages with an oblivious index load, and the other budgets leave out. */
+const OBLIVIOUS = ['*/oblivious-index.js', '*/oprf.js']
+
+async function bundle(entry: string, external: string[] = OBLIVIOUS, more: string[] = []): Promise<Sizes> {
   const root = fileURLToPath(new URL('../../../packages/sdk/src/', import.meta.url))
   const { outputFiles, metafile } = await build({
     entryPoints: [entry, ...more].map((name) => `${root}${name}`),
@@ -46,8 +49,8 @@ async function bundle(entry: string, external: string[] = [], more: string[] = [
     const visit = (path: string) => {
       if (seen.has(path)) return
       seen.add(path)
-      for (const { path: next, kind } of metafile.outputs[path]?.imports ?? []) {
-        if (kind === 'import-statement') visit(next)
+      for (const { path: next, kind, external } of metafile.outputs[path]?.imports ?? []) {
+        if (kind === 'import-statement' && !external) visit(next)
       }
     }
     paths.forEach(visit)
@@ -91,14 +94,14 @@ describe('the size for browsers, minified and compressed', () => {
   })
 
   it('of what the SDK adds to noble is at most 67.5 KB', async () => {
-    const { all } = await bundle('index.ts', ['@noble/ciphers', '@noble/hashes'])
+    const { all } = await bundle('index.ts', [...OBLIVIOUS, '@noble/ciphers', '@noble/hashes'])
     expect(all).toBeLessThanOrEqual(67.5 * KB)
   })
 
   it('of the streams entry is at most 8.5 KB, and an application that imports it beside the default entry loads no code twice', async () => {
     const { all } = await bundle('streams.ts')
     expect(all).toBeLessThanOrEqual(8.5 * KB) // with keyIds and the application's secret
-    const { twice, all: both } = await bundle('index.ts', [], ['streams.ts'])
+    const { twice, all: both } = await bundle('index.ts', OBLIVIOUS, ['streams.ts'])
     expect(twice).toEqual([])
     expect(both).toBeLessThanOrEqual(80 * KB)
   })
@@ -107,6 +110,19 @@ describe('the size for browsers, minified and compressed', () => {
     const { atOnce, all } = await bundle('offline.ts')
     expect(atOnce).toBeLessThanOrEqual(10 * KB) // with keyIds and the application's secret, which an export needs too
     expect(all).toBeLessThanOrEqual(16.3 * KB) // with the encryption in JavaScript, for pages without WebCrypto
+  })
+})
+
+describe('what oblivious indexes need', () => {
+  it.each([
+    ['index.ts', 18.5, 17],
+    ['offline.ts', 10, 16],
+  ])('is loaded by no other page, of %s', async (entry, atOnceKb, ownKb) => {
+    const [without, whole] = [await bundle(entry), await bundle(entry, [])]
+    expect(whole.atOnce).toBeLessThanOrEqual(atOnceKb * KB)
+    expect(whole.all - without.all).toBeGreaterThan(10 * KB) // it is there
+    expect(whole.all - without.all).toBeLessThanOrEqual(ownKb * KB)
+    expect(whole.twice).toEqual([])
   })
 })
 

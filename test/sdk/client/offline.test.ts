@@ -159,7 +159,7 @@ describe('an export', () => {
     await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
       message: 'wrapped by version 2, but the export has 1, 3',
-      hint: 'Export the key again, unless that version was destroyed.',
+      hint: 'Export it again, unless that version was destroyed.',
     })
   })
 
@@ -204,6 +204,17 @@ describe('an export', () => {
     }
     const without = openExport({ tenant_id, key_id, versions: [{ version: 1, dek_hex: hex }] })
     await expect(without.indexSecret('users')).rejects.toMatchObject({ message: 'the export has no hash_key_hex' })
+  })
+
+  it.each(platforms)('computes indexes and index secrets in any order on %s', async (_, arrive) => {
+    const { openExport } = await arrive()
+    const key = openExport({ tenant_id, key_id, versions: [{ version: 1, dek_hex: hex }], hash_key_hex: hex })
+    const bytes = new Uint8Array(40)
+    const all = async () => [await key.hash('x'), await key.indexSecret('x'), await key.blindHash(bytes)]
+    const first = await all()
+    expect(await all()).toEqual(first)
+    expect(first[2]).toHaveLength(64)
+    await expect(key.blindHash(7 as never)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
   })
 
   it('takes the tenant from the export or from the caller, and needs one of them', () => {
@@ -256,6 +267,7 @@ describe('an export', () => {
     await expect(key.hash('x')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     await expect(other.hash('x')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     await expect(other.indexSecret('x')).rejects.toMatchObject({ message: 'the export is closed' })
+    await expect(other.blindHash(new Uint8Array(1))).rejects.toMatchObject({ message: 'the export is closed' })
     await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({ message: 'the export is closed' })
     const envelope = await seal('x', { dek: createDek(), wrapped: { ...wrapped, key_id: vector.key_id } })
     await expect(key.decrypt(envelope)).rejects.toMatchObject({ message: 'the export is closed' })

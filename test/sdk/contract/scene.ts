@@ -183,7 +183,7 @@ async function play(
 function createDescriber(name: string): (text: string) => string {
   const seen = new Map<string, string>()
   const random =
-    /eaas_sk_[0-9a-f]{32}_[\w-]{4,43}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|(?<="(?:wrapped_key|ciphertext|iv|dek|secret)":")[^"]+/gi
+    /eaas_sk_[0-9a-f]{32}_[\w-]{4,43}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|(?<="(?:wrapped_key|ciphertext|iv|dek|secret|proof|blind_hash_public_key)":"|"elements":\[")[^"]+/gi
   return (text) =>
     text.replaceAll(JSON.stringify(name), '"the name of the tenant"').replace(random, (value) => {
       const known = seen.get(value) ?? `${kindOf(value)} ${seen.size + 1}`

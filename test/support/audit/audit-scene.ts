@@ -391,3 +391,6 @@ async function readTarget(sql: postgres.Sql, written: WrittenTarget): Promise<Ta
 export function dek(): string {
   return randomBytes(32).toString('base64')
 }
+
+/** A blinded value: the first one of RFC 9497 A.1.2. */
+export const ELEMENT = 'hj8zDMGhJZ7VpZmKI6z9N/tDUaeTpbPAkLZC3cQ5uUU='

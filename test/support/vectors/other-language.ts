@@ -58,6 +58,15 @@ export async function openBoundElsewhere(
   return (await answers('open-v2', frames)).map(openedOf)
 }
 
+/** Computes the blind hash of each value in the other language. */
+export function blindHashElsewhere(jobs: readonly { hashKey: Uint8Array; value: Uint8Array }[]): Promise<Uint8Array[]> {
+  const none = new Uint8Array(0)
+  return answers(
+    'blind',
+    jobs.map(({ hashKey, value }) => [hashKey, value, none, none]),
+  )
+}
+
 function openedOf(answer: Uint8Array): Uint8Array | undefined {
   return answer[0] === 1 ? answer.subarray(1) : undefined
 }

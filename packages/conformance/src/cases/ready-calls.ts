@@ -1,8 +1,8 @@
 /** How to make each call so that it succeeds, on a key of its own. */
-import type { OperationId, wire } from '@eaas/protocol'
-import { check, Skip } from '../check.js'
+import { encodeBase64, type OperationId, type wire } from '@eaas/protocol'
+import { blindValue } from '@eaas/protocol/blind-hash'
 import type { Said, Session } from '../session.js'
-import { needs, randomBase64 } from './case.js'
+import { check, needs, randomBase64, Skip } from './case.js'
 
 /** A key, and what calls on it take. */
 export interface Ground {
@@ -49,6 +49,7 @@ export const READY: Readonly<Record<OperationId, (ground: Ground, session: Sessi
   rewrap: ({ id, wrapped_key }) => ({ id, body: { wrapped_key } }),
   indexSecret: ({ id }) => ({ id, body: { name: 'customers' } }),
   hash: ({ id }) => ({ body: { key_id: id, value: 'x' } }),
+  blindHash: ({ id }) => ({ body: { key_id: id, elements: [encodeBase64(blindValue(Uint8Array.of(1)).blinded)] } }),
   encrypt: ({ id }) => ({ body: { key_id: id, plaintext: 'x' } }),
   decrypt: ({ bundle }) => ({ body: bundle }),
   batch: ({ id }) => ({ body: { operations: [{ op: 'hash', key_id: id, value: 'x' }] } }),

@@ -1,9 +1,19 @@
 /** Envelope mode, blind indexes and server mode: what opens, and what is refused. */
-import { MAX_SERVER_MODE_BYTES, type wire } from '@eaas/protocol'
+import {
+  decodeBase64,
+  decodeHex,
+  encodeBase64,
+  encodeHex,
+  encodeUtf8,
+  MAX_BATCH_ELEMENTS,
+  MAX_BLINDED_ELEMENTS,
+  MAX_SERVER_MODE_BYTES,
+  type wire,
+} from '@eaas/protocol'
+import { blindValue, computeBlindHash, deriveBlindHashKeys, finalizeBlinded } from '@eaas/protocol/blind-hash'
 import { openExport } from '@eaas/sdk/offline'
-import { check, same } from '../check.js'
 import type { Session } from '../session.js'
-import { type Case, flip, needs, randomBase64 } from './case.js'
+import { type Case, check, flip, needs, randomBase64, same } from './case.js'
 
 const NOT_BASE64 = ['AAA', 'AAB=', 'AAAA\n', '_-==', 'A===', 'x y=', 7, null, ['AAAA']]
 
@@ -203,6 +213,78 @@ export const VALUE_CASES: Case[] = [
       offline.close()
       for (const name of ['', 'x'.repeat(256), 'a\0', '\ud800', 7, null, undefined])
         await session.refused('indexSecret', { id, body: { name } }, '400 E_VALIDATION')
+    },
+  },
+  {
+    of: ['blindHash', 'getKey'],
+    rule: 'evaluate values unseen, proved by the public key of getKey, before and after a rotation, as the exported key does (blind-hash.md 4)',
+    async run(session) {
+      const { id: key_id } = await session.newKey()
+      const { id: other } = await session.newKey()
+      const publicKeyOf = async (id: string) => (await session.ok('getKey', { id })).blind_hash_public_key ?? ''
+      const hashesOf = async (texts: string[], id = key_id, apiKey?: string) => {
+        const values = texts.map((text) => blindValue(encodeUtf8(text)))
+        const body = { key_id: id, elements: values.map(({ blinded }) => encodeBase64(blinded)) }
+        const answer = await session.ok('blindHash', { body, ...(apiKey === undefined ? {} : { apiKey }) })
+        same([answer.key_id, answer.suite], [id, 'ristretto255-SHA512'], 'key_id and suite')
+        const evaluated = { elements: answer.elements.map(decodeBase64), proof: decodeBase64(answer.proof) }
+        return finalizeBlinded(values, evaluated, decodeBase64(await publicKeyOf(id))).map(encodeHex)
+      }
+      const texts = ['', 'a', 'A', 'é', 'x'.repeat(65_535)]
+      const hashes = await hashesOf(texts)
+      const [ofOther] = await hashesOf(['a'], other)
+      same(new Set([...hashes, ofOther]).size, texts.length + 1, 'how many different hashes')
+      const publicKey = await publicKeyOf(key_id)
+      await session.ok('rotateKey', { id: key_id })
+      same(await publicKeyOf(key_id), publicKey, 'the public key after a rotation')
+      const { secret } = await session.newApiKey({ permissions: ['hash'] })
+      same(await hashesOf(texts, key_id, secret), hashes, 'the hashes after a rotation')
+      const { hash_key_hex } = await session.ok('exportKey', { id: key_id })
+      const keys = deriveBlindHashKeys(decodeHex(hash_key_hex))
+      same(encodeBase64(keys.publicKey), publicKey, 'the public key of the exported key')
+      same(
+        texts.map((text) => encodeHex(computeBlindHash(keys, encodeUtf8(text)))),
+        hashes,
+        'the hashes by the exported key',
+      )
+    },
+  },
+  {
+    of: ['blindHash', 'batch'],
+    rule: 'take 1 to 256 canonical elements other than the identity, in a batch 1,024, and refuse others with 400 E_VALIDATION (blind-hash.md 4)',
+    async run(session) {
+      const { id: key_id } = await session.newKey()
+      const element = encodeBase64(blindValue(encodeUtf8('a')).blinded)
+      const many = (count: number, last = element) => [...Array.from({ length: count - 1 }, () => element), last]
+      const body = { key_id, elements: many(MAX_BLINDED_ELEMENTS), suite: 'ristretto255-SHA512' }
+      const { elements } = await session.ok('blindHash', { body })
+      same(new Set(elements).size, 1, 'how many answers to one element')
+      const odd = `AQ${element.slice(2)}`
+      const wrong = [element.slice(1), odd, `${'A'.repeat(43)}=`, `${'/'.repeat(42)}8=`, ...NOT_BASE64]
+      const bodies: object[] = [
+        ...wrong.map((one) => ({ elements: [element, one] })),
+        ...[[], many(MAX_BLINDED_ELEMENTS + 1), element, null].map((wrongElements) => ({ elements: wrongElements })),
+        ...['P256-SHA256', 'ristretto255-sha512', '', null, 7].map((suite) => ({ suite })),
+      ]
+      for (const change of bodies)
+        await session.refused('blindHash', { body: { key_id, elements: [element], ...change } }, '400 E_VALIDATION')
+      const item = { op: 'blind_hash', key_id }
+      const few = [
+        { ...item, elements: [element] },
+        { ...item, elements: [odd] },
+        { op: 'hash', key_id, value: 'x' },
+      ]
+      const { results } = await session.ok('batch', { body: { operations: few } })
+      same(
+        results.map(({ status }) => status),
+        [200, 400, 200],
+        'the statuses in a batch',
+      )
+      const [first] = results as { body: wire.BlindHashed }[]
+      same(first?.body.elements, elements.slice(0, 1), 'the element in a batch')
+      const all = Array.from({ length: MAX_BATCH_ELEMENTS / MAX_BLINDED_ELEMENTS }, () => ({ ...item, ...body }))
+      const more = { operations: [...all, { ...item, elements: [element] }] }
+      await session.refused('batch', { body: more }, '400 E_VALIDATION')
     },
   },
   {

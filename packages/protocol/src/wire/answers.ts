@@ -10,7 +10,10 @@ import { AnswerError } from './page-answers.js'
 import {
   ALGORITHM,
   API_KEY_STATUSES,
+  BLIND_HASH_SUITE,
   base64,
+  blindElement,
+  blindProof,
   count,
   dek,
   hex32,
@@ -64,6 +67,8 @@ export const keyWithVersions = answer(
   z.object({
     ...keyFields,
     updated_at: time,
+    /** null once the key is destroyed; absent if the service has no blind hash */
+    blind_hash_public_key: z.optional(z.nullable(blindElement)),
     versions: z.array(
       z.object({
         version,
@@ -98,6 +103,14 @@ export const unwrapped = answer(z.object({ dek, key_id: uuid, key_version: versi
 
 export const derivedSecret = answer(z.object({ secret: dek, key_id: uuid }))
 export const hashed = answer(z.object({ hash: hex32, key_id: uuid }))
+export const blindHashed = answer(
+  z.object({
+    elements: z.array(blindElement),
+    proof: blindProof,
+    key_id: uuid,
+    suite: z.enum([BLIND_HASH_SUITE]),
+  }),
+)
 
 /* Server mode */
 
@@ -257,6 +270,7 @@ export const ANSWERS = {
   rewrap: wrapped,
   indexSecret: derivedSecret,
   hash: hashed,
+  blindHash: blindHashed,
   encrypt: bundle,
   decrypt: decrypted,
   batch: batchResults,
@@ -291,6 +305,7 @@ export type NewApiKey = (typeof newApiKey)['_zod']['output']
 export type Tenant = (typeof tenant)['_zod']['output']
 export type Usage = (typeof usage)['_zod']['output']
 export type Hashed = (typeof hashed)['_zod']['output']
+export type BlindHashed = (typeof blindHashed)['_zod']['output']
 export type Entry = (typeof entry)['_zod']['output']
 export type EntryList = (typeof entryList)['_zod']['output']
 export type Verification = (typeof verification)['_zod']['output']

@@ -9,7 +9,9 @@ import { encodeBase64, foldUuid, isBase64, isUuid, isWellFormed } from '../bytes
 import { isRecordable } from '../key-list.js'
 import {
   MAX_ALLOWED_IPS,
+  MAX_BATCH_ELEMENTS,
   MAX_BATCH_OPERATIONS,
+  MAX_BLINDED_ELEMENTS,
   MAX_BUDGET,
   MAX_LISTED_KEYS,
   MAX_LISTED_KEYS_BYTES,
@@ -22,7 +24,7 @@ import {
 import { PERMISSIONS } from '../names.js'
 import type { OperationId } from '../routes.js'
 import { isWrapContext, PURPOSES, type WrapContext } from '../wrapped-key-v2.js'
-import { ALGORITHM, base64, dek, sentId, version, withoutNul } from './values.js'
+import { ALGORITHM, BLIND_HASH_SUITE, base64, blindElement, dek, sentId, version, withoutNul } from './values.js'
 
 /** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
@@ -51,6 +53,7 @@ const usableDek = dek.check(
 /** The most items that each array of a body may have. */
 const MAX_ITEMS = Object.entries({
   operations: MAX_BATCH_OPERATIONS,
+  elements: MAX_BLINDED_ELEMENTS,
   keys: MAX_BATCH_OPERATIONS,
   permissions: MAX_LISTED_PERMISSIONS,
   allowed_ips: MAX_ALLOWED_IPS,
@@ -111,6 +114,12 @@ export const unwrap = z.object({ wrapped_key: base64, ...use })
 export const indexSecret = z.object({ name })
 /** `value` may contain a NUL, because it is hashed and never stored. */
 export const hash = z.object({ value: unicode, key_id: sentId })
+/** Whether each is an element of the group, only the computation finds. */
+export const blindHash = z.object({
+  elements: z.array(blindElement).check(z.minLength(1), z.maxLength(MAX_BLINDED_ELEMENTS)),
+  key_id: sentId,
+  suite: z.optional(z.literal(BLIND_HASH_SUITE)),
+})
 
 /* Server mode */
 
@@ -132,17 +141,36 @@ export const decrypt = z.object({
 
 /* Batch */
 
-export const BATCH_OPERATIONS = ['wrap', 'unwrap', 'rewrap', 'encrypt', 'decrypt', 'hash', 'indexSecret'] as const
+export const BATCH_OPERATIONS = [
+  'wrap',
+  'unwrap',
+  'rewrap',
+  'encrypt',
+  'decrypt',
+  'hash',
+  'indexSecret',
+  'blind_hash',
+] as const
 const foldedId = z.pipe(
   z.unknown(),
   z.transform((id) => (typeof id === 'string' ? foldUuid(id) : id)),
 )
 /** Each operation is checked later against the schema of its own call, so that an invalid one fails alone. */
 export const batch = z.object({
-  operations: z
-    .array(z.looseObject({ op: z.enum(BATCH_OPERATIONS), key_id: z.optional(foldedId) }))
-    .check(z.minLength(1), z.maxLength(MAX_BATCH_OPERATIONS)),
+  operations: z.array(z.looseObject({ op: z.enum(BATCH_OPERATIONS), key_id: z.optional(foldedId) })).check(
+    z.minLength(1),
+    z.maxLength(MAX_BATCH_OPERATIONS),
+    z.refine(
+      (operations) =>
+        operations.reduce((count, { elements }) => count + countElements(elements), 0) <= MAX_BATCH_ELEMENTS,
+      `must have at most ${MAX_BATCH_ELEMENTS} elements to hash in all`,
+    ),
+  ),
 })
+
+function countElements(elements: unknown): number {
+  return Array.isArray(elements) ? elements.length : 0
+}
 
 /* API keys */
 
@@ -210,6 +238,7 @@ export const BODIES = {
   rewrap: unwrap,
   indexSecret,
   hash,
+  blindHash,
   encrypt,
   decrypt,
   batch,
@@ -225,6 +254,10 @@ export type Unwrap = z.infer<typeof unwrap>
 export type Encrypt = z.infer<typeof encrypt>
 export type Decrypt = z.infer<typeof decrypt>
 export type BatchOperation = (typeof BATCH_OPERATIONS)[number]
+/** Names the call that an operation of a batch makes. */
+export function batchedCall(op: BatchOperation): Exclude<BatchOperation, 'blind_hash'> | 'blindHash' {
+  return op === 'blind_hash' ? 'blindHash' : op
+}
 export type Batch = z.infer<typeof batch>
 export type CreateApiKey = z.infer<typeof createApiKey>
 export type UpdateApiKey = z.infer<typeof updateApiKey>

@@ -7,6 +7,14 @@ const textOf = ({ is, must }: TextKind) => z.string().check(z.refine(is, must))
 
 export const base64 = z.string().check(z.refine((text) => isBase64(text), 'must be canonical standard base64'))
 export const dek = textOf(BASE64_KEY)
+const base64Of = (length: number) =>
+  z
+    .string()
+    .check(z.refine((text) => isBase64(text, length), `must be canonical standard base64 of exactly ${length} bytes`))
+/** The only suite of the blind hash (blind-hash.md 1). */
+export const BLIND_HASH_SUITE = 'ristretto255-SHA512'
+export const blindElement = base64Of(32)
+export const blindProof = base64Of(64)
 /** A wrapped key as a service may return it (envelope.md 2). */
 export const wrappedKey = textOf(WRAPPED_KEY)
 

@@ -16,6 +16,7 @@ describe('the options of a broker', () => {
     ['allow', { allow: { wrap: 7 } }],
     ['allow', { allow: { wrap: null } }],
     ['allow', { allow: { indexSecret: ['users'] } }],
+    ['allow', { allow: { blind_hash: [] } }],
     ['allow', { allow: { unwrap_index: [] } }],
     ['allow', { allow: { unwrap_stream: [] } }],
     ['basePath', { basePath: '/api/' }],
@@ -141,5 +142,55 @@ describe('the use of a wrapped key', () => {
       expect((await ask(`/api/eaas/v1/keys/${keyId}/index-secret`, { body })).status).toBe(status)
     }
     expect((await ask(`/api/eaas/v1/keys/${keyId}/index-secret`, { body: { name: 7 } })).body.code).toBe('E_VALIDATION')
+  })
+})
+
+describe('blinded values', () => {
+  const path = '/api/eaas/v1/hash/blind'
+  /** The generator of ristretto255 (RFC 9496 A.1). */
+  const element = '4vKuCmq8TnGohKlhxQBRX1jjC2qlgt2NtqZZReCNLXY='
+  const elements = [element, element]
+
+  it('are allowed by their number, and passed on alone and in a batch, without anything else', async () => {
+    const calls: unknown[] = []
+    serveBroker({ allow: (_, call) => calls.push(call) > 0 })
+    const alone = await ask(path, { body: { elements, key_id: keyId, suite: 'ristretto255-SHA512', note: 'x' } })
+    expect([alone.status, alone.body.elements.length, alone.body.key_id]).toEqual([200, 2, keyId])
+    const operations = [{ op: 'blind_hash', key_id: keyId, elements: [element] }]
+    const { body } = await ask('/api/eaas/v1/batch', { body: { operations } })
+    expect(body.results).toMatchObject([{ status: 200, body: { elements: alone.body.elements.slice(1) } }])
+    const call = { operation: 'blindHash', key_id: keyId }
+    expect(calls).toEqual([
+      { ...call, elements: 2 },
+      { ...call, elements: 1 },
+    ])
+    expect(service.requests.map(({ body }) => JSON.parse(body))).toEqual([{ elements, key_id: keyId }, { operations }])
+  })
+
+  it('need `blindHash`, and each counts as a call', async () => {
+    for (const [allow, status] of [
+      [{ blindHash: [keyId] }, 200],
+      [{ unwrap: [keyId], hash: [keyId], indexSecret: [keyId] }, 403],
+    ] as const) {
+      serveBroker({ allow })
+      expect((await ask(path, { body: { elements, key_id: keyId } })).status).toBe(status)
+    }
+    serveBroker({ limits: { callsPerMinute: 3 } })
+    const two = () => ask(path, { body: { elements, key_id: keyId } })
+    expect([(await two()).status, (await two()).body.code]).toEqual([200, 'E_TOO_MANY_CALLS'])
+  })
+
+  it.each<[string, unknown]>([
+    ['no list', undefined],
+    ['text', element],
+    ['an empty list', []],
+    ['257', Array.from({ length: 257 }, () => element)],
+    ['a number', [7]],
+    ['33 bytes', [Buffer.alloc(33).toString('base64')]],
+    ['base64 that is not canonical', [element.replace('XY=', 'XZ=')]],
+  ])('are refused before the service is asked: %s', async (_, wrong) => {
+    const { status, body } = await ask(path, { body: { elements: wrong, key_id: keyId } })
+    expect([status, body.code]).toEqual([400, 'E_VALIDATION'])
+    expect(service.requests).toEqual([])
   })
 })

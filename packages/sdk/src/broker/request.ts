@@ -7,10 +7,13 @@ import {
   fillPath,
   foldUuid,
   type Holding,
+  isBase64,
   isUuid,
   isWrapContext,
   JSON_MEDIA_TYPE,
+  KEY_BYTES,
   MAX_BATCH_OPERATIONS,
+  MAX_BLINDED_ELEMENTS,
   MAX_PIECES,
   matchPath,
   PURPOSES,
@@ -26,11 +29,20 @@ import { recordedAs } from '../uses.js'
 import { BrokerRefusal } from './problem.js'
 
 /** The operations that a broker forwards; it refuses all others of the API. */
-export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash', 'indexSecret'] as const
+export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash', 'indexSecret', 'blindHash'] as const
 export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 
 /** The only member of an operation's body apart from the key's id and the use of a wrapped key. */
-const ARGUMENTS = { wrap: 'dek', unwrap: 'wrapped_key', hash: 'value', indexSecret: 'name' } as const
+const ARGUMENTS = {
+  wrap: 'dek',
+  unwrap: 'wrapped_key',
+  hash: 'value',
+  indexSecret: 'name',
+  blindHash: 'elements',
+} as const
+/** The operations whose path holds no key. */
+const NAME_THE_KEY = ['hash', 'blindHash'] as const
+type NamesTheKey = (typeof NAME_THE_KEY)[number]
 
 /** The operations on wrapped keys, which may be bound to a use. */
 const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
@@ -39,14 +51,14 @@ const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 export interface Asked {
   op: BrokerOperation
   key_id: string
-  /** A DEK, a wrapped key, a value or the name of an index secret, as text. */
-  argument: string
+  /** A DEK, a wrapped key, a value, the name of an index secret, or blinded values, as text. */
+  argument: string | readonly string[]
   /** The use of a wrapped key of format 2; undefined for one of format 1. */
   use: WrapUse | undefined
 }
 
 /** A call by its path. */
-export type Route = { name: 'batch' } | { name: 'hash' } | { name: Exclude<BrokerOperation, 'hash'>; key_id: string }
+export type Route = { name: 'batch' | NamesTheKey } | { name: Exclude<BrokerOperation, NamesTheKey>; key_id: string }
 
 /**
  * Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED
@@ -65,7 +77,7 @@ function findRoute(path: string): Route | undefined {
     const named = matchPath(ROUTES[name].path, path)
     if (!named) continue
     const { id } = named
-    if (name === 'batch' || name === 'hash') return { name }
+    if (name === 'batch' || namesTheKey(name)) return { name }
     const key_id = foldUuid(id)
     return isUuid(key_id) ? { name, key_id } : undefined
   }
@@ -152,7 +164,7 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
  */
 export function readOperations(route: Route, body: unknown): Asked[] {
   if (route.name !== 'batch') {
-    const key_id = route.name === 'hash' ? foldUuid(memberOf(body, 'key_id')) : route.key_id
+    const key_id = 'key_id' in route ? route.key_id : foldUuid(memberOf(body, 'key_id'))
     return [readOperation(route.name, key_id, body)]
   }
   const { operations } = (body ?? {}) as { operations?: unknown }
@@ -161,16 +173,33 @@ export function readOperations(route: Route, body: unknown): Asked[] {
   }
   return operations.map((item: unknown) => {
     const name = memberOf(item, 'op')
-    const op = BROKER_OPERATIONS.find((known) => known === name)
-    if (!op) throw new BrokerRefusal('E_NOT_ALLOWED', `op: must be one of ${BROKER_OPERATIONS.join(', ')}`)
+    const op = BROKER_OPERATIONS.find((known) => nameInBatch(known) === name)
+    if (!op) {
+      throw new BrokerRefusal('E_NOT_ALLOWED', `op: must be one of ${BROKER_OPERATIONS.map(nameInBatch).join(', ')}`)
+    }
     return readOperation(op, foldUuid(memberOf(item, 'key_id')), item)
   })
 }
 
 function readOperation(op: BrokerOperation, key_id: string, body: unknown): Asked {
   if (!isUuid(key_id)) throw new BrokerRefusal('E_VALIDATION', 'key_id: must be a UUID, with dashes')
-  const argument = memberOf(body, ARGUMENTS[op])
+  const argument = op === 'blindHash' ? readElements(body) : memberOf(body, ARGUMENTS[op])
   return { op, key_id, argument, use: ARE_BOUND.includes(op) ? readStatedUse(body) : undefined }
+}
+
+/** Reads blinded values, which only the service can check further. @throws BrokerRefusal E_VALIDATION */
+function readElements(body: unknown): readonly string[] {
+  const { elements } = (body ?? {}) as { elements?: unknown }
+  const isElement = (one: unknown) => typeof one === 'string' && isBase64(one, KEY_BYTES)
+  if (
+    Array.isArray(elements) &&
+    elements.length > 0 &&
+    elements.length <= MAX_BLINDED_ELEMENTS &&
+    elements.every(isElement)
+  )
+    return elements
+  const message = `elements: must be a list of 1 to ${MAX_BLINDED_ELEMENTS}, each base64 of ${KEY_BYTES} bytes`
+  throw new BrokerRefusal('E_VALIDATION', message)
 }
 
 /**
@@ -198,6 +227,15 @@ function memberOf(value: unknown, name: string): string {
   return member
 }
 
+/** Names an operation as a batch does. */
+function nameInBatch(op: BrokerOperation): string {
+  return op === 'blindHash' ? 'blind_hash' : op
+}
+
+function namesTheKey(op: BrokerOperation): op is NamesTheKey {
+  return NAME_THE_KEY.some((one) => one === op)
+}
+
 /** Writes the path and the body of the request to the service. */
 export function writeCall(
   route: Route,
@@ -208,12 +246,12 @@ export function writeCall(
   const stated = ({ use }: Asked) => use && { ...use, ...recordedAs(auditContext) }
   if (route.name !== 'batch' && first) {
     const { op, key_id, argument } = first
-    const body = op === 'hash' ? { value: argument, key_id } : { [ARGUMENTS[op]]: argument, ...stated(first) }
+    const body = { [ARGUMENTS[op]]: argument, ...(namesTheKey(op) ? { key_id } : stated(first)) }
     return { path: relativePath(op, key_id), body: JSON.stringify(body) }
   }
   const operations = asked.map((one) => {
     const { op, key_id, argument } = one
-    return { op, key_id, [ARGUMENTS[op]]: argument, ...stated(one) }
+    return { op: nameInBatch(op), key_id, [ARGUMENTS[op]]: argument, ...stated(one) }
   })
   return { path: relativePath('batch'), body: JSON.stringify({ operations }) }
 }

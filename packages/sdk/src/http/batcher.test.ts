@@ -1,7 +1,8 @@
 import { inspect } from 'node:util'
-import type { Envelope } from '@eaas/protocol'
+import { type Envelope, encodeBase64 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import type { Client } from '../index.js'
+import { CLIENT_PARTS, type PartsOwner } from '../records/client-parts.js'
 import { keyId, useClients } from '../test-support/clients.js'
 import { API_KEY, type Intercept, problem, type Recorded, send } from '../test-support/service.js'
 
@@ -67,6 +68,23 @@ describe('calls of one turn', () => {
     )
     expect(service.requests.length).toBe(4)
     expect(rows[1_000]?.a_index).toBe(await eaas.hash('value 1000', { keyId }))
+  })
+
+  it('are split so that no batch has more blinded values than the service takes', async () => {
+    const { records } = await (connect() as Client & PartsOwner)[CLIENT_PARTS]()
+    service.intercept = ({ operations }, response) => {
+      const results = operations.map(() => ({ status: 500, body: {} }))
+      send(response, { status: 200, body: { results } })
+      return true
+    }
+    const hundred = Array.from({ length: 100 }, () => new Uint8Array(32))
+    await Promise.allSettled(Array.from({ length: 12 }, () => records.batcher.blindHash(hundred, keyId, undefined)))
+    expect(service.requests.map(({ operations }) => operations.length)).toEqual([10, 2])
+    expect(service.requests[0]?.operations[0]).toMatchObject({
+      op: 'blind_hash',
+      key_id: keyId,
+      elements: hundred.map(encodeBase64),
+    })
   })
 
   it('are split so that no batch is longer than a proxy lets through', async () => {

@@ -1,12 +1,14 @@
 /**
- * The operations that calls on many values run: wrap, unwrap, rewrap, hash, and the derivation of index secrets. Sends
+ * The operations that calls on many values run: wrap, unwrap, rewrap, the hashes, and the derivation of index secrets. Sends
  * those of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests are
  * isolated, sends those of one run of microtasks together.
  */
 import {
   decodeBase64,
+  encodeBase64,
   isUnboundWrappedKey,
   isZero,
+  MAX_BATCH_ELEMENTS,
   MAX_BATCH_OPERATIONS,
   type OperationId,
   type WrappedKey,
@@ -25,6 +27,8 @@ import type { Emit } from './events.js'
  * commonly allow. The service takes 8 MiB.
  */
 const MAX_UNITS = 256 * 1_024
+/** What a blinded value counts, whose JSON is shorter: so a batch has as many of them as the service takes. */
+const ELEMENT_UNITS = MAX_UNITS / MAX_BATCH_ELEMENTS
 /** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
 const CONCURRENCY = 6
 
@@ -45,6 +49,12 @@ export interface Batcher {
    * show either.
    */
   hash(value: string, keyId: string, signal: AbortSignal | undefined, values?: readonly string[]): Promise<string>
+  /** Has blinded values hashed. Neither the number of elements nor the proof is checked. */
+  blindHash(
+    blinded: readonly Uint8Array[],
+    keyId: string,
+    signal: AbortSignal | undefined,
+  ): Promise<{ elements: Uint8Array[]; proof: Uint8Array }>
 }
 
 interface BatcherOptions {
@@ -86,11 +96,16 @@ export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions
       const { hash } = await run({ op: 'hash', key_id, body: { value, key_id }, secrets, signal })
       return hash
     },
+    async blindHash(blinded, key_id, signal) {
+      const body = { elements: blinded.map(encodeBase64), key_id }
+      const { elements, proof } = await run({ op: 'blindHash', key_id, body, signal })
+      return { elements: elements.map(decodeBase64), proof: decodeBase64(proof) }
+    },
   }
 }
 
 /** The operations that are sent together. */
-type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash' | 'indexSecret'>
+type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash' | 'indexSecret' | 'blindHash'>
 
 interface Queued {
   call: Call<BatchedOperation>
@@ -157,7 +172,7 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
     const call = toCall<BatchedOperation>(op, { id: key_id, ...sent })
     const run = () =>
       new Promise<Answer<typeof op>>((resolve, reject) => {
-        const operation = { op, key_id, ...sent.body }
+        const operation = { op: op === 'blindHash' ? 'blind_hash' : op, key_id, ...sent.body }
         const leave = () => {
           queue.delete(queued)
           reject(new AbortedError(request.signal))
@@ -168,7 +183,9 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
           if ('error' in outcome) return reject(isOpening(op) ? asTampering(outcome.error) : outcome.error)
           resolve(outcome.value as Answer<typeof op>) // send.ts parsed it by the schema of this operation
         }
-        const queued: Queued = { call, operation, units: JSON.stringify(operation).length, settle }
+        const { elements } = sent.body as { elements?: readonly string[] }
+        const units = elements ? elements.length * ELEMENT_UNITS : JSON.stringify(operation).length
+        const queued: Queued = { call, operation, units, settle }
         queue.add(queued)
         if (queue.size === 1) void flush()
       })

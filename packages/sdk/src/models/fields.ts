@@ -70,8 +70,8 @@ export interface IndexOptions {
   /**
    * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column
    * learns which rows have the same value, and can test guesses with an API key that may `unwrap` and, if the client has
-   * one, the application's `secret`; for an index of the service, with one that may `hash`. So do not index data of few
-   * possible values.
+   * one, the application's `secret`; for an index in which the service takes part, with one that may `hash`. So do not
+   * index data of few possible values.
    */
   index?: string | undefined
   /**

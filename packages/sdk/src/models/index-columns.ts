@@ -92,10 +92,7 @@ export function assertByService(
     const name = JSON.stringify(column)
     if (hasSecret) {
       const message = `the service would see the values of the index ${name}, which a client with a secret prevents`
-      throw new InvalidInputError(
-        message,
-        "Leave out shared and by: 'service', so that the index is made in this process.",
-      )
+      throw new InvalidInputError(message, "Leave out shared and by: 'service'.")
     }
     if (kind !== 'exact') {
       const of = kind === 'range' ? 'of a range' : 'of parts of a text'
@@ -137,7 +134,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   assertFlag(`${name}: shared`, shared)
   assertIndex(column, [], bits)
   if (kind === 'ngram' && (bits === undefined || acceptLeakage !== true)) {
-    const hint = 'Read the page on an index of parts, and state both.'
+    const hint = 'Read the page on them, and state both.'
     throw new InvalidInputError(`${name}: an index of parts needs bits and acceptLeakage: it gives texts away`, hint)
   }
   const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
@@ -145,7 +142,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   const parts = (names as readonly string[]).map((part) => {
     const field = fields.get(part)
     if (field && (kind === 'exact' ? field.spec.toIndexText : field.spec.kind === 'text')) return field
-    const hint = 'Name fields of the model: of text, number or date, and for parts of text.'
+    const hint = 'Name fields of text, number or date; for parts, of text.'
     throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`, hint)
   })
   if (kind === 'exact') {
@@ -238,7 +235,7 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   if (given.length !== 1 || Object.keys(rest).length > 0) {
     throw new InvalidInputError(
       `${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`,
-      'For several values, make the index of each; for parts, declare them in `indexes`.',
+      'For several values, make the index of each.',
     )
   }
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }

@@ -1,17 +1,29 @@
-/** What makes the indexes of a model: this process, by a secret of a key, or the service (local-index.md 1). */
-import { encodeUtf8, isWellFormed, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
+/**
+ * What makes the indexes of a model: this process, by a secret of a key (local-index.md 1), the service, or the two
+ * together (oblivious-index.md 1).
+ */
+import { encodeUtf8, isBase64, isWellFormed, KEY_BYTES, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
+import type { Secret } from '../deks/secret.js'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOneOf, assertWhole } from '../input.js'
+import type { Secrets } from '../records/bound-envelopes.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 
 /** What makes the indexes of a model. */
 export interface IndexBy {
   /**
-   * `'service'` has the service make them: it sees each value that is indexed or searched for, and each search is a
-   * request. For joins, for clients in other languages, and where each guess is to take a budget. By default they are
+   * `'oblivious'` makes them together with the service, which sees no value: each search is a request and takes
+   * milliseconds, and so is each guess, which takes a budget. Needs `hash`. `'service'` has the service make them: it
+   * sees each value that is indexed or searched for. For joins and clients in other languages. By default they are
    * made in this process, with a secret that the service derives from the key and the model's name.
    */
-  by?: 'service' | undefined
+  by?: 'service' | 'oblivious' | undefined
+  /**
+   * With `by: 'oblivious'`: the `blind_hash_public_key` of the key, as `keys.get` returns it. The service proves for
+   * each index that it used the secret behind it, so that it can mark no value by another. By default the client asks
+   * the service once, which needs `keys:read`, and accepts no other public key until it is closed.
+   */
+  publicKey?: string | undefined
   /** Which secret makes them, 1 by default: another number gives other indexes. See `formerIndex`. */
   generation?: number | undefined
   /** The name of the key that makes them; the model's key by default. Needed where each row has a key of its own. */
@@ -24,6 +36,9 @@ export interface IndexBy {
 export interface IndexSource {
   /** The name of the secret; undefined where the service makes the index. */
   secret: string | undefined
+  /** Whether the service takes part without seeing the values; `secret` then only tells generations apart. */
+  oblivious: boolean
+  publicKey: string | undefined
   /** Whether it is the former one of two: see `formerIndex`. */
   isFormer: boolean
   /** The key, if it is not the model's: declared by its id, or by its name. */
@@ -37,20 +52,32 @@ const MAX_MODEL_BYTES = 512
 /** @throws InvalidInputError naming what is wrong */
 export function readIndexSource(
   option: string,
-  { by, generation = 1, key, keyId }: IndexBy,
-  { model, isFormer = false, isService = by !== undefined }: { model: string; isFormer?: boolean; isService?: boolean },
+  { by, generation = 1, key, keyId, publicKey }: IndexBy,
+  { model, isFormer = false, isService = by === 'service' }: { model: string; isFormer?: boolean; isService?: boolean },
 ): IndexSource {
-  if (by !== undefined) assertOneOf(`${option}.by`, by, ['service'])
+  if (by !== undefined) assertOneOf(`${option}.by`, by, ['service', 'oblivious'])
+  const oblivious = by === 'oblivious'
+  if (publicKey !== undefined && !(oblivious && isBase64(String(publicKey), KEY_BYTES)))
+    throw new InvalidInputError(`${option}.publicKey must be base64 of 32 bytes, with by: 'oblivious'`)
   assertWhole(`${option}.generation`, generation, 1)
-  if (by && generation !== 1)
+  if (by === 'service' && generation !== 1)
     throw new InvalidInputError(`${option}: the service has no generations`, "Leave out generation, or by: 'service'.")
   if (keyId !== undefined) assertKeyId(keyId, `${option}.keyId`)
   const named = key === undefined ? undefined : createNamedKey(readKeyName({ key, keyId }), new Set())
-  return { secret: isService ? undefined : secretName(model, generation), isFormer, keyId, named }
+  const secret = isService ? undefined : secretName(model, generation)
+  return { secret, oblivious, publicKey, isFormer, keyId, named }
+}
+
+/** The application's secret in an index: the first one makes, the last one made the former index (application-secret.md 1). */
+export function mixedIn(
+  { isFormer }: Pick<IndexSource, 'isFormer'>,
+  { list, acceptWithout }: Secrets,
+): Secret | undefined {
+  return isFormer ? (acceptWithout ? undefined : list.at(-1)) : list[0]
 }
 
 /** The options of `IndexBy`. */
-export const INDEX_BY = ['by', 'generation', 'key', 'keyId'] satisfies (keyof IndexBy)[]
+export const INDEX_BY = ['by', 'generation', 'key', 'keyId', 'publicKey'] satisfies (keyof IndexBy)[]
 
 /** The name of the secret of a model (local-index.md 1). @throws InvalidInputError where it would be too long */
 function secretName(model: string, generation: number): string {

@@ -21,7 +21,14 @@ interface Vector {
 const columnOf = ({ column, shared, bits }: Omit<Vector, 'hash_key' | 'model' | 'texts'>): IndexColumn => ({
   ...{ column, shared, bits },
   ...{ fields: [], kind: 'exact', length: 0 },
-  source: { secret: undefined, isFormer: false, keyId: undefined, named: undefined },
+  source: {
+    secret: undefined,
+    oblivious: false,
+    publicKey: undefined,
+    isFormer: false,
+    keyId: undefined,
+    named: undefined,
+  },
 })
 const textOf = (vector: Vector) => makeColumnTexts(vector.model, columnOf(vector), vector.texts).toString()
 

@@ -3,12 +3,13 @@
  * (local-index.md 3), of a row or of a query, and the column's value (index-texts.md 3). Not in `index-columns.ts`, so
  * that it is loaded with the first call only.
  */
-import { encodeUtf8 } from '@eaas/protocol'
+import { decodeBase64, encodeUtf8, lengthPrefixed } from '@eaas/protocol'
+import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
-import { InvalidInputError, type RecordPlace } from '../errors.js'
+import { InvalidInputError, ProtocolError, type RecordPlace } from '../errors.js'
 import { assertHashable, HASH_BITS, isMissing, type Row } from '../input.js'
 import { assertHashedAsItIs, hashEach } from '../records/blocks.js'
-import { createPace } from '../waiting.js'
+import { createPace, loadOnce, loadPart, untilAborted } from '../waiting.js'
 import type { Definition, PlacedField } from './definition.js'
 import {
   type FieldRange,
@@ -19,7 +20,7 @@ import {
   readPart,
   readRange,
 } from './index-columns.js'
-import type { IndexSource } from './index-source.js'
+import { type IndexSource, mixedIn } from './index-source.js'
 import { hashText, openColumns } from './local-index.js'
 import type { RowTexts } from './model-rows.js'
 import type { ModelDeps, RowsOptions } from './model-types.js'
@@ -175,11 +176,21 @@ async function hashBy(
     await key.find(deps.ensureKey, signal)
   }
   const keyId = source.keyId ?? key?.id ?? keyOf({}, 0)
-  const { secret, isFormer } = source
+  const { secret, oblivious, publicKey } = source
   if (secret === undefined) return hashByService(deps, hashes, { keyId, signal })
   const columns = [...hashes.keys()].map((one) => [one.column, kindName(one)] as const)
-  const macs = await openColumns(deps, { secret, isFormer, keyId, model: name, columns }, signal)
-  await hashLocally(macs, [...hashes.values()], signal)
+  const made = { secret, mixed: mixedIn(source, deps.envelopes.secrets), keyId, model: name, columns }
+  const own = [...hashes.values()]
+  if (!oblivious) return hashLocally(await openColumns(deps, made, signal), own, signal)
+  const { createInputMacs, hashObliviously } = await loadOblivious()
+  await hashLocally(createInputMacs(TOOLS, deps, made), own, signal)
+  await hashObliviously(TOOLS, deps, own, { keyId, publicKey, signal })
+}
+
+const loadOblivious = loadOnce(() => loadPart(() => import('./oblivious-index.js')))
+const TOOLS = {
+  ...{ createPace, loadOnce, untilAborted, fillRandom },
+  ...{ decodeBase64, encodeUtf8, lengthPrefixed, ProtocolError },
 }
 
 async function hashByService(
@@ -256,7 +267,7 @@ export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }:
   const first = bucketOf(field, lower, 0)
   const length = Math.max(1, bucketOf(field, last, 0) - first + 1)
   if (length <= MAX_BUCKETS) return Array.from({ length }, (_, at) => String(first + at))
-  const hint = 'Search for less at a time, or declare larger buckets.'
+  const hint = 'Search for less, or declare larger buckets.'
   const message = `the range covers ${length} buckets, and may cover ${MAX_BUCKETS}`
   throw new InvalidInputError(message, hint, { index: 0, field: field.name })
 }

@@ -4,8 +4,9 @@ import { createHash } from 'node:crypto'
 import { decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
-import { type Client, createClient, date, type Fetch, type Field, number, text } from '../index.js'
+import { type Client, createClient, type Fetch, number, text } from '../index.js'
 import { failure, keyId, useClients } from '../test-support/clients.js'
+import { storedValue } from '../test-support/index-vectors.js'
 import { itemsOf } from '../test-support/items-of.js'
 import vectors from './local-index.vectors.json' with { type: 'json' }
 
@@ -27,52 +28,13 @@ function clientOf(engine: (typeof engines)[number], secret: string): Client {
   return createClient({ baseUrl: 'https://eaas.test', apiKey: 'x', engine, fetch: fetch as Fetch })
 }
 
-type ColumnVector = (typeof vectors.column)[number]
-
-/** What the SDK stores in the column of a vector. */
-async function storedValue(eaas: Client, vector: ColumnVector) {
-  if (vector.kind === 'range') return storedBucket(eaas, vector)
-  const { column, kind, bits, model } = vector
-  const length = Number(vector.length)
-  const [a = '', b] = vector.texts
-  const indexes =
-    b !== undefined
-      ? { [column]: { fields: ['a', 'b'] } }
-      : {
-          [column]:
-            kind === 'prefix'
-              ? { prefix: 'a', length, bits }
-              : { ngram: 'a', length, bits: bits ?? 256, acceptLeakage: true },
-        }
-  const isOne = kind === 'exact' && b === undefined
-  const users = eaas.model({
-    name: model,
-    keyId,
-    bind: false,
-    warn: false,
-    fields: { a: isOne ? text({ index: column, bits }) : text(), b: text() },
-    indexes: (isOne ? {} : indexes) as Record<string, { prefix: 'a'; length: number }>,
-  })
-  const row = await users.encrypt({ a, b: b ?? 'x' })
-  return (row as Record<string, unknown>)[column]
-}
-
-async function storedBucket(eaas: Client, { column, length, bits, model, texts: [given = ''] }: ColumnVector) {
-  const unit = (['day', 'month', 'year'] as const).find((one) => one === length)
-  const index = { index: column, bits: bits === 256 ? undefined : bits }
-  const field = unit ? date({ ...index, range: unit }) : number({ ...index, range: { step: Number(length) } })
-  const users = eaas.model({ name: model, keyId, bind: false, fields: { a: field as Field<unknown> } })
-  const row = await users.encrypt({ a: unit ? new Date(Number(given)) : Number(given) })
-  return (row as Record<string, unknown>)[column]
-}
-
 describe.each(engines)('with engine %s', (engine) => {
   it.each(vectors.column)('a column holds what is published: $name', async (vector) => {
-    expect(await storedValue(clientOf(engine, vectors.key), vector)).toEqual(vector.value)
+    expect(await storedValue(clientOf(engine, vectors.key), vector, { keyId })).toEqual(vector.value)
   })
 
   it.each(vectors.refuse_column)('a column holds nothing else: $name', async (vector) => {
-    expect(await storedValue(clientOf(engine, vectors.key), vector as ColumnVector)).not.toEqual(vector.value)
+    expect(await storedValue(clientOf(engine, vectors.key), vector, { keyId })).not.toEqual(vector.value)
   })
 
   it('asks once for the secret of a model, for all who wait for it, and then makes indexes without the service', async () => {

@@ -2,18 +2,19 @@
 import { encodeHex, encodeUtf8, KEY_BYTES } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Mac } from '../engines/engine.js'
-import { type Secrets, withMixed } from '../records/bound-envelopes.js'
+import { withMixed } from '../records/bound-envelopes.js'
 import { type Soon, use } from '../waiting.js'
-import { columnInfo, type IndexSource } from './index-source.js'
+import { columnInfo } from './index-source.js'
 import type { ModelDeps } from './model-types.js'
 
 /** The MACs of columns that were made with a secret, as long as that is cached. */
 const made = new WeakMap<Secret, Map<string, Mac>>()
 
 /** What the values of columns are made with: the secret of this name, under this key. */
-interface Made {
+export interface Made {
   secret: string
-  isFormer: IndexSource['isFormer']
+  /** The application's secret, if it has one. */
+  mixed: Secret | undefined
   keyId: string
   model: string
   /** Each column with its kind, as local-index.md 2 writes it. */
@@ -26,18 +27,16 @@ interface Made {
  */
 export function openColumns(
   { indexSecrets, envelopes }: Pick<ModelDeps, 'indexSecrets' | 'envelopes'>,
-  { secret: name, isFormer, keyId, model, columns }: Made,
+  { secret: name, mixed, keyId, model, columns }: Made,
   signal: AbortSignal | undefined,
 ): Soon<Mac[]> {
   const engine = envelopes.engine()
-  const { list } = envelopes.secrets
-  const mixed = mixedIn({ isFormer }, envelopes.secrets)
   return indexSecrets.use({ key_id: keyId, key_version: 0, wrapped_key: name }, signal, (secret) => {
     const known = made.get(secret) ?? new Map<string, Mac>()
     made.set(secret, known)
     const open = ([column, kind]: readonly [string, string]): Soon<Mac> => {
       const info = columnInfo(model, column, kind)
-      const id = `${list.indexOf(mixed as Secret)} ${encodeHex(info)}`
+      const id = `${envelopes.secrets.list.indexOf(mixed as Secret)} ${encodeHex(info)}`
       const mac = known.get(id)
       if (mac) return mac
       const keep = (key: Uint8Array) => {
@@ -52,14 +51,6 @@ export function openColumns(
     }
     return Promise.all(columns.map(open))
   })
-}
-
-/** The application's secret in an index: the first one makes, the last one made the former index (application-secret.md 1). */
-export function mixedIn(
-  { isFormer }: Pick<IndexSource, 'isFormer'>,
-  { list, acceptWithout }: Secrets,
-): Secret | undefined {
-  return isFormer ? (acceptWithout ? undefined : list.at(-1)) : list[0]
 }
 
 /** Returns the whole MAC of a text in hexadecimal digits, in place of the service's hash. */

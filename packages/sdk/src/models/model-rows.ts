@@ -14,8 +14,9 @@ import { createBacklog, createPace, isPromise, type Pace } from '../waiting.js'
 import { bindField, bindRow, findUses, named, naming } from './bindings.js'
 import { assertKind, encodeField, isNothing } from './codecs.js'
 import { assertHeaderColumn, packRow } from './compact-rows.js'
-import type { Definition, PlacedField } from './definition.js'
+import { type Definition, findLacking, type PlacedField, pickFields, withNull } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
+import { mixedIn } from './index-source.js'
 import {
   type ColumnTexts,
   type GetValue,
@@ -24,11 +25,9 @@ import {
   makePartText,
   readQueryTexts,
 } from './index-texts.js'
-import { mixedIn } from './local-index.js'
 import type { AccessRows } from './model-access.js'
 import type { ModelDeps, RowsOptions } from './model-types.js'
 import { type Opened, openRows } from './open-rows.js'
-import { findLacking, pickFields, withNull } from './pick.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
 import { assertSealColumn, SEAL_FIELD, sealPlaintext } from './row-seal.js'
 
@@ -177,7 +176,8 @@ function warnOf({ column, fields: indexed, source, kind }: IndexColumn, secrets:
   const index = JSON.stringify([column, fields])
   if (warned.has(index) || !fields.every(hasFewValues)) return
   warned.add(index)
-  const able = mixedIn(source, secrets) ? 'has the secret and unwrap' : 'has unwrap'
+  const { secret, oblivious } = source
+  const able = `has ${mixedIn(source, secrets) ? 'the secret and ' : ''}${secret && !oblivious ? 'unwrap' : 'hash'}` // a client with a secret has no index of the service
   const [found, remedy] = GIVEN_AWAY[kind]
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +

@@ -7,7 +7,15 @@ import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { type Soon, traced } from '../waiting.js'
 import { packRow, unpackRow } from './compact-rows.js'
-import { type Definition, type ModelOptions, ROW_SEAL, type RowFormat, readDefinition } from './definition.js'
+import {
+  type Definition,
+  type ModelOptions,
+  pickFields,
+  pickPresent,
+  ROW_SEAL,
+  type RowFormat,
+  readDefinition,
+} from './definition.js'
 import { getQueryFields, matchesQuery } from './index-columns.js'
 import { keepInternals, withAccess } from './model-access.js'
 import type { createModelRows, warnOfFewValues } from './model-rows.js'
@@ -34,7 +42,6 @@ import type {
   WholeShape,
 } from './model-types.js'
 import type { RowsResult } from './open-rows.js'
-import { pickFields, pickPresent } from './pick.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
 
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
@@ -146,7 +153,8 @@ export interface Model<
   ): Promise<OpenedRow<R, PartialFields<F>, C, H, X>>
   /**
    * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several
-   * fields needs the values of all of them. Uses no request while the model's index secret is cached; by the service one.
+   * fields needs the values of all of them. Uses no request while the model's index secret is cached; one if the service
+   * makes the index, or takes part.
    * Parts of a text are searched by `{ startsWith }` and `{ contains }`, ranges by `{ gte, lt }` and the like: the
    * column of a range is a list for `in`. For these, and with `bits`, filter the found rows with `matches`.
    *

@@ -55,7 +55,7 @@ export async function* rewrapRows(
   const refused = new Map<string, EaasError>()
 
   const findVersion = (key_id: string): Promise<number> => {
-    const version = versions.get(key_id) ?? deps.currentVersion(key_id, signal)
+    const version = versions.get(key_id) ?? deps.getKey(key_id, signal).then((key) => key.current_version)
     versions.set(key_id, version)
     version.catch(() => versions.delete(key_id)) // callers of this batch get the error; the next batch tries again
     return version

@@ -2,7 +2,7 @@
  * What calls on many rows, of records and of models, share: blocks, the DEKs of a block, rests and progress, and the
  * columns of blind indexes.
  */
-import { decodeUtf8, encodeUtf8 } from '@eaas/protocol'
+import { decodeUtf8, encodeUtf8, type wire } from '@eaas/protocol'
 import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
 import type { EncryptDeks, Wrap } from '../deks/encrypt-deks.js'
 import { createOwnDek, type OwnDek, type Secret } from '../deks/secret.js'
@@ -43,8 +43,8 @@ export interface RecordsDeps {
   batcher: Batcher
   /** Aborted when the client is closed. */
   closed: AbortSignal
-  /** Returns the current version of a key. */
-  currentVersion(keyId: string, signal: AbortSignal | undefined): Promise<number>
+  /** Gets a key with its versions. */
+  getKey(keyId: string, signal: AbortSignal | undefined): Promise<wire.KeyWithVersions>
   /** Returns the id of the key of this name, whatever its status; undefined where there is none. */
   findKey(name: string): Promise<string | undefined>
   /** Returns the id of the active key of this name, which it creates where there is none. */

@@ -1,7 +1,9 @@
 // Each call of the API as the SDK makes it: the one list of the tests that go through every call, so that a new call has a line here
 // and nowhere else.
-import { type Envelope, type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
+import { decodeBase64, type Envelope, type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import { type CallOptions, type Client, text as textField } from '../index.js'
+import { readSignal } from '../input.js'
+import { CLIENT_PARTS, type PartsOwner } from '../records/client-parts.js'
 import type { TestOperation } from '../testing.js'
 
 /** The calls that the SDK does not make: they are for auditors, who use the command line, and for the console. */
@@ -35,6 +37,7 @@ export const API_CALLS: Record<Exclude<TestOperation, 'batch' | 'createKeys'>, A
   rewrap: [true, (eaas, { stored }, o) => eaas.rewrap(stored, o)],
   indexSecret: [true, (eaas, { keyId, text }, o) => modelOf(eaas, keyId).index({ name: text }, o)],
   hash: [true, (eaas, { keyId, text }, o) => eaas.hash(text, { keyId, ...o })],
+  blindHash: [true, blindHash],
   encrypt: [true, (eaas, { keyId, text }, o) => eaas.server.encrypt(text, { keyId, ...o })],
   decrypt: [true, (eaas, { stored }, o) => eaas.server.decrypt(stored, o)],
   createKey: [false, (eaas, _, o) => eaas.keys.create({ name: 'another' }, o)],
@@ -62,3 +65,13 @@ export const API_CALLS: Record<Exclude<TestOperation, 'batch' | 'createKeys'>, A
 
 const modelOf = (eaas: Client, keyId: string) =>
   eaas.model({ name: 'people', keyId, bind: false, fields: { name: textField({ index: 'name_index' }) } })
+
+/** The generator of ristretto255 (RFC 9496 A.1): an element that every service accepts. */
+const ELEMENT = '4vKuCmq8TnGohKlhxQBRX1jjC2qlgt2NtqZZReCNLXY='
+
+/** What a model with an oblivious index calls, which blinds each value anew: so no answer can be played again to it. */
+async function blindHash(eaas: Client, { keyId }: On, options?: CallOptions): Promise<unknown> {
+  const signal = readSignal('blindHash()', options)
+  const { records } = await (eaas as Client & PartsOwner)[CLIENT_PARTS]()
+  return records.batcher.blindHash([decodeBase64(ELEMENT)], keyId, signal)
+}

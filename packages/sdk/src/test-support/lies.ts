@@ -22,6 +22,7 @@ const PROBLEM_TYPE = { 'content-type': 'application/problem+json' }
 const OPTIONAL = [
   'destroy_at',
   'last_unwrapped_at',
+  'blind_hash_public_key',
   'expires_at',
   'allowed_ips',
   'keys',
@@ -31,7 +32,15 @@ const OPTIONAL = [
   'checkpoint',
 ]
 /** Fields that may be null. */
-const NULLABLE = ['rotation', 'ip_address', 'monthly_encrypt_quota', 'head', 'created_at', 'median']
+const NULLABLE = [
+  'rotation',
+  'ip_address',
+  'monthly_encrypt_quota',
+  'head',
+  'created_at',
+  'median',
+  'blind_hash_public_key',
+]
 /** Those that may be null in an entry of the log. */
 const NULLABLE_IN_LOGS = ['key_id', 'key_version']
 /** What holds fields of any name and kind. */
@@ -75,6 +84,11 @@ const FORMS: [RegExp, string[]][] = [
       '\0'.repeat(44),
     ],
   ],
+  [
+    /^(elements|proof|blind_hash_public_key)$/,
+    ['', 'x', 'AAAA', 'A'.repeat(44), `${'A'.repeat(43)}=\n`, 'A'.repeat(88)],
+  ],
+  [/^suite$/, ['', 'P256-SHA256', 'ristretto255-sha512']],
   [/^(ciphertext|iv|plaintext)$/, ['x', 'A===', 'AAA', '_-_-', 'AAAA\n', 'AB==', '\ud800']],
   [
     /^wrapped_key$/,

@@ -4,6 +4,7 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, ra
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { indexSecretInfo } from '@eaas/protocol'
+import { ristretto255_oprf } from '@noble/curves/ed25519.js'
 
 export const API_KEY = 'eaas_sk_test_5f1d7c0e9ab34f62'
 
@@ -35,6 +36,13 @@ interface ServiceKey {
 interface Answer {
   status: number
   body: unknown
+}
+
+interface BlindHashed {
+  elements: string[]
+  proof: string
+  key_id: string
+  suite: string
 }
 
 export class Service {
@@ -69,13 +77,13 @@ export class Service {
     this.refused.clear()
   }
 
-  createKey(name: string = randomUUID()): string {
+  createKey(name: string = randomUUID(), hashKey: Uint8Array = randomBytes(32)): string {
     const id = randomUUID()
     this.#keys.set(id, {
       id,
       name,
       keks: [randomBytes(32)],
-      hashKey: randomBytes(32),
+      hashKey: Buffer.from(hashKey),
       created_at: new Date().toISOString(),
     })
     return id
@@ -84,6 +92,13 @@ export class Service {
   /** How often an operation was called, alone or in a batch. */
   count(operation: string): number {
     return this.requests.flatMap(asked).filter((request) => request.op === operation).length
+  }
+
+  /** What it answers to blinded values. */
+  blindHash(keyId: string, elements: readonly string[]): BlindHashed {
+    const key = this.#keys.get(keyId)
+    if (!key) throw new Error('no such key')
+    return blindHash(key, elements)
   }
 
   /** The DEKs that were sent to be wrapped. */
@@ -112,7 +127,7 @@ export class Service {
 
   #batch(operations: Recorded['operations']): Answer {
     if (operations.length === 0 || operations.length > 1_000) return problem(400, 'Bad Request', 'E_VALIDATION')
-    return ok({ results: operations.map((body) => this.#answer(body.op ?? '', `/v1/keys/${body.key_id}`, body)) })
+    return ok({ results: operations.map((body) => this.#answer(callOf(body), `/v1/keys/${body.key_id}`, body)) })
   }
 
   #answer(operation: string, path: string, body: Record<string, string>, query = new URLSearchParams()): Answer {
@@ -125,7 +140,8 @@ export class Service {
     }
     const other = this.#answerOther(operation, path, body)
     if (other) return other
-    const key = this.#keys.get(operation === 'hash' ? (body.key_id ?? '') : (path.split('/')[3] ?? ''))
+    const namesKey = operation === 'hash' || operation === 'blindHash'
+    const key = this.#keys.get((namesKey ? body.key_id : path.split('/')[3]) ?? '')
     if (!key) return problem(404, 'Not Found', 'E_NOT_FOUND')
     if (operation === 'get') {
       const versions = key.keks.map((_, at) => ({
@@ -134,7 +150,8 @@ export class Service {
         created_at: key.created_at,
         wraps: 0,
       }))
-      return ok({ ...present(key), updated_at: key.created_at, versions })
+      const blind_hash_public_key = Buffer.from(blindKeys(key).publicKey).toString('base64')
+      return ok({ ...present(key), updated_at: key.created_at, blind_hash_public_key, versions })
     }
     if (operation === 'rotate') {
       key.keks.push(randomBytes(32))
@@ -173,6 +190,7 @@ export class Service {
       const hash = createHmac('sha256', key.hashKey).update(body.value ?? '')
       return ok({ hash: hash.digest('hex'), key_id: key.id })
     }
+    if (operation === 'blindHash') return ok(blindHash(key, body.elements as unknown as string[]))
     return problem(404, 'Not Found', 'E_ROUTE_NOT_FOUND')
   }
 
@@ -262,6 +280,24 @@ function wrap(key: ServiceKey, dek: string, use = ''): Answer {
   return ok({ wrapped_key, key_id: key.id, key_version: version })
 }
 
+/** RFC 9497, suite ristretto255-SHA512, verifiable mode. */
+function blindKeys({ hashKey }: ServiceKey) {
+  return ristretto255_oprf.voprf.deriveKeyPair(hashKey, Buffer.from('EaaS blind hash v1'))
+}
+
+function blindHash(key: ServiceKey, elements: readonly string[]): BlindHashed {
+  const { secretKey, publicKey } = blindKeys(key)
+  const blinded = elements.map((one) => new Uint8Array(Buffer.from(one, 'base64')))
+  const { evaluated, proof } = ristretto255_oprf.voprf.blindEvaluateBatch(secretKey, publicKey, blinded)
+  const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
+  return { elements: evaluated.map(base64), proof: base64(proof), key_id: key.id, suite: 'ristretto255-SHA512' }
+}
+
+/** The name that the tests give to an operation of a batch. */
+function callOf({ op = '' }: Record<string, string>): string {
+  return op === 'blind_hash' ? 'blindHash' : op
+}
+
 function encrypt(key: ServiceKey, { plaintext = '', encoding }: Record<string, string>): Answer {
   const [dek, iv] = [randomBytes(32), randomBytes(12)]
   const cipher = createCipheriv('aes-256-gcm', dek, iv)
@@ -273,7 +309,7 @@ function encrypt(key: ServiceKey, { plaintext = '', encoding }: Record<string, s
 
 /** The operations of a request: itself and, for a batch, those in it. */
 function asked({ operation, operations, body }: Recorded): readonly Record<string, string>[] {
-  if (operation === 'batch') return [{ op: 'batch' }, ...operations]
+  if (operation === 'batch') return [{ op: 'batch' }, ...operations.map((one) => ({ ...one, op: callOf(one) }))]
   return [{ ...(body.startsWith('{') ? (JSON.parse(body) as object) : {}), op: operation }]
 }
 
@@ -281,6 +317,7 @@ function asked({ operation, operations, body }: Recorded): readonly Record<strin
 export function operationOf(method: string, path: string): string {
   const [, , resource = '', id, action, further] = path.split('/')
   if (path.endsWith('/health')) return 'health'
+  if (path.endsWith('/hash/blind')) return 'blindHash'
   if (['hash', 'batch', 'tenant', 'usage', 'encrypt', 'decrypt'].includes(resource)) return resource
   if (resource === 'api-keys') {
     const verbs: Record<string, string> = { GET: 'list', POST: 'create', PATCH: 'update', DELETE: 'revoke' }

@@ -2,6 +2,7 @@
 import {
   changesNothing,
   DETAILS,
+  encodeBase64,
   encodeHex,
   findRotationPause,
   findStateRefusal,
@@ -114,7 +115,7 @@ function listKeys({ state }: Call, { status, name, limit, offset = 0 }: wire.Que
   return { keys, count: keys.length }
 }
 
-function readKey(call: Call): wire.KeyWithVersions {
+async function readKey(call: Call): Promise<wire.KeyWithVersions> {
   const { state, id } = call
   const key = getKey(call, id, 'getKey')
   const versions = key.versions.map(({ version, status, created_at }) => {
@@ -124,7 +125,10 @@ function readKey(call: Call): wire.KeyWithVersions {
     const day = opened && `${opened.created_at.slice(0, 10)}T00:00:00.000Z`
     return { version, status, created_at, wraps, ...(day && { last_unwrapped_at: day }) }
   })
-  return { ...viewKey(key), updated_at: key.updated_at, versions }
+  const { deriveBlindHashKeys } = await import('@eaas/protocol/blind-hash')
+  const isGone = key.status === 'destroyed'
+  const blind_hash_public_key = isGone ? null : encodeBase64(deriveBlindHashKeys(key.hashKey).publicKey)
+  return { ...viewKey(key), updated_at: key.updated_at, blind_hash_public_key, versions }
 }
 
 function rotateKey(call: Call): wire.Key {

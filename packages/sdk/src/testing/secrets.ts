@@ -19,7 +19,7 @@ import {
   readWrappedKey,
   WRAPPED_KEY_V2_FORMAT,
   type WrapUse,
-  type wire,
+  wire,
   wrappedKeyAad,
   wrappedKeyV2Aad,
   writeWrappedKey,
@@ -31,7 +31,7 @@ import { currentVersion, getKey } from './keys.js'
 import { type Call, note, Refusal, randomKey, type TestKey } from './state.js'
 
 /** The calls that this file answers. */
-export const secretFakes = { wrap, unwrap, rewrap, indexSecret, hash, encrypt, decrypt }
+export const secretFakes = { wrap, unwrap, rewrap, indexSecret, hash, blindHash, encrypt, decrypt }
 
 const takeIv = createIvPool()
 
@@ -89,6 +89,19 @@ async function hash(call: Call, { value, key_id }: { value: string; key_id: stri
   const key = getKey(call, key_id, 'hash')
   key.hmac ??= createHmac(key.hashKey.slice()) // `createHmac` zeroes its argument
   return { hash: encodeHex(await key.hmac(encodeUtf8(value))), key_id }
+}
+
+async function blindHash(call: Call, { elements, key_id }: wire.Bodies['blindHash']): Promise<wire.BlindHashed> {
+  const { deriveBlindHashKeys, ElementError, evaluateBlinded } = await import('@eaas/protocol/blind-hash')
+  const key = getKey(call, key_id, 'blindHash')
+  try {
+    const made = evaluateBlinded(deriveBlindHashKeys(key.hashKey), elements.map(decodeBase64))
+    const proof = encodeBase64(made.proof)
+    return { elements: made.elements.map((one) => encodeBase64(one)), proof, key_id, suite: wire.BLIND_HASH_SUITE }
+  } catch (error) {
+    if (!(error instanceof ElementError)) throw error
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.element(error.at))
+  }
 }
 
 function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wire.Bundle {

@@ -117,19 +117,20 @@ async function answer(state: State, failures: Failures, asked: Asked): Promise<R
 async function answerBatch(call: Call, failures: Failures, { operations }: wire.Batch): Promise<Result> {
   const results: Result[] = []
   for (const part of operations) {
-    const failing = failures.take(part.op, { isPart: true })
-    results.push(failing ? resultOf(failing) : await answerPart(call, part))
+    const name = wire.batchedCall(part.op)
+    const failing = failures.take(name, { isPart: true })
+    results.push(failing ? resultOf(failing) : await answerPart(call, name, part))
   }
   return { status: 200, body: { results } }
 }
 
-async function answerPart(call: Call, part: wire.Batch['operations'][number]): Promise<Result> {
+async function answerPart(call: Call, name: OperationId, part: wire.Batch['operations'][number]): Promise<Result> {
   try {
-    if (isClosed(call, part.op)) refuseServerMode(call, part.op, part)
+    if (isClosed(call, name)) refuseServerMode(call, name, part)
     if (typeof part.key_id !== 'string') throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.itemKey)
-    const { body: schema } = wire.getSchemas(part.op)
+    const { body: schema } = wire.getSchemas(name)
     const body = schema && parse(schema, part, DETAILS.E_VALIDATION.item)
-    return await run(part.op, { ...call, id: part.key_id }, body)
+    return await run(name, { ...call, id: part.key_id }, body)
   } catch (error) {
     if (error instanceof Refusal) return refused(error)
     throw error

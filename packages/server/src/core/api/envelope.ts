@@ -1,8 +1,8 @@
 /**
- * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes, and
- * derives the secrets for those of clients. A DEK or such a secret leaves the process only once the entry is committed.
+ * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes,
+ * evaluates blinded values, and derives the secrets for the indexes of clients. A DEK or such a secret leaves the process only once the entry is committed.
  */
-import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
+import { decodeBase64, encodeBase64, wire } from '@eaas/protocol'
 import { blindIndex, deriveIndexSecret } from '../crypto/blind-index.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
@@ -40,6 +40,11 @@ export const envelopeModeRoutes = bindRoutes({
     summary: 'Compute the blind index of a value',
     problems: ['E_BUDGET'],
     operation: ({ body }) => hash(body),
+  },
+  blindHash: {
+    summary: 'Evaluate blinded values, of which the server learns nothing',
+    problems: ['E_BUDGET'],
+    operation: ({ body, signal }) => blindHash(body, signal),
   },
 })
 
@@ -131,5 +136,31 @@ function hash({ key_id, value }: { key_id: string; value: string }): Operation<w
       assertBudget(allowances, 'hash')
       if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
       return { entries: [], unrecorded: ONE_HASH, release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
+    })
+}
+
+/**
+ * Evaluates blinded values under a key, each of which counts as a hash (blind-hash.md 4). It is computed last, so a call
+ * that is refused for an element, or because too many wait, is counted too. @throws Refusal E_NOT_FOUND, E_STATE,
+ * E_BUDGET, E_VALIDATION, E_UNAVAILABLE
+ */
+function blindHash(
+  { key_id, elements }: wire.Bodies['blindHash'],
+  signal: (() => AbortSignal) | undefined,
+): Operation<wire.BlindHashed> {
+  return ({ state, allowances, caller: { actor }, services }) =>
+    decideWithKey({ state, key_id, call: 'blindHash' }, ({ hashKey }) => {
+      assertBudget(allowances, 'hash', elements.length)
+      if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
+      const caller = { tenant_id: state.tenant.tenant_id, actor, signal: signal?.() }
+      return {
+        entries: [],
+        unrecorded: new Map([['hash', elements.length]]),
+        release: async () => ({
+          ...(await services.blindHashing.evaluate(caller, hashKey, elements)),
+          key_id,
+          suite: wire.BLIND_HASH_SUITE,
+        }),
+      }
     })
 }

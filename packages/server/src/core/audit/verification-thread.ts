@@ -1,18 +1,12 @@
 /**
  * Verifies logs in a thread of its own, which `verification-thread-program.ts` runs, so that other calls do
- * not wait for it. The thread has connections of its own. It starts with the first verification, and ends
- * when there has been none for a minute.
+ * not wait for it. The thread has connections of its own.
  */
-import { Worker } from 'node:worker_threads'
 import type { wire } from '@eaas/protocol'
 import { DatabaseDeadlineError } from '../store/deadline.js'
+import { createTaskThread, reviveError } from '../task-thread.js'
 import type { AuditKey } from './formats/chain.js'
 import type { ValidLog, VerifyOptions } from './verify/verify.js'
-
-/**
- * How long the thread waits for another verification before it ends: it holds some 20 MB. In milliseconds.
- */
-const IDLE_MS = 60_000
 
 /** The database, for connections of the thread's own. */
 export interface ThreadDatabase {
@@ -22,26 +16,11 @@ export interface ThreadDatabase {
   searchPath: string | undefined
 }
 
-/**
- * `VerifyOptions` without functions and signal, which a message can't carry. Keys pass as handles: the thread
- * shares this process's memory.
- */
-type ThreadTask = Omit<VerifyOptions, 'onProgress' | 'onValid' | 'signal'>
+/** `VerifyOptions` without functions and signal, which a message can't carry. */
+export type ThreadTask = Omit<VerifyOptions, 'onProgress' | 'onValid' | 'signal'>
 
-export type ToThread = { kind: 'verify'; id: number; task: ThreadTask } | { kind: 'abort'; id: number }
-
-export type FromThread =
-  | { kind: 'progress'; id: number; entries: number }
-  | { kind: 'done'; id: number; answer: wire.Verification; valid: ValidLog | undefined }
-  | { kind: 'failed'; id: number; failure: ThreadFailure }
-
-/** An error in the form that passes between threads, which would lose its class and its code. */
-export interface ThreadFailure {
-  name: string
-  message: string
-  stack: string | undefined
-  code: unknown
-}
+/** What the thread says of a verification that runs: how far it is, or what the log says. */
+export type ThreadNote = { entries: number } | { valid: ValidLog }
 
 /** Verifies a log of this installation; see `verifyLog`. */
 export type VerifyLog = (options: Omit<VerifyOptions, 'storeKeys'>) => Promise<wire.Verification>
@@ -52,92 +31,24 @@ export interface Verifier {
   close(): Promise<void>
 }
 
-interface Running {
-  options: VerifyOptions
-  resolve: (answer: wire.Verification) => void
-  reject: (error: unknown) => void
-}
-
 /** Creates the verifier; `program` is the compiled `verification-thread-program.ts`. */
 export function createVerificationThread(database: ThreadDatabase, program: URL): Verifier {
-  const running = new Map<number, Running>()
-  let thread: Worker | undefined
-  let idle: NodeJS.Timeout | undefined
-  let lastId = 0
-
-  function start(): Worker {
-    const started = new Worker(program, { workerData: database })
-    started.unref()
-    started.on('message', receive)
-    const end = (error: unknown) => {
-      if (thread === started) forget(error)
-    }
-    started.on('error', end)
-    started.on('exit', (code) => end(new Error(`the thread that verifies ended with code ${code}`)))
-    return started
-  }
-
-  // The verifications of a thread that ends fail; the next one starts another thread.
-  function forget(error: unknown): void {
-    thread = undefined
-    for (const { reject } of running.values()) reject(error)
-    running.clear()
-  }
-
-  function receive(message: FromThread): void {
-    const run = running.get(message.id)
-    if (!run) return
-    if (message.kind === 'progress') {
-      run.options.onProgress?.(message.entries)
-      return
-    }
-    running.delete(message.id)
-    if (running.size === 0) idle = setTimeout(() => void close(), IDLE_MS).unref()
-    if (message.kind === 'done') {
-      if (message.valid) run.options.onValid?.(message.valid)
-      run.resolve(message.answer)
-    } else run.reject(run.options.signal?.aborted ? run.options.signal.reason : revive(message.failure))
-  }
-
-  async function close(): Promise<void> {
-    clearTimeout(idle)
-    const ending = thread
-    forget(new Error('the server is stopping'))
-    await ending?.terminate()
-  }
-
+  const { run, close } = createTaskThread<ThreadTask, wire.Verification, ThreadNote>(program, {
+    data: database,
+    revive: (failure) =>
+      reviveError(
+        failure,
+        failure.name === 'DatabaseDeadlineError' ? new DatabaseDeadlineError(failure.message) : undefined,
+      ),
+  })
   return {
-    verify: async (options) => {
-      options.signal?.throwIfAborted()
-      clearTimeout(idle)
-      thread ??= start()
-      const [id, port] = [++lastId, thread]
-      const abort = () => port.postMessage({ kind: 'abort', id } satisfies ToThread)
-      options.signal?.addEventListener('abort', abort, { once: true })
-      try {
-        return await new Promise((resolve, reject) => {
-          running.set(id, { options, resolve, reject })
-          port.postMessage({ kind: 'verify', id, task: taskOf(options) } satisfies ToThread)
-        })
-      } finally {
-        options.signal?.removeEventListener('abort', abort)
-      }
-    },
+    verify: ({ onProgress, onValid, signal, ...task }) =>
+      run(task, {
+        signal,
+        onNote: (note) => ('valid' in note ? onValid?.(note.valid) : onProgress?.(note.entries)),
+      }),
     close,
   }
-}
-
-function taskOf({ onProgress: _, onValid: __, signal: ___, ...task }: VerifyOptions): ThreadTask {
-  return task
-}
-
-function revive({ name, message, stack, code }: ThreadFailure): Error {
-  const error = name === 'DatabaseDeadlineError' ? new DatabaseDeadlineError(message) : new Error(message)
-  return Object.assign(error, {
-    name,
-    ...(stack === undefined ? {} : { stack }),
-    ...(code === undefined ? {} : { code }),
-  })
 }
 
 /** What a log says, if it is valid; otherwise what is wrong with it. */

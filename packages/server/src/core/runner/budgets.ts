@@ -58,10 +58,10 @@ interface Taken {
   exceeded: readonly Exceeded[]
 }
 
-/** @throws Refusal E_BUDGET if a budget leaves nothing */
-export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind): void {
+/** @throws Refusal E_BUDGET if a budget leaves less than that many uses */
+export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind, uses = 1): void {
   const { left, over } = allowances[kind]
-  if (left >= 1 || !over) return
+  if (left >= uses || !over) return
   const { window, limit, retryAfterSeconds } = over
   const expires = retryAfterSeconds === undefined
   const detail = DETAILS.E_BUDGET.call(kind, window, limit, expires)

@@ -8,6 +8,7 @@ import type { VerifyLog } from '../audit/verification-thread.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
+import type { BlindHashing } from './blind-hashing.js'
 import type { Allowances, BudgetCounts } from './budgets.js'
 import type { InstallationKey } from './installation-key.js'
 import type { ApiKeyUses, UnrecordedCalls } from './noted-calls.js'
@@ -44,6 +45,7 @@ export interface Services {
   inSearchPlace: InSearchPlace
   /** has callers who wait for the same verification of a log share one */
   shareVerification: ShareVerification
+  blindHashing: BlindHashing
   /** admits bodies and long answers */
   hold: HeldBytes
   /** verifies a log, in a thread of its own where that helps */

@@ -5,10 +5,13 @@
  */
 import type { wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
-import { createVerificationGate, inTurn } from './work-gate.js'
+import { createPatientGate, whenAdmitted } from './work-gate.js'
 
 /** Different verifications of one tenant that may wait; more are refused. */
 const WAITING_OF_TENANT = 8
+
+/** Tenants whose logs are verified at once; the calls that wait have a limit of their own. */
+const VERIFICATIONS_AT_ONCE = 2
 
 type Verify = (signal: AbortSignal) => Promise<wire.Verification>
 
@@ -37,18 +40,18 @@ export type ShareVerification = (
 export function createSharedVerifications(): ShareVerification {
   /** only tenants with runs */
   const logs = new Map<string, Waiting>()
-  const gate = createVerificationGate()
+  const gate = createPatientGate(VERIFICATIONS_AT_ONCE)
 
   function openLog(tenant_id: string): Waiting {
     const waiting: Waiting = new Map()
     logs.set(tenant_id, waiting)
-    void runInTurn(tenant_id, waiting)
+    void runAll(tenant_id, waiting)
     return waiting
   }
 
-  // The turn belongs to the tenant, not to the run: if a run's callers are gone, the next run takes the turn.
-  async function runInTurn(tenant_id: string, waiting: Waiting): Promise<void> {
-    do await inTurn(gate, { tenant_id }, () => runNext(waiting))
+  // The tenant is admitted, not the run: if a run's callers are gone, the next run takes its place.
+  async function runAll(tenant_id: string, waiting: Waiting): Promise<void> {
+    do await whenAdmitted(gate, { tenant_id }, () => runNext(waiting))
     while (waiting.size > 0)
     logs.delete(tenant_id)
   }

@@ -9,7 +9,7 @@ import { withDeadline } from '../../core/store/deadline.js'
 import { noteBackup } from '../../core/store/instance.js'
 import { compareSchemas } from '../../core/store/migrations.js'
 import { openStore } from '../../core/store/open-store.js'
-import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
+import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { VERSION } from '../../version.js'
 import { countAll, type RowCounts, type RowsHeader, readAllRows } from '../store/all-rows.js'
 import { createWriter } from './backup-file.js'
@@ -23,8 +23,7 @@ import {
   SAME_ENVIRONMENT,
 } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { print, printBeside, printJson, showProgress } from './output.js'
-import { createOut } from './sealed-file.js'
+import { createOut, print, printBeside, printJson, showProgress } from './output.js'
 import { messageOf } from './with-services.js'
 
 /** Adds `eaas backup`. */

@@ -1,0 +1,56 @@
+/**
+ * The oblivious function of blind-hash.md (RFC 9497, ristretto255-SHA512, verifiable mode), by noble. Its own file,
+ * without imports of ours, so that bundlers load it only where it is used. The server has it in the protocol's blind-hash.ts.
+ */
+import { ristretto255_oprf } from '@noble/curves/ed25519.js'
+import { asciiToBytes } from '@noble/curves/utils.js'
+
+const { oprf, voprf } = ristretto255_oprf
+const KEY_INFO = asciiToBytes('EaaS blind hash v1')
+
+/** A value of at most 65,535 bytes, with its secret `blind`, and `blinded`, which is sent and says nothing about it. */
+export interface BlindedValue {
+  input: Uint8Array
+  blind: Uint8Array
+  blinded: Uint8Array
+}
+
+/** Blinds a value (blind-hash.md 3). */
+export function blindValue(input: Uint8Array, random: (length?: number) => Uint8Array): BlindedValue {
+  return { input, ...voprf.blind(input, random) }
+}
+
+/** What the service answers: an element for each value, in order, and one proof for all. */
+export interface Evaluated {
+  elements: readonly Uint8Array[]
+  proof: Uint8Array
+}
+
+/**
+ * Checks the proof against the public key, and makes the hash of each value, 64 bytes (blind-hash.md 5). Undefined if
+ * it is not the answer to these values under this key.
+ */
+export function finalizeValues(
+  values: readonly BlindedValue[],
+  { elements, proof }: Evaluated,
+  publicKey: Uint8Array,
+): Uint8Array[] | undefined {
+  if (elements.length !== values.length) return undefined
+  try {
+    const items = values.map((value, at) => ({ ...value, evaluated: elements[at] ?? proof }))
+    return voprf.finalizeBatch(items, publicKey, proof)
+  } catch {
+    return undefined // whatever is wrong with it
+  }
+}
+
+/** Computes the hash of a value by the hash key alone (blind-hash.md 6). */
+export function computeBlindHash(hashKey: Uint8Array, input: Uint8Array): Uint8Array {
+  const { secretKey } = voprf.deriveKeyPair(hashKey, KEY_INFO)
+  try {
+    const { blind, blinded } = voprf.blind(input)
+    return oprf.finalize(input, blind, oprf.blindEvaluate(secretKey, blinded)) // these two are alike in both modes
+  } finally {
+    secretKey.fill(0)
+  }
+}

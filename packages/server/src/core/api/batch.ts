@@ -1,0 +1,184 @@
+/**
+ * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked
+ * for its own permissions and has its own entry; all entries are committed together, before any answer is
+ * made.
+ */
+import {
+  DETAILS,
+  MAX_BATCH_BODY_BYTES,
+  type ProblemDocument,
+  problemDocument,
+  type UnrecordedKind,
+  wire,
+} from '@eaas/protocol'
+import { createStretches, mapInStretches } from '../event-loop.js'
+import { assertPermissions, inServerMode, refuseServerMode } from '../runner/admission.js'
+import { type Allowances, spend } from '../runner/budgets.js'
+import { describeTampering, failsOneItem } from '../runner/failure.js'
+import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { envelopeModeRoutes } from './envelope.js'
+import { bindRoutes, parse, type Route } from './route.js'
+import { serverModeRoutes } from './server-mode.js'
+
+/**
+ * How many keys are loaded at a time: a share of the connections' statements that leaves room for other
+ * calls.
+ */
+const KEYS_AHEAD = 16
+
+type Item = wire.Batch['operations'][number]
+/** What operations of a batch have of its request. */
+type Request = Pick<Parameters<Route['operation']>[0], 'onError' | 'signal'>
+interface Result {
+  status: number
+  body: unknown
+}
+
+/** The outcome of one call of a batch: a decision and the status of its success, or a refusal. */
+type Decided = { made: Decision<unknown>; status: number } | { refusal: Refusal }
+
+/** The call that makes many. */
+export const batchRoutes = bindRoutes({
+  batch: {
+    summary: 'Make many calls in one request',
+    bodyLimit: MAX_BATCH_BODY_BYTES,
+    countOperations: ({ operations }) => operations.length,
+    operation: ({ body, onError, signal }) => batch(body.operations, { onError, ...(signal && { signal }) }),
+  },
+})
+
+/** The calls that a batch takes. */
+const BATCHABLE = { ...envelopeModeRoutes, ...serverModeRoutes }
+
+/** Makes one operation of many calls. */
+function batch(items: readonly Item[], request: Request): Operation<wire.BatchResults> {
+  return async (context) => {
+    const secrets: Uint8Array[] = []
+    try {
+      const { unwrap, hash } = context.allowances
+      const allowances = { unwrap: { ...unwrap }, hash: { ...hash } }
+      return await decideAll(items, { ...context, allowances }, { request, secrets })
+    } catch (error) {
+      for (const secret of secrets) secret.fill(0)
+      throw error
+    }
+  }
+}
+
+// If an error fails the whole batch, `secrets` has the secrets of the decisions before it. The context is this batch's
+// own.
+async function decideAll(
+  items: readonly Item[],
+  context: Context & { allowances: Allowances },
+  { secrets, request }: { secrets: Uint8Array[]; request: Request },
+): Promise<Decision<wire.BatchResults>> {
+  const decided: Decided[] = []
+  const entries: EntryNote[] = []
+  const unrecorded = new Map<UnrecordedKind, number>()
+  const limited = Object.values(context.allowances).some(({ over }) => over)
+  const loadAhead = createLoadAhead(items, context)
+  const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
+  for (const [at, item] of items.entries()) {
+    const due = pause()
+    if (due) await due
+    loadAhead(at)
+    const deciding = decide(item, context, request)
+    const one = deciding instanceof Promise ? await deciding : deciding
+    decided.push(one)
+    if ('refusal' in one) continue
+    const { made } = one
+    if (limited) spend(context.allowances, made)
+    for (const note of made.entries) {
+      if (note.action === 'encrypt') context.quotaLeft -= 1
+      entries.push(note)
+    }
+    if (made.secrets) secrets.push(...made.secrets)
+    for (const [kind, calls] of made.unrecorded ?? []) unrecorded.set(kind, (unrecorded.get(kind) ?? 0) + calls)
+  }
+  return { entries, release: async () => ({ results: await mapInStretches(decided, settle) }), secrets, unrecorded }
+}
+
+/**
+ * Starts to load the keys of the next operations while one is decided. Otherwise, if each has an uncached key of its
+ * own, the round trips to the database would add up to seconds.
+ */
+function createLoadAhead(items: readonly Item[], { state }: Context): (at: number) => void {
+  let next = 0
+  return (at) => {
+    for (; next < Math.min(items.length, at + KEYS_AHEAD); next++) {
+      const key_id = items[next]?.key_id
+      if (typeof key_id !== 'string' || key_id === items[next - 1]?.key_id) continue
+      const found = state.findKey(key_id)
+      if (found instanceof Promise) found.catch(() => undefined) // the operation itself reports it
+    }
+  }
+}
+
+// Returns a promise only if it has to wait.
+function decide(item: Item, context: Context, request: Request): Decided | Promise<Decided> {
+  const row: Route = BATCHABLE[wire.batchedCall(item.op)]
+  const { status } = row
+  try {
+    if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
+    const made = itemOperation(row, { item, request }, context)(context)
+    if (!(made instanceof Promise)) return { made, status }
+    return made.then(
+      (waited) => ({ made: waited, status }),
+      (error) => refusedItem(error, request),
+    )
+  } catch (error) {
+    return refusedItem(error, request)
+  }
+}
+
+// A tampered key fails only the items that use it. Any other error fails the batch.
+function refusedItem(error: unknown, { onError }: Request): Decided {
+  if (error instanceof Refusal) return { refusal: error }
+  if (!failsOneItem(error)) throw error
+  onError(error)
+  const { code, detail } = describeTampering(error)
+  return { refusal: new Refusal(code, detail) }
+}
+
+// As for the single call: a closed server mode is refused before the body is validated.
+function itemOperation(
+  row: Route,
+  { item, request }: { item: Item; request: Request },
+  { state }: Context,
+): Operation<unknown> {
+  const call = row.serverMode && { operation: row.operationId, body: item }
+  if (call && state.tenant.envelope_only) return refuseServerMode(call)
+  const { key_id } = item
+  if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.itemKey)
+  const operation = row.operation({
+    id: key_id,
+    version: '',
+    body: row.body && parse(row.body, item, DETAILS.E_VALIDATION.item),
+    query: {},
+    ...request,
+  })
+  return call ? inServerMode(call, operation) : operation
+}
+
+// Returns a promise only if it has to wait.
+function settle(decided: Decided): Result | Promise<Result> {
+  if ('refusal' in decided) return refused(decided.refusal)
+  const { made, status } = decided
+  try {
+    const body = made.release({})
+    if (!(body instanceof Promise)) return { status, body }
+    return body.then((waited) => ({ status, body: waited }), refusedBy)
+  } catch (error) {
+    return refusedBy(error)
+  }
+}
+
+function refusedBy(error: unknown): Result {
+  if (!(error instanceof Refusal)) throw error
+  return refused(error)
+}
+
+function refused({ status, code, message, caller }: Refusal): { status: number; body: ProblemDocument } {
+  return { status, body: problemDocument(code, message, caller.retryAfterSeconds) }
+}
