@@ -1,6 +1,7 @@
 // `eaas dev`: a server for the folder of an application, which finds it by createClient() alone.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { platform } from 'node:os'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -24,6 +25,9 @@ afterEach(() => vi.unstubAllEnvs())
 
 const start = (environment = {}) =>
   startEaas({ database, rootKey: null, environment, command: [EAAS, 'dev', '--file', file] })
+/** The most memory that a process had, in MB, as Linux counts it. */
+const peakMemory = (pid: number) =>
+  Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1_024
 const written = () => parseEnv(readFileSync(file, 'utf8'))
 const listKeys = () => {
   for (const [name, value] of Object.entries(written())) vi.stubEnv(name, value ?? '')
@@ -31,9 +35,11 @@ const listKeys = () => {
 }
 
 describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, () => {
-  it('writes where createClient() finds it, and shows no secret', async () => {
+  it('writes where createClient() finds it, takes little memory, and shows no secret', async () => {
     file = join(folder.path, '.env.local')
     const eaas = await start()
+    // With PGlite's WebAssembly optimized, 300 MB and more, and 750 on Node 24.
+    if (platform() === 'linux') expect(peakMemory(eaas.pid)).toBeLessThan(250)
     expect(written()).toEqual({ EAAS_URL: eaas.url, EAAS_API_KEY: expect.stringMatching(/^eaas_sk_/) })
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect((await listKeys()).keys).toEqual([])

@@ -8,13 +8,13 @@
 export const GUARDS = {
   /** store/audit.ts appendEntries: nothing is appended unless the head is the one that the entries continue */
   comparesHead: true,
-  /** audit/append/committer.ts isDecidedAgain: a decision made on another policy version than the head's is made again */
+  /** audit/append/tenant-log.ts isDecidedAgain: a decision made on another policy version than the head's is made again */
   comparesPolicy: true,
   /** runner/perform.ts: the answer is released after the commit was acknowledged */
   releasesAfterCommit: true,
-  /** audit/append/committer.ts drainLog: a commit whose outcome is unknown is a failure */
+  /** audit/append/tenant-log.ts #drain: a commit whose outcome is unknown is a failure */
   unknownIsFailure: true,
-  /** audit/append/committer.ts appendTogether: a change raises the policy version in its own transaction */
+  /** audit/append/tenant-log.ts #appendTogether: a change raises the policy version in its own transaction */
   raisesPolicy: true,
   /** store/audit.ts appendEntries: head and entries are written together */
   writesTogether: true,

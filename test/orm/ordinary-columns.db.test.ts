@@ -113,7 +113,7 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
   async function init(table: string, search: string) {
     const { code, out, err } = await command('init', '--table', table, '--fields', FIELDS, '--search', search, '--yes')
     expect({ code, err }).toEqual({ code: 0, err: '' })
-    const [, backfill = ''] = /^ {2}.*npx @eaas\/cli (backfill .*)/m.exec(String(out)) ?? []
+    const [, backfill = ''] = /^ {2}.*npx @eaas\/cli (backfill .*) --constrain$/m.exec(String(out)) ?? []
     return { out: String(out), backfill }
   }
 
@@ -127,8 +127,10 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
     const [, file = '', ...argv] = backfill.split(' ')
     await bundle(file)
     const run = (...more: string[]) => command('backfill', built(file), ...argv, ...more)
+    expect(await run('--work', 'index')).toMatchObject({ code: 0, err: '' })
+    expect(await use()).toEqual(before)
     expect(String((await run('--dry-run')).out)).toContain('citizens: 3 rows, 3 to change, 0 current\n')
-    const { code, out, err } = await run()
+    const { code, out, err } = await run('--constrain')
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(String(out)).toMatch(
       /^citizens: 3 rows, 3 changed, 0 current\ncitizens refuses plaintext now: citizens_email_sealed/,

@@ -48,7 +48,7 @@ import type { CallOptions, Keys } from './resources/keys.js'
 import { createResources } from './resources/resources.js'
 import type { ServerMode } from './resources/server-mode.js'
 import type { Service } from './resources/service.js'
-import { createCloser, isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
+import { isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
@@ -384,11 +384,14 @@ export interface ClosableClient extends Client, Closable {}
  */
 export function createClient(options: ClientOptions = {}): ClosableClient {
   const settings = readOptions(options)
-  const closing = createCloser()
   let connection: Connection | undefined
+  let isClosed = false
   const load = loadOnce(async () => {
     const parts = await loadPart(() => import('./parts.js'))
-    connection ??= parts.connect({ ...settings, closed: closing.signal })
+    if (!connection) {
+      connection = parts.connect(settings)
+      if (isClosed) connection.close()
+    }
     return { ...parts, ...connection }
   })
   const loadAll = async () => (await load()).withMore()
@@ -410,7 +413,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   }
 
   const close = () => {
-    closing.abort()
+    isClosed = true
     if (connection) connection.close()
     else for (const secret of settings.secrets.list) secret.fill(0)
   }

@@ -12,7 +12,7 @@ import type * as More from './more.js'
 import type { RecordsDeps } from './records/blocks.js'
 import { holdSecrets } from './records/bound-envelopes.js'
 import { createEnvelopes } from './records/envelopes.js'
-import { loadOnce, loadPart, now } from './waiting.js'
+import { loadOnce, loadPart, now, requestsAreIsolated } from './waiting.js'
 
 export { readJson } from './json.js'
 export { createModelRows, warnOfFewValues } from './models/model-rows.js'
@@ -20,7 +20,7 @@ export { openOne, rewrapEnvelope, sealOne } from './records/envelopes.js'
 
 export const loadMore = /* @__PURE__ */ loadOnce(() => loadPart(() => import('./more.js')))
 
-export interface ConnectOptions extends Omit<HttpOptions, 'loadSchemas'> {
+export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchemas'> {
   engine: EngineName
   /** The application's. */
   secrets: GivenSecrets
@@ -41,7 +41,7 @@ export interface Connection {
   records: RecordsDeps
   /** Loads what few programs need. */
   withMore(): Promise<typeof More & { http: Http; records: RecordsDeps }>
-  /** Zeroes every DEK and rejects the callers who wait for one with AbortedError. */
+  /** Ends all calls, zeroes every DEK, and rejects the callers who wait for one with AbortedError. */
   close(): void
 }
 
@@ -50,9 +50,11 @@ export interface Connection {
  * InvalidInputError when the engine is known to be unavailable
  */
 export function connect(options: ConnectOptions): Connection {
-  const { engine, verify, closed, emit } = options
+  const { engine, verify, emit } = options
+  const closing = createCloser()
+  const closed = closing.signal
   const secrets = holdSecrets(options.secrets)
-  const http = createHttp({ ...options, loadSchemas: loadMore })
+  const http = createHttp({ ...options, closed, loadSchemas: loadMore })
   const batcher = createBatcher(http, { emit, auditContext: options.auditContext })
   if (secrets.list.length > 0) batcher.hash = refuseHash
   const hitOf = (operation: 'wrap' | 'unwrap') => emit && ((keyId: string) => emit({ type: 'hit', operation, keyId }))
@@ -114,6 +116,7 @@ export function connect(options: ConnectOptions): Connection {
     records,
     withMore: async () => ({ ...(await loadMore()), http: observed, records }),
     close() {
+      closing.abort()
       encryptDeks.close()
       decryptDeks.close()
       indexSecrets.close()
@@ -126,4 +129,17 @@ export function connect(options: ConnectOptions): Connection {
 const refuseHash: Batcher['hash'] = async () => {
   const hint = 'Let a model make the index, or leave it out.'
   throw new InvalidInputError('a client with a secret sends no value to be hashed', hint)
+}
+
+/**
+ * Makes what says that a client is closed. Where requests are isolated it is a mere flag: older workerd refuses a
+ * controller at the top of a module, and each controller to all requests but one.
+ */
+function createCloser(): Pick<AbortController, 'signal' | 'abort'> {
+  if (!requestsAreIsolated()) return new AbortController()
+  const signal = { aborted: false, addEventListener: () => undefined }
+  const abort = () => {
+    signal.aborted = true
+  }
+  return { signal: signal as Partial<AbortSignal> as AbortSignal, abort }
 }

@@ -91,19 +91,6 @@ export function requestsAreIsolated(): boolean {
   )
 }
 
-/**
- * Makes what says that a client is closed. Where requests are isolated it is a mere flag: older workerd refuses a
- * controller at the top of a module, and each controller to all requests but one.
- */
-export function createCloser(): Pick<AbortController, 'signal' | 'abort'> {
-  if (!requestsAreIsolated()) return new AbortController()
-  const signal = { aborted: false, addEventListener: () => undefined }
-  const abort = () => {
-    signal.aborted = true
-  }
-  return { signal: signal as Partial<AbortSignal> as AbortSignal, abort }
-}
-
 /** The most microtasks that calls made together need until they reach the shared promise. */
 const TICKS = 32
 

@@ -322,9 +322,19 @@ ${after}`,
       'ALTER TABLE "customers" ADD COLUMN "seen_index" TEXT;',
     ])
     expect(get(migration)).toContain('"customers_prefs_sealed" check ')
-    expect(out).toContain(
-      'older versions of the application cannot use born, seen, day, visits, share, active any more',
-    )
+    expect(out.slice(out.indexOf('Next:')).split('\n').slice(2)).toEqual([
+      '  when the new version is ready, end the running one: it cannot use born, seen, day, visits, share, active as text',
+      '  npx prisma generate',
+      '  npx prisma migrate dev',
+      '  npx @eaas/server dev --file .env',
+      '  with DATABASE_URL set, fill the indexes of the rows that are there:',
+      expect.stringMatching(/ --column seen=seen_at --work index$/),
+      '  deploy the application',
+      '  encrypt the rows, and make the database refuse plaintext:',
+      expect.stringMatching(/ --column seen=seen_at --constrain$/),
+      '  then remove acceptPlaintext from src/lib/eaas-customer.ts',
+      '',
+    ])
     expect((await init(argv)).out).toMatch(/^Every file has it already/)
   })
 

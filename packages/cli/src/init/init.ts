@@ -104,14 +104,12 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   const drops = DROPS[table.orm]
   const steps = [
     ...(packages ? [`npm install ${packages}`] : []),
-    ...app.byHand,
     ...(other.length > 0
-      ? [
-          `older versions of the application cannot use ${other.join(', ')} any more: deploy the new one together with that`,
-        ]
+      ? [`when the new version is ready, end the running one: it cannot use ${other.join(', ')} as text`]
       : []),
+    ...app.byHand,
     `npx @eaas/server dev --file ${env}`,
-    ...adoption(model),
+    ...adoption(model, other.length > 0),
     `then remove acceptPlaintext from ${path}`,
     ...(drops ? [`${drops} the constraints that the schema lacks: ${guide('refusing-plaintext', '@eaas/cli')}`] : []),
   ]
@@ -126,18 +124,19 @@ function findKind(model: string | undefined, field: string): FieldKind | undefin
 }
 
 /** The steps by which rows that are there are encrypted, and found by searches meanwhile. */
-function adoption(model: ModelFile): string[] {
+function adoption(model: ModelFile, isEnded: boolean): string[] {
   const fill = backfillLine(model, '--work index')
   const isSearched = model.search.length > 0
+  const isAgain = isSearched && !isEnded
   return [
     ...(isSearched
       ? [
-          'with DATABASE_URL set, and while the application runs as it was, fill the indexes of the rows that are there:',
+          `with DATABASE_URL set${isEnded ? '' : ', and while the application runs as it was'}, fill the indexes of the rows that are there:`,
           fill,
         ]
       : []),
-    `deploy the application${isSearched ? '; then, for rows that the version before wrote since, again:' : ''}`,
-    ...(isSearched ? [fill] : []),
+    `deploy the application${isAgain ? '; then, for rows that the version before wrote since, again:' : ''}`,
+    ...(isAgain ? [fill] : []),
     'encrypt the rows, and make the database refuse plaintext:',
     backfillLine(model, '--constrain'),
   ]

@@ -20,10 +20,9 @@ import {
 import type { PGlite } from '@electric-sql/pglite'
 import { EMBEDDED_PATH } from '../core/store/search-path.js'
 import { SET_FORMATS } from '../core/store/text-formats.js'
-import { createClusterIfAbsent, isCluster } from './cluster.js'
+import { createClusterIfAbsent, isCluster, removeUnreferencedFiles } from './cluster.js'
 import type { DurableNodeFS } from './fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
-import { removeUnreferencedFiles } from './unreferenced-files.js'
 
 /** Says that the installation of a data directory is in another database now. */
 const MOVED_NAME = 'moved'
@@ -118,9 +117,11 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
     const socketPath = shortSocketPath(directory, SOCKET_NAME)
     await assertNotServed(socketPath)
     const cluster = join(directory, CLUSTER)
-    const fresh = await createClusterIfAbsent(cluster)
     // Imported here, so that commands on PostgreSQL and beside a server do not load PGlite.
-    const { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } = await import('./fsync.js')
+    const loading = import('./fsync.js')
+    loading.catch(() => undefined) // awaited below, unless creating fails first
+    const fresh = await createClusterIfAbsent(cluster)
+    const { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } = await loading
     const fs = new DurableNodeFS(cluster)
     const database = await openCluster(fs, DURABLE_START_PARAMS)
     const durability = (await commitsReachTheDisk(database, fs)) ? 'fsync' : 'none'

@@ -122,25 +122,22 @@ export function createHealthCheck(
     if (alarmed.length === 0) return undefined
     return {
       database: 'alarm',
-      detail: `${nameDifferent(alarmed)} from what the server wrote; the server's own output says how`,
+      detail: `${nameLogs(alarmed, 'the log of a tenant')} ${alarmed.length === 1 ? 'differs' : 'differ'} from what the server wrote; the server's own output says how`,
     }
   }
 
-  // No ids: everybody can read this.
   function findAhead(): Failure | undefined {
     const ahead = committer.watches.ahead(committer.clock)
     const [furthest] = ahead
     if (!furthest) return undefined
-    const own = ahead.some(({ tenant_id }) => tenant_id === INSTALLATION_ID)
-    const tenants = ahead.length - Number(own)
-    const logs = [
-      ...(own ? ["the installation's own log"] : []),
-      ...(tenants > 0 ? [tenants === 1 ? "a tenant's log" : `the logs of ${tenants} tenants`] : []),
-    ]
+    const logs = nameLogs(
+      ahead.map(({ tenant_id }) => tenant_id),
+      "a tenant's log",
+    )
     return {
       database: 'clock',
       detail:
-        `the last entries of ${logs.join(' and ')} are in the future, until ${furthest.created_at}: a clock was wrong, or is. Until then new entries are refused, ` +
+        `the last entries of ${logs} are in the future, until ${furthest.created_at}: a clock was wrong, or is. Until then new entries are refused, ` +
         'or dated then. eaas accept clock names the logs, and ends this',
     }
   }
@@ -202,10 +199,10 @@ function withCode(text: string, error: unknown): string {
   return cause === undefined ? text : withCode(text, cause)
 }
 
-/** Says whose logs differ, without ids. */
-function nameDifferent(tenant_ids: readonly string[]): string {
+/** Says whose logs these are, without ids, because everybody can read it; `one` stands for that of a single tenant. */
+function nameLogs(tenant_ids: readonly string[], one: string): string {
   const own = tenant_ids.includes(INSTALLATION_ID) ? ["the installation's own log"] : []
   const others = tenant_ids.length - own.length
-  const tenants = others > 0 ? [others === 1 ? 'the log of a tenant' : `the logs of ${others} tenants`] : []
-  return `${[...own, ...tenants].join(' and ')} ${tenant_ids.length === 1 ? 'differs' : 'differ'}`
+  const tenants = others > 0 ? [others === 1 ? one : `the logs of ${others} tenants`] : []
+  return [...own, ...tenants].join(' and ')
 }

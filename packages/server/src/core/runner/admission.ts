@@ -19,7 +19,7 @@
  * 11. server mode is open to the tenant; a refusal of it is committed as an entry before the caller gets it.
  *
  * The committer decides the rest, because it alone knows the head of the log: that the tenant has no alarm
- * (`assertWatched` in audit/append/committer.ts), that the log's queue has room (append-queue.ts), and what the
+ * (`#assertWatched` in audit/append/tenant-log.ts), that the log's queue has room (append-queue.ts), and what the
  * tenant's quota leaves, on which `encrypt` decides.
  */
 import { BlockList, isIP } from 'node:net'

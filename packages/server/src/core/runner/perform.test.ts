@@ -1,7 +1,7 @@
 // Who zeroes the secrets of a decision, and when: the committer is one that decides again whenever the test
 // says so. And who is told of an alarm.
 import { describe, expect, it } from 'vitest'
-import type { DecideOn } from '../audit/append/committer.js'
+import type { DecideOn } from '../audit/append/tenant-log.js'
 import { ChainAlarmError } from '../audit/append-errors.js'
 import type { Caller, Decision, Operation, Services } from './operation.js'
 import { carryOut, performAsSystem } from './perform.js'

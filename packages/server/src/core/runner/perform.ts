@@ -3,7 +3,7 @@
  * state is out of date, the operation decides again; frequent changes of a tenant never fail a call.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { Decided, DecideOn, HeadLock } from '../audit/append/committer.js'
+import type { Decided, DecideOn, HeadLock } from '../audit/append/tenant-log.js'
 import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'

@@ -10,7 +10,7 @@
 import type { KeyObject } from 'node:crypto'
 import { genesisHash } from '@eaas/audit/formats'
 import { folderOf, INSTALLATION_ID, isListed, type KeyList, partsOf } from '@eaas/protocol'
-import type { HeadLock } from '../audit/append/committer.js'
+import type { HeadLock } from '../audit/append/tenant-log.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { type AuditKey, equalBytes, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
 import { findTampering, tenantMac } from '../audit/formats/row-mac.js'

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { DATABASE_DEADLINE_MS } from '../../store/deadline.js'
 import { OverloadError } from '../append-errors.js'
 import { AppendQueue } from './append-queue.js'
-import type { Append } from './committer.js'
+import type { Append } from './tenant-log.js'
 
 const DRAFT = {
   action: 'key.wrap',

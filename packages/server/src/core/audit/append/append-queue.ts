@@ -5,7 +5,7 @@
  */
 import { DATABASE_DEADLINE_MS, DatabaseDeadlineError } from '../../store/deadline.js'
 import { type AuditWriteError, auditWriteError, OverloadError } from '../append-errors.js'
-import type { Append, Decided } from './committer.js'
+import type { Append, Decided } from './tenant-log.js'
 
 /** Entries in one statement at most. */
 const GROUP_ENTRIES = 512

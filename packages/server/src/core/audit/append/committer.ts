@@ -1,96 +1,11 @@
-/**
- * Writes the entries of all calls. Each tenant has a queue, whose appends are chained in memory and
- * written in one statement (group commit): while one group commits, the next one gathers. A caller's promise
- * resolves once its entries are committed, and not before.
- *
- * A group is appended under the policy version that its decisions were made on. If the version has changed,
- * those decisions are made again without leaving the queue: on the state that this process has of the newer
- * version, or under the lock of the head, where the version cannot change. So a call keeps its position however
- * fast the tenant changes, and every process acts on what another one acknowledged. Changes that wait
- * together are decided one after another, each on the result of the one before, and committed in one
- * transaction.
- */
-
-import type { ChainedEntry } from '@eaas/audit/formats'
+/** Writes the entries of all calls: each tenant has a log, with a queue of its own (tenant-log.ts). */
 import type { LogAction } from '@eaas/protocol'
-import { createHeadWatches, type HeadWatch, type HeadWatches } from '../../../guard/watch/head-watch.js'
-import { createStretches, turn } from '../../event-loop.js'
-import { countMonth, lockHead } from '../../store/audit.js'
-import { isRolledBack, type Sql, type Transaction } from '../../store/db.js'
-import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../../store/deadline.js'
-import { TamperedRowError } from '../../store/tampered-row.js'
-import { isUnreachable } from '../../store/unreachable.js'
-import { AuditWriteError, auditWriteError } from '../append-errors.js'
-import {
-  type AuditKey,
-  beginExtension,
-  type EntryDraft,
-  type ExtendOptions,
-  type Head,
-  laterTime,
-} from '../formats/chain.js'
-import { AppendQueue, isUnderLock, type Waiting } from './append-queue.js'
+import { createHeadWatches, type HeadWatches } from '../../../guard/watch/head-watch.js'
+import { isRolledBack, type Sql } from '../../store/db.js'
+import type { AuditKey } from '../formats/chain.js'
 import type { Clock } from './clock.js'
-import { appendToLocked, createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
-
-/** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
-const READS_AT_ONCE = 8
-/**
- * How long after a lost race groups lock the row at once, in milliseconds: another process writes this tenant
- * too.
- */
-const SHARED_MS = 5_000
-
-/** The lock of a tenant's head: a transaction holds it until it ends. */
-export interface HeadLock {
-  sql: Transaction
-  /** the head as it was when it was locked */
-  head: Head
-  /**
-   * Registers a function that is called with the new head after the transaction has committed, and not if it
-   * failed.
-   */
-  onCommit: (callback: (head: Head) => void) => void
-}
-
-/** What a call decided. */
-export interface Decided {
-  /** committed before the caller is answered; none for a call that only reads */
-  entries: readonly EntryDraft[]
-  /**
-   * Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash`
-   * are of the first of them. Returns how many of the entries record a change.
-   */
-  change?:
-    | ((lock: HeadLock, at: { entry_id: number; entry_hash: Uint8Array; created_at: string }) => Promise<number>)
-    | undefined
-  /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
-  encryptQuota?: number | null | undefined
-  /** why nothing is done; thrown to the caller once the decision is known to be made on the current state */
-  refused?: Error | undefined
-}
-
-/** What a decision is made on again. */
-export interface DecideOn {
-  policy_version: number
-  /** held now: the state includes the changes of this transaction, and only its connection may be used */
-  lock?: HeadLock
-  /** how many `encrypt` entries the tenant's quota leaves */
-  quotaLeft: number
-}
-
-/** What one call wants to append. */
-export interface Append extends Decided {
-  tenant_id: string
-  auditKey: AuditKey
-  /** the policy version that the decision was made on; NaN if it is still to be made */
-  policy_version: number
-  /**
-   * Decides again; undefined if this process does not have the state of this version, which never happens
-   * under a lock.
-   */
-  decide: (on: DecideOn) => Promise<Decided | undefined>
-}
+import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
+import { type Append, TenantLog } from './tenant-log.js'
 
 export interface Committer {
   /**
@@ -122,7 +37,7 @@ export interface Committer {
   drain(): Promise<void>
 }
 
-interface CommitterOptions {
+export interface CommitterOptions {
   sql: Sql
   /** dates the entries */
   clock: Clock
@@ -141,330 +56,36 @@ export interface Commit {
   seconds: number
 }
 
-interface TenantLog {
-  queue: AppendQueue
-  draining: Promise<void> | undefined
-  head: HeadWatch
-  /** until when another process is assumed to write this tenant too, by `performance.now()` */
-  sharedUntil: number
-  /** running reads of the policy version, and the read that calls of this moment share */
-  reads: Set<Promise<unknown>>
-  nextRead: Promise<number> | undefined
-}
-
 /** Creates the committer; one per process. */
-export function createCommitter({
-  sql,
-  clock,
-  tenantsPerStatement = 'many',
-  onAlarm,
-  observe,
-}: CommitterOptions): Committer {
+export function createCommitter({ tenantsPerStatement = 'many', onAlarm, ...options }: CommitterOptions): Committer {
   const logs = new Map<string, TenantLog>()
   const watches = createHeadWatches(onAlarm)
   const all = { entries: 0 }
   const recent = new RecentCommits()
-  const appends = (tenantsPerStatement === 'many' ? createSharedAppends : createSeparateAppends)({ sql, clock })
+  const appends = (tenantsPerStatement === 'many' ? createSharedAppends : createSeparateAppends)(options)
+  const shared = { ...options, appends, recent, all, watches }
 
   function logOf(tenant_id: string): TenantLog {
     let log = logs.get(tenant_id)
     if (!log) {
-      const head = watches.get(tenant_id)
-      const queue = new AppendQueue(all)
-      log = { queue, draining: undefined, head, sharedUntil: 0, reads: new Set(), nextRead: undefined }
+      log = new TenantLog(shared, watches.get(tenant_id))
       logs.set(tenant_id, log)
     }
     return log
   }
 
-  function append(append: Append): Promise<void> {
-    const log = logOf(append.tenant_id)
-    const committed = log.queue.add(append)
-    log.draining ??= drainLog(log)
-    return committed
-  }
-
-  async function drainLog(log: TenantLog): Promise<void> {
-    await turn() // gathers what arrives in this turn of the event loop
-    for (;;) {
-      await appends.gathering()
-      const group = log.queue.take()
-      if (group.length === 0) break
-      const startedAt = performance.now()
-      try {
-        await log.queue.whileAwaited(commit(log, group))
-        const seconds = (performance.now() - startedAt) / 1_000
-        log.queue.resolve()
-        const entries = draftsOf(group).length
-        if (entries > 0) recent.succeeded(entries)
-        report(group, seconds)
-      } catch (error) {
-        log.head.forget() // the outcome is unknown
-        recent.failed(error)
-        log.queue.reject(auditWriteError(error))
-      }
-    }
-    log.draining = undefined
-  }
-
-  function assertWatched({ head }: TenantLog): void {
-    head.assertNoAlarm()
-    watches.comparisons.assertNotOverdue()
-  }
-
-  function report(group: readonly Waiting[], seconds: number): void {
-    if (!observe) return
-    const actions = group.flatMap(({ decided }) => (decided.refused ? [] : decided.entries.map(({ action }) => action)))
-    if (actions.length > 0) observe({ actions, seconds })
-  }
-
-  async function commit(log: TenantLog, group: readonly Waiting[]): Promise<void> {
-    assertWatched(log)
-    if (performance.now() >= log.sharedUntil && !group.some(needsLock) && (await swapHead(log, group))) return
-    // A change, a count against a quota, another process that writes this tenant too, or a state that this
-    // process does not have: these wait for the row lock. With compare-and-swap alone they could starve.
-    await appendLocked(log, group)
-  }
-
-  /** Appends by compare-and-swap; returns false, without writing anything, if the group needs the lock. */
-  async function swapHead(log: TenantLog, group: readonly Waiting[]): Promise<boolean> {
-    const head = await recentHead(log, group)
-    assertAwaited(group)
-    for (const waiting of awaited(group)) {
-      if (waiting.policy_version === head.policy_version) continue
-      if (!(await isDecidedAgain(waiting, head.policy_version))) return false
-    }
-    if (group.some(needsLock)) return false
-    const drafts = draftsOf(awaited(group))
-    if (drafts.length === 0) return false
-    const time = clock.read(head)
-    const { auditKey } = firstAppend(group)
-    const extension = extendInStretches(head, { auditKey, now: time })
-    await extension.add(drafts)
-    const { entries, head: next } = extension.seal(head.policy_version)
-    if (await appends.append({ previous: head, next, entries, time })) {
-      log.head.commit(next)
-      return true
-    }
-    log.sharedUntil = performance.now() + SHARED_MS
-    return false
-  }
-
-  // A tampered row fails the change that uses it, and its rollback undoes the other changes too: so each is tried
-  // again by itself.
-  async function appendLocked(log: TenantLog, group: readonly Waiting[]): Promise<void> {
-    try {
-      await appendTogether(log, group)
-    } catch (error) {
-      if (group.length === 1 || !group.some(isUnderLock) || !isNotWritten(error)) throw error
-      for (const waiting of group) {
-        if (waiting.isGivenUp) continue
-        try {
-          await appendTogether(log, [waiting])
-        } catch (error) {
-          log.head.forget()
-          waiting.decided = { entries: [], refused: auditWriteError(error) }
-        }
-      }
-    }
-  }
-
-  // One transaction: locks the head, makes decisions again that were made on another state, writes the rows
-  // of the changes, all entries, and the head with the next policy version. A crash before the commit leaves
-  // none of these, a crash after it all of them.
-  async function appendTogether(log: TenantLog, group: readonly Waiting[]): Promise<void> {
-    const { auditKey } = firstAppend(group)
-    const callbacks: ((head: Head) => void)[] = []
-    const next = await beginKnown(sql, async (transaction) => {
-      const head = await log.head.read(transaction, auditKey, lockHead)
-      const lock: HeadLock = { sql: transaction, head, onCommit: (callback) => void callbacks.push(callback) }
-      const time = clock.read(head)
-      const created_at = laterTime(head.created_at, time)
-      const meter = createMeter(transaction, head.tenant_id, created_at.slice(0, 7))
-      const extension = extendInStretches(head, { auditKey, now: time })
-      let { policy_version } = head
-      for (const waiting of group) {
-        if (waiting.isGivenUp) continue
-        if (waiting.policy_version !== policy_version)
-          await decideAgain(waiting, { policy_version, lock, quotaLeft: Number.POSITIVE_INFINITY })
-        const quotaLeft = await meter.left(waiting.decided)
-        if (countEncrypts(waiting.decided) > quotaLeft) await decideAgain(waiting, { policy_version, lock, quotaLeft })
-        const { refused, change, entries } = waiting.decided
-        if (refused) continue
-        const first = await extension.add(entries)
-        if (change) {
-          if (!first) throw new Error('a change has no entry')
-          policy_version += await change(lock, { entry_id: first.id, entry_hash: first.hash, created_at }) // chain.md 6
-        }
-        meter.count(waiting.decided)
-      }
-      const chained = extension.seal(policy_version)
-      if (chained.entries.length === 0) return head
-      await appendToLocked(transaction, clock, { previous: head, next: chained.head, entries: chained.entries, time })
-      assertAwaited(group)
-      return chained.head
-    })
-    log.head.commit(next)
-    for (const callback of callbacks) callback(next)
-  }
-
-  // The known head is used unless a decision was made on a newer policy version: then the known head is out
-  // of date.
-  async function recentHead(log: TenantLog, group: readonly Waiting[]): Promise<Head> {
-    const { known } = log.head
-    if (known && group.every(({ policy_version }) => policy_version <= known.policy_version)) return known
-    return log.head.read(sql, firstAppend(group).auditKey)
-  }
-
-  function currentPolicyVersion(tenant: { tenant_id: string; auditKey: AuditKey }): Promise<number> {
-    const log = logOf(tenant.tenant_id)
-    // Callers of one turn of the event loop share a read that starts after all of them have called.
-    log.nextRead ??= readPolicyVersion(log, tenant.auditKey)
-    return log.nextRead
-  }
-
-  async function readPolicyVersion(log: TenantLog, auditKey: AuditKey): Promise<number> {
-    const until = performance.now() + DATABASE_DEADLINE_MS
-    await turn()
-    while (log.reads.size >= READS_AT_ONCE) await Promise.race(log.reads).catch(() => undefined) // each has a deadline
-    log.nextRead = undefined
-    assertWatched(log)
-    const read = withDeadline(log.head.readPolicyVersion(sql, auditKey), until - performance.now())
-    log.reads.add(read)
-    try {
-      return await read
-    } finally {
-      log.reads.delete(read)
-    }
-  }
-
   return {
-    append,
-    currentPolicyVersion,
+    append: (append) => logOf(append.tenant_id).append(append),
+    currentPolicyVersion: ({ tenant_id, auditKey }) => logOf(tenant_id).currentPolicyVersion(auditKey),
     waiting: () => all.entries,
     recent,
     alarmed: () => watches.alarmed().map(({ tenant_id }) => tenant_id),
     watches,
-    clock,
+    clock: options.clock,
     async drain() {
-      await Promise.all([...logs.values()].map((log) => log.draining))
+      await Promise.all([...logs.values()].map((log) => log.drained()))
     },
   }
-}
-
-/** Continues the chain; other tenants' calls run in between if that takes long. */
-function extendInStretches(head: Head, options: Omit<ExtendOptions, 'policy_version'>) {
-  const extension = beginExtension(head, options)
-  const pause = createStretches()
-  return {
-    /** Returns the first of the added entries. */
-    async add(drafts: readonly EntryDraft[]): Promise<ChainedEntry | undefined> {
-      let first: ChainedEntry | undefined
-      for (const draft of drafts) {
-        const due = pause()
-        if (due) await due
-        const added = extension.add(draft)
-        first ??= added
-      }
-      return first
-    },
-    seal: extension.seal,
-  }
-}
-
-// Throws, so that the transaction is rolled back, if no caller of the group waits any more.
-function assertAwaited(group: readonly Waiting[]): void {
-  if (group.every(({ isGivenUp }) => isGivenUp))
-    throw new AuditWriteError('the callers stopped waiting for these entries')
-}
-
-/** Makes a decision again, on this policy version; returns whether this process has the state for that. */
-async function isDecidedAgain(waiting: Waiting, policy_version: number): Promise<boolean> {
-  let decided: Decided | undefined
-  try {
-    decided = await waiting.append.decide({ policy_version, quotaLeft: Number.POSITIVE_INFINITY })
-  } catch (error) {
-    decided = { entries: [], refused: error instanceof Error ? error : new Error(String(error)) } // fails this call only
-  }
-  if (!decided) return false
-  waiting.decided = decided
-  waiting.policy_version = policy_version
-  return true
-}
-
-/**
- * Decides under the lock. The decision depends on uncommitted changes, so after a rollback it must not count
- * as made on any version.
- */
-async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }): Promise<void> {
-  waiting.policy_version = Number.NaN
-  const decided = await waiting.append.decide(on)
-  if (!decided) throw new Error('a call was not decided under the lock of the head')
-  waiting.decided = decided
-}
-
-/**
- * Counts `encrypt` entries against the quota. The count is exact, because no other process writes while the
- * head is locked.
- */
-function createMeter(sql: Transaction, tenant_id: string, month: string) {
-  let used: number | undefined
-  return {
-    async left(decided: Decided): Promise<number> {
-      if (!isMetered(decided) || decided.encryptQuota == null) return Number.POSITIVE_INFINITY
-      used ??= (await countMonth(sql, tenant_id, month)).find(({ action }) => action === 'encrypt')?.entries ?? 0
-      return Math.max(0, decided.encryptQuota - used)
-    },
-    count(decided: Decided): void {
-      if (used !== undefined) used += countEncrypts(decided)
-    },
-  }
-}
-
-function needsLock(waiting: Waiting): boolean {
-  return !waiting.decided.refused && (isUnderLock(waiting) || isMetered(waiting.decided))
-}
-
-function isMetered(decided: Decided): boolean {
-  return decided.encryptQuota != null && countEncrypts(decided) > 0
-}
-
-function countEncrypts({ entries }: Decided): number {
-  return entries.reduce((sum, { action }) => (action === 'encrypt' ? sum + 1 : sum), 0)
-}
-
-function awaited(group: readonly Waiting[]): Waiting[] {
-  return group.filter(({ isGivenUp }) => !isGivenUp)
-}
-
-function draftsOf(group: readonly Waiting[]): EntryDraft[] {
-  return group.flatMap(({ decided }) => (decided.refused ? [] : decided.entries))
-}
-
-function isNotWritten(error: unknown): boolean {
-  return error instanceof TamperedRowError || isRolledBack(error instanceof AuditWriteError ? error.cause : error)
-}
-
-// If the connection ended before COMMIT was sent, the transaction was rolled back. If it was only given up
-// on, it may still commit.
-async function beginKnown<T>(sql: Sql, work: (transaction: Transaction) => Promise<T>): Promise<T> {
-  let isDone = false
-  try {
-    return (await sql.begin(async (transaction) => {
-      const result = await work(transaction)
-      isDone = true
-      return result
-    })) as T
-  } catch (error) {
-    if (isDone || !isUnreachable(error) || error instanceof DatabaseDeadlineError) throw error
-    throw auditWriteError(error, { mayBeWritten: false })
-  }
-}
-
-function firstAppend(group: readonly { append: Append }[]): Append {
-  const [first] = group
-  if (!first) throw new Error('an empty group')
-  return first.append
 }
 
 /**
@@ -475,7 +96,7 @@ function firstAppend(group: readonly { append: Append }[]): Append {
 const PASSING = /^(?:40...|2350[35]|55P03|57014)$/
 
 /** How the last commits ended, for /health. */
-class RecentCommits {
+export class RecentCommits {
   /** when a group was committed last, by `performance.now()` */
   succeededAt = Number.NEGATIVE_INFINITY
   /** when a group last failed, for whatever reason */
