@@ -1,9 +1,11 @@
 // The SDK where it must not be trusted to be Node: pages and workers in Chromium, before a broker or with short-lived keys.
 import { createHash } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import vectors from '../../packages/protocol/src/envelope.vectors.json' with { type: 'json' }
 import { createClient } from '../../packages/sdk/src/index.js'
 import type { SuiteOutcome } from '../support/platforms/packed-sdk.js'
+import { measureUses } from '../support/platforms/page-uses.js'
 import { type Service, startService } from '../support/service/service.js'
 import { RUNTIMES, rowOf } from '../support/sources/runtime-table.js'
 import { inChromium, NOTHING_STORED, type OpenedPage, stored } from './chromium-pages.js'
@@ -117,6 +119,29 @@ inChromium('the SDK in a page', ({ open, marksByTask }) => {
     expect(inWorker).toEqual({ note: 'called twice', vectors: { outcomes: sealed, isWeb: true }, violations: [] })
     expect(await opened.violations()).toEqual([])
     expect(opened.complaints.filter((complaint) => /content security|eval/i.test(complaint))).toEqual([])
+  })
+
+  it('downloads at most 46 KB to seal one form, and to show one row', async () => {
+    const openAt = async (url: string) => (await open(url)).page
+    const sdk = fileURLToPath(new URL('../../packages/sdk/src/index.ts', import.meta.url))
+    const { seal, show } = await measureUses(openAt, sdk)
+    const form = { id: 7, email: 'Ada@example.org', complaint: 'sleeps badly' }
+    expect(show.row).toEqual(form)
+    expect(seal.row).toEqual({
+      id: 7,
+      email: expect.stringMatching(/^eaas\.2/),
+      complaint: expect.stringMatching(/^eaas\.2/),
+      email_index: expect.stringMatching(/^[0-9a-f]{64}$/),
+    })
+    for (const { bytes, files, violations } of [seal, show]) {
+      expect(files).toContain('/page.js')
+      expect(bytes).toBeGreaterThan(20 * 1_024)
+      expect(bytes).toBeLessThanOrEqual(46 * 1_024)
+      expect(violations).toEqual([])
+    }
+    console.info(
+      `gzip: ${seal.bytes} bytes in ${seal.files.length} files to seal, ${show.bytes} in ${show.files.length} to show`,
+    )
   })
 
   it('would be caught if it evaluated text', async () => {

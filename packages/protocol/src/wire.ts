@@ -9,6 +9,7 @@ import { QUERIES } from './wire/queries.js'
 import { BODIES } from './wire/requests.js'
 
 export * from './wire/answers.js'
+export { AnswerError, WRAPPED_KEY_CHARACTERS } from './wire/page-answers.js'
 export * from './wire/queries.js'
 export * from './wire/requests.js'
 export {
@@ -22,7 +23,6 @@ export {
   KEY_STATUSES,
   time,
   uuid,
-  WRAPPED_KEY_CHARACTERS,
   wrappedKey,
 } from './wire/values.js'
 

@@ -394,7 +394,8 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     }
     return { ...parts, ...connection }
   })
-  const resources = createResources(load)
+  const loadAll = async () => (await load()).withMore()
+  const resources = createResources(loadAll)
   const models = {
     load,
     maxMessages: settings.encryptLimits.maxMessages,
@@ -456,12 +457,12 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)
-        const { records, encryptMany } = await load()
+        const { records, encryptMany } = await loadAll()
         return encryptMany(records, taken, options)
       },
     ),
     decryptMany: traced(async (rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) => {
-      const { records, decryptMany } = await load()
+      const { records, decryptMany } = await loadAll()
       return decryptMany(records, rows, options)
     }),
     hash: traced(async (value: string, options: Partial<HashOptions> = {}) => {
@@ -496,7 +497,7 @@ function readOptions(options: ClientOptions) {
   const { baseUrl, apiKey = isByEnvironment ? environmentApiKey : undefined } = options
   const { engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
-  // The first request reports a missing API key: `missingApiKey` in http/base-url.ts.
+  // The first request reports a missing API key: `missingApiKey` in http/calls.ts.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }
@@ -520,12 +521,12 @@ function readOptions(options: ClientOptions) {
   return {
     findBase: isByEnvironment ? environmentUrl(allowInsecure) : resolveBaseUrl(baseUrl, allowInsecure),
     apiKey,
+    // A variable that was forgotten, `apiKey: undefined`, must not stand for the key of another tenant.
+    fromEnv: !('apiKey' in options),
     fetch: options.fetch,
     timeoutMs,
     retries,
     engine,
-    // A variable that was forgotten, `apiKey: undefined`, must not stand for the key of another tenant.
-    mayUseEnvironment: !('apiKey' in options),
     verify,
     openTelemetry: options.openTelemetry,
     auditContext,

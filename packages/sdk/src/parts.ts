@@ -1,7 +1,4 @@
-/**
- * What the client loads at its first call, in one file, since a program that needs one of these soon needs the
- * others: HTTP, what seals and opens values, the API's resources, models, and the code for many records.
- */
+/** What the client loads at its first call, in one file: HTTP, and what seals and opens values and the rows of models. */
 import { type DecryptDekLimits, DecryptDeks } from './deks/decrypt-deks.js'
 import { createWrap, type EncryptDekLimits, EncryptDeks } from './deks/encrypt-deks.js'
 import { createIvPool } from './deks/random.js'
@@ -11,25 +8,19 @@ import { InvalidInputError } from './errors.js'
 import { type Batcher, createBatcher } from './http/batcher.js'
 import { createHttp, type Http, type HttpOptions, observe } from './http/calls.js'
 import type { AuditContext, GivenSecrets } from './input.js'
+import type * as More from './more.js'
 import type { RecordsDeps } from './records/blocks.js'
 import { holdSecrets } from './records/bound-envelopes.js'
 import { createEnvelopes } from './records/envelopes.js'
-import { rewrap } from './records/rewrapping.js'
-import { findKey } from './resources/ensure-key.js'
-import createKeys from './resources/keys.js'
-import { now, requestsAreIsolated } from './waiting.js'
+import { loadOnce, loadPart, now, requestsAreIsolated } from './waiting.js'
 
 export { readJson } from './json.js'
 export { createModelRows, warnOfFewValues } from './models/model-rows.js'
 export { openOne, rewrapEnvelope, sealOne } from './records/envelopes.js'
-export { decryptMany, encryptMany } from './records/many-records.js'
-export { default as createApiKeys } from './resources/api-keys.js'
-export { default as createAudit } from './resources/audit.js'
-export { default as createServerMode } from './resources/server-mode.js'
-export { default as createService } from './resources/service.js'
-export { createKeys }
 
-export interface ConnectOptions extends Omit<HttpOptions, 'closed'> {
+export const loadMore = /* @__PURE__ */ loadOnce(() => loadPart(() => import('./more.js')))
+
+export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchemas'> {
   engine: EngineName
   /** The application's. */
   secrets: GivenSecrets
@@ -48,6 +39,8 @@ export interface Connection {
   /** Makes the calls of the resources. */
   http: Http
   records: RecordsDeps
+  /** Loads what few programs need. */
+  withMore(): Promise<typeof More & { http: Http; records: RecordsDeps }>
   /** Ends all calls, zeroes every DEK, and rejects the callers who wait for one with AbortedError. */
   close(): void
 }
@@ -61,7 +54,7 @@ export function connect(options: ConnectOptions): Connection {
   const closing = createCloser()
   const closed = closing.signal
   const secrets = holdSecrets(options.secrets)
-  const http = createHttp({ ...options, closed })
+  const http = createHttp({ ...options, closed, loadSchemas: loadMore })
   const batcher = createBatcher(http, { emit, auditContext: options.auditContext })
   if (secrets.list.length > 0) batcher.hash = refuseHash
   const hitOf = (operation: 'wrap' | 'unwrap') => emit && ((keyId: string) => emit({ type: 'hit', operation, keyId }))
@@ -91,22 +84,37 @@ export function connect(options: ConnectOptions): Connection {
     secrets,
   })
   const observed: Http = (call) => observe(emit, call, () => http(call))
-  const keys = createKeys(observed)
+  const loadKeys = async () => {
+    const { createKeys, findKey } = await loadMore()
+    return { keys: createKeys(observed), findKey }
+  }
+  const records: RecordsDeps = {
+    envelopes,
+    encryptDeks,
+    decryptDeks,
+    indexSecrets,
+    batcher,
+    wrap,
+    rewrap: async (old, signal, options) =>
+      (await loadMore()).rewrap({ batcher, envelopes, verify }, old, signal, options),
+    closed,
+    async getKey(keyId, signal) {
+      const { keys } = await loadKeys()
+      return keys.get(keyId, { signal })
+    },
+    async findKey(name) {
+      const { keys, findKey } = await loadKeys()
+      return (await findKey(keys, name))?.id
+    },
+    async ensureKey(name) {
+      const { keys } = await loadKeys()
+      return (await keys.ensure({ name })).id
+    },
+  }
   return {
     http: observed,
-    records: {
-      envelopes,
-      encryptDeks,
-      decryptDeks,
-      indexSecrets,
-      batcher,
-      wrap,
-      rewrap: (old, signal, options) => rewrap({ batcher, envelopes, verify }, old, signal, options),
-      closed,
-      getKey: (keyId, signal) => keys.get(keyId, { signal }),
-      findKey: async (name) => (await findKey(keys, name))?.id,
-      ensureKey: async (name) => (await keys.ensure({ name })).id,
-    },
+    records,
+    withMore: async () => ({ ...(await loadMore()), http: observed, records }),
     close() {
       closing.abort()
       encryptDeks.close()

@@ -3,8 +3,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
-import { chromium } from 'playwright-core'
+import { type Browser, chromium } from 'playwright-core'
 import { findOrInstallChromium } from '../../support/platforms/browsers.js'
+import { measureUses } from '../../support/platforms/page-uses.js'
 import type { BarRow, Findings } from '../lib/report.js'
 import { ratios, spread } from '../lib/rounds.js'
 import type { Scene } from '../lib/scene.js'
@@ -28,7 +29,7 @@ export async function measureChromium({ options: { quick, rounds } }: Scene): Pr
     }, options)
     const note = `Chromium ${browser.version()}`
     return {
-      bars: bars(text),
+      bars: [...bars(text), ...(await downloads(browser))],
       tables: ['encrypt', 'decrypt'].map((direction) => ({ ...textTable(text, direction, 'Chromium'), note })),
       plots: [textPlot(text, 'encrypt', 'Chromium'), textPlot(text, 'decrypt', 'Chromium')],
     }
@@ -47,6 +48,28 @@ function bars(text: Record<string, Measured>): BarRow[] {
       ...(Number(size) <= 4_096 ? { atLeast: 1.3 } : {}),
     })),
   )
+}
+
+/** What a page loads of the package for one use: KB of its scripts, compressed. */
+async function downloads(browser: Browser): Promise<BarRow[]> {
+  const open = async (url: string) => {
+    const page = await browser.newPage()
+    await page.goto(url)
+    return page
+  }
+  const { seal, show } = await measureUses(open, '@eaas/sdk')
+  return Object.entries({ 'to seal one form': seal, 'to show one row': show }).map(([use, { bytes, files }]) => {
+    const size = bytes / 1_024
+    const measured = { median: size, min: size, max: size }
+    return {
+      what: `a page loads ${use}`,
+      against: '',
+      measured,
+      unit: 'KB',
+      atMost: 46,
+      note: `gzip, ${files.length} files`,
+    }
+  })
 }
 
 async function servePage(): Promise<{ url: string; close: () => Promise<void> }> {

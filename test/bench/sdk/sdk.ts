@@ -1,8 +1,5 @@
 // The SDK against other ways to do the same; see worker.mjs. The service is a real one, on the embedded database.
 import { spawnSync } from 'node:child_process'
-import { readFileSync, statSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import { gzipSync } from 'node:zlib'
 import { startServer } from '../lib/process.js'
 import { type BarRow, type Findings, short } from '../lib/report.js'
 import { ratios, spread } from '../lib/rounds.js'
@@ -27,7 +24,7 @@ export async function measureSdk(scene: Scene): Promise<Findings> {
     const results = await runWorker(scene, 'sdk/worker.mjs', { ...target, rounds, targetMs: quick ? 10 : 30 })
     const engine = await runWorker(scene, 'sdk/engine-worker.ts', { sizes: BYTES, rounds, targetMs: 100 })
     return {
-      bars: [...textBars(results.text), ...byteBars(engine), ...manyBars(results.many), entrySize()],
+      bars: [...textBars(results.text), ...byteBars(engine), ...manyBars(results.many)],
       tables: [textTable(results.text, 'encrypt', 'Node'), textTable(results.text, 'decrypt', 'Node')],
       plots: [textPlot(results.text, 'encrypt', 'Node'), textPlot(results.text, 'decrypt', 'Node')],
     }
@@ -120,17 +117,4 @@ function manyBars({ together, togetherCpu, singles, asking, requests }: Many): B
       atMost: 1,
     },
   ]
-}
-
-function entrySize(): BarRow {
-  const entry = fileURLToPath(new URL('../../../packages/sdk/dist/index.js', import.meta.url))
-  const gzipped = gzipSync(readFileSync(entry)).length / 1_024
-  const size = statSync(entry).size / 1_024
-  return {
-    what: 'dist/index.js',
-    against: '',
-    measured: { median: size, min: size, max: size },
-    unit: 'KB',
-    note: `${short(gzipped)} KB gzipped, its dependencies apart`,
-  }
 }

@@ -1,11 +1,12 @@
 /**
  * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers with them;
- * they ignore unknown fields. Requests are in a separate module, which pages do not download.
+ * they ignore unknown fields. Requests are in a separate module, which pages do not download; what most pages get, `page-answers.ts` reads without these.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { PERMISSIONS } from '../names.js'
 import type { OperationId } from '../routes.js'
+import { AnswerError } from './page-answers.js'
 import {
   ALGORITHM,
   API_KEY_STATUSES,
@@ -311,12 +312,6 @@ export type Verification = (typeof verification)['_zod']['output']
 export type Checkpoint = (typeof checkpoint)['_zod']['output']
 export type Health = (typeof health)['_zod']['output']
 export type Problem = (typeof problem)['_zod']['output']
-
-/**
- * Thrown for an answer that is not what the contract says. The message names the member and what it must be,
- * and repeats no value.
- */
-export class AnswerError extends Error {}
 
 /**
  * Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws

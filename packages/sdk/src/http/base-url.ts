@@ -98,38 +98,10 @@ export function environmentApiKey(): string {
   return fromEnvironment('EAAS_API_KEY')
 }
 
-/**
- * Returns the API key in EAAS_API_KEY for a client with a `baseUrl`, if EAAS_URL names the same service, or none. Returns
- * undefined in pages and workers, where the session's cookie authenticates the user. @throws InvalidInputError
- */
-export function environmentApiKeyFor(base: URL): string | undefined {
-  if (pageOrigin() !== undefined) return undefined
-  const key = inEnvironment('EAAS_API_KEY')
-  const url = inEnvironment('EAAS_URL')
-  if (key && (!url || isSame(url, base))) return key
-  throw missingApiKey(
-    key ? 'EAAS_API_KEY belongs to the service of EAAS_URL, which is another one than that of baseUrl. ' : '',
-  )
-}
-
-/** Compares URLs as they are requested: the case of the host, a default port and a final slash do not count. */
-function isSame(url: string, base: URL): boolean {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined
-  if (parsed && !parsed.pathname.endsWith('/')) parsed.pathname += '/'
-  return parsed?.href === base.href
-}
-
-export function missingApiKey(why = ''): InvalidInputError {
-  return new InvalidInputError(
-    'apiKey is missing: only pages and workers that call a broker need none',
-    `${why}Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`,
-  )
-}
-
 /** Looked up at each request: the code that fills the environment may run after the module that makes the client. */
-function inEnvironment(name: string): string | undefined {
+export function inEnvironment(name: string): string | false | undefined {
   const { env = {} } = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process ?? {}
-  return Object.hasOwn(env, name) ? env[name] : undefined
+  return Object.hasOwn(env, name) && env[name]
 }
 
 function fromEnvironment(name: string): string {

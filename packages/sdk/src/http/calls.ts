@@ -2,13 +2,13 @@
 import { fillPath, type OperationId, type OperationWithId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
-import { onAbort, requestsAreIsolated } from '../waiting.js'
-import { environmentApiKeyFor, missingApiKey, pageOrigin } from './base-url.js'
+import { onAbort, requestsAreIsolated, type Soon } from '../waiting.js'
+import { ENVIRONMENT_HINT, inEnvironment, pageOrigin } from './base-url.js'
 import { hintFor, nameOf } from './call-errors.js'
 import type { CallEvent, ClientEvent, Emit, FailureEvent, RefusalEvent } from './events.js'
 import type { Fetch } from './fetch.js'
 import { type OpenTelemetry, type TraceHeaders, withSpan } from './open-telemetry.js'
-import { type SendOptions, send } from './send.js'
+import { type Schemas, type SendOptions, send } from './send.js'
 
 /**
  * The API key, or a function that is called for it at each request. When the service refuses the key (401), the
@@ -22,12 +22,13 @@ export interface HttpOptions {
   /** Undefined if a session authenticates the caller. */
   apiKey: ApiKey | undefined
   /** Whether the environment's API key serves without one, outside pages. */
-  mayUseEnvironment: boolean
+  fromEnv: boolean
   fetch: Fetch | undefined
   timeoutMs: number
   retries: number
   /** Ends every call when it is aborted: the client was closed. */
   closed: AbortSignal
+  loadSchemas: () => Soon<Schemas>
   /** Makes spans. */
   openTelemetry?: OpenTelemetry | undefined
   /** Takes events. */
@@ -103,17 +104,25 @@ export function createHttp(options: HttpOptions): Http {
 
   async function once<Id extends OperationId>(call: Call<Id>, trace: TraceHeaders): Promise<Answer<Id>> {
     const base = options.findBase()
-    const { apiKey: given = options.mayUseEnvironment ? environmentApiKeyFor(base) : undefined } = options
+    const { apiKey: given = options.fromEnv ? environmentApiKeyFor(base) : undefined } = options
     if (given === undefined && pageOrigin() === undefined) throw missingApiKey()
     return withDeadline(call, options, async (signal) => {
-      const { fetch, retries, emit } = options
+      const { fetch, retries, emit, loadSchemas } = options
       const apiKey = await readApiKey(given)
       const onRetry: SendOptions['onRetry'] = (retry) => {
         emit?.({ type: 'retry', ...retry, ...subjectOf(call) }) // not returned: ky would wait for the promise of `onEvent`
       }
       const sendWith = (key: string | undefined) => {
         signal.throwIfAborted() // the API key may have come late, and not every fetch checks its signal
-        return send(new URL(call.path, base), call, { apiKey: key, trace, fetch, retries, signal, onRetry })
+        return send(new URL(call.path, base), call, {
+          apiKey: key,
+          trace,
+          fetch,
+          loadSchemas,
+          retries,
+          signal,
+          onRetry,
+        })
       }
       try {
         return await sendWith(apiKey)
@@ -143,6 +152,34 @@ function apiKeyHint(value: unknown): string {
   if (text.trim() !== '' && text.trim() !== text) return 'Trim it: a file ends with a line break.'
   if (/^bearer /i.test(text)) return 'Pass it without "Bearer".'
   return 'Check where the API key is read from.'
+}
+
+/**
+ * Returns the API key in EAAS_API_KEY for a client with a `baseUrl`, if EAAS_URL names the same service, or none. Returns
+ * undefined in pages and workers, where the session's cookie authenticates the user. @throws InvalidInputError
+ */
+function environmentApiKeyFor(base: URL): string | undefined {
+  if (pageOrigin() !== undefined) return undefined
+  const key = inEnvironment('EAAS_API_KEY')
+  const url = inEnvironment('EAAS_URL')
+  if (key && (!url || isSame(url, base))) return key
+  throw missingApiKey(
+    key ? 'EAAS_API_KEY belongs to the service of EAAS_URL, which is another one than that of baseUrl. ' : '',
+  )
+}
+
+/** Compares URLs as they are requested: the case of the host, a default port and a final slash do not count. */
+function isSame(url: string, base: URL): boolean {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed && !parsed.pathname.endsWith('/')) parsed.pathname += '/'
+  return parsed?.href === base.href
+}
+
+function missingApiKey(why = ''): InvalidInputError {
+  return new InvalidInputError(
+    'apiKey is missing: only pages and workers that call a broker need none',
+    `${why}Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`,
+  )
 }
 
 function isUnauthorized(error: unknown): boolean {

@@ -1,12 +1,14 @@
 /**
- * Sends one call with ky, and checks the answer. ky makes the attempts and waits between them; it never holds a
- * header, a body or an answer, so none of its errors can show one. `calls.ts` sets the deadline: it includes the time
- * to get the API key, whereas ky's is per attempt.
+ * Sends one call, and checks the answer. If the first attempt fails in a way that may pass, ky is loaded: it gets the
+ * outcome of that attempt, makes the further ones and waits between them. It never holds a header, a body or an answer,
+ * so none of its errors can show one. `calls.ts` sets the deadline: it includes the time to get the API key, whereas
+ * ky's is per attempt.
  */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
-import * as wire from '@eaas/protocol/answers'
-import ky, { isHTTPError } from 'ky'
+import type * as wire from '@eaas/protocol/answers'
+import { AnswerError, isPageCall, readBatchResults, readPageAnswer, readProblem } from '@eaas/protocol/page-answers'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
+import { loadOnce, loadPart, type Soon } from '../waiting.js'
 import { apiHint, hintFor, nameOf } from './call-errors.js'
 import type { Answer, Call, Outcome } from './calls.js'
 import type { RetryEvent } from './events.js'
@@ -31,7 +33,25 @@ const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
 
-const ANSWERS: Partial<Record<OperationId, wire.Answer>> = { ...wire.ANSWERS, ...wire.BASE64_ANSWERS }
+const loadKy = /* @__PURE__ */ loadOnce(() => import('ky'))
+
+/** The schemas of all answers. Loaded for the calls that a page that seals and opens does not make, since they need zod. */
+export type Schemas = Pick<typeof wire, 'ANSWERS' | 'BASE64_ANSWERS' | 'readAnswer'>
+
+/** Reads the answer of a call; undefined where the call has none. @throws AnswerError */
+type Read = (id: OperationId, json: unknown) => { value: unknown } | undefined
+
+/** Returns what reads the answer of a call and of its parts. Loaded before anything is sent, so that what was done can be read. */
+async function readerFor({ operationId, parts = [] }: Call, loadSchemas: SendOptions['loadSchemas']): Promise<Read> {
+  const ids = parts.length > 0 ? parts.map((part) => part.operationId) : [operationId]
+  if (ids.every(isPageCall)) return (id, json) => (isPageCall(id) ? { value: readPageAnswer(id, json) } : undefined)
+  const { ANSWERS, BASE64_ANSWERS, readAnswer } = await loadSchemas()
+  const schemas: Partial<Record<OperationId, wire.Answer>> = { ...ANSWERS, ...BASE64_ANSWERS }
+  return (id, json) => {
+    const schema = schemas[id]
+    return schema && { value: readAnswer(schema, json) }
+  }
+}
 
 export interface SendOptions {
   /** Undefined where a session authenticates the caller: the call is then sent with the page's cookies. */
@@ -39,6 +59,7 @@ export interface SendOptions {
   /** With which the service continues the caller's trace. */
   trace?: TraceHeaders
   fetch: Fetch | undefined
+  loadSchemas: () => Soon<Schemas>
   /** How often a repeatable call is tried again. */
   retries: number
   /** Ends all attempts. Its reason is the error that the caller gets. */
@@ -49,6 +70,12 @@ export interface SendOptions {
 
 /** Returns the spellings of everything that no error may show. Called only for an error. */
 type Spellings = () => readonly string[]
+
+/** How an answer is read, and what no error about it may show. */
+interface Reading {
+  read: Read
+  secrets: Spellings
+}
 
 interface RawAnswer {
   status: number
@@ -76,10 +103,11 @@ export async function send<Id extends OperationId>(
     hidden ??= spellingsOf([...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])])
     return hidden
   }
+  const read = await readerFor(call, options.loadSchemas)
   const answer = await attempt(url, call, options).catch((error: unknown) => {
     throw isEaasError(error) ? error : networkError(url, call, { error, secrets })
   })
-  return readAnswer(call, answer, secrets)
+  return readAnswer(call, answer, { read, secrets })
 }
 
 /**
@@ -107,16 +135,30 @@ async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawA
   }
   const beforeRetry = ({ retryCount }: { retryCount: number }) =>
     onRetry({ attempt: retryCount, status: answer?.status, durationMs })
+  const limit = call.repeatable ? retries : 0
+  let first: { response: Response } | { error: unknown } | undefined = await sendOnce().then(
+    (response) => ({ response }),
+    (error: unknown) => ({ error }),
+  )
+  const isOver = limit === 0 || ('error' in first ? isEaasError(first.error) : first.response.ok)
+  const loaded = isOver ? undefined : await loadPart(async () => loadKy()).catch(() => undefined) // without ky, this attempt is the last
+  if (!loaded && 'error' in first) throw first.error
+  if (!loaded && answer) return answer
   try {
-    await ky(url.href, {
+    await loaded?.default(url.href, {
       method: call.method,
-      fetch: sendOnce,
+      async fetch() {
+        const outcome = first
+        first = undefined
+        if (outcome && 'error' in outcome) throw outcome.error
+        return outcome ? outcome.response : sendOnce()
+      },
       signal,
       timeout: false,
       throwHttpErrors: retryStatus,
       hooks: { beforeRetry: [beforeRetry] },
       retry: {
-        limit: call.repeatable ? retries : 0,
+        limit,
         methods: [call.method],
         delay: (attempt) => Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS),
         jitter: true,
@@ -125,7 +167,7 @@ async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawA
       },
     })
   } catch (error) {
-    if (!isHTTPError(error)) throw error
+    if (!loaded?.isHTTPError(error)) throw error
   }
   if (!answer) throw new TypeError('fetch returned nothing')
   return answer
@@ -188,7 +230,7 @@ async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> 
   }
 }
 
-function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, secrets: Spellings): Answer<Id> {
+function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, reading: Reading): Answer<Id> {
   const { status, contentType } = answer
   const mediaType = contentType.replace(/;.*$/s, '').trim().toLowerCase()
   // A response with `alsoStatus` has an answer or a problem.
@@ -196,14 +238,14 @@ function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, s
   if (call.status === 204 && status === 204 && answer.text === '') return undefined as Answer<Id>
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
   if (mediaType !== expected) {
-    const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, secrets))
+    const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, reading.secrets))
     throw new ProtocolError(
       `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`,
       status,
       mayPass(call, status),
     )
   }
-  return readBody(call, { ...answer, succeeded, json: parseJson(call, answer) }, secrets)
+  return readBody(call, { ...answer, succeeded, json: parseJson(call, answer) }, reading)
 }
 
 interface ParsedAnswer {
@@ -214,17 +256,17 @@ interface ParsedAnswer {
   json: unknown
 }
 
-function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, secrets: Spellings): Answer<Id> {
+function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, reading: Reading): Answer<Id> {
+  const { read, secrets } = reading
   const { status, succeeded, requestId } = answer
   if (succeeded) {
-    if (call.parts) return readResults(call, answer, secrets) as Answer<Id>
-    const schema = ANSWERS[call.operationId] as wire.Answer<Answer<Id>> | undefined
-    if (!schema) throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
-    const value = parse(call, schema, answer, secrets)
-    assertAbout(call, value, status)
-    return value
+    if (call.parts) return readResults(call, answer, reading) as Answer<Id>
+    const parsed = parse(call, (json) => read(call.operationId, json), answer, secrets)
+    if (!parsed) throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
+    assertAbout(call, parsed.value, status)
+    return parsed.value as Answer<Id>
   }
-  const problem = parse(call, wire.problem, answer, secrets)
+  const problem = parse(call, readProblem, answer, secrets)
   if (problem.status !== status) {
     throw new ProtocolError(`${nameOf(call)}: status ${status} has a problem of status ${problem.status}`, status)
   }
@@ -240,9 +282,9 @@ function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, 
 }
 
 /** Reads each result of a batch as the answer of its own call, so that a failed one fails alone. */
-function readResults(call: Call, answer: ParsedAnswer, secrets: Spellings): Outcome[] {
+function readResults(call: Call, answer: ParsedAnswer, reading: Reading): Outcome[] {
   const { status, requestId } = answer
-  const { results } = parse(call, wire.batchResults, answer, secrets)
+  const { results } = parse(call, readBatchResults, answer, reading.secrets)
   const { parts = [] } = call
   if (results.length !== parts.length) {
     const counts = `expected ${parts.length} results, got ${results.length}`
@@ -251,7 +293,7 @@ function readResults(call: Call, answer: ParsedAnswer, secrets: Spellings): Outc
   return parts.map((part, at) => {
     const { status, body } = results[at] ?? { status: 0, body: undefined }
     try {
-      return { value: readBody(part, { status, succeeded: isSuccess(status), json: body, requestId }, secrets) }
+      return { value: readBody(part, { status, succeeded: isSuccess(status), json: body, requestId }, reading) }
     } catch (error) {
       if (!isEaasError(error)) throw error
       return { error }
@@ -272,11 +314,11 @@ function parseJson(call: Call, answer: RawAnswer): unknown {
   }
 }
 
-function parse<T>(call: Call, schema: wire.Answer<T>, { json, status }: ParsedAnswer, secrets: Spellings): T {
+function parse<T>(call: Call, read: (json: unknown) => T, { json, status }: ParsedAnswer, secrets: Spellings): T {
   try {
-    return wire.readAnswer(schema, json)
+    return read(json)
   } catch (error) {
-    if (!(error instanceof wire.AnswerError)) throw error
+    if (!(error instanceof AnswerError)) throw error
     const what = clean(error.message, secrets) // it may hold a name that the other end chose
     throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${what}`, status)
   }

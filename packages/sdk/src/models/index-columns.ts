@@ -142,7 +142,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   const parts = (names as readonly string[]).map((part) => {
     const field = fields.get(part)
     if (field && (kind === 'exact' ? field.spec.toIndexText : field.spec.kind === 'text')) return field
-    const hint = 'Name fields of text, number or date; for parts, of text.'
+    const hint = 'Name fields of the model: of text, number or date; for parts, of text.'
     throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`, hint)
   })
   if (kind === 'exact') {
@@ -235,7 +235,7 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   if (given.length !== 1 || Object.keys(rest).length > 0) {
     throw new InvalidInputError(
       `${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`,
-      'For several values, make the index of each.',
+      'For several values, make the indexes one by one.',
     )
   }
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }

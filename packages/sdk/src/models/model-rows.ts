@@ -14,7 +14,7 @@ import { createBacklog, createPace, isPromise, type Pace } from '../waiting.js'
 import { bindField, bindRow, findUses, named, naming } from './bindings.js'
 import { assertKind, encodeField, isNothing } from './codecs.js'
 import { assertHeaderColumn, packRow } from './compact-rows.js'
-import type { Definition, PlacedField } from './definition.js'
+import { type Definition, findLacking, type PlacedField, pickFields, withNull } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 import { mixedIn } from './index-source.js'
 import {
@@ -28,8 +28,7 @@ import {
 import type { AccessRows } from './model-access.js'
 import type { ModelDeps, RowsOptions } from './model-types.js'
 import { type Opened, openRows } from './open-rows.js'
-import { findLacking, pickFields, withNull } from './pick.js'
-import { type RewrapBatch, type RewrapOptions, resealRows, rewrapRows } from './rotation.js'
+import type { RewrapBatch, RewrapOptions } from './rotation.js'
 import { assertSealColumn, SEAL_FIELD, sealPlaintext } from './row-seal.js'
 
 export interface ModelRows {
@@ -135,8 +134,12 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       const getValue = await hashColumnTexts(deps, definition, [columns.map((column) => texts.get(column))], { signal })
       return Object.fromEntries([...texts].map(([column, one]) => [column.column, getValue(column, one)]))
     },
-    rewrap: (rows, options) => rewrapRows(deps, definition, rows, options),
-    reseal: (rows, options) => resealRows(model, rows, options),
+    async *rewrap(rows, options) {
+      yield* (await deps.loadMore()).rewrapRows(deps, definition, rows, options)
+    },
+    async *reseal(rows, options) {
+      yield* (await deps.loadMore()).resealRows(model, rows, options)
+    },
   }
   return model
 }

@@ -5,8 +5,10 @@ import type { Progress, RecordsDeps } from '../records/blocks.js'
 import type { StoredEnvelope } from '../records/read-envelope.js'
 import type { Show } from '../records/record-types.js'
 import type { CallOptions } from '../resources/keys.js'
+import type { Soon } from '../waiting.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Field } from './fields.js'
+import type { resealRows, rewrapRows } from './rotation.js'
 
 /** A field of any kind. */
 export type AnyField = Field<unknown, null | undefined, string, boolean>
@@ -350,6 +352,8 @@ export interface ModelDeps extends RecordsDeps {
   accepted: Accepted
   /** How many messages a DEK may seal. */
   maxMessages: number
+  /** Loads what few programs need. */
+  loadMore(): Soon<{ rewrapRows: typeof rewrapRows; resealRows: typeof resealRows }>
 }
 
 export interface RowsOptions extends CallOptions {

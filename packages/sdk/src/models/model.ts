@@ -7,7 +7,15 @@ import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { type Soon, traced } from '../waiting.js'
 import { packRow, unpackRow } from './compact-rows.js'
-import { type Definition, type ModelOptions, ROW_SEAL, type RowFormat, readDefinition } from './definition.js'
+import {
+  type Definition,
+  type ModelOptions,
+  pickFields,
+  pickPresent,
+  ROW_SEAL,
+  type RowFormat,
+  readDefinition,
+} from './definition.js'
 import { getQueryFields, matchesQuery } from './index-columns.js'
 import { keepInternals, withAccess } from './model-access.js'
 import type { createModelRows, warnOfFewValues } from './model-rows.js'
@@ -34,7 +42,6 @@ import type {
   WholeShape,
 } from './model-types.js'
 import type { RowsResult } from './open-rows.js'
-import { pickFields, pickPresent } from './pick.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
 
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
@@ -230,9 +237,10 @@ interface Loaded {
   records: RecordsDeps
   createModelRows: typeof createModelRows
   warnOfFewValues: typeof warnOfFewValues
+  loadMore: ModelDeps['loadMore']
 }
 
-type Deps = Omit<ModelDeps, keyof RecordsDeps> & { load: () => Soon<Loaded> }
+type Deps = Omit<ModelDeps, keyof RecordsDeps | 'loadMore'> & { load: () => Soon<Loaded> }
 
 /** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
 export function createModel(
@@ -250,9 +258,9 @@ function modelOf(deps: Deps, definition: Definition): unknown {
   const { accepted } = deps
   // Loaded at the first call, so a page that makes none does not pay for it.
   const load = async (some = definition) => {
-    const { records, createModelRows, warnOfFewValues } = await deps.load()
+    const { records, createModelRows, warnOfFewValues, loadMore } = await deps.load()
     warnOfFewValues(definition, records.envelopes.secrets)
-    const all = { ...deps, ...records }
+    const all = { ...deps, ...records, loadMore }
     return { rows: createModelRows(all, some), deps: all }
   }
   const paths = definition.fields.map(({ path }) => path)

@@ -41,8 +41,9 @@ import {
   withDeks,
 } from './blocks.js'
 import { demandContext, readFormatAad } from './bound-envelopes.js'
+import { createPresence, type PresenceOptions, placeFields } from './named-fields.js'
 import { getAt, type Path, putAt } from './paths.js'
-import { copyRows, createPresence, type PresenceOptions, placeFields, type RecordField } from './plain-rows.js'
+import { copyRows, type RecordField } from './plain-rows.js'
 import { readEnvelope } from './read-envelope.js'
 
 export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row> {

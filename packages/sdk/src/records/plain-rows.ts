@@ -1,20 +1,10 @@
 /**
- * Copies rows to plain objects, reading each member once, refuses anything that is not a record, and checks that records
- * have the named fields: a misspelt name would silently leave a value unencrypted.
+ * Copies rows to plain objects, reading each member once, and refuses anything that is not a record, or that has a field
+ * under another spelling of its name, which would silently leave a value unencrypted.
  */
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import {
-  assertArray,
-  didYouMean,
-  isMissing,
-  isObject,
-  kindOf,
-  nearestName,
-  plainName,
-  type Row,
-  valueIn,
-} from '../input.js'
-import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
+import { assertArray, isMissing, isObject, kindOf, plainName, type Row, valueIn } from '../input.js'
+import type { Path } from './paths.js'
 
 export interface CopyOptions {
   index: number
@@ -142,94 +132,12 @@ const MAX_SPELLINGS = 10_000
 const MAX_NAME = 128
 /** How deep the objects of a record are searched for a field. */
 const MAX_DEPTH = 5
-const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
+export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
 /** A field of records: its name as the caller wrote it, and its path in the records. */
 export interface RecordField {
   name: string
   path: Path
-}
-
-/**
- * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly
- * that name; otherwise it leads into objects, as in models.
- *
- * @throws InvalidInputError when it could be both
- */
-export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {
-  const fields = names.map((name): RecordField => {
-    const path = name.split('.')
-    const isColumn = rows.some((row) => Object.hasOwn(row, name))
-    if (!isColumn) assertFieldPath(name, path)
-    if (!isColumn || path.length === 1) return { name, path }
-    const both = rows.findIndex((row) => getAt(row, path) !== undefined)
-    if (both === -1) return { name, path: [name] }
-    throw namesBoth(name, both)
-  })
-  assertNoneInside(fields)
-  return fields
-}
-
-export interface PresenceOptions {
-  fields: readonly RecordField[]
-  /** The names of the fields that may be missing. */
-  optional: readonly string[]
-  /** The columns that are added for indexes. */
-  columns: readonly string[]
-  /**
-   * Whether the records are to be sealed: null in a field then does not rule out a value under another
-   * spelling of its name.
-   */
-  toSeal: boolean
-}
-
-export interface Presence {
-  /**
-   * Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name
-   * instead
-   */
-  read(row: Row, field: RecordField, index: number): unknown
-  /**
-   * Call after the last record. @throws InvalidInputError when no record has a field, or some lack one that
-   * is not optional
-   */
-  end(): void
-}
-
-/** Makes a check over all records. Undefined counts as missing, null does not. */
-export function createPresence({ fields, optional, columns, toSeal }: PresenceOptions): Presence {
-  const names = new Set([...fields.map(({ name }) => name), ...columns])
-  const seen = new Set<RecordField>()
-  const missing = new Map<RecordField, { index: number; row: Row }>()
-  return {
-    read(row, field, index) {
-      assertPath(row, field.path, index)
-      const value = getAt(row, field.path)
-      if (value !== undefined) seen.add(field)
-      else if (!optional.includes(field.name) && !missing.has(field)) missing.set(field, { index, row })
-      const mayBeElsewhere = value === null ? toSeal : value === undefined && optional.includes(field.name)
-      if (mayBeElsewhere) assertNoLookalike(row, field, names, index)
-      return value
-    },
-    end() {
-      for (const [field, { index, row }] of missing) {
-        assertNoNullObject(row, field, index)
-        if (seen.has(field)) {
-          const hint = 'Name the field in `optional` too.'
-          throw new InvalidInputError('the field is missing in this record', hint, { index, field: field.name })
-        }
-        const near = findNear(row, field.path)
-        if (near === field.name) {
-          const message = `fields names ${JSON.stringify(near)}, which is undefined in every record`
-          throw new InvalidInputError(message, 'Use null for no value, or name the field in `optional` too.')
-        }
-        throw new InvalidInputError(
-          `fields names ${JSON.stringify(field.name)}, which no record has${didYouMean(near)}`,
-          AS_RECORDS_DO,
-        )
-      }
-    },
-  }
 }
 
 /** Refuses a record that has null instead of the object that contains a field. @throws InvalidInputError */
@@ -324,7 +232,7 @@ export function assertNoColumn(row: Row, { name, path }: RecordField, index: num
   if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
 }
 
-function namesBoth(field: string, index: number): InvalidInputError {
+export function namesBoth(field: string, index: number): InvalidInputError {
   const message = 'it names a column and a field inside an object'
   return new InvalidInputError(message, 'Rename one of them.', { index, field })
 }
@@ -353,15 +261,8 @@ function spellingOf(name: string): string {
   return spelling
 }
 
-/** Suggests the path in the row whose spelling is nearest to one that it lacks. */
-function findNear(row: Row, path: Path): string | undefined {
-  const { parent, at, name } = findEnd(row, path)
-  const near = nearestName(name, Object.keys(parent))
-  return near && [...path.slice(0, at), near, ...path.slice(at + 1)].join('.')
-}
-
 /** Finds where a path ends in a row: the object, the position in the path, and the name there. */
-function findEnd(row: Row, path: Path): { parent: Row; at: number; name: string } {
+export function findEnd(row: Row, path: Path): { parent: Row; at: number; name: string } {
   let parent = row
   for (const [at, name] of path.entries()) {
     const value = valueIn(parent, name)

@@ -1,0 +1,102 @@
+/** Checks that records have the fields that `encryptMany` and `decryptMany` name: a misspelt name would silently leave a value unencrypted. */
+import { InvalidInputError } from '../errors.js'
+import { didYouMean, nearestName, type Row } from '../input.js'
+import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
+import {
+  AS_RECORDS_DO,
+  assertNoLookalike,
+  assertNoNullObject,
+  assertPath,
+  findEnd,
+  namesBoth,
+  type RecordField,
+} from './plain-rows.js'
+
+/**
+ * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly
+ * that name; otherwise it leads into objects, as in models.
+ *
+ * @throws InvalidInputError when it could be both
+ */
+export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {
+  const fields = names.map((name): RecordField => {
+    const path = name.split('.')
+    const isColumn = rows.some((row) => Object.hasOwn(row, name))
+    if (!isColumn) assertFieldPath(name, path)
+    if (!isColumn || path.length === 1) return { name, path }
+    const both = rows.findIndex((row) => getAt(row, path) !== undefined)
+    if (both === -1) return { name, path: [name] }
+    throw namesBoth(name, both)
+  })
+  assertNoneInside(fields)
+  return fields
+}
+
+export interface PresenceOptions {
+  fields: readonly RecordField[]
+  /** The names of the fields that may be missing. */
+  optional: readonly string[]
+  /** The columns that are added for indexes. */
+  columns: readonly string[]
+  /**
+   * Whether the records are to be sealed: null in a field then does not rule out a value under another
+   * spelling of its name.
+   */
+  toSeal: boolean
+}
+
+export interface Presence {
+  /**
+   * Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name
+   * instead
+   */
+  read(row: Row, field: RecordField, index: number): unknown
+  /**
+   * Call after the last record. @throws InvalidInputError when no record has a field, or some lack one that
+   * is not optional
+   */
+  end(): void
+}
+
+/** Makes a check over all records. Undefined counts as missing, null does not. */
+export function createPresence({ fields, optional, columns, toSeal }: PresenceOptions): Presence {
+  const names = new Set([...fields.map(({ name }) => name), ...columns])
+  const seen = new Set<RecordField>()
+  const missing = new Map<RecordField, { index: number; row: Row }>()
+  return {
+    read(row, field, index) {
+      assertPath(row, field.path, index)
+      const value = getAt(row, field.path)
+      if (value !== undefined) seen.add(field)
+      else if (!optional.includes(field.name) && !missing.has(field)) missing.set(field, { index, row })
+      const mayBeElsewhere = value === null ? toSeal : value === undefined && optional.includes(field.name)
+      if (mayBeElsewhere) assertNoLookalike(row, field, names, index)
+      return value
+    },
+    end() {
+      for (const [field, { index, row }] of missing) {
+        assertNoNullObject(row, field, index)
+        if (seen.has(field)) {
+          const hint = 'Name the field in `optional` too.'
+          throw new InvalidInputError('the field is missing in this record', hint, { index, field: field.name })
+        }
+        const near = findNear(row, field.path)
+        if (near === field.name) {
+          const message = `fields names ${JSON.stringify(near)}, which is undefined in every record`
+          throw new InvalidInputError(message, 'Use null for no value, or name the field in `optional` too.')
+        }
+        throw new InvalidInputError(
+          `fields names ${JSON.stringify(field.name)}, which no record has${didYouMean(near)}`,
+          AS_RECORDS_DO,
+        )
+      }
+    },
+  }
+}
+
+/** Suggests the path in the row whose spelling is nearest to one that it lacks. */
+function findNear(row: Row, path: Path): string | undefined {
+  const { parent, at, name } = findEnd(row, path)
+  const near = nearestName(name, Object.keys(parent))
+  return near && [...path.slice(0, at), near, ...path.slice(at + 1)].join('.')
+}
