@@ -13,6 +13,7 @@ export interface Parts {
     | 'growth'
     | 'peer'
     | 'limits'
+    | 'blind'
   audit: 'append' | 'storage' | 'scale'
   sdk: 'node' | 'rows' | 'streams' | 'first' | 'chromium'
   profile: 'profile'

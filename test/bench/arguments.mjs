@@ -16,6 +16,7 @@ export const PARTS = {
     'growth',
     'peer',
     'limits',
+    'blind',
   ],
   audit: ['append', 'storage', 'scale'],
   sdk: ['node', 'rows', 'streams', 'first', 'chromium'],

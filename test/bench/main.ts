@@ -14,6 +14,7 @@ import { measureFirst } from './sdk/first.js'
 import { measureRows } from './sdk/rows/rows.js'
 import { measureSdk } from './sdk/sdk.js'
 import { measureStreams } from './sdk/streams.js'
+import { measureBlind } from './server/blind.js'
 import { measureCalls } from './server/calls.js'
 import { measureChange } from './server/change.js'
 import { measureEmbedded, measureIdle } from './server/embedded.js'
@@ -43,6 +44,7 @@ const MEASUREMENTS: Measurements = {
     growth: measureGrowth,
     peer: measurePeer,
     limits: measureLimits,
+    blind: measureBlind,
   },
   audit: { append: measureAppend, storage: measureStorage, scale: measureScale },
   sdk: { node: measureSdk, rows: measureRows, streams: measureStreams, first: measureFirst, chromium: measureChromium },

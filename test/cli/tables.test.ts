@@ -128,6 +128,40 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     expect(await model.decrypt(row)).toMatchObject({ email: 'Secret3@x.org', phone: 'ada@example.org' })
   })
 
+  it('print in which order to encrypt it, with commands that a shell reads, and change nothing', async () => {
+    await createPeople(2)
+    const more = ['--rows-per-second', '9000', '--export', 'default', '--key-columns', '"id"', '--create-key']
+    const line = `npx @eaas/cli backfill ${MODULE} --create-key --table ${table} --export default --key ${keyName} --column emailIndex=email_index --key-columns '"id"' --rows-per-second 9000`
+    const planned = await backfill(['--plan', ...more])
+    expect({ ...planned, out: String(planned.out) }).toEqual({
+      code: 0,
+      err: '',
+      out: `${table}: 2 rows, 2 values to seal, 2 indexes to fill
+1. add the columns and indexes of the model, by a migration of your ORM or by this
+     create index concurrently on "${table}" ("email_index");
+2. while the application runs as it is, fill the indexes; correct rows that this names, and run it again
+     ${line} --work index
+3. deploy the application with the model and its acceptPlaintext: true, and end all processes of the version before, which cannot read what is sealed
+4. at once, find also the rows that the version before inserted or changed since: fill the indexes again
+     ${line} --work index
+5. seal the rows, and have the database refuse plaintext
+     ${line} --constrain
+6. remove acceptPlaintext from the model, and deploy that
+`,
+    })
+    expect(await sql`select email, email_index from ${sql(table)} order by id`).toEqual([
+      { email: 'Secret1@x.org', email_index: null },
+      { email: 'Secret2@x.org', email_index: null },
+    ])
+    // A key that is to be created is not created by a plan.
+    const none = await command(['backfill', MODULE, '--key', `${keyName}-none`, '--create-key', '--plan'])
+    expect(none).toMatchObject({ code: 1, err: expect.stringContaining('there is no key') })
+    await sql`alter table ${sql(table)} drop column email_index`
+    const without = String((await backfill(['--plan', '--export', 'named'])).out)
+    expect(without).toContain(`${table}: the columns of the model are not there yet\n1. add`)
+    expect(without).toContain(`\n     alter table "${table}" add column "email_index" text;\n`)
+  })
+
   it('make the database refuse plaintext once nothing is in plaintext, and say what to drop before they open it', async () => {
     await createPeople(3)
     await sql`update ${sql(table)} set email = 'eaas.2.cut' where id = 3`

@@ -13,7 +13,7 @@ beforeAll(() => {
 afterAll(() => dir.remove())
 
 describe.runIf(backend() === 'postgres' && !isPooled())('packages/sdk/docs/servers.md', () => {
-  it.each(['Fastify', 'Hono', 'CommonJS'])('%s: stores only sealed values, and finds a customer', async (heading) => {
+  it.each(['Fastify', 'Hono'])('%s: stores only sealed values, and finds a customer', async (heading) => {
     const app = readPageApp('packages/sdk/docs/servers.md', heading)
     const folder = join(dir.path, heading)
     writeApp(app, folder)

@@ -56,7 +56,12 @@ describe('the pages', () => {
   it('have snippets where a reader looks for them', () => {
     const guides = PAGES.filter((page) => !page.startsWith('docs/coming-from/')) // comparisons
     const lacking = guides.filter((page) => programOf(readPage(page)) === '')
-    expect(lacking).toEqual(['packages/sdk/docs/full-stack.md', 'packages/sdk/docs/servers.md']) // applications: test/slow/page-apps.test.ts
+    // test/slow/page-apps.test.ts runs the applications, test/cli/leaving.test.ts the commands.
+    expect(lacking).toEqual([
+      'packages/sdk/docs/full-stack.md',
+      'packages/sdk/docs/servers.md',
+      'packages/cli/docs/leaving.md',
+    ])
   })
 
   it.each(Object.keys(MISTAKES))('do not compile with %s, and are told the line', (mistake) => {

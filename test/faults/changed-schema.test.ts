@@ -6,7 +6,7 @@ import {
   MISSING_INDEX,
   type SchemaDifferences,
 } from '../../packages/server/src/guard/store/schema.js'
-import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
+import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/package-directory.js'
 import { backend } from '../support/database/database.js'
 import { type Service, startService } from '../support/service/service.js'
 

@@ -131,6 +131,100 @@ describe('an extended client', () => {
     expectTypeOf(write).toBeFunction()
   })
 
+  it('takes values in conditions, whatever the column, at each depth', () => {
+    const find = async (db: Db, id: string, since: Date, built: Prisma.ReadingWhereInput) => {
+      const range = { gte: since, lt: new Date() }
+      expectTypeOf(await db.reading.findMany({ where: { taken: range } })).toEqualTypeOf<OfReading[]>()
+      const where = { taken: since, level: { in: [1, 2], not: null }, good: null, raw: { not: null } }
+      expectTypeOf(await db.reading.findFirst({ where })).toEqualTypeOf<OfReading | null>()
+      expectTypeOf(
+        await db.reading.findFirstOrThrow({ where: { NOT: { taken: { not: since } } } }),
+      ).toEqualTypeOf<OfReading>()
+      const one = db.reading.findUnique({ where: { id, taken: range }, select: { taken: true, place: true } })
+      expectTypeOf(await one).toEqualTypeOf<{ taken: Date; place: OfPlace } | null>()
+      expectTypeOf(await db.reading.findUnique({ where: { id } }).place()).toEqualTypeOf<OfPlace | null>()
+      expectTypeOf(await db.reading.findUniqueOrThrow({ where: { id } }).place()).toEqualTypeOf<OfPlace>()
+      const rows = await db.user.findMany({ where: { OR: [{ born: range }, { born: { equals: Prisma.DbNull } }] } })
+      expectTypeOf(rows[0]?.born).toEqualTypeOf<Date | null | undefined>()
+      await db.user.findMany({ where: { born: null, AND: { email: { contains: 'x' } } } })
+      await db.sample.findMany({ where: { amount: { gt: 1, lte: 7 }, taken: { in: [since] }, tree: null } })
+      expectTypeOf(await db.reading.count({ where: { taken: range } })).toEqualTypeOf<number>()
+      expectTypeOf(await db.reading.count()).toEqualTypeOf<number>()
+      const counts = db.reading.aggregate({ where: { taken: range }, _count: true })
+      expectTypeOf(await counts).toEqualTypeOf<{ _count: number }>()
+      const groups = await db.reading.groupBy({ by: ['place_id'], where: { level: 7 }, _count: true })
+      expectTypeOf(groups[0]?.place_id).toEqualTypeOf<string | undefined>()
+      expectTypeOf(await db.reading.deleteMany({ where: { taken: range } })).toEqualTypeOf<{ count: number }>()
+      expectTypeOf(await db.reading.delete({ where: { id, level: { gte: 7 } } })).toEqualTypeOf<OfReading>()
+      await db.reading.updateMany({ where: { taken: since }, data: { level: 7 } })
+      await db.reading.upsert({ where: { id, taken: since }, create: { taken: since, place_id: id }, update: {} })
+      await db.place.findMany({ where: { readings: { some: { taken: range } }, sample: { is: { taken: since } } } })
+      await db.reading.findMany({ where: { place: { readings: { every: { level: { lt: 7 } } } } } })
+      const places = await db.place.findMany({
+        include: {
+          readings: { where: { taken: range }, select: { level: true } },
+          _count: { select: { readings: { where: { taken: range } } } },
+        },
+      })
+      expectTypeOf(places[0]?.readings).toEqualTypeOf<{ level: number | null }[] | undefined>()
+      expectTypeOf(places[0]?._count).toEqualTypeOf<{ readings: number } | undefined>()
+      const data = {
+        readings: { deleteMany: { taken: range }, updateMany: { where: { level: 7 }, data: { level: 8 } } },
+      }
+      await db.place.update({ where: { id }, data })
+      // One that was put together as Prisma types it.
+      await db.reading.findMany({ where: built })
+      await db.reading.findMany({ where: { ...built, taken: range } })
+      await db.reading.findMany({ where: { AND: [built, { taken: range }] } })
+      await db.place.findMany({ where: { readings: { none: built } } })
+    }
+    expectTypeOf(find).toBeFunction()
+  })
+
+  it('refuses conditions that the adapter does, on any depth', () => {
+    const find = async (db: Db, id: string, taken: Date) => {
+      // @ts-expect-error the text of a date
+      await db.reading.findMany({ where: { taken: '2026-01-01' } })
+      // @ts-expect-error the text of a date
+      await db.reading.findMany({ where: { taken: { gte: taken.toISOString(), lt: taken } } })
+      // @ts-expect-error the text of a date, of JSON
+      await db.user.findMany({ where: { born: { gte: '2026-01-01' } } })
+      // @ts-expect-error the text of a date, of JSON
+      await db.user.findMany({ where: { born: { equals: '2026-01-01' } } })
+      // @ts-expect-error the text of a number
+      await db.reading.findFirst({ where: { level: { in: ['7'] } } })
+      // @ts-expect-error a number in place of a date
+      await db.reading.findFirst({ where: { taken: 7 } })
+      // @ts-expect-error a date in place of a number
+      await db.reading.count({ where: { level: taken } })
+      // @ts-expect-error a part of a date
+      await db.reading.findMany({ where: { taken: { contains: '2026' } } })
+      // @ts-expect-error a boolean has no index
+      await db.reading.findMany({ where: { good: true } })
+      // @ts-expect-error JSON has no index
+      await db.sample.findMany({ where: { tree: { path: ['name'], equals: 'x' } } })
+      // @ts-expect-error a date is never null
+      await db.reading.findMany({ where: { taken: { equals: null } } })
+      // @ts-expect-error the text of a date, within others
+      await db.reading.deleteMany({ where: { OR: [{ level: 7 }, { NOT: { taken: '2026-01-01' } }] } })
+      // @ts-expect-error the text of a date, of a relation
+      await db.place.findMany({ where: { readings: { some: { taken: '2026-01-01' } } } })
+      // @ts-expect-error the text of a number, of a relation's relation
+      await db.reading.findMany({ where: { place: { is: { readings: { none: { level: '7' } } } } } })
+      // @ts-expect-error the text of a date, of a row to change
+      await db.reading.update({ where: { id, taken: '2026-01-01' }, data: { level: 7 } })
+      // @ts-expect-error a field that the schema does not have
+      await db.reading.findMany({ where: { weight: 7 } })
+      // @ts-expect-error a field that the schema does not have, beside one that it has
+      await db.reading.findMany({ where: { taken, place_id: id, weight: { gt: 7 } } })
+      // @ts-expect-error a field that the schema does not have, within others
+      await db.reading.findMany({ where: { OR: [{ taken }, { taken, weight: 7 }] } })
+      // @ts-expect-error an argument that no read has
+      await db.reading.findMany({ where: { taken }, data: {} })
+    }
+    expectTypeOf(find).toBeFunction()
+  })
+
   it('knows those members of a JSON field that are sealed, and takes others', () => {
     const write = async (client: PrismaClient, eaas: Client, id: string) => {
       const fields = { 'address.street': text() }

@@ -131,4 +131,25 @@ describe('values in columns of JSON', () => {
     const { rows } = await postgres.query('select count(*)::int as n from samples where data is null and tree is null')
     expect(rows).toEqual([{ n: 1 }])
   })
+
+  it('are found by null, as in columns of text', async () => {
+    const [full, empty] = [randomUUID(), randomUUID()]
+    await db.sample.createMany({ data: [{ id: full, taken, amount: 1 }, { id: empty }] })
+    await db.reading.createMany({
+      data: [
+        { id: 'full', ...values, place_id },
+        { id: 'empty', taken, place_id },
+      ],
+    })
+    const both = async (where: object) => [
+      (await db.sample.findMany({ where })).map(({ id }) => (id === full ? 'full' : 'empty')),
+      (await db.reading.findMany({ where: JSON.parse(JSON.stringify(where).replace('amount', 'level')) })).map(
+        ({ id }) => id,
+      ),
+    ]
+    expect(await both({ amount: null })).toEqual([['empty'], ['empty']])
+    expect(await both({ amount: { equals: null } })).toEqual([['empty'], ['empty']])
+    expect(await both({ amount: { not: null } })).toEqual([['full'], ['full']])
+    expect(await both({ NOT: { amount: { not: { equals: null } } } })).toEqual([['empty'], ['empty']])
+  })
 })

@@ -392,14 +392,13 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
 }
 
 /** They find files beside the build, and so stand one level below the manifest. */
-const PLACES = /^(?:version|[a-z-]+-directory)\.ts$/
+const PLACES = /^(?:version|package-directory)\.ts$/
 
 /** Files of a room that belong to another layer than their folder's name says, or have no folder. */
 const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['root-keys/', 'root-key'],
   ['embedded/', 'store'],
   ['guard/watch/', 'audit'],
-  ['guard/alarm-texts.ts', 'audit'],
   ['guard/named-entries.ts', 'audit'],
   ['guard/recorded-tenants.ts', 'audit'],
   ['guard/anchor-heads.ts', 'runner'],

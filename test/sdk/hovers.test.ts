@@ -47,6 +47,30 @@ describe('an editor', () => {
   )
 
   it(
+    'shows a model in a line for each field, and two',
+    () => {
+      const hovers = hoversOf(`
+      import { type Client, date, number, text } from '@eaas/sdk'
+      declare const eaas: Client
+      const named = { name: 'users', key: 'users', bind: ['id'] } as const
+      export const small = eaas.model({
+        ...named,
+        fields: { email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), phone: text().nullable() },
+      })
+      export const large = eaas.model({
+        ...named,
+        fields: { a: text({ index: 'a_index' }), b: text(), c: date(), d: number(), e: text(), f: text(), g: text().optional() },
+      })`)
+      expect(hovers.get('small')?.type).toBe(
+        'const small: Model<{ readonly email: Field<string, never, "email_index", true>; readonly phone: Field<string, null, never, true>; }, Record<never, never>, "full", "envelope", false, NoExtras>',
+      )
+      expect(hovers.get('small')?.lines).toBe(4)
+      expect(hovers.get('large')?.lines).toBe(9)
+    },
+    TIMEOUT_MS,
+  )
+
+  it(
     'shows what an adapter reads by its members',
     () => {
       const hovers = hoversOf(`

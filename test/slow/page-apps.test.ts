@@ -32,7 +32,7 @@ async function makeApp(app: PageApp, name: string, path: readonly string[] = [])
 
 // They need the same PostgreSQL, and no more of the back end.
 describe.runIf(backend() === 'postgres' && !isPooled())('the application of a page:', () => {
-  it.each(['Fastify', 'Hono', 'CommonJS', 'Nest'])('%s', async (heading) => {
+  it.each(['Fastify', 'Hono', 'Nest'])('%s', async (heading) => {
     const app = readPageApp(SERVERS, heading)
     const start = await makeApp(app, heading)
     const running = await start()

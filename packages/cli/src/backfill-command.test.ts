@@ -82,6 +82,11 @@ describe('backfill', () => {
     [['--work', 'check', '--create-key', '--key', 'k'], 'leave out --create-key'],
     [['--work', 'open', '--constrain'], '--work open seals nothing: leave out --constrain'],
     [['--create-key'], '--create-key needs --key'],
+    [['--plan', '--work', 'index'], '--plan prints each step with its command: leave out --work'],
+    [['--plan', '--dry-run'], 'leave out --dry-run'],
+    [['--plan', '--state', 's'], 'leave out --state'],
+    [['--plan', '--constrain'], 'leave out --constrain'],
+    [['--plan', '--kit', 'kit'], 'leave out --kit'],
   ])('exits with 2 and says what does not belong together: %j', async (argv, message) => {
     const pg = join(folder, 'node_modules/pg')
     mkdirSync(pg, { recursive: true })

@@ -6,6 +6,7 @@ import { addDecryptingOptions, readKeptPath } from './arguments.js'
 import { type BackfillReport, type BackfillWork, backfillWith, WORKS } from './backfill/backfill.js'
 import type { ConstrainReport } from './backfill/constrain.js'
 import type { Table, TableSource } from './backfill/table.js'
+import { printPlan } from './backfill-plan.js'
 import { addCounts, openState, type Stand } from './backfill-state.js'
 import { describeCounts } from './inspect-table.js'
 import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
@@ -26,6 +27,7 @@ interface BackfillCommandOptions extends TableOptions {
   state?: string
   read?: string
   constrain?: boolean
+  plan?: boolean
 }
 
 /** Adds `backfill`. */
@@ -46,6 +48,10 @@ export function addBackfill(program: Command, io: Io): void {
         .choices(WORKS)
         .default('seal'),
     )
+    .option(
+      '--plan',
+      'print the steps in which to encrypt this table, so that searches find its rows throughout, with their commands and SQL, and which of them are done. Changes nothing',
+    )
     .option('--dry-run', 'read and check everything, and write nothing')
     .option(
       '--state <file>',
@@ -59,7 +65,7 @@ export function addBackfill(program: Command, io: Io): void {
     )
     .option('--create-key', 'create the key of --key if there is none of that name; needs the permission keys:create')
   addTableOptions(command, addDecryptingOptions).action((module: string, options: BackfillCommandOptions) =>
-    backfill(io, module, options),
+    options.plan ? printPlan(io, command, { file: module, given: options }) : backfill(io, module, options),
   )
 }
 
@@ -95,12 +101,7 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   if (constrained?.status === 'rejected') throw constrained.reason
   if (report.contended > 0)
     tell(io, `${counted(report.contended, 'row was', 'rows were')} changed or locked each time: run it again`)
-  assertNoFailures(
-    io,
-    report.failed,
-    report.failures,
-    work === 'check' ? 'do not open' : 'failed, and stay as they were',
-  )
+  assertNoFailures(io, report, work === 'check' ? 'do not open' : 'failed, and stay as they were')
   if (report.contended > 0) throw new CommandError('there is more to do')
 }
 

@@ -25,7 +25,7 @@ export {
 export { type CloakOptions, cloakReader } from './backfill/cloak.js'
 export { type ConstrainOptions, type ConstrainReport, constrainTable } from './backfill/constrain.js'
 export { type PostgresOptions, type PostgresQuery, postgresTable } from './backfill/postgres.js'
-export type { BackfillProgress, RowFailure } from './backfill/run.js'
+export type { BackfillProgress, FailureCause, RowFailure } from './backfill/run.js'
 export { type Dialect, type SealedCheck, type SealedCheckOptions, sealedChecks } from './backfill/sealed-checks.js'
 export type { Table, TableChange, TableRow, TableSource } from './backfill/table.js'
 export { type TransitOptions, type TransitPost, transitReader } from './backfill/transit.js'

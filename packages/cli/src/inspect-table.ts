@@ -9,6 +9,7 @@ import {
   assertNoFailures,
   describeProgress,
   MODULE_HELP,
+  type OpenTable,
   type TableOptions,
   withTable,
 } from './table-command.js'
@@ -33,18 +34,25 @@ export function addInspectTable(program: Command, io: Io): void {
 
 async function inspectTable(io: Io, file: string, given: InspectTableOptions): Promise<void> {
   const name = given.table
-  await withTable(io, file, { ...given, decrypts: true }, async ({ sdk, model, table, speed }) => {
-    const bar = showBar(io, 'reading')
-    const report = await inspectWith(sdk, model, table, {
-      ...speed,
-      open: given.open ?? false,
-      signal: io.signal,
-      onProgress: (progress) => bar.show(progress.rows, progress.total, describeProgress(progress)),
-    }).finally(() => bar.done())
+  await withTable(io, file, { ...given, decrypts: true }, async (table) => {
+    const report = await inspect(io, table, { open: given.open ?? false })
     if (given.json) await print(io, JSON.stringify({ table: name, ...report }))
     else await print(io, ...describe(name, report))
-    assertNoFailures(io, report.failed, report.failures, 'do not open')
+    assertNoFailures(io, report, 'do not open')
   })
+}
+
+/** Counts the forms of a table's values, with a bar. @param options whether to open each row */
+export async function inspect(
+  io: Io,
+  { sdk, model, table, speed }: OpenTable,
+  options: { open: boolean },
+): Promise<InspectReport> {
+  const bar = showBar(io, 'reading')
+  return inspectWith(sdk, model, table, {
+    ...{ ...speed, ...options, signal: io.signal },
+    onProgress: (progress) => bar.show(progress.rows, progress.total, describeProgress(progress)),
+  }).finally(() => bar.done())
 }
 
 function describe(name: string, report: InspectReport): string[] {

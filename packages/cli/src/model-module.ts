@@ -40,6 +40,11 @@ export async function loadModule(io: Io, file: string): Promise<ModelModule> {
   }
 }
 
+/** What a command line begins with for this Node.js to load a module. */
+export function loaderFor(path: string): string {
+  return path.endsWith('ts') && !Reflect.get(process.features, 'typescript') ? 'NODE_OPTIONS="--import tsx" ' : ''
+}
+
 function findModule(path: string, file: string): string {
   try {
     return createRequire(path).resolve(path)

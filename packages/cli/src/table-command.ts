@@ -5,12 +5,13 @@ import { type Command, Option } from 'commander'
 import { addServiceOptions, collect, type DecryptingOptions, readNames, readPairs } from './arguments.js'
 import type { Sdk } from './backfill/backfill.js'
 import { constrainWith } from './backfill/constrain.js'
+import { type Plan, type PlanOptions, planWith } from './backfill/plan.js'
 import {
   type AnyModel,
   type BackfillProgress,
   type ConstrainReport,
+  type InspectReport,
   postgresTable,
-  type RowFailure,
   type TableSource,
 } from './backfill.js'
 import { findKeyId, withClient } from './connection.js'
@@ -77,6 +78,8 @@ export interface OpenTable {
   speed: { batchSize: number | undefined; rowsPerSecond: number | undefined }
   /** Makes the table refuse plaintext; see `constrainTable`. */
   constrain(options: { dryRun: boolean }): Promise<ConstrainReport>
+  /** Says in which order to encrypt the table, and what of it is done. Changes nothing. */
+  plan(options: Omit<PlanOptions, 'columns'>): Promise<Plan>
   /** What distinguishes this table, read by this model, from all others. */
   identity: Record<string, unknown>
   /** Another export of the module. */
@@ -112,6 +115,7 @@ export async function withTable<T>(
       }),
       speed,
       constrain: ({ dryRun }) => constrainWith(sdk, model, { query: database.query, table }, { columns, dryRun }),
+      plan: (options) => planWith(sdk, model, { query: database.query, table }, { columns, ...options }),
       identity: {
         database: database.identity,
         table,
@@ -170,15 +174,19 @@ function describeSeconds(seconds: number): string {
   return hours > 0 ? `${hours} h ${minutes} min` : minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
 }
 
-/** Shows the rows that failed on standard error. @throws CommandError if there are any */
-export function assertNoFailures(io: Io, failed: number, failures: readonly RowFailure[], what: string): void {
-  for (const { key, field, code, message } of failures) {
-    tell(io, `row ${key}${field === undefined ? '' : `, ${field}`}: ${code}: ${message}`)
+/** Shows the rows that failed on standard error, by their causes. @throws CommandError if there are any */
+export function assertNoFailures(
+  io: Io,
+  { failed, causes }: Pick<InspectReport, 'failed' | 'causes'>,
+  what: string,
+): void {
+  let left = failed
+  for (const { rows, keys, field, code, message } of causes) {
+    left -= rows
+    const some = `${keys.join(', ')}${rows > keys.length ? ' and so on' : ''}`
+    const which = rows === 1 ? `row ${some}` : `${counted(rows, 'row')} (${some})`
+    tell(io, `${which}${field === undefined ? '' : `, ${field}`}: ${code}: ${message}`)
   }
-  if (failed > failures.length)
-    tell(
-      io,
-      `${counted(failed - failures.length, 'more row failed, which is', 'more rows failed, which are')} not listed`,
-    )
+  if (left > 0) tell(io, `${counted(left, 'more row failed, which is', 'more rows failed, which are')} not listed`)
   if (failed > 0) throw new CommandError(`rows that ${what}: ${failed}`)
 }

@@ -6,7 +6,6 @@ import { resolve } from 'node:path'
 import { Command, CommanderError } from 'commander'
 import { nameOf } from './cases/case.js'
 import { CASES } from './cases.js'
-import { countOutcomes, tapHead, tapResult, writeJson } from './report.js'
 import type { Fetch } from './session.js'
 import { openSession, type Result, runCases, UnreadyError } from './suite.js'
 
@@ -169,4 +168,36 @@ async function readApiKey(file: string): Promise<string> {
 function readVersion(): string {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   return (JSON.parse(manifest) as { version: string }).version
+}
+
+/** The lines before the first result, in TAP version 14. */
+function tapHead(cases: number): string {
+  return `TAP version 14\n1..${cases}\n`
+}
+
+/** The lines of a result; `at` counts from 1. */
+function tapResult({ name, outcome, message }: Result, at: number): string {
+  const point = `${outcome === 'failed' ? 'not ok' : 'ok'} ${at} - ${name.replaceAll(/[\\#]/g, '\\$&')}`
+  if (outcome === 'skipped') return `${point} # SKIP ${message}\n`
+  // JSON is YAML too.
+  return message === undefined ? `${point}\n` : `${point}\n  ---\n  message: ${JSON.stringify(message)}\n  ...\n`
+}
+
+/** How many results of each outcome there are. */
+function countOutcomes(results: readonly Result[]): { passed: number; failed: number; skipped: number } {
+  const count = (outcome: Result['outcome']) => results.filter((one) => one.outcome === outcome).length
+  return { passed: count('passed'), failed: count('failed'), skipped: count('skipped') }
+}
+
+/** The report of `--json`. */
+function writeJson({
+  results,
+  ...run
+}: {
+  url: string
+  version: string
+  started_at: string
+  results: readonly Result[]
+}): string {
+  return `${JSON.stringify({ ...run, ...countOutcomes(results), cases: results }, undefined, 2)}\n`
 }

@@ -1,7 +1,7 @@
 /** A run's calls to the server under test, and what they made there. */
 import { randomBytes } from 'node:crypto'
 import { fillPath, JSON_MEDIA_TYPE, type OperationId, ROUTES, type RouteRow, readJson, type wire } from '@eaas/protocol'
-import { Fault, show } from './check.js'
+import { Fault, show } from './cases/case.js'
 
 /** A server that does not answer within this time does not answer. */
 const TIMEOUT_MS = 60_000

@@ -1,7 +1,6 @@
 /** Runs cases one after another: checks first that the API key may do all of them, and cleans up at the end. */
 import { findMissingPermission, PERMISSIONS, type wire } from '@eaas/protocol'
-import { type Case, nameOf } from './cases/case.js'
-import { Fault, redact, Skip } from './check.js'
+import { type Case, Fault, nameOf, redact, Skip } from './cases/case.js'
 import { type Answer, createSession, refusalOf, type Session, type SessionOptions } from './session.js'
 
 /** Thrown where a run cannot begin: the server does not answer, or the API key may not do what the run needs. */

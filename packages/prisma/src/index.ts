@@ -4,7 +4,7 @@
  */
 import type { AnyModel, Read } from '@eaas/sdk/adapter'
 import { extendClient } from './extension.js'
-import type { ValuesOf, Writes } from './write-types.js'
+import type { OperationsOf, ValuesOf } from './operation-types.js'
 
 export type { AnyModel, Read } from '@eaas/sdk/adapter'
 
@@ -23,7 +23,7 @@ export type Encrypted<M, C = unknown> = (client: C) => {
           }
         }
       }
-      model: Writes<C, { readonly [Name in keyof M]: M[Name] }>
+      model: OperationsOf<C, { readonly [Name in keyof M]: M[Name] }>
       query: Record<never, never>
       client: Record<never, never>
     }

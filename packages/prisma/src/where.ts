@@ -11,7 +11,7 @@ import {
   searchHint,
 } from '@eaas/sdk/adapter'
 import type { KnownModel, Schema } from './schema.js'
-import { isNull, isPlain, readObject } from './values.js'
+import { DB_NULL, isNull, isPlain, readObject } from './values.js'
 
 const LOGICAL = ['AND', 'OR', 'NOT']
 const OF_RELATION = ['some', 'every', 'none', 'is', 'isNot']
@@ -41,7 +41,7 @@ export async function rewriteWhere(
     else if (relation !== undefined) out[key] = await rewriteRelation(schema, schema.get(relation), value)
     else if (model.sealed?.isSealed(key)) {
       if (referencesIn(value).length > 0) refuseReference(model.sealed, key)
-      further.push(...(await compare(model.sealed, key, { filter: value, filters })))
+      further.push(...(await compare(model.sealed, key, { filter: value, filters, isJson: model.json.has(key) })))
     } else {
       for (const { modelName, name } of referencesIn(value)) {
         const { sealed } = schema.get(modelName)
@@ -119,12 +119,15 @@ async function rewriteRelation(schema: Schema, model: KnownModel, filter: unknow
 interface Comparison {
   filter: unknown
   filters: Filter[] | undefined
+  /** Whether null itself stands for the kind of null that Prisma has for JSON. */
+  isJson: boolean
 }
 
 /** Replaces a filter on an encrypted field by conditions on its indexes. */
-async function compare(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
+async function compare(table: SealedTable, field: string, { filter, filters, isJson }: Comparison): Promise<Row[]> {
   // Null is stored as null, so it needs no index.
-  if (isNull(filter)) return [{ [field]: filter }]
+  const nullOf = (value: unknown) => (isJson ? (value ?? DB_NULL) : value)
+  if (isNull(filter)) return [{ [field]: isJson ? { equals: nullOf(filter) } : filter }]
   if (!isPlain(filter)) return equals(table, field, { filter, filters })
   const given = Object.entries(filter).filter(([, value]) => value !== undefined)
   const absent = Object.entries(filter).filter(([, value]) => value === undefined)
@@ -133,9 +136,11 @@ async function compare(table: SealedTable, field: string, { filter, filters }: C
     if (operator === 'mode' || searches.operators.includes(operator)) return []
     const name = OPERATORS[operator]
     if (name === undefined) return refuseOperator(table.name, field, operator)
-    if (isNull(value) && (operator === 'equals' || operator === 'not')) return [{ [field]: { [operator]: value } }]
+    if (isNull(value) && (operator === 'equals' || operator === 'not'))
+      return [{ [field]: { [operator]: nullOf(value) } }]
     if (operator === 'not' && isPlain(value)) {
-      return (await compare(table, field, { filter: value, filters: undefined })).map((inner) => negate(inner))
+      const inner = await compare(table, field, { filter: value, filters: undefined, isJson })
+      return inner.map((one) => (isJson ? { NOT: one } : negate(one))) // `not` of JSON takes a value alone
     }
     if (operator === 'equals') return equals(table, field, { filter: value, filters })
     const isList = operator === 'in' || operator === 'notIn'
@@ -167,7 +172,11 @@ function searchesIn(table: SealedTable, field: string, given: readonly [string, 
   }
 }
 
-async function equals(table: SealedTable, field: string, { filter, filters }: Comparison): Promise<Row[]> {
+async function equals(
+  table: SealedTable,
+  field: string,
+  { filter, filters }: Pick<Comparison, 'filter' | 'filters'>,
+): Promise<Row[]> {
   if (!table.searches.isExact(field) && filters) return search(table, field, { equal: filter }, filters)
   const { column, values } = await table.findEqual(field, '=', [filter])
   return [{ [column]: values[0] }]

@@ -56,7 +56,7 @@ export class ElementError extends FormatError {
 
 /**
  * Evaluates blinded values with a secret key, and proves that it was this one (blind-hash.md 4). It holds its thread
- * for about a millisecond an element. @throws ElementError
+ * for 6 ms, and for 1.6 ms an element where there are many. @throws ElementError
  */
 export function evaluateBlinded(
   { secretKey, publicKey }: BlindHashKeys,

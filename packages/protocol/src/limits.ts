@@ -53,7 +53,7 @@ export const USUAL_DAYS = 30
 export const MAX_BATCH_OPERATIONS = 1_000
 /** Elements of a blind hash ... */
 export const MAX_BLINDED_ELEMENTS = 256
-/** ... and of all of those in a batch: each costs the server about a millisecond. */
+/** ... and of all of those in a batch: each costs the server more than a millisecond. */
 export const MAX_BATCH_ELEMENTS = 4 * MAX_BLINDED_ELEMENTS
 /** Plaintext in server mode, in bytes after decoding. */
 export const MAX_SERVER_MODE_BYTES = 65_536

@@ -1,7 +1,7 @@
 /**
  * Makes text from callers safe to read: they choose the names of keys, API keys and users, which operators and
- * auditors tell apart by what they see. Letters that look alike, such as those of two scripts, stay as they are.
- * Pure.
+ * auditors tell apart by what they see. Letters that look alike, such as those of two scripts, stay as they are. Also
+ * writes numbers of things. Pure.
  */
 
 /**
@@ -28,4 +28,9 @@ function escapeUnits(text: string): string {
   return Array.from({ length: text.length }, (_, at) => {
     return `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`
   }).join('')
+}
+
+/** Writes a number of things, as in `1 key` and `2 keys`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`
 }

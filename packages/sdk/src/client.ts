@@ -36,7 +36,7 @@ import {
 } from './input.js'
 import type { ModelOptions, RowFormat } from './models/definition.js'
 import { createModel, type Model } from './models/model.js'
-import type { Compounds, Extras, Fields } from './models/model-types.js'
+import type { Compounds, Extras, ExtrasOf, Fields } from './models/model-types.js'
 import type { Connection } from './parts.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
 import type { DecryptManyOptions, EncryptManyOptions } from './records/many-records.js'
@@ -127,16 +127,16 @@ export interface ClientOptions extends SecretOptions {
    * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a path of
    * their own origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. If it is undefined, for
    * example because an environment variable is not set at build time, the first request throws. If it is left out,
-   * each request reads it from the environment variable `EAAS_URL`, and the API key, if that is left out too, from
-   * `EAAS_API_KEY`. That API key is sent to no other URL.
+   * each request reads it from the environment variable `EAAS_URL`.
    */
   baseUrl?: string | undefined
   /**
    * The API key, or a function, async or not, that returns it and is called at each request; see also
    * `expiringApiKey`. Calls throw what that function throws. All the API keys that it returns must belong to one
    * caller: the client opens with the DEKs that any of them got, so make a client for each tenant or user. Leave it
-   * out in pages and workers that call a broker, where the session's cookie authenticates the user. Elsewhere the
-   * first request throws without it.
+   * out in pages and workers that call a broker, where the session's cookie authenticates the user. Elsewhere, if it is
+   * left out, each request reads it from `EAAS_API_KEY`; if `EAAS_URL` names another service than `baseUrl`, the key
+   * belongs to that one, and the request throws.
    */
   apiKey?: ApiKey | undefined
   /** Which implementation of AES-256-GCM encrypts; `auto` by default. */
@@ -345,7 +345,7 @@ export interface Client extends Service {
     const O extends Readonly<Record<string, string>> = Record<never, never>,
   >(
     options: ModelOptions<F, C, T, H, P, { seal: S; former: O }> & { sealed?: S | undefined },
-  ): Model<F, C, T, H, P, { seal: S; former: O }>
+  ): Model<F, C, T, H, P, ExtrasOf<S, O>>
   /** The keys of the tenant. */
   readonly keys: Keys
   /** The API keys of the tenant. */
@@ -493,7 +493,7 @@ function readOptions(options: ClientOptions) {
   const { baseUrl, apiKey = isByEnvironment ? environmentApiKey : undefined } = options
   const { engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
-  // The first request reports a missing API key: `missingApiKey` in http/calls.ts.
+  // The first request reports a missing API key: `missingApiKey` in http/base-url.ts.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }
@@ -521,6 +521,8 @@ function readOptions(options: ClientOptions) {
     timeoutMs,
     retries,
     engine,
+    // A variable that was forgotten, `apiKey: undefined`, must not stand for the key of another tenant.
+    mayUseEnvironment: !('apiKey' in options),
     verify,
     openTelemetry: options.openTelemetry,
     auditContext,

@@ -29,15 +29,21 @@ import { untilReached, type Wait } from './core/store/until-reached.js'
 import { assertWhole } from './core/store/whole-tables.js'
 import { findDatabaseTime } from './core/store/writability.js'
 import type { TaskThread } from './core/task-thread.js'
-import { ACCEPTED_ROW, alarmMessage, GONE_ACCEPTED, MISSING_TENANT } from './guard/alarm-texts.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
 import { compareWithAnchor } from './guard/watch/anchor-watch.js'
 import type { KeysOfHeads } from './guard/watch/follow.js'
 import { holdsCheckpoints, type LineFault, readKeptFile } from './guard/watch/kept-witnesses.js'
-import { createSharedAlarms, type SharedAlarms } from './guard/watch/shared-alarms.js'
+import {
+  ACCEPTED_ROW,
+  alarmMessage,
+  createSharedAlarms,
+  GONE_ACCEPTED,
+  MISSING_TENANT,
+  type SharedAlarms,
+} from './guard/watch/shared-alarms.js'
 import { findOwnInstance, type InstallationSecrets, unlock, watchStoreKeys } from './installation-secrets.js'
-import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { createErasure, type Erase } from './operate/store/erasure.js'
+import { MIGRATIONS_DIRECTORY } from './package-directory.js'
 import { openOwnKey, openProvider } from './root-keys/open-provider.js'
 
 const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'

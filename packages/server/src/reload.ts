@@ -6,7 +6,7 @@ import type { Log } from '@eaas/audit/node'
 import type { Config } from './core/config.js'
 import type { TlsListener } from './core/http/tls-listener.js'
 import type { Login } from './core/store/login.js'
-import { findReached } from './core/store/pooler.js'
+import { findReached } from './core/store/open-store.js'
 
 /** How soon a file that was replaced is noticed, in milliseconds. */
 const INTERVAL_MS = 10_000

@@ -2,6 +2,7 @@
  * The program of the thread that verifies logs: `core/audit/verification-thread.ts` starts it and says what to
  * verify.
  */
+import { getPriority, setPriority } from 'node:os'
 import type { wire } from '@eaas/protocol'
 import type { ThreadDatabase, ThreadNote, ThreadTask } from './core/audit/verification-thread.js'
 import { verifyLog } from './core/audit/verify/verify.js'
@@ -11,6 +12,21 @@ import { serveTasks } from './core/task-thread.js'
 
 /** Logs that are verified at once: two for callers, and the scheduled one. */
 const CONNECTIONS = 3
+/**
+ * How much nicer the thread is than the one that serves calls, so that calls come first where cores are
+ * scarce.
+ */
+const NICER = 10
+const NICEST = 19
+
+// On Linux this is the priority of this thread alone; elsewhere it would be that of the whole process.
+if (process.platform === 'linux') {
+  try {
+    setPriority(0, Math.min(NICEST, getPriority(0) + NICER))
+  } catch {
+    // The system call may be filtered. Then the threads compete as equals.
+  }
+}
 
 const database = serveTasks<ThreadTask, wire.Verification, ThreadNote>((task, { signal, note }) =>
   verifyLog(sql, {

@@ -32,7 +32,7 @@ import { readLogList } from '../../../packages/audit/src/witness/config.js'
 import type * as judgeModule from '../../../packages/audit/src/witness/judge.js'
 import { extendChain, genesisHead } from '../../../packages/server/src/core/audit/formats/chain.js'
 import type * as listedModule from '../../../packages/server/src/core/audit/listed-entries.js'
-import type * as newestModule from '../../../packages/server/src/core/audit/newest-row.js'
+import type * as newestModule from '../../../packages/server/src/core/store/newest-entry.js'
 import type * as recordedTenantsModule from '../../../packages/server/src/guard/recorded-tenants.js'
 import type * as keptModule from '../../../packages/server/src/guard/watch/kept-witnesses.js'
 import type * as newestAnchorModule from '../../../packages/server/src/guard/watch/newest-anchor.js'
@@ -138,7 +138,7 @@ describe('a row that grants rights', () => {
     ['one of an entry to come', { entry_id: 8, newest_entry: 7 }, true],
     ['one without an entry', { entry_id: 5, newest_entry: null }, true],
   ]
-  describeGuards<typeof newestModule>('newest-row.ts', ({ findPutBack }) =>
+  describeGuards<typeof newestModule>('../store/newest-entry.ts', ({ findPutBack }) =>
     CASES.filter(
       ([, row, isRefused]) => (findPutBack({ tenant_id: 't', ...row }, 'a key') !== undefined) !== isRefused,
     ).map(([what]) => what),

@@ -329,7 +329,7 @@ describe('constraints', () => {
   it('are added by the migration of init to a table without plaintext, and to no other', async () => {
     const migrate = async (name: string) => {
       const sealed = [{ column: 'email', path: [], format: 'text', type: 'text' } as const]
-      await run(addSealedChecks(name, makeSealedChecks('postgresql', name, sealed)))
+      await run(addSealedChecks(`"${name}"`, makeSealedChecks('postgresql', name, sealed)))
       return (await run(`select from pg_constraint where conrelid = '${name}'::regclass and contype = 'c'`)).length
     }
     const shape: Shape = { type: 'text', format: 'text', more: { acceptPlaintext: true } }

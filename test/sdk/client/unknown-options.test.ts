@@ -1,8 +1,19 @@
 // An option that nobody knows does nothing: `binding`, `timeout`, a misspelt `keyID`. Each call refuses it before anything is sent.
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, expectTypeOf, it, vi } from 'vitest'
 import { backfill, inspectTable, postgresTable } from '../../../packages/cli/src/backfill.js'
 import { createBroker } from '../../../packages/sdk/src/broker.js'
-import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../../packages/sdk/src/index.js'
+import {
+  boolean,
+  bytes,
+  type Client,
+  createClient,
+  date,
+  type Field,
+  json,
+  number,
+  type StoredRow,
+  text,
+} from '../../../packages/sdk/src/index.js'
 import { createDek, openExport, seal } from '../../../packages/sdk/src/offline.js'
 import {
   decryptStream,
@@ -128,6 +139,101 @@ describe('an unknown option', () => {
       message: 'encrypt() has no option "aad"',
       hint: 'Its options: keyId, context, envelope, dek, signal.',
     })
+  })
+})
+
+describe('an unknown option, in TypeScript,', () => {
+  it('does not compile', () => {
+    const bound = { name: 'users', keyId, bind: false } as const
+    const never = () => [
+      // @ts-expect-error
+      createClient({ baseUrl: 'https://eaas.test', timeout: 5 }),
+      // @ts-expect-error
+      createClient({ deks: { maxAge: 5 } }),
+      // @ts-expect-error
+      createTestService({ envelopeonly: true }),
+      // @ts-expect-error
+      text({ normalise: ['trim'] }),
+      // @ts-expect-error
+      text({ index: 'a_index', normalise: ['trim'] }),
+      // @ts-expect-error
+      text({ index: 'a_index', range: 'day' }),
+      // @ts-expect-error
+      number({ index: 'a_index', steps: 5 }),
+      // @ts-expect-error
+      number({ index: 'a_index', range: { step: 5, from: 1 } }),
+      // @ts-expect-error
+      date({ index: 'a_index', ranges: 'day' }),
+      // @ts-expect-error
+      date({ pad: 32 }),
+      // @ts-expect-error
+      json<string[]>({ padding: 32 }),
+      // @ts-expect-error
+      bytes({ pad: 32 }),
+      // @ts-expect-error
+      boolean({ index: 'a_index' }),
+      // @ts-expect-error
+      owner.model({ ...bound, fields: { a: text({ index: 'a_index', normalise: ['trim'] }) } }),
+      // @ts-expect-error
+      owner.model({ ...bound, fields: { a: text().nullable() }, acceptPlain: true }),
+      // @ts-expect-error
+      owner.model({ ...bound, fields: { a: text() }, index: { by: 'service', generations: 2 } }),
+      owner.model({
+        ...bound,
+        fields: { a: text(), b: text() },
+        // @ts-expect-error
+        indexes: { both: { fields: ['a', 'b'], bit: 8 } },
+      }),
+      owner.model({
+        ...bound,
+        fields: { a: text() },
+        // @ts-expect-error
+        indexes: { start: { prefix: 'a', length: 3, shared: true } },
+      }),
+      owner.model({
+        ...bound,
+        fields: { a: text() },
+        // @ts-expect-error
+        indexes: { parts: { ngram: 'a', length: 3, bits: 8, acceptLeakage: true, fields: ['a'] } },
+      }),
+      // @ts-expect-error
+      owner.encrypt('x', { keyId, aad: 'y' }),
+      // @ts-expect-error
+      owner.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], contexts: {} }),
+      // @ts-expect-error
+      owner.decryptMany([{ a: stored }], { fields: ['a'], at: 'bytes' }),
+      // @ts-expect-error
+      createBroker({ ...service, authenticate, allow: {}, timeout: 5 }),
+    ]
+    expectTypeOf(never).toBeFunction()
+    // Control: what there is compiles, and the model knows the columns.
+    const known = {
+      email: text({ index: 'email_index', normalize: ['trim'], bits: 8, pad: 32 }),
+      height: number({ index: 'height_index', range: { step: 5 } }).nullable(),
+      born: date({ index: 'born_index', range: 'day' }).optional(),
+      note: text(),
+    }
+    expectTypeOf(known.email).toEqualTypeOf<Field<string, never, 'email_index', true>>()
+    expectTypeOf(known.height).toEqualTypeOf<Field<number, null, 'height_index', true>>()
+    expectTypeOf(known.born).toEqualTypeOf<Field<Date, undefined, 'born_index', true>>()
+    expectTypeOf(known.note).toEqualTypeOf<Field<string, never, never, true>>()
+    const users = owner.model({
+      ...bound,
+      fields: { ...known, name: text({ normalize: ['trim'] }) },
+      indexes: { name_index: { prefix: 'name', length: 3 }, both: { fields: ['email', 'name'], bits: 16 } },
+    })
+    expectTypeOf<keyof StoredRow<typeof users>>().toEqualTypeOf<
+      | 'email'
+      | 'height'
+      | 'born'
+      | 'note'
+      | 'name'
+      | 'email_index'
+      | 'height_index'
+      | 'born_index'
+      | 'name_index'
+      | 'both'
+    >()
   })
 })
 

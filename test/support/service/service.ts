@@ -2,12 +2,12 @@
 import { Agent, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buildApp } from '../../../packages/server/src/app.js'
-import { findConsoleDirectory } from '../../../packages/server/src/console-directory.js'
 import { readConfig } from '../../../packages/server/src/core/config.js'
 import type { Services } from '../../../packages/server/src/core/runner/operation.js'
 import { openInstallation } from '../../../packages/server/src/installation.js'
 import { createMetrics } from '../../../packages/server/src/observe/metrics.js'
 import { createTenant, type NewTenant } from '../../../packages/server/src/operators/tenants.js'
+import { findConsoleDirectory } from '../../../packages/server/src/package-directory.js'
 import { freshDatabase, type TestDatabase } from '../database/database.js'
 
 export const ROOT_KEY = Buffer.alloc(32, 7).toString('base64')

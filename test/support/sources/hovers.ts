@@ -5,6 +5,8 @@ import ts from 'typescript'
 export interface Hover {
   /** The printed type, on one line. */
   type: string
+  /** How many lines an editor shows it in. */
+  lines: number
   description: string
 }
 
@@ -38,8 +40,13 @@ export function readHovers(file: string, compilerOptions: ts.CompilerOptions): M
     const { name } = node as { name?: ts.Node }
     if (isNamed && name && ts.isIdentifier(name) && !found.has(name.text)) {
       const info = service.getQuickInfoAtPosition(file, name.getStart())
-      const type = ts.displayPartsToString(info?.displayParts).replaceAll(/\s+/g, ' ')
-      found.set(name.text, { type, description: ts.displayPartsToString(info?.documentation) })
+      const text = ts.displayPartsToString(info?.displayParts)
+      const type = text.replaceAll(/\s+/g, ' ')
+      found.set(name.text, {
+        type,
+        lines: text.split('\n').length,
+        description: ts.displayPartsToString(info?.documentation),
+      })
     }
     ts.forEachChild(node, visit)
   }

@@ -33,7 +33,7 @@ import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import * as z from 'zod/mini'
-import { shortSocketPath } from './short-socket-path.js'
+import { shortSocketPath } from './listen.js'
 
 const LOCK_FILE = /^server\.lock\.(\d{1,15})$/
 

@@ -5,7 +5,7 @@
 import { InvalidInputError } from '@eaas/sdk'
 import type { AnyModel, Reader, TableCounts } from '@eaas/sdk/maintenance'
 import * as sdk from '@eaas/sdk/maintenance'
-import { type BackfillProgress, type RowFailure, runWork } from './run.js'
+import { type BackfillProgress, type FailureCause, type RowFailure, runWork } from './run.js'
 import type { TableSource } from './table.js'
 
 export const WORKS = ['seal', 'index', 'rewrap', 'reseal', 'open', 'check'] as const
@@ -64,6 +64,8 @@ export interface InspectReport {
   failed: number
   /** The first 100 of them, and why. */
   failures: RowFailure[]
+  /** The first 100 reasons, each with its rows. */
+  causes: FailureCause[]
   /** The key of the last row. */
   after: string | undefined
 }
@@ -159,8 +161,8 @@ export async function inspectWith(
   sdk.assertFlag('open', options.open)
   const work = options.open ? 'compare' : 'look'
   const plan = { model, table, options, work, read: {}, dryRun: true, isCheck: true, isResumable: true } as const
-  const { found, failed, failures, after } = await run(sdkOfModel, plan)
-  return { found, failed, failures, after }
+  const { found, failed, failures, causes, after } = await run(sdkOfModel, plan)
+  return { found, failed, failures, causes, after }
 }
 
 const SHARED_OPTIONS = ['signal', 'batchSize', 'after', 'rowsPerSecond', 'onProgress'] as const
@@ -194,9 +196,9 @@ async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<Backfi
   const maintenance = await maintain(model, { work, read, dryRun, signal })
   const table = typeof source === 'function' ? await source(columns) : source
   if (!isCheck) await table.assertTakes?.(work === 'open' ? 'plaintext' : 'envelopes')
-  const { progress, failures } = await runWork(table, maintenance, {
+  const { progress, failures, causes } = await runWork(table, maintenance, {
     ...{ batchSize, after, rowsPerSecond, dryRun, isCheck, isResumable, signal, onProgress },
   })
   const { total: _, rowsPerSecond: _rate, secondsLeft: _left, ...done } = progress
-  return { ...done, found: maintenance.found, failures }
+  return { ...done, found: maintenance.found, failures, causes }
 }

@@ -47,7 +47,22 @@ function usingText(name: string, base: string): string {
   if (base === 'bytea') {
     return ` using encode(${column}, 'base64') for a field of bytes(), or convert_from(${column}, 'UTF8') for one of text()`
   }
-  return TEXT_TYPES.includes(base) ? '' : ` using ${column}::text`
+  if (TEXT_TYPES.includes(base)) return ''
+  return ` using ${fieldText(column, base)}${base === 'timestamp without time zone' ? ', if its times are UTC' : ''}`
+}
+
+/**
+ * SQL that makes of a column's value the text from which a field reads it exactly. Times keep their milliseconds, which
+ * is what drivers return; those without a zone are taken for UTC. `timestamp` stands for any type of a time, in a session
+ * whose time zone is UTC.
+ *
+ * @param column as SQL has it
+ */
+export function fieldText(column: string, base: string): string {
+  if (base === 'timestamp') return `date_trunc('milliseconds', ${column}::timestamptz)::text`
+  if (!base.startsWith('timestamp')) return `${column}::text`
+  const time = base === 'timestamp with time zone' ? `${column} at time zone 'UTC'` : column
+  return `date_trunc('milliseconds', ${time})::text || 'Z'`
 }
 
 /**

@@ -3,7 +3,7 @@ import { InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertUnchanged } from '@eaas/sdk/adapter'
 import { assertOptions, DatabaseError, kindOf, type Row } from '@eaas/sdk/maintenance'
 import { type Ask, type FoundTable, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
-import { findUnfit, type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
+import { findUnfit, isJson, type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
 import { notOfThisTable, type Table, type TableChange, type TableRow, type TableSource } from './table.js'
 
 /**
@@ -202,6 +202,10 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
           [`[${keys.join(',')}]`],
         ),
       ),
+    sqlNames(field) {
+      const found = columns.find(({ name }) => name === field)?.column
+      return found && !isJson(found) ? { table, column: quoteName(found.name) } : undefined
+    },
     unfit(to) {
       for (const { name, column } of columns) {
         const message = findUnfit(column, to[name])

@@ -5,12 +5,14 @@
 import { setTimeout } from 'node:timers/promises'
 import { ContentError, type EaasError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertNotAborted, type Maintenance, type Outcome, type Row, withoutPlace } from '@eaas/sdk/maintenance'
+import { conversionOf } from './cast-texts.js'
 import { readAfter, type Table, type TableChange, type TableRow, writeAfter } from './table.js'
 
 /** How often a row is read again before the run continues without it. At the end: once more, and then as often. */
 const MAX_ROUNDS = 6
 const FIRST_PAUSE_MS = 10
 const MAX_FAILURES = 100
+const MAX_KEYS = 10
 
 /** A row that stays as it was. */
 export interface RowFailure {
@@ -19,6 +21,14 @@ export interface RowFailure {
   field: string | undefined
   code: string
   message: string
+}
+
+/** Why rows stayed as they were. */
+export interface FailureCause extends Omit<RowFailure, 'key'> {
+  /** How many rows there are. */
+  rows: number
+  /** The keys of the first 10. */
+  keys: string[]
 }
 
 /** How far a run is. */
@@ -66,6 +76,8 @@ interface RunResult {
   progress: BackfillProgress
   /** The first 100. */
   failures: RowFailure[]
+  /** The first 100. */
+  causes: FailureCause[]
 }
 
 /** A row that others changed each time, and the key after which its page was read. */
@@ -90,7 +102,7 @@ export async function runWork(table: Table, maintenance: Maintenance, options: R
   const total = await table.count?.(after)
   const zero = { rows: 0, changed: 0, current: 0, failed: 0, contended: 0, gone: 0 }
   const progress = { ...zero, total, rowsPerSecond: 0, secondsLeft: undefined, after: options.after }
-  const run: Run = { table, maintenance, options, result: { progress, failures: [] } }
+  const run: Run = { table, maintenance, options, result: { progress, failures: [], causes: [] } }
   const tempo = createTempo(options.rowsPerSecond)
   let later: Contended[] = []
   const report = async () => {
@@ -184,13 +196,14 @@ async function readAgain(
 }
 
 /** Counts what is done, and returns what is to be written. */
-function settle({ table, result }: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): TableChange[] {
+function settle(run: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): TableChange[] {
+  const { table, result } = run
   const changes: TableChange[] = []
   for (const [at, from] of rows.entries()) {
     const outcome = outcomes[at]
     const error =
       outcome?.status === 'failed' ? outcome.error : outcome?.status === 'changed' && refuse(table, outcome.to)
-    if (error) fail(result, from.key, error)
+    if (error) fail(run, from, error)
     else if (outcome?.status === 'changed') changes.push({ from, to: outcome.to })
     else result.progress.current++
   }
@@ -230,7 +243,7 @@ async function swapEach(run: Run, changes: readonly TableChange[]): Promise<stri
       for (const change of changes) lost.push(...(await swapEach(run, [change])))
       return lost
     }
-    if (only && isEaasError(error)) fail(run.result, only.from.key, error)
+    if (only && isEaasError(error)) fail(run, only.from, error)
     return []
   }
 }
@@ -247,14 +260,22 @@ function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
   return /^(22|23|44|54|P0)/.test(state) ? 'row' : undefined
 }
 
-function fail({ progress, failures }: RunResult, key: string, error: EaasError): void {
+function fail({ table, result }: Run, from: TableRow, error: EaasError): void {
+  const { progress, failures, causes } = result
   progress.failed++
-  if (failures.length < MAX_FAILURES) failures.push(describeFailure(key, error))
+  const { key, ...why } = describeFailure(table, from, error)
+  if (failures.length < MAX_FAILURES) failures.push({ key, ...why })
+  const cause = causes.find((one) => one.message === why.message && one.field === why.field && one.code === why.code)
+  if (cause) cause.rows++
+  if (cause && cause.keys.length < MAX_KEYS) cause.keys.push(key)
+  if (!cause && causes.length < MAX_FAILURES) causes.push({ ...why, rows: 1, keys: [key] })
 }
 
-function describeFailure(key: string, error: EaasError): RowFailure {
+function describeFailure(table: Table, { key, row }: TableRow, error: EaasError): RowFailure {
   const field = 'place' in error ? error.place?.field : undefined
-  return { key, field, code: error.code, message: `${withoutPlace(error)}. ${error.hint}` } // the key says which row
+  const message = withoutPlace(error) // the key says which row
+  const conversion = field === undefined ? undefined : conversionOf(message, row[field], table.sqlNames?.(field))
+  return { key, field, code: error.code, message: `${message}. ${conversion ?? error.hint}` }
 }
 
 interface Tempo {

@@ -94,13 +94,15 @@ export function makeSealedChecks(dialect: Dialect, table: string, columns: reado
 /**
  * Writes a migration of PostgreSQL that adds the constraints to a table in which nothing is in plaintext. To any other it
  * adds none, not even `not valid`: each update of a row in plaintext would fail, also one of other columns.
+ *
+ * @param table its name in SQL
  */
 export function addSealedChecks(table: string, checks: readonly SealedCheck[]): string {
   const adds = checks.map(({ definition }) => `    add ${definition}`).join(',\n')
   return `-- The database refuses plaintext in these columns from here on. To a table that has some, this adds nothing:
 -- npx @eaas/cli backfill with --constrain does, when it is encrypted.
 do $$ begin
-  alter table ${SQL.postgresql.name(table)}
+  alter table ${table}
 ${adds};
 exception when check_violation then null;
 end $$;

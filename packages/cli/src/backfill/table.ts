@@ -57,6 +57,8 @@ export interface Table {
    * writes plaintext, any other work envelopes.
    */
   assertTakes?(kind: 'plaintext' | 'envelopes'): void | Promise<void>
+  /** Names the table and the column of text that holds a field, in SQL, for advice. */
+  sqlNames?(field: string): { table: string; column: string } | undefined
   /** Counts the rows after a key, for the time left. */
   count?(after: string | undefined): Promise<number>
 }

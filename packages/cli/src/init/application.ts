@@ -19,27 +19,37 @@ export interface Application {
   byHand: string[]
 }
 
+export type FieldKind = 'text' | 'date' | 'number' | 'boolean' | 'json'
+
 /** A column of a table. `name` is that of the ORM, `stored` that of the database. */
 export interface Column {
   name: string
   stored: string
   isNullable: boolean
   isUnique: boolean
-  /** Why it cannot be encrypted as text in place; undefined if it can. */
+  /** The kind of field for the values that the ORM returns. */
+  kind: FieldKind
+  /** Its type, as PostgreSQL names it; `unknown`, and `timestamp` for any time, where the application does not say. */
+  type: string
+  /** Why it cannot be encrypted in place; undefined if it can. */
   refusal: string | undefined
   /** The column that its index has, or would have. */
   index: { name: string; stored: string }
 }
 
 export interface FoundTable {
-  orm: 'prisma' | 'drizzle'
+  orm: 'prisma' | 'drizzle' | 'kysely' | 'typeorm'
   name: string
   stored: string
+  /** Its schema in the database, if it names one. */
+  schema?: string | undefined
   /** The file that declares it. */
   path: string
   columns: readonly Column[]
   /** The columns of its primary key. */
   id: readonly string[]
+  /** How TypeScript calls what the ORM returns of a column of JSON: the name to import from the table's file or from `module`. */
+  types: { name: string; module?: string; typeOf(column: string): string }
 }
 
 const MAX_FILES = 5_000

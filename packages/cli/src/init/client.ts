@@ -7,9 +7,23 @@ import { readBrackets, withImports } from './source-text.js'
 const CLIENTS = {
   prisma: /^[^\S\n]*(?:export )?const \w+ = (?=new PrismaClient\()/gm,
   drizzle: /^[^\S\n]*(?:export )?const \w+ = (?=drizzle\()/gm,
+  kysely: /^[^\S\n]*(?:export )?const \w+ = (?=new Kysely<\w+>\(\{)/gm,
+  typeorm: /^[^\S\n]*(?:export )?const \w+ = (?=new DataSource\()/gm,
 } as const
 /** Where a client is made, possibly or certainly. */
-const MENTIONS = { prisma: /\b(?:new|extends) PrismaClient\b/, drizzle: /\bdrizzle\(/ } as const
+const MENTIONS = {
+  prisma: /\b(?:new|extends) PrismaClient\b/,
+  drizzle: /\bdrizzle\(/,
+  kysely: /\bnew Kysely\b/,
+  typeorm: /\bnew DataSource\b/,
+} as const
+/** What is written in the lines for the reader, where the client is not found. */
+const EXAMPLES = {
+  prisma: 'new PrismaClient(…)',
+  drizzle: 'drizzle(…)',
+  kysely: 'new PostgresDialect(…)',
+  typeorm: 'new DataSource(…)',
+} as const
 const STATEMENT_END = /^[^\S\n]*(?:;|\r?\n\s*(?![\s.?])|$)/
 
 interface Place {
@@ -18,8 +32,15 @@ interface Place {
   end: number
 }
 
+/** An expression to wrap, and the statement that it is in. */
+interface Client extends Place {
+  statement: { begin: number; end: number }
+  /** What is written before it. */
+  prefix: string
+}
+
 /** Finds the only place where the client is made; undefined if that is not certain. */
-function findPlace({ files }: Application, orm: FoundTable['orm']): Place | undefined {
+function findClient({ files }: Application, orm: FoundTable['orm']): Client | undefined {
   const places = [...files].flatMap(([path, text]) =>
     [...text.matchAll(CLIENTS[orm])].map((match) => {
       const begin = match.index + match[0].length
@@ -28,7 +49,20 @@ function findPlace({ files }: Application, orm: FoundTable['orm']): Place | unde
   )
   const [only, other] = places
   if (!only || other || only.end <= 0 || !STATEMENT_END.test(only.text.slice(only.end))) return undefined
-  return /(?<![@-])\beaas\b(?!-)/.test(only.text) ? undefined : only // the name of our client
+  if (/(?<![@-])\beaas\b(?!-)/.test(only.text)) return undefined // the name of our client
+  return orm === 'kysely' ? findDialect(only) : { ...only, statement: only, prefix: '' }
+}
+
+/** Finds the dialect in \`new Kysely<Database>({ dialect })\`. */
+function findDialect(made: Place & { text: string }): Client | undefined {
+  for (const { begin, text } of readBrackets(made.text, made.text.indexOf('{', made.begin)).parts) {
+    const [head, colon] = /^\s*dialect\s*(?:(:)\s*|$)/.exec(text) ?? []
+    if (head === undefined) continue
+    const from = begin + (colon ? head.length : text.search(/\S/))
+    const prefix = colon ? '' : 'dialect: '
+    return { ...made, begin: from, end: begin + text.trimEnd().length, statement: made, prefix }
+  }
+  return undefined
 }
 
 /** The path of the model's file: that of an existing one, or one next to the client. */
@@ -42,7 +76,9 @@ export function modelPath({ sources }: Application, { orm }: FoundTable, name: s
 function findModels({ files }: Application, orm: FoundTable['orm']): (Place & { separator: string }) | undefined {
   const places = [...files]
     .filter(([, text]) => text.includes(`@eaas/${orm}`))
-    .flatMap(([path, text]) => [...text.matchAll(/\bencrypted(?=\()/g)].map(({ index }) => ({ path, text, index })))
+    .flatMap(([path, text]) =>
+      [...text.matchAll(/\bencrypted(?:<\w+>)?(?=\()/g)].map(({ index }) => ({ path, text, index })),
+    )
   const [only, other] = places
   if (!only || other) return undefined
   const { path, text, index } = only
@@ -60,7 +96,8 @@ export function wrapClient(app: Application, table: FoundTable, model: { name: s
   const isUsed = new RegExp(`(?<!function )\\b${model.name}\\(`)
   if ([...app.sources.values()].some((source) => isUsed.test(source))) return
   const models = findModels(app, orm)
-  const place = models ?? findPlace(app, orm)
+  const made = models ? undefined : findClient(app, orm)
+  const place = models ?? made
   const from = place?.path ?? model.path
   const text = app.files.get(from) ?? ''
   const all = new RegExp(
@@ -68,28 +105,31 @@ export function wrapClient(app: Application, table: FoundTable, model: { name: s
   )
   const schema = all.exec(text)?.[1]
   const isKnown =
-    orm === 'prisma' || schema || table.path === from || new RegExp(`\\{[^}]*\\b${name}\\b[^}]*\\} from`).test(text)
+    ['prisma', 'kysely'].includes(orm) ||
+    schema ||
+    table.path === from ||
+    new RegExp(`\\{[^}]*\\b${name}\\b[^}]*\\} from`).test(text)
   const imports = [
     ...(models ? [] : [`import { createClient } from '@eaas/sdk'`, `import { encrypted } from '@eaas/${orm}'`]),
     `import ${model.name} from '${specifier(app, from, model.path)}'`,
     ...(isKnown ? [] : [`import { ${name} } from '${specifier(app, from, table.path)}'`]),
   ]
   const client = models ? (/\bconst (\w+) = createClient\(/.exec(text)?.[1] ?? 'createClient()') : 'eaas'
-  const entry =
-    orm === 'prisma'
-      ? `${name}: ${model.name}(${client})`
-      : `[${schema ? `${schema}.` : ''}${name}, ${model.name}(${client})]`
-  const wrap = (made: string) =>
-    orm === 'prisma' ? `${made}.$extends(encrypted({ ${entry} }))` : `encrypted(${made}, [${entry}])`
-  const after =
-    place && withImports(models ? splice(text, models, models.separator + entry) : wrapAt(text, place, wrap), imports)
+  const given = `${model.name}(${client})`
+  const isNamed = orm === 'prisma' || orm === 'kysely'
+  const entry = isNamed
+    ? `${/^\w+$/.test(name) ? name : `'${name}'`}: ${given}`
+    : `[${schema ? `${schema}.` : ''}${name}, ${given}]`
+  const wrap = (expression: string) => {
+    if (orm === 'prisma') return `${expression}.$extends(encrypted({ ${entry} }))`
+    return orm === 'kysely'
+      ? `encrypted<${/\bnew Kysely<(\w+)>/.exec(text)?.[1] ?? 'Database'}>(${expression}, { ${entry} })`
+      : `encrypted(${expression}, [${entry}])`
+  }
+  const changed = models ? splice(text, models, models.separator + entry) : made && wrapAt(text, made, wrap)
+  const after = changed && withImports(changed, imports)
   if (after === undefined)
-    app.byHand.push(
-      'where the client is made:',
-      ...imports,
-      'const eaas = createClient()',
-      wrap(orm === 'prisma' ? 'new PrismaClient(…)' : 'drizzle(…)'),
-    )
+    app.byHand.push('where the client is made:', ...imports, 'const eaas = createClient()', wrap(EXAMPLES[orm]))
   else app.files.set(from, after)
 }
 
@@ -97,17 +137,18 @@ function splice(text: string, { begin, end }: Place, put: string): string {
   return text.slice(0, begin) + put + text.slice(end)
 }
 
-/** Wraps the expression that makes the ORM's client, and adds a line before it that makes ours. */
-function wrapAt(text: string, place: Place, wrap: (made: string) => string): string {
-  const wrapped = splice(text, place, wrap(text.slice(place.begin, place.end)))
-  const line = text.lastIndexOf('\n', place.begin) + 1
+/** Wraps the expression that makes the ORM's client, and adds a line before its statement that makes ours. */
+function wrapAt(text: string, client: Client, wrap: (expression: string) => string): string {
+  const { begin, end, statement, prefix } = client
+  const wrapped = splice(text, client, prefix + wrap(text.slice(begin, end)))
+  const line = text.lastIndexOf('\n', statement.begin) + 1
   const indent = /^[^\S\n]*/.exec(text.slice(line))?.[0] ?? ''
-  const semicolon = /^[^\S\n]*;/.test(text.slice(place.end)) ? ';' : ''
-  return splice(wrapped, { ...place, begin: line, end: line }, `${indent}const eaas = createClient()${semicolon}\n`)
+  const semicolon = /^[^\S\n]*;/.test(text.slice(statement.end)) ? ';' : ''
+  return splice(wrapped, { ...client, begin: line, end: line }, `${indent}const eaas = createClient()${semicolon}\n`)
 }
 
 /** How a source imports another: with the ending that its other imports have, or those of other sources. */
-function specifier({ sources, isModule }: Application, from: string, to: string): string {
+export function specifier({ sources, isModule }: Application, from: string, to: string): string {
   const path = relative(dirname(from), to).replaceAll('\\', '/')
   const texts = [sources.get(from) ?? '', ...sources.values()]
   const own = texts.map((text) => /from ['"]\.\.?\/[^'"]*?(\.[cm]?[jt]sx?)?['"]/.exec(text)).find((found) => found)

@@ -139,7 +139,7 @@ export default function customerModel(eaas: Client) {
       'ALTER TABLE "customers" ADD COLUMN "email_index" TEXT;\nCREATE UNIQUE INDEX "customers_email_index_key" ON "customers"("email_index");\n' +
         'ALTER TABLE "customers" ADD COLUMN "name_index" TEXT;\nCREATE INDEX "customers_name_index_idx" ON "customers"("name_index");\n' +
         addSealedChecks(
-          'customers',
+          '"customers"',
           sealedChecks(MODEL, { dialect: 'postgresql', table: 'customers', columns: { name: 'full_name' } }),
         ),
     )
@@ -155,8 +155,17 @@ export default function customerModel(eaas: Client) {
       'DATABASE_URL=postgres://app:hidden@db/app\nEAAS_URL=http://127.0.0.1:8420\nEAAS_API_KEY=\n',
     )
     expect(out).not.toMatch(/hidden/)
-    expect(out).toContain(
-      'npx @eaas/cli backfill src/lib/eaas-customer.ts --table customers --column name=full_name --constrain\n',
+    const line = 'npx @eaas/cli backfill src/lib/eaas-customer.ts --table customers --column name=full_name'
+    expect(out.replaceAll('NODE_OPTIONS="--import tsx" ', '')).toContain(
+      `
+  with DATABASE_URL set, and while the application runs as it was, fill the indexes of the rows that are there:
+  ${line} --work index
+  deploy the application; then, for rows that the version before wrote since, again:
+  ${line} --work index
+  encrypt the rows, and make the database refuse plaintext:
+  ${line} --constrain
+  then remove acceptPlaintext from src/lib/eaas-customer.ts
+`,
     )
     expect(before.filter((path) => !files().includes(path))).toEqual([])
     const after = files().map((path) => [path, statSync(join(folder, path)).mtimeMs])
@@ -174,7 +183,9 @@ export default function customerModel(eaas: Client) {
       SCHEMA.replace('String @id', 'String @id\n  city String').replace('text String', 'id Int @id\n  text String'),
     )
     await init([...OF_CUSTOMER, '--yes'])
-    expect((await init(['--table', 'Shop', '--fields', 'city', '--yes'])).out).not.toContain('where the client is made')
+    const { out } = await init(['--table', 'Shop', '--fields', 'city', '--yes'])
+    expect(out).not.toContain('where the client is made')
+    expect(out).not.toContain('index') // nothing of it is searched
     put(
       'src/lib/db.ts',
       get('src/lib/db.ts').replace(/\{ Customer: (.*), Shop: (.*) \}/, '{\n  Customer: $1,\n  Shop: $2,\n}'),
@@ -215,7 +226,7 @@ export default function customerModel(eaas: Client) {
     const { code, err } = await init([], answers('y'))
     expect({ code, err }).toEqual({
       code: 0,
-      err: 'Table (Customer, Shop, Log): Columns to encrypt (email, name, phone): Those to search by equality (none): Write this? [y/N] ',
+      err: 'Table (Customer, Shop, Log): Columns to encrypt (email, name, phone, short, born): Those to search by equality (none): Write this? [y/N] ',
     })
     expect(get('src/lib/eaas-customer.ts')).toContain("email: text({ index: 'email_index'")
   })
@@ -236,14 +247,99 @@ export default function customerModel(eaas: Client) {
     },
   )
 
-  it('leaves the migration to Prisma where there is none yet, or the table has a schema', async () => {
-    expect((await init([...OF_CUSTOMER, '--yes'])).out).toContain('npx prisma db push, or npx prisma migrate dev')
+  it('leaves the migration to Prisma where there is none yet, except what Prisma would convert otherwise', async () => {
+    const { out } = await init([...OF_CUSTOMER, '--yes'])
+    expect(out).toContain('npx prisma db push, or npx prisma migrate dev')
+    expect(out).not.toContain('ALTER TABLE')
     expect(files().filter((path) => path.endsWith('.sql'))).toEqual([])
+    execFileSync('rm', [join(folder, 'src/lib/eaas-customer.ts')])
+    expect((await init(['--table', 'Customer', '--fields', 'born', '--yes'])).out).toContain(
+      `first, since Prisma would leave out the zone of times, in the database: ALTER TABLE "customers" ALTER COLUMN "born" TYPE TEXT USING date_trunc('milliseconds', "born")::text || 'Z';\n  npx prisma db push`,
+    )
+  })
+
+  it('names the schema of a table', async () => {
     mkdirSync(join(folder, 'prisma/migrations'))
     put('prisma/schema.prisma', SCHEMA.replace('@@map("customers")', '@@map("others")\n  @@schema("crm")'))
-    execFileSync('rm', [join(folder, 'src/lib/eaas-customer.ts')])
-    expect((await init([...OF_CUSTOMER, '--yes'])).code).toBe(0)
-    expect(files().filter((path) => path.endsWith('.sql'))).toEqual([])
+    const { out } = await init([...OF_CUSTOMER, '--yes'])
+    expect(out).toContain('--table crm.others ')
+    const [migration = ''] = files().filter((path) => path.endsWith('.sql'))
+    expect(get(migration)).toContain('CREATE UNIQUE INDEX "others_email_index_key" ON "crm"."others"("email_index");')
+    expect(get(migration)).toContain('alter table "crm"."others"\n    add constraint "others_email_sealed"')
+  })
+
+  it('makes text of columns of other types, and fields of their kinds', async () => {
+    mkdirSync(join(folder, 'prisma/migrations'))
+    const ordinary = `  short   String  @db.VarChar(40) // code
+  born    DateTime? @db.Timestamp(6)
+  seen    DateTime @map("seen_at") @db.Timestamptz(6) @unique
+  day     DateTime @db.Date
+  visits  Int
+  share   Float?
+  active  Boolean
+  prefs   Json?
+`
+    const [before = '', after = ''] = SCHEMA.split(/ {2}short.*\n {2}born.*\n/)
+    put('prisma/schema.prisma', before + ordinary + after)
+    const fields = 'short,born,seen,day,visits,share,active,prefs'
+    const argv = ['--table', 'Customer', '--fields', fields, '--search', 'seen', '--yes']
+    const { code, out } = await init(argv)
+    expect(code).toBe(0)
+    expect(get('prisma/schema.prisma')).toBe(
+      `${before}  short   String // code
+  born    String?
+  seen    String   @map("seen_at") @unique
+  seen_index String? @unique
+  day     String
+  visits  String
+  share   String?
+  active  String
+  prefs   Json?
+${after}`,
+    )
+    const model = get('src/lib/eaas-customer.ts')
+    expect(model).toMatch(/^import \{ type Client, boolean, date, json, number, text \} from '@eaas\/sdk'\n/)
+    expect(model).toContain("import type { JsonValue } from '@prisma/client/runtime/client'\n")
+    expect(model).toContain(`    fields: {
+      short: text(),
+      born: date().nullable(),
+      seen: date({ index: 'seen_index' }),
+      day: date(),
+      visits: number(),
+      share: number().nullable(),
+      active: boolean(),
+      prefs: json<NonNullable<JsonValue>>().nullable(),
+`)
+    const [migration = ''] = files().filter((path) => path.endsWith('.sql'))
+    const time = (column: string) => `date_trunc('milliseconds', ${column})::text || 'Z'`
+    expect(get(migration).split('\n').slice(0, 2)).toEqual([
+      `ALTER TABLE "customers" ALTER COLUMN "short" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING ${time('"born"')}, ` +
+        `ALTER COLUMN "seen_at" TYPE TEXT USING ${time(`"seen_at" at time zone 'UTC'`)}, ` +
+        ['day', 'visits', 'share', 'active']
+          .map((one) => `ALTER COLUMN "${one}" TYPE TEXT USING "${one}"::text`)
+          .join(', ') +
+        ';',
+      'ALTER TABLE "customers" ADD COLUMN "seen_index" TEXT;',
+    ])
+    expect(get(migration)).toContain('"customers_prefs_sealed" check ')
+    expect(out).toContain(
+      'older versions of the application cannot use born, seen, day, visits, share, active any more',
+    )
+    expect((await init(argv)).out).toMatch(/^Every file has it already/)
+  })
+
+  it('reads a schema whose lines end as those of Windows', async () => {
+    const windows = (text: string) => text.replaceAll('\n', '\r\n')
+    put('prisma/schema.prisma', windows(SCHEMA))
+    expect((await init(['--table', 'Customer', '--fields', 'email,short', '--search', 'email', '--yes'])).code).toBe(0)
+    expect(get('prisma/schema.prisma')).toBe(
+      windows(
+        SCHEMA.replace('// how they log in\n', '// how they log in\n  email_index String? @unique\n').replace(
+          '  @db.VarChar(40)',
+          '',
+        ),
+      ),
+    )
   })
 
   it.each([
@@ -273,19 +369,28 @@ export default function customerModel(eaas: Client) {
 
   it.each([
     [['--table', 'Customer', '--fields', 'id'], 'Customer.id is the id'],
-    [['--table', 'Customer', '--fields', 'born'], 'Customer.born is DateTime?: init takes String'],
-    [['--table', 'Customer', '--fields', 'tags'], 'Customer.tags is String[]'],
-    [['--table', 'Customer', '--fields', 'short'], 'is @db.VarChar, which may be too short'],
+    [['--table', 'Customer', '--fields', 'tags'], 'Customer.tags is String[]: init takes String, DateTime, Int'],
+    [['--table', 'Customer', '--fields', 'made'], 'Customer.made has @updatedAt'],
+    [['--table', 'Customer', '--fields', 'code'], 'Customer.code is String @db.Char: init takes String'],
+    [
+      ['--table', 'Customer', '--fields', 'flag', '--search', 'flag'],
+      '--search flag: a field of boolean() has no index',
+    ],
     [['--table', 'Customer', '--fields', 'role'], 'has a default, which would be stored as it is'],
     [['--table', 'Customer', '--fields', 'shopId'], 'is the key of a relation'],
-    [['--table', 'Customer', '--fields', 'emial'], 'Customer has no emial. It has: email, name, phone'],
-    [['--table', 'Customer'], '--fields is missing. Customer has: email, name, phone'],
+    [
+      ['--table', 'Customer', '--fields', 'emial'],
+      'Customer has no emial. It has: email, name, phone, short, born, flag',
+    ],
+    [['--table', 'Customer'], '--fields is missing. Customer has: email, name, phone, short, born, flag'],
     [['--table', 'Customer', '--fields', 'email', '--search', 'name'], '--search name: it is not one of --fields'],
     [['--table', 'Log', '--fields', 'text'], 'Log has no primary key'],
     [['--table', 'Nobody', '--fields', 'x'], 'there is no Nobody. There are: Customer, Shop, Log'],
     [['--fields', 'email'], '--table is missing. There are: Customer, Shop, Log'],
     [[], '--table is missing, and so is --fields. There are'],
   ])('refuses, and says why: %j', async (argv, message) => {
+    const more = '  made DateTime @updatedAt\n  code String @db.Char(5)\n  flag Boolean\n'
+    put('prisma/schema.prisma', SCHEMA.replace('  tags ', `${more}  tags `))
     const before = files()
     expect(await init([...argv, '--yes'])).toMatchObject({ code: 2, out: '', err: expect.stringContaining(message) })
     expect(files()).toEqual(before)
@@ -330,10 +435,16 @@ describe('init in an application of Drizzle', () => {
     const { code, out } = await init(['--table', 'users', '--fields', 'email,name', '--search', 'email,name', '--yes'])
     expect(code).toBe(0)
     expect(get('tables.ts')).toBe(
-      TABLES.replace('// how they log in\n', '// how they log in\n  emailIndex: column().unique(),\n').replace(
-        "name: column('full_name').notNull(),\n",
-        "name: column('full_name').notNull(),\n  nameIndex: column('full_name_index'),\n",
-      ),
+      TABLES.replace('// how they log in\n', '// how they log in\n  emailIndex: column(),\n')
+        .replace(
+          "name: column('full_name').notNull(),\n",
+          "name: column('full_name').notNull(),\n  nameIndex: column('full_name_index'),\n",
+        )
+        .replace(
+          'users.email),\n})',
+          "users.email),\n}, (table) => [uniqueIndex('users_emailIndex').on(table.emailIndex), index('users_full_name_index').on(table.nameIndex)])",
+        )
+        .replace('text as column, varchar', 'text as column, uniqueIndex, varchar'),
     )
     expect(get('db.ts').split('\n').slice(1)).toEqual([
       "import { posts } from './tables.js'",
@@ -346,10 +457,8 @@ describe('init in an application of Drizzle', () => {
       'const db = encrypted(drizzle(url), [[users, usersModel(eaas)]])',
       '',
     ])
-    expect(out).toContain(
-      "in tables.ts: index('users_full_name_index').on(table.nameIndex), in the third argument of pgTable()",
-    )
     expect(out).toContain('npx drizzle-kit generate')
+    expect(out).not.toContain('in tables.ts')
     expect(out).toContain(
       'backfill eaas-users.ts --table users --column name=full_name --column nameIndex=full_name_index --constrain\n',
     )
@@ -362,7 +471,9 @@ describe('init in an application of Drizzle', () => {
     )
     put('tables.ts', '')
     expect((await init(['--table', 'posts', '--fields', 'title', '--search', 'title', '--yes'])).code).toBe(0)
-    expect(get('db.ts')).toContain('title: t.text().notNull(), titleIndex: t.text() }))')
+    expect(get('db.ts')).toContain(
+      "title: t.text().notNull(), titleIndex: t.text() }), (table) => [index('posts_titleIndex').on(table.titleIndex)])",
+    )
     expect(get('db.ts')).toMatch(
       /\nexport const db = encrypted\(drizzle\(process.env.DATABASE_URL!\), \[\[posts, postsModel\(eaas\)\]\]\)\n/,
     )
@@ -402,20 +513,347 @@ describe('init in an application of Drizzle', () => {
 
   it.each([
     [['--table', 'users', '--fields', 'id'], 'users.id has serial()'],
-    [['--table', 'users', '--fields', 'code'], 'users.code has varchar()'],
+    [['--table', 'ordinary', '--fields', 'seen'], 'ordinary.seen has timestamp() in mode string'],
+    [['--table', 'ordinary', '--fields', 'kind'], 'ordinary.kind has enum'],
+    [['--table', 'ordinary', '--fields', 'level'], 'ordinary.level has default'],
+    [
+      ['--table', 'ordinary', '--fields', 'flag', '--search', 'flag'],
+      '--search flag: a field of boolean() has no index',
+    ],
     [['--table', 'users', '--fields', 'boss'], 'users.boss has references'],
     [['--table', 'keyless', '--fields', 'text'], 'keyless has no primary key'],
   ])('refuses, and says why: %j', async (argv, message) => {
+    const columns =
+      "id: t.serial().primaryKey(), seen: t.timestamp({ mode: 'string' }), kind: t.text({ enum: ['a'] }), level: t.integer().default(1), flag: t.boolean()"
+    put('tables.ts', `${TABLES}export const ordinary = pgTable('ordinary', (t) => ({ ${columns} }))\n`)
     expect(await init([...argv, '--yes'])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
+  })
+
+  it('makes text of columns of other types, and fields of their kinds', async () => {
+    put(
+      'tables.ts',
+      `import {
+  boolean,
+  date,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  serial,
+  timestamp,
+  varchar,
+} from 'drizzle-orm/pg-core'
+
+export const people = pgTable(
+  'people',
+  {
+    id: serial().primaryKey(),
+    email: varchar({ length: 255 }).notNull().unique(),
+    born: timestamp('born_at', { precision: 6 }),
+    seen: timestamp({ withTimezone: true, mode: 'date' }).notNull(),
+    day: date(),
+    died: date({ mode: 'date' }),
+    visits: integer().notNull(), // in all
+    active: boolean('is_active').notNull(),
+    prefs: jsonb().$type<{ theme: string }>().notNull(),
+    city: varchar({ length: 90 }),
+  },
+  (t) => [
+    index('people_city').on(t.city),
+  ],
+)
+`,
+    )
+    const fields = 'email,born,seen,day,died,visits,active,prefs'
+    const argv = ['--table', 'people', '--fields', fields, '--search', 'email,born', '--yes']
+    const { code, out } = await init(argv)
+    expect(code).toBe(0)
+    expect(get('tables.ts')).toBe(`import {
+  index,
+  jsonb,
+  pgTable,
+  serial,
+  text,
+  uniqueIndex,
+  varchar,
+} from 'drizzle-orm/pg-core'
+
+export const people = pgTable(
+  'people',
+  {
+    id: serial().primaryKey(),
+    email: text().notNull().unique(),
+    emailIndex: text(),
+    born: text('born_at').$type<Date>(),
+    bornIndex: text('born_at_index'),
+    seen: text().$type<Date>().notNull(),
+    day: text(),
+    died: text().$type<Date>(),
+    visits: text().$type<number>().notNull(), // in all
+    active: text('is_active').$type<boolean>().notNull(),
+    prefs: jsonb().$type<{ theme: string }>().notNull(),
+    city: varchar({ length: 90 }),
+  },
+  (t) => [
+    index('people_city').on(t.city),
+    uniqueIndex('people_emailIndex').on(t.emailIndex),
+    index('people_born_at_index').on(t.bornIndex),
+  ],
+)
+`)
+    const model = get('eaas-people.ts')
+    expect(model).toContain("import type { people } from './tables.js'\n")
+    expect(model).toContain(`    fields: {
+      email: text({ index: 'emailIndex', normalize: ['trim', 'lowercase'] }),
+      born: date({ index: 'bornIndex' }).nullable(),
+      seen: date(),
+      day: text().nullable(),
+      died: date().nullable(),
+      visits: number(),
+      active: boolean(),
+      prefs: json<NonNullable<typeof people.$inferSelect.prefs>>(),
+`)
+    expect(out).toContain(
+      `or in a migration by drizzle-kit generate --custom: ALTER TABLE "people" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born_at" TYPE TEXT USING date_trunc('milliseconds', "born_at")::text || 'Z'`,
+    )
+    expect((await init(argv)).out).toMatch(/^Every file has it already/)
+  })
+
+  it.each([
+    ['', ", (table) => [uniqueIndex('users_emailIndex').on(table.emailIndex)]"],
+    [', (t) => []', ", (t) => [uniqueIndex('users_emailIndex').on(t.emailIndex)]"],
+    [
+      ", (t) => ({ byName: index('x').on(t.name) })",
+      ", (t) => ({ byName: index('x').on(t.name), emailIndex: uniqueIndex('users_emailIndex').on(t.emailIndex) })",
+    ],
+    [', (t) => [index().on(t.name), // why\n]', undefined],
+    [', extras', undefined],
+  ])('declares indexes in the third argument of pgTable(), if it can: %j', async (extras, after) => {
+    const withExtras = (text: string) => TABLES.replace('users.email),\n})', `users.email),\n}${text})`)
+    put('tables.ts', withExtras(extras))
+    const { out } = await init(['--table', 'users', '--fields', 'email', '--search', 'email', '--yes'])
+    const added = (text: string) =>
+      text.replace('// how they log in\n', '// how they log in\n  emailIndex: column(),\n')
+    const imported = (text: string) => text.replace('text as column, varchar', 'text as column, uniqueIndex, varchar')
+    expect(get('tables.ts')).toBe(after ? imported(added(withExtras(after))) : added(withExtras(extras)))
+    expect(out.includes("in tables.ts: uniqueIndex('users_emailIndex').on(table.emailIndex)")).toBe(!after)
+  })
+})
+
+const DATABASE = `import type { Generated, JSONColumnType } from 'kysely'
+
+export interface Database {
+  users: Users
+  notes: { id: number; text: string; at: Date }
+}
+
+export interface Users {
+  id: Generated<number>
+  email: string // how they log in
+  born: Date | null
+  visits: number;
+  active: boolean
+  prefs: JSONColumnType<{ theme: string } | null>
+  made: Generated<Date>
+}
+`
+const KYSELY = `import { Kysely, PostgresDialect } from 'kysely'
+import { Pool } from 'pg'
+import type { Database } from './database.js'
+
+const dialect = new PostgresDialect({ pool: new Pool() })
+
+export const db = new Kysely<Database>({
+  dialect,
+})
+`
+
+describe('init in an application of Kysely', () => {
+  beforeEach(() => {
+    putPackage({ kysely: '0.28' }, { type: 'module' })
+    put('database.ts', DATABASE)
+    put('db.ts', KYSELY)
+  })
+
+  it('adds the model and the columns of indexes, and prints the SQL for the table', async () => {
+    const argv = ['--table', 'users', '--fields', 'email,born,visits,active,prefs', '--search', 'email,visits', '--yes']
+    const { code, out } = await init(argv)
+    expect(code).toBe(0)
+    expect(get('database.ts')).toBe(
+      DATABASE.replace(', JSONColumnType', '')
+        .replace('log in\n', 'log in\n  email_index: Generated<string | null>\n')
+        .replace('visits: number;\n', 'visits: number;\n  visits_index: Generated<string | null>;\n')
+        .replace('JSONColumnType<{ theme: string } | null>', '{ theme: string } | null'),
+    )
+    expect(get('db.ts')).toBe(
+      KYSELY.replace(
+        "database.js'\n",
+        "database.js'\nimport { createClient } from '@eaas/sdk'\nimport { encrypted } from '@eaas/kysely'\nimport usersModel from './eaas-users.js'\n",
+      )
+        .replace('export const db', 'const eaas = createClient()\nexport const db')
+        .replace('  dialect,', '  dialect: encrypted<Database>(dialect, { users: usersModel(eaas) }),'),
+    )
+    expect(get('eaas-users.ts')).toContain("import type { Users } from './database.js'\n")
+    expect(get('eaas-users.ts')).toContain("prefs: json<NonNullable<Users['prefs']>>().nullable(),\n")
+    expect(out).toContain(
+      `SET TIME ZONE 'UTC'; ALTER TABLE "users" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING date_trunc('milliseconds', "born"::timestamptz)::text, ALTER COLUMN "visits" TYPE TEXT USING "visits"::text, ALTER COLUMN "active" TYPE TEXT USING "active"::text, ALTER COLUMN "prefs" TYPE TEXT USING "prefs"::text; ALTER TABLE "users" ADD COLUMN "email_index" TEXT;`,
+    )
+    expect(out).toContain('JSON.stringify(…): the compiler shows where')
+    expect((await init(argv)).out).toMatch(/^Every file has it already/)
+  })
+
+  it('adds the model of a second table, whose type is inline, and wraps a dialect that is made in place', async () => {
+    put(
+      'db.ts',
+      KYSELY.replace(/const dialect.*\n\n/, '').replace('dialect,', 'dialect: new PostgresDialect({ pool }),'),
+    )
+    await init(['--table', 'users', '--fields', 'email', '--yes'])
+    await init(['--table', 'notes', '--fields', 'text', '--search', 'text', '--yes'])
+    expect(get('db.ts')).toContain(
+      'dialect: encrypted<Database>(new PostgresDialect({ pool }), { users: usersModel(eaas), notes: notesModel(eaas) }),\n',
+    )
+    expect(get('database.ts')).toContain(
+      'notes: { id: number; text: string; text_index: Generated<string | null>; at: Date }\n',
+    )
+  })
+
+  it.each([
+    [['--table', 'users', '--fields', 'id'], 'users.id is the id'],
+    [['--table', 'users', '--fields', 'made'], 'users.made is Generated<Date>: init takes string, Date'],
+    [['--table', 'nobody', '--fields', 'x'], 'there is no nobody. There are: users, notes'],
+  ])('refuses, and says why: %j', async (argv, message) => {
+    expect(await init([...argv, '--yes'])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
+  })
+
+  it.each(['new SqliteDialect({})', 'new PostgresDialect({}), plugins: [new CamelCasePlugin()]'])(
+    'takes only PostgreSQL, by the names of its columns: %s',
+    async (dialect) => {
+      put('db.ts', KYSELY.replace('  dialect,', `  dialect: ${dialect},`))
+      const { code, err } = await init(['--table', 'users', '--fields', 'email', '--yes'])
+      expect({ code, err }).toEqual({
+        code: 2,
+        err: expect.stringMatching(/init knows PostgreSQL.*(Sqlite|CamelCase)/),
+      })
+    },
+  )
+})
+
+const ENTITY = `import { Column, Entity, Index, PrimaryGeneratedColumn, UpdateDateColumn } from 'typeorm'
+
+@Entity()
+export class StaffMember {
+  @PrimaryGeneratedColumn()
+  id: number
+
+  @Column({ length: 255, unique: true })
+  email: string
+
+  @Column('timestamp', { name: 'born_at', precision: 3, nullable: true })
+  born: Date | null
+
+  @Column()
+  name: string;
+
+  @Column({ type: 'date' })
+  day: string
+
+  @Index()
+  @Column({ comment: 'in all' })
+  visits: number
+
+  @Column({ type: 'jsonb', nullable: true })
+  prefs?: { theme: string } | null
+
+  @Column({ default: true })
+  active: boolean
+
+  @Column({ type: 'date' })
+  wrong: Date
+
+  @UpdateDateColumn()
+  made: Date
+}
+`
+const SOURCE = `import { DataSource } from 'typeorm'
+import { StaffMember } from './entity/staff-member.js'
+
+export const source = new DataSource({ type: 'postgres', entities: [StaffMember] })
+`
+
+describe('init in an application of TypeORM', () => {
+  beforeEach(() => {
+    putPackage({ typeorm: '1' }, { type: 'module' })
+    put('src/entity/staff-member.ts', ENTITY)
+    put('src/source.ts', SOURCE)
+  })
+
+  it('changes the columns of the entity, wraps the data source, and prints the SQL for the table', async () => {
+    const fields = 'email,born,name,day,visits,prefs'
+    const argv = ['--table', 'StaffMember', '--fields', fields, '--search', 'email,name', '--yes']
+    const { code, out } = await init(argv)
+    expect(code).toBe(0)
+    expect(get('src/entity/staff-member.ts')).toBe(
+      ENTITY.replace(
+        '@Column({ length: 255, unique: true })\n  email: string\n',
+        `@Column({ type: 'text', unique: true })
+  email: string
+
+  @Index('staff_member_email_index_key', { unique: true })
+  @Column({ type: 'text', nullable: true })
+  email_index?: string | null
+`,
+      )
+        .replace(
+          "@Column('timestamp', { name: 'born_at', precision: 3, nullable: true })",
+          "@Column({ type: 'text', name: 'born_at', nullable: true })",
+        )
+        .replace(
+          '  name: string;\n',
+          `  name: string;
+
+  @Index('staff_member_name_index_idx')
+  @Column({ type: 'text', nullable: true })
+  name_index?: string | null;
+`,
+        )
+        .replace("@Column({ type: 'date' })\n  day", "@Column({ type: 'text' })\n  day")
+        .replace("@Column({ comment: 'in all' })", "@Column({ type: 'text', comment: 'in all' })"),
+    )
+    expect(get('src/source.ts')).toContain(
+      "encrypted(new DataSource({ type: 'postgres', entities: [StaffMember] }), [[StaffMember, staffMemberModel(eaas)]])\n",
+    )
+    const model = get('src/eaas-staffMember.ts')
+    expect(model).toContain("import type { StaffMember } from './entity/staff-member.js'\n")
+    expect(model).toContain("prefs: json<NonNullable<StaffMember['prefs']>>().nullable(),\n")
+    expect(model).toContain('born: date().nullable(),\n')
+    expect(out).toContain(
+      `ALTER TABLE "staff_member" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born_at" TYPE TEXT USING date_trunc('milliseconds', "born_at")::text || 'Z', ALTER COLUMN "day" TYPE TEXT USING "day"::text, ALTER COLUMN "visits" TYPE TEXT USING "visits"::text; ALTER TABLE "staff_member" ADD COLUMN "email_index" TEXT;`,
+    )
+    expect(out).toContain('TypeORM itself would drop these columns')
+    expect(out).toContain('--table staff_member --column born=born_at --constrain')
+    expect((await init(argv)).out).toMatch(/^Every file has it already/)
+  })
+
+  it.each([
+    [['--table', 'StaffMember', '--fields', 'id'], 'StaffMember.id is the id'],
+    [['--table', 'StaffMember', '--fields', 'active'], 'StaffMember.active has default'],
+    [['--table', 'StaffMember', '--fields', 'wrong'], 'StaffMember.wrong is date and declared as Date'],
+    [['--table', 'StaffMember', '--fields', 'made'], 'StaffMember.made has @UpdateDateColumn'],
+  ])('refuses, and says why: %j', async (argv, message) => {
+    expect(await init([...argv, '--yes'])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
+  })
+
+  it('takes no other database than PostgreSQL', async () => {
+    put('src/source.ts', SOURCE.replace("'postgres'", "'mysql'"))
+    const { code, err } = await init(['--table', 'StaffMember', '--fields', 'email', '--yes'])
+    expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining('the data source is of mysql') })
   })
 })
 
 describe('init elsewhere', () => {
   it.each([
-    [{ kysely: '1' }, `With kysely, follow docs/${'kysely'}.md of @eaas/sdk`],
-    [{ typeorm: '1' }, `With typeorm, follow docs/${'typeorm'}.md of @eaas/sdk`],
     [{ pg: '8' }, `see docs/${'orms'}.md of @eaas/sdk`],
-    [{ '@prisma/client': '7' }, 'no model of Prisma'],
+    [{ '@prisma/client': '7' }, 'no table of Prisma, Drizzle, Kysely or TypeORM was found'],
   ])('names the page to follow: %j', async (dependencies, message) => {
     putPackage(dependencies)
     expect(await init([])).toMatchObject({ code: 2, err: expect.stringContaining(message) })

@@ -9,12 +9,24 @@ import { collect, readNames } from '../arguments.js'
 import { resolvePath } from '../files.js'
 import { ArgumentsError, CommandError, type Io, print, UsageError, write } from '../io.js'
 import { openOutput, PRIVATE_MODE, writing } from '../output.js'
-import { type Application, type FoundTable, guide, readApplication, readIfThere } from './application.js'
-import { modelPath, wrapClient } from './client.js'
+import {
+  type Application,
+  type FieldKind,
+  type FoundTable,
+  guide,
+  readApplication,
+  readIfThere,
+} from './application.js'
+import { modelPath, specifier, wrapClient } from './client.js'
 import { unifiedDiff } from './diff.js'
-import { addDrizzleColumns, readDrizzle } from './drizzle.js'
-import { backfillLine, modelFile } from './model-file.js'
-import { addPrismaColumns, addPrismaMigration, readPrisma } from './prisma.js'
+import { changeDrizzle, readDrizzle } from './drizzle.js'
+import { changeKysely, readKysely } from './kysely.js'
+import { isConverted } from './migration.js'
+import { backfillLine, type ModelFile, modelFile } from './model-file.js'
+import { changePrisma, readPrisma } from './prisma.js'
+import { changeTypeorm, readTypeorm } from './typeorm.js'
+
+const CHANGES = { prisma: changePrisma, drizzle: changeDrizzle, kysely: changeKysely, typeorm: changeTypeorm } as const
 
 interface InitOptions {
   table?: string
@@ -27,13 +39,13 @@ interface InitOptions {
 export function addInit(program: Command, io: Io): void {
   program
     .command('init')
-    .summary('set up an application of Prisma or Drizzle for its first encrypted table')
+    .summary('set up an application of Prisma, Drizzle, Kysely or TypeORM for its first encrypted table')
     .usage('[--table <name> --fields <a,b>] [options]')
     .description(
-      'Finds the schema and the client of the application in this folder, and adds what encrypts a table: a file with the model, the line that wraps the client, the columns of indexes and constraints that refuse plaintext with their migration, and EAAS_URL and EAAS_API_KEY in .env.local if it is there, otherwise in .env. Shows all of it as a diff, and asks. It only adds, and replaces no file. It prints what it cannot place with certainty. On a terminal it asks for the options that are missing.',
+      'Finds the schema and the client of the application in this folder, and adds what encrypts a table: a file with the model, the line that wraps the client, the columns of indexes, a type that holds an encrypted value for each column, constraints that refuse plaintext, the migration for Prisma, and EAAS_URL and EAAS_API_KEY in .env.local if it is there, otherwise in .env. Shows all of it as a diff, and asks. It replaces no file. It prints what it cannot place with certainty. On a terminal it asks for the options that are missing.',
     )
     .option('--table <name>', 'the table, as the schema or the database calls it')
-    .option('--fields <a,b>', 'the columns to encrypt, of type text', collect)
+    .option('--fields <a,b>', 'the columns to encrypt: text, times, numbers, booleans and JSON', collect)
     .option('--search <a,b>', 'those of them that are searched by equality, which get an index', collect)
     .option('-y, --yes', 'write without a question')
     .action((options: InitOptions) => init(io, options))
@@ -41,21 +53,27 @@ export function addInit(program: Command, io: Io): void {
 
 async function init(io: Io, given: InitOptions): Promise<void> {
   const app = readApplication(io)
-  const tables = [...readPrisma(app), ...readDrizzle(app)]
-  if (tables.length === 0) throw new UsageError(sayWhereToGo(app))
+  const tables = [...readPrisma(app), ...readDrizzle(app), ...readKysely(app), ...readTypeorm(app)]
+  if (tables.length === 0)
+    throw new UsageError(
+      `no table of Prisma, Drizzle, Kysely or TypeORM was found. For other ORMs see ${guide('orms')}`,
+    )
   const ask = io.stdin.isTTY ? createQuestions(io) : undefined
-  const { table, columns, search } = await choose(tables, given, ask)
-  const camel = table.name.charAt(0).toLowerCase() + table.name.slice(1)
-  const path = modelPath(app, table, `eaas-${camel}`)
-  const model = { table, columns, search, path, name: `${camel}Model` }
-  app.files.set(path, modelFile(model))
+  const nameOf = ({ name }: FoundTable) => name.charAt(0).toLowerCase() + name.slice(1)
+  const pathOf = (table: FoundTable) => modelPath(app, table, `eaas-${nameOf(table)}`)
+  const { table, columns, search } = await choose(tables, given, {
+    ask,
+    kindOf: (table, field) => findKind(readIfThere(io, pathOf(table)), field),
+  })
+  const path = pathOf(table)
+  const there = readIfThere(io, path)
+  const model = { table, columns, search, path, name: `${nameOf(table)}Model` }
+  app.files.set(path, modelFile(model, specifier(app, path, table.path)))
   const lacking = columns.filter(
     ({ name, index }) => search.includes(name) && !table.columns.some((one) => one.name === index.name),
   )
-  if (lacking.length > 0 && table.orm === 'prisma') addPrismaColumns(app, table, lacking)
-  if (table.orm === 'prisma' && readIfThere(io, path) === undefined)
-    addPrismaMigration(io, app, { table, columns, lacking })
-  if (lacking.length > 0 && table.orm === 'drizzle') addDrizzleColumns(app, table, lacking)
+  // The schema is written before the model.
+  if (there === undefined) CHANGES[table.orm](app, { table, columns, lacking }, io)
   wrapClient(app, table, model)
   const env = addToEnv(io, app)
   const changes = [...app.files]
@@ -73,21 +91,48 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   for (const change of changes) await writeChange(io, change)
   await print(io, changes.length > 0 ? 'Written. Next:' : 'Every file has it already. Next:')
   const packages = ['@eaas/sdk', `@eaas/${table.orm}`].filter((name) => !app.packages.includes(name)).join(' ')
+  const other =
+    there === undefined
+      ? columns.filter((one) => isConverted(one) && one.type !== 'character varying').map(({ name }) => name)
+      : []
   const steps = [
     ...(packages ? [`npm install ${packages}`] : []),
     ...app.byHand,
+    ...(other.length > 0
+      ? [
+          `older versions of the application cannot use ${other.join(', ')} any more: deploy the new one together with that`,
+        ]
+      : []),
     `npx @eaas/server dev --file ${env}`,
-    'with the application running, and DATABASE_URL set, encrypt the rows that are there, which no search finds before, and make the database refuse plaintext:',
-    backfillLine(model),
+    ...adoption(model),
     `then remove acceptPlaintext from ${path}`,
   ]
   await print(io, ...steps.map((step) => `  ${step}`))
 }
 
-function sayWhereToGo({ packages }: Application): string {
-  const other = ['kysely', 'typeorm'].find((name) => packages.includes(name))
-  if (other) return `init is for Prisma and Drizzle. With ${other}, follow ${guide(other)}`
-  return `no model of Prisma and no pgTable() of Drizzle was found. For other ORMs see ${guide('orms')}`
+/** The kind of a field in the file of the model, if an earlier run wrote it: the column no longer says so. */
+function findKind(model: string | undefined, field: string): FieldKind | undefined {
+  return new RegExp(`^ +${field}: (text|date|number|boolean|json)\\b`, 'm').exec(model ?? '')?.[1] as
+    | FieldKind
+    | undefined
+}
+
+/** The steps by which rows that are there are encrypted, and found by searches meanwhile. */
+function adoption(model: ModelFile): string[] {
+  const fill = backfillLine(model, '--work index')
+  const isSearched = model.search.length > 0
+  return [
+    ...(isSearched
+      ? [
+          'with DATABASE_URL set, and while the application runs as it was, fill the indexes of the rows that are there:',
+          fill,
+        ]
+      : []),
+    `deploy the application${isSearched ? '; then, for rows that the version before wrote since, again:' : ''}`,
+    ...(isSearched ? [fill] : []),
+    'encrypt the rows, and make the database refuse plaintext:',
+    backfillLine(model, '--constrain'),
+  ]
 }
 
 type Ask = (question: string) => Promise<string>
@@ -104,7 +149,11 @@ function createQuestions({ stdin, stderr, signal }: Io): Ask {
 }
 
 /** Reads the options, and asks for those that are missing. @throws UsageError */
-async function choose(tables: readonly FoundTable[], given: InitOptions, ask: Ask | undefined) {
+async function choose(
+  tables: readonly FoundTable[],
+  given: InitOptions,
+  { ask, kindOf }: { ask: Ask | undefined; kindOf: (table: FoundTable, field: string) => FieldKind | undefined },
+) {
   const all = tables.map(({ name }) => name).join(', ')
   const wanted = given.table ?? (await ask?.(`Table (${all}): `))
   if (wanted === undefined) {
@@ -131,13 +180,16 @@ async function choose(tables: readonly FoundTable[], given: InitOptions, ask: As
   const columns = fields.map((name) => {
     const column = table.columns.find((one) => one.name === name)
     if (!column) throw new UsageError(`${table.name} has no ${name}. It has: ${fit}`)
-    if (column.refusal) throw new UsageError(`${table.name}.${name} ${column.refusal}`)
-    return column
+    const kind = kindOf(table, name)
+    if (column.refusal && !kind) throw new UsageError(`${table.name}.${name} ${column.refusal}`)
+    return { ...column, kind: kind ?? column.kind }
   })
   const isAsked = given.search === undefined && !given.yes
   const search = isAsked ? await answer('Those to search by equality (none): ') : readNames('search', given.search)
   const stray = search?.find((name) => !fields.includes(name))
   if (stray !== undefined) throw new ArgumentsError(`--search ${stray}: it is not one of --fields`)
+  const unfit = columns.find(({ name, kind }) => search?.includes(name) && ['boolean', 'json'].includes(kind))
+  if (unfit) throw new ArgumentsError(`--search ${unfit.name}: a field of ${unfit.kind}() has no index`)
   return { table, columns, search: search ?? [] }
 }
 

@@ -1,7 +1,8 @@
 /** The file that says which fields of a table are encrypted, and the command that encrypts existing rows. */
+import { loaderFor } from '../model-module.js'
 import type { Column, FoundTable } from './application.js'
 
-interface ModelFile {
+export interface ModelFile {
   table: FoundTable
   columns: readonly Column[]
   /** The names of those to search by. */
@@ -11,16 +12,21 @@ interface ModelFile {
   path: string
 }
 
-export function modelFile({ table, columns, search, name, path }: ModelFile): string {
+/** @param importPath how the file imports that of the table */
+export function modelFile({ table, columns, search, name, path }: ModelFile, importPath: string): string {
   const isTyped = path.endsWith('ts')
+  const { types } = table
   const fields = columns.map((column) => {
     // Addresses are compared without regard to case, as people write them.
-    const normalize = /mail/i.test(column.name) ? ", normalize: ['trim', 'lowercase']" : ''
+    const normalize = /mail/i.test(column.name) && column.kind === 'text' ? ", normalize: ['trim', 'lowercase']" : ''
     const options = search.includes(column.name) ? `{ index: '${column.index.name}'${normalize} }` : ''
-    return `      ${column.name}: text(${options})${column.isNullable ? '.nullable()' : ''},\n`
+    const type = isTyped && column.kind === 'json' ? `<NonNullable<${types.typeOf(column.name)}>>` : ''
+    return `      ${column.name}: ${column.kind}${type}(${options})${column.isNullable ? '.nullable()' : ''},\n`
   })
-  return `import { ${isTyped ? 'type Client, ' : ''}text } from '@eaas/sdk'
-
+  const names = [...(isTyped ? ['type Client'] : []), ...new Set(columns.map(({ kind }) => kind).sort())]
+  const hasJson = isTyped && columns.some(({ kind }) => kind === 'json')
+  return `import { ${names.join(', ')} } from '@eaas/sdk'
+${hasJson ? `import type { ${types.name} } from '${types.module ?? importPath}'\n` : ''}
 /** The encrypted fields of ${table.name}. \`npx @eaas/cli backfill\` calls it with a client of its own. */
 export default function ${name}(eaas${isTyped ? ': Client' : ''}) {
   return eaas.model({
@@ -36,10 +42,11 @@ ${fields.join('')}    },
 `
 }
 
-export function backfillLine({ table, columns, search, path }: ModelFile): string {
+/** @param more the options that say what it does */
+export function backfillLine({ table, columns, search, path }: ModelFile, more: string): string {
   const ids = table.columns.filter(({ name }) => table.id.includes(name))
   const indexes = columns.filter(({ name }) => search.includes(name)).map(({ index }) => index)
   const renamed = [...ids, ...columns, ...indexes].filter(({ name, stored }) => name !== stored)
-  const load = path.endsWith('ts') && !Reflect.get(process.features, 'typescript') ? 'NODE_OPTIONS="--import tsx" ' : ''
-  return `${load}npx @eaas/cli backfill ${path} --table ${table.stored}${renamed.map((one) => ` --column ${one.name}=${one.stored}`).join('')} --constrain`
+  const name = [...(table.schema ? [table.schema] : []), table.stored].join('.')
+  return `${loaderFor(path)}npx @eaas/cli backfill ${path} --table ${name}${renamed.map((one) => ` --column ${one.name}=${one.stored}`).join('')} ${more}`
 }

@@ -1,13 +1,35 @@
-/** The models of Prisma schemas for PostgreSQL, and the columns that an index adds. */
+/** The models of Prisma schemas for PostgreSQL, and what changes in them and in the database. */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { addSealedChecks, makeSealedChecks } from '../backfill/sealed-checks.js'
 import { resolvePath } from '../files.js'
 import { type Io, UsageError } from '../io.js'
-import { type Application, type Column, type FoundTable, guide } from './application.js'
+import { type Application, type Column, type FieldKind, type FoundTable, guide } from './application.js'
+import { addConstraints, addIndexes, type Change, convertColumns, convertTimes, isConverted } from './migration.js'
 
 const MODEL = /^model\s+(?<name>\w+)\s*\{(?<body>.*?)^\}/gms
-const FIELD = /^(?<before>\s+(?<name>\w+)[^\S\n]+)(?<type>\w+)(?<arity>\[\]|\?)?(?<attributes>.*)$/
+const FIELD = /^(?<before>\s+(?<name>\w+)[^\S\n]+)(?<type>\w+)(?<arity>\[\]|\?)?(?<attributes>[^\n]*)$/
+const NATIVE = /\s*(@db\.\w+)(?:\([^)]*\))?/
+/** The types that a column may have: the field for their values, and what PostgreSQL calls them. */
+const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> = {
+  String: ['text', 'text'],
+  'String @db.Text': ['text', 'text'],
+  'String @db.VarChar': ['text', 'character varying'],
+  DateTime: ['date', 'timestamp without time zone'],
+  'DateTime @db.Timestamp': ['date', 'timestamp without time zone'],
+  'DateTime @db.Timestamptz': ['date', 'timestamp with time zone'],
+  'DateTime @db.Date': ['date', 'date'],
+  Int: ['number', 'integer'],
+  'Int @db.Integer': ['number', 'integer'],
+  'Int @db.SmallInt': ['number', 'smallint'],
+  Float: ['number', 'double precision'],
+  'Float @db.DoublePrecision': ['number', 'double precision'],
+  'Float @db.Real': ['number', 'real'],
+  Boolean: ['boolean', 'boolean'],
+  'Boolean @db.Boolean': ['boolean', 'boolean'],
+  Json: ['json', 'jsonb'],
+  'Json @db.JsonB': ['json', 'jsonb'],
+  'Json @db.Json': ['json', 'json'],
+}
 const PROVIDER = /^datasource\s+\w+\s*\{[^}]*provider\s*=\s*"(\w+)"/m
 
 export function readPrisma({ sources }: Application): FoundTable[] {
@@ -27,6 +49,8 @@ export function readPrisma({ sources }: Application): FoundTable[] {
           columns: fields.filter((field) => field.name).map((field) => readField(field, keys)),
         },
         stored: /@@map\("([^"]+)"/.exec(body)?.[1] ?? name,
+        schema: /@@schema\("([^"]+)"/.exec(body)?.[1],
+        types: { name: 'JsonValue', module: '@prisma/client/runtime/client', typeOf: () => 'JsonValue' },
         id: id ? [id] : namesIn(/@@id\(\[([^\]]*)\]/.exec(body)?.[1]),
       }
     }),
@@ -37,16 +61,19 @@ function readField(
   { name = '', type = '', arity = '', attributes = '' }: Record<string, string>,
   keys: string[],
 ): Column {
-  const native = /@db\.(?!Text\b)\w+/.exec(attributes)?.[0]
+  const spelled = [type, NATIVE.exec(attributes)?.[1] ?? []].flat().join(' ')
+  const [kind, stored] = (arity === '[]' ? undefined : TYPES[spelled]) ?? []
   const reasons = [
     keys.includes(name) && 'is the key of a relation',
     /@id\b/.test(attributes) && 'is the id',
-    (type !== 'String' || arity === '[]') && `is ${type}${arity}: init takes String, ${guide('prisma')} all others`,
+    kind === undefined &&
+      `is ${spelled}${arity}: init takes String, DateTime, Int, Float, Boolean and Json, ${guide('prisma')} all others`,
     /@default\b/.test(attributes) && 'has a default, which would be stored as it is',
-    native && `is ${native}, which may be too short for an encrypted value: make it @db.Text`,
+    /@updatedAt\b/.test(attributes) && 'has @updatedAt, which Prisma would store as it is',
   ]
   return {
     ...{ name, isNullable: arity === '?', isUnique: /@unique\b/.test(attributes) },
+    ...{ kind: kind ?? 'text', type: stored ?? 'text' },
     stored: /@map\("([^"]+)"/.exec(attributes)?.[1] ?? name,
     refusal: reasons.find((reason) => typeof reason === 'string'),
     index: { name: `${name}_index`, stored: `${name}_index` },
@@ -57,53 +84,48 @@ function namesIn(list = ''): string[] {
   return list.match(/\w+/g) ?? []
 }
 
-/** Adds the columns of indexes to the schema. */
-export function addPrismaColumns({ files, byHand }: Application, table: FoundTable, columns: readonly Column[]): void {
-  const { path } = table
+/** Makes `String` of the columns that sealed text does not fit in, and adds those of indexes: in the schema, and in a migration. */
+export function changePrisma({ files, byHand }: Application, change: Change, io: Io): void {
+  const { table, columns, lacking } = change
+  const { path, stored } = table
   const text = files.get(path) ?? ''
   const model = findModel(text, table)
   const lines = model.split('\n').flatMap((line) => {
-    const { before = '', name: field } = FIELD.exec(line)?.groups ?? {}
-    const column = columns.find((one) => one.name === field)
+    const groups = FIELD.exec(line)?.groups ?? {}
+    const column = columns.find((one) => one.name === groups.name)
     if (!column) return line
-    const indent = before.slice(0, before.search(/\S/))
-    const added = `${`${indent}${column.index.name}`.padEnd(before.length - 1)} String?${column.isUnique ? ' @unique' : ''}`
-    return [line, line.endsWith('\r') ? `${added}\r` : added]
+    const changed = isConverted(column) ? asString(groups) : line
+    return lacking.includes(column) ? [changed, indexLine(groups, column)] : changed
   })
-  lines.splice(-1, 0, ...columns.filter(({ isUnique }) => !isUnique).map(({ index }) => `  @@index([${index.name}])`))
+  lines.splice(-1, 0, ...lacking.filter(({ isUnique }) => !isUnique).map(({ index }) => `  @@index([${index.name}])`))
+  const changed = lines.join('\n')
   files.set(
     path,
-    text.replace(model, () => lines.join('\n')),
+    text.replace(model, () => changed),
   )
-  byHand.push('npx prisma generate')
+  if (changed !== model) byHand.push('npx prisma generate')
+  const migrations = join(dirname(path), 'migrations')
+  if (existsSync(resolvePath(io, migrations))) {
+    const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)
+    const statements = [...convertColumns(change), ...addIndexes(change), addConstraints(change)]
+    files.set(join(migrations, `${stamp}_encrypt_${stored}`, 'migration.sql'), statements.join('\n'))
+    byHand.push('npx prisma migrate dev')
+  } else if (changed !== model) {
+    const converted = convertTimes(change)
+    if (converted) byHand.push(`first, since Prisma would leave out the zone of times, in the database: ${converted}`)
+    byHand.push('npx prisma db push, or npx prisma migrate dev')
+  }
 }
 
-/**
- * Adds a migration if the application has migrations: of the columns of indexes, and of the constraints by which the
- * database refuses plaintext.
- */
-export function addPrismaMigration(
-  io: Io,
-  { files, byHand }: Application,
-  { table, columns, lacking }: { table: FoundTable; columns: readonly Column[]; lacking: readonly Column[] },
-): void {
-  const { stored, path } = table
-  const migrations = join(dirname(path), 'migrations')
-  const isOwn = /@@schema\(/.test(findModel(files.get(path) ?? '', table)) // Prisma writes it itself
-  if (!existsSync(resolvePath(io, migrations))) {
-    if (lacking.length > 0) byHand.push('npx prisma db push, or npx prisma migrate dev')
-    return
-  }
-  if (lacking.length > 0 || !isOwn) byHand.push('npx prisma migrate dev')
-  if (isOwn) return
-  const statements = lacking.map(({ index, isUnique }) => {
-    const quoted = `"${stored}_${index.stored}_${isUnique ? 'key' : 'idx'}"`
-    return `ALTER TABLE "${stored}" ADD COLUMN "${index.stored}" TEXT;\nCREATE ${isUnique ? 'UNIQUE ' : ''}INDEX ${quoted} ON "${stored}"("${index.stored}");\n`
-  })
-  const sealed = columns.map((one) => ({ column: one.stored, path: [], format: 'text', type: 'text' }) as const)
-  const checks = addSealedChecks(stored, makeSealedChecks('postgresql', stored, sealed))
-  const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)
-  files.set(join(migrations, `${stamp}_encrypt_${stored}`, 'migration.sql'), [...statements, checks].join(''))
+function asString({ before = '', type = '', arity = '', attributes = '' }: Record<string, string>): string {
+  const rest = attributes.replace(NATIVE, '')
+  return `${before}${`String${arity}`.padEnd(rest.trim() ? `${type}${arity}`.length : 0)}${rest}`
+}
+
+function indexLine({ before = '', attributes = '' }: Record<string, string>, { index, isUnique }: Column): string {
+  const indent = before.slice(0, before.search(/\S/))
+  const end = attributes.endsWith('\r') ? '\r' : ''
+  return `${`${indent}${index.name}`.padEnd(before.length - 1)} String?${isUnique ? ' @unique' : ''}${end}`
 }
 
 function findModel(text: string, { name }: FoundTable): string {

@@ -1,11 +1,15 @@
-/** Finds where an expression of TypeScript ends, and adds imports in the style of a source. */
+/** Finds where an expression of TypeScript ends, and changes imports in the style of a source. */
 
 /** Strings, comments, and single characters. */
 const TOKEN = /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`|\/\/[^\n]*|\/\*.*?\*\/|./gs
 const IMPORT_END = /^(?:import\b[^'"\n]*|\}[^'"\n]*from\s*)(?<quote>['"])[^'"\n]*['"](?<semicolon>;?)/gm
 
-/** Splits the content of the bracket at a position at its commas; `end` is after the closing bracket, or -1. */
-export function readBrackets(text: string, at: number): { end: number; parts: { begin: number; text: string }[] } {
+/** Splits the content of the bracket at a position at its commas, or other separators; `end` is after the closing bracket, or -1. */
+export function readBrackets(
+  text: string,
+  at: number,
+  separators = ',',
+): { end: number; parts: { begin: number; text: string }[] } {
   const parts: { begin: number; text: string }[] = []
   let [depth, begin] = [0, at + 1]
   const split = (end: number) => {
@@ -15,7 +19,7 @@ export function readBrackets(text: string, at: number): { end: number; parts: { 
   for (const { 0: token, index } of text.slice(at).matchAll(TOKEN)) {
     if ('([{'.includes(token)) depth++
     if (')]}'.includes(token)) depth--
-    if (depth === 0 || (token === ',' && depth === 1)) split(at + index)
+    if (depth === 0 || (separators.includes(token) && depth === 1)) split(at + index)
     if (depth === 0) return { end: at + index + 1, parts }
   }
   return { end: -1, parts: [] }
@@ -29,4 +33,29 @@ export function withImports(text: string, imports: readonly string[]): string | 
   const end = last.index + last[0].length
   const lines = imports.map((line) => `\n${line.replaceAll("'", quote)}${semicolon}`)
   return text.slice(0, end) + lines.join('') + text.slice(end)
+}
+
+/**
+ * Adds names to those that a source imports of a module, and takes away those that it no longer uses. Returns undefined
+ * if it imports no names of it.
+ */
+export function withNames(
+  text: string,
+  module: string,
+  { add, drop }: { add: readonly string[]; drop: readonly string[] },
+): string | undefined {
+  const [statement, list = ''] = new RegExp(`\\bimport (?:type )?\\{([^}]*)\\} from ['"]${module}['"]`).exec(text) ?? []
+  if (statement === undefined) return undefined
+  const rest = text.replace(statement, '')
+  const isUsed = (name: string) => !drop.includes(name) || new RegExp(`\\b${name}\\b(?!>)`).test(rest) // not as `$type<boolean>`
+  const there = list.split(',').flatMap((one) => one.trim() || [])
+  const kept = there.filter((one) => isUsed(one.split(' ').at(-1) ?? ''))
+  const names = [...kept, ...new Set(add.filter((one) => !kept.includes(one)))]
+  const isSorted = there.every((one, at) => at === 0 || (there[at - 1] ?? '').localeCompare(one) <= 0)
+  if (isSorted) names.sort((one, other) => one.localeCompare(other))
+  if (names.join() === there.join()) return text
+  const [blanks = ' '] = /^\s*/.exec(list) ?? []
+  const end = /,?\s*$/.exec(list)?.[0] ?? ' '
+  const changed = `${blanks}${names.join(`,${blanks || ' '}`)}${end}`
+  return text.replace(statement, () => statement.replace(list, () => changed))
 }

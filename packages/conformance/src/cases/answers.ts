@@ -12,9 +12,8 @@ import {
   type RouteRow,
   wire,
 } from '@eaas/protocol'
-import { check, same } from '../check.js'
 import { isJson, refusalOf, type Session } from '../session.js'
-import { type Case, NOWHERE, needs } from './case.js'
+import { type Case, check, NOWHERE, needs, same } from './case.js'
 import { awaitDestruction, BEFORE, type Ground, makeGround, READY } from './ready-calls.js'
 
 const OPERATIONS = Object.keys(ROUTES) as OperationId[]

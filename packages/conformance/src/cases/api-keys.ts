@@ -1,8 +1,7 @@
 /** API keys: what they may do, on which keys, how often and until when. */
 import type { Permission } from '@eaas/protocol'
-import { check, Fault, same } from '../check.js'
 import { refusalOf, type Session } from '../session.js'
-import { type Case, NOWHERE, randomBase64 } from './case.js'
+import { type Case, check, Fault, NOWHERE, randomBase64, same } from './case.js'
 
 const SOON_MS = 2_000
 const POLL_MS = 500

@@ -1,9 +1,8 @@
 /** The audit log, its filters, verification and export; usage. */
 import { readCheckpoint, splitLines, verifyExport } from '@eaas/audit'
 import type { wire } from '@eaas/protocol'
-import { check, same } from '../check.js'
 import type { Session } from '../session.js'
-import { type Case, randomBase64 } from './case.js'
+import { type Case, check, randomBase64, same } from './case.js'
 
 const idsOf = (logs: readonly wire.Entry[]) => logs.map(({ id }) => id)
 

@@ -1,8 +1,7 @@
 /** What all calls share: authentication, bodies, queries, problem documents, ids. */
 import { CALL_RULES, type OperationId, PROBLEMS, type ProblemCode, ROUTES, wire } from '@eaas/protocol'
-import { check, same } from '../check.js'
 import { type Answer, refusalOf, type Said, type Session } from '../session.js'
-import { type Case, NOWHERE, randomBase64 } from './case.js'
+import { type Case, check, NOWHERE, randomBase64, same } from './case.js'
 import { makeGround, READY } from './ready-calls.js'
 
 const JSON_TYPE = { 'content-type': 'application/json' }

@@ -1,8 +1,7 @@
 /** Keys: their names, pages, versions, destruction and export. */
 import type { wire } from '@eaas/protocol'
 import { openExport } from '@eaas/sdk/offline'
-import { check, same } from '../check.js'
-import { type Case, NOWHERE, randomBase64 } from './case.js'
+import { type Case, check, NOWHERE, randomBase64, same } from './case.js'
 import { awaitDestruction } from './ready-calls.js'
 
 export const KEY_CASES: Case[] = [

@@ -1,9 +1,8 @@
 /** How to make each call so that it succeeds, on a key of its own. */
 import { encodeBase64, type OperationId, type wire } from '@eaas/protocol'
 import { blindValue } from '@eaas/protocol/blind-hash'
-import { check, Skip } from '../check.js'
 import type { Said, Session } from '../session.js'
-import { needs, randomBase64 } from './case.js'
+import { check, needs, randomBase64, Skip } from './case.js'
 
 /** A key, and what calls on it take. */
 export interface Ground {

@@ -12,9 +12,8 @@ import {
 } from '@eaas/protocol'
 import { blindValue, computeBlindHash, deriveBlindHashKeys, finalizeBlinded } from '@eaas/protocol/blind-hash'
 import { openExport } from '@eaas/sdk/offline'
-import { check, same } from '../check.js'
 import type { Session } from '../session.js'
-import { type Case, flip, needs, randomBase64 } from './case.js'
+import { type Case, check, flip, needs, randomBase64, same } from './case.js'
 
 const NOT_BASE64 = ['AAA', 'AAB=', 'AAAA\n', '_-==', 'A===', 'x y=', 7, null, ['AAAA']]
 

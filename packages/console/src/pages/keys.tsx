@@ -7,9 +7,8 @@ import { goTo, linkTo } from '../location.js'
 import { saveCsv } from '../save.js'
 import { client, isLoadingKeys, keepKey, keys, loadKeys, mayTry } from '../session.js'
 import { Dialog, Field } from '../ui/dialog.js'
-import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { type Column, Table } from '../ui/table.js'
+import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
 import { Id, State, say, setTo, Time } from '../ui/values.js'
 
 const STATUSES: readonly Key['status'][] = ['active', 'disabled', 'pending_destruction', 'destroyed']

@@ -13,10 +13,9 @@ import {
 } from '../operator.js'
 import { saveCsv } from '../save.js'
 import { Dialog, Field, findChanges } from '../ui/dialog.js'
-import { isAskedFor, ListBar } from '../ui/list-bar.js'
 import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { type Column, Table } from '../ui/table.js'
+import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
 import { Facts, Id, State, say, setTo, Time } from '../ui/values.js'
 
 const STATES: readonly OperatorsTenant['status'][] = ['active', 'suspended', 'deleted']

@@ -93,15 +93,45 @@ export function environmentUrl(allowInsecure: boolean): () => URL {
   return () => readBaseUrl(fromEnvironment('EAAS_URL'), allowInsecure)()
 }
 
-/** Returns the API key in EAAS_API_KEY. @throws InvalidInputError where it is not set */
+/** Returns the API key in EAAS_API_KEY, of a client that has its URL from there too. @throws InvalidInputError where it is not set */
 export function environmentApiKey(): string {
   return fromEnvironment('EAAS_API_KEY')
 }
 
+/**
+ * Returns the API key in EAAS_API_KEY for a client with a `baseUrl`, if EAAS_URL names the same service, or none. Returns
+ * undefined in pages and workers, where the session's cookie authenticates the user. @throws InvalidInputError
+ */
+export function environmentApiKeyFor(base: URL): string | undefined {
+  if (pageOrigin() !== undefined) return undefined
+  const key = inEnvironment('EAAS_API_KEY')
+  const url = inEnvironment('EAAS_URL')
+  if (key && (!url || isSame(url, base))) return key
+  throw missingApiKey(key ? 'EAAS_API_KEY is for EAAS_URL, which is not the baseUrl. ' : '')
+}
+
+/** Compares URLs as they are requested: the case of the host, a default port and a final slash do not count. */
+function isSame(url: string, base: URL): boolean {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed && !parsed.pathname.endsWith('/')) parsed.pathname += '/'
+  return parsed?.href === base.href
+}
+
+export function missingApiKey(why = ''): InvalidInputError {
+  return new InvalidInputError(
+    'apiKey is missing: only pages and workers that call a broker need none',
+    `${why}Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`,
+  )
+}
+
 /** Looked up at each request: the code that fills the environment may run after the module that makes the client. */
-function fromEnvironment(name: string): string {
+function inEnvironment(name: string): string | undefined {
   const { env = {} } = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process ?? {}
-  const value = Object.hasOwn(env, name) && env[name]
+  return Object.hasOwn(env, name) ? env[name] : undefined
+}
+
+function fromEnvironment(name: string): string {
+  const value = inEnvironment(name)
   if (value) return value
   throw new InvalidInputError(`${name} is not set in the environment`, UNSET_HINT)
 }

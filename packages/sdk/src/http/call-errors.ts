@@ -39,9 +39,9 @@ export function apiHint({
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
     case 'E_TENANT_SUSPENDED':
-      return 'Ask the operator, who alone can resume the tenant. No data is lost.'
+      return 'Ask the operator to resume the tenant. No data is lost.'
     case 'E_IP_NOT_ALLOWED':
-      return 'Call from an address on the list of the API key, or have that list extended.'
+      return 'Call from an address on the list of the API key, or extend it.'
     case 'E_BODY_TOO_LARGE':
       return 'Send less at once, or raise the limit of the service or proxy.'
     case 'E_WRAPPED_KEY':
@@ -51,7 +51,7 @@ export function apiHint({
       return 'Check `allow` and `origins` of the broker.'
   }
   if (httpStatus === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
-  if (httpStatus === 403) return 'Check the permissions and addresses of the API key and the tenant.'
+  if (httpStatus === 403) return 'Check the permissions and addresses of the API key.'
   if (httpStatus === 404) return 'Check the id, and the tenant and `keys` of the API key.'
   if (httpStatus === 409) return 'Check the status of the key first.'
   if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'

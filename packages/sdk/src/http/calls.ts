@@ -3,7 +3,7 @@ import { fillPath, type OperationId, type OperationWithId, ROUTES, type RouteRow
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
 import { onAbort, requestsAreIsolated } from '../waiting.js'
-import { ENVIRONMENT_HINT, pageOrigin } from './base-url.js'
+import { environmentApiKeyFor, missingApiKey, pageOrigin } from './base-url.js'
 import { hintFor, nameOf } from './call-errors.js'
 import type { CallEvent, ClientEvent, Emit, FailureEvent, RefusalEvent } from './events.js'
 import type { Fetch } from './fetch.js'
@@ -21,6 +21,8 @@ export interface HttpOptions {
   findBase: () => URL
   /** Undefined if a session authenticates the caller. */
   apiKey: ApiKey | undefined
+  /** Whether the environment's API key serves without one, outside pages. */
+  mayUseEnvironment: boolean
   fetch: Fetch | undefined
   timeoutMs: number
   retries: number
@@ -78,8 +80,7 @@ type Needed<Id extends OperationId> = (Id extends OperationWithId ? { id: string
 export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Needed<Id>): Call<Id> {
   const { id = '', version, ...rest }: Sent = sent
   const row: RouteRow = ROUTES[operationId]
-  if (id === '' && row.path.includes(':id'))
-    throw new Error(`internal error: ${operationId} has no id. Please report it.`)
+  if (id === '' && row.path.includes(':id')) throw new Error(`internal error: ${operationId} has no id`)
   return {
     repeatable: false,
     ...row,
@@ -101,10 +102,11 @@ export function createHttp(options: HttpOptions): Http {
 
   async function once<Id extends OperationId>(call: Call<Id>, trace: TraceHeaders): Promise<Answer<Id>> {
     const base = options.findBase()
-    if (options.apiKey === undefined && pageOrigin() === undefined) throw missingApiKey()
+    const { apiKey: given = options.mayUseEnvironment ? environmentApiKeyFor(base) : undefined } = options
+    if (given === undefined && pageOrigin() === undefined) throw missingApiKey()
     return withDeadline(call, options, async (signal) => {
       const { fetch, retries, emit } = options
-      const apiKey = await readApiKey(options.apiKey)
+      const apiKey = await readApiKey(given)
       const onRetry: SendOptions['onRetry'] = (retry) => {
         emit?.({ type: 'retry', ...retry, ...subjectOf(call) }) // not returned: ky would wait for the promise of `onEvent`
       }
@@ -116,8 +118,8 @@ export function createHttp(options: HttpOptions): Http {
         return await sendWith(apiKey)
       } catch (error) {
         // Nothing was done: repeating it does no harm, whatever the call is.
-        if (typeof options.apiKey !== 'function' || !isUnauthorized(error)) throw error
-        const renewed = await readApiKey(options.apiKey, apiKey)
+        if (typeof given !== 'function' || !isUnauthorized(error)) throw error
+        const renewed = await readApiKey(given, apiKey)
         if (renewed === apiKey) throw error
         return sendWith(renewed)
       }
@@ -140,13 +142,6 @@ function apiKeyHint(value: unknown): string {
   if (text.trim() !== '' && text.trim() !== text) return 'Trim it: a file ends with a line break.'
   if (/^bearer /i.test(text)) return 'Pass it without "Bearer".'
   return 'Check where the API key is read from.'
-}
-
-function missingApiKey(): InvalidInputError {
-  return new InvalidInputError(
-    'apiKey is missing: only pages and workers that call a broker need none',
-    `Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`,
-  )
 }
 
 function isUnauthorized(error: unknown): boolean {

@@ -181,13 +181,13 @@ function refuseSealed({ fields }: Definition, plain: Row): Outcome | undefined {
 }
 
 /**
- * Computes indexes again. If the model seals rows, a row whose index differs is sealed again, since its seal covers
- * the indexes.
+ * Computes indexes again. If the model seals rows, a sealed row whose index differs is sealed again, since its seal
+ * covers the indexes. A row in plaintext stays so: the application may not read anything else yet.
  */
 async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const outcomes = await writeIndexes(shop, found)
   if (!shop.definition.rowSeal || dry) return outcomes
-  const changed = found.filter((_, at) => outcomes[at]?.status === 'changed')
+  const changed = found.filter((one, at) => outcomes[at]?.status === 'changed' && isSealed(shop.definition, one))
   const again = await sealAgain(shop, changed, { ownDek: false })
   return found.map((one, at) => again[changed.indexOf(one)] ?? outcomes[at] ?? CURRENT)
 }

@@ -69,8 +69,9 @@ export interface FieldSpec {
 export interface IndexOptions {
   /**
    * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column
-   * learns which rows have the same value, and anyone who may `unwrap` too can test guesses, or `hash` if the service
-   * takes part: do not index data of few possible values.
+   * learns which rows have the same value, and can test guesses with an API key that may `unwrap` and, if the client has
+   * one, the application's `secret`; where the service makes the index or takes part, with one that may `hash`. So do not
+   * index data of few possible values.
    */
   index?: string | undefined
   /**
@@ -123,15 +124,12 @@ const BOOLEAN_PAD_BYTES = 8
 
 const INDEX_OPTIONS = ['index', 'bits', 'shared'] satisfies (keyof IndexOptions)[]
 
-// Functions take `O & TextOptions`: `O` alone is what the caller wrote, for which editors show no description.
-/**
- * The column that the options name. Inferred from the options, since TypeScript infers `string` from the model's
- * constraint.
- */
-type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : never
+// `I` alone is inferred: for options of a type parameter, an option that there is not would compile.
 
 /** Text, sealed as its UTF-8 bytes. */
-export function text<const O extends TextOptions>(options?: O & TextOptions): Field<string, never, ColumnOf<O>, true> {
+export function text<const I extends string = never>(
+  options?: TextOptions & { readonly index?: I | undefined },
+): Field<string, never, NoInfer<I>, true> {
   return createField({
     ...readOptions('text', [...INDEX_OPTIONS, 'normalize', 'pad'], options),
     assert(value, place) {
@@ -157,9 +155,9 @@ export function json<T>(options?: PadOptions): Field<T, never, never, false> {
 }
 
 /** A finite number, sealed as its shortest decimal text, as JavaScript prints it. */
-export function number<const O extends NumberOptions>(
-  options?: O & NumberOptions,
-): Field<number, never, ColumnOf<O>, true> {
+export function number<const I extends string = never>(
+  options?: NumberOptions & { readonly index?: I | undefined },
+): Field<number, never, NoInfer<I>, true> {
   return createField({
     ...readOptions('number', [...INDEX_OPTIONS, 'pad', 'range'], options),
     assert: (value, place) => {
@@ -178,7 +176,9 @@ export function boolean(options?: Record<string, never>): Field<boolean, never, 
 }
 
 /** A Date, or one of a subclass, sealed as ISO 8601 text with milliseconds, UTC. */
-export function date<const O extends DateOptions>(options?: O & DateOptions): Field<Date, never, ColumnOf<O>, true> {
+export function date<const I extends string = never>(
+  options?: DateOptions & { readonly index?: I | undefined },
+): Field<Date, never, NoInfer<I>, true> {
   return createField({
     ...readOptions('date', [...INDEX_OPTIONS, 'range'], options),
     assert: (value, place) => {

@@ -288,9 +288,7 @@ export function findPartColumn(
   if (fitting) return fitting
   const least = made.at(-1)?.length
   const wrong = least ? `a part needs at least ${least} characters, got ${length}` : `no index of kind ${kind}`
-  const hint = least
-    ? `Search for at least ${least} characters, or declare an index of shorter parts.`
-    : 'Declare it in `indexes`.'
+  const hint = least ? 'Search for more, or declare an index of shorter parts.' : 'Declare it in `indexes`.'
   throw new InvalidInputError(`${JSON.stringify(field.name)}: ${wrong}`, hint)
 }
 

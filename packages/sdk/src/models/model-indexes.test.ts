@@ -1,10 +1,12 @@
 // The blind indexes of a model: what they are made of, how they find, and what is warned of.
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { date, type Normalizer, number, text } from '../index.js'
+import { type Client, type ClientOptions, date, type Normalizer, number, text } from '../index.js'
 import { failure, keyId, useClients } from '../test-support/clients.js'
 import { ada, usersOf } from '../test-support/users.js'
 
 const { service, connect } = useClients()
+const of = () => ({ name: 'users', keyId, bind: false }) as const
+const secret = new Uint8Array(32).fill(9)
 
 afterEach(() => {
   vi.restoreAllMocks()
@@ -394,6 +396,62 @@ describe('the indexes of a model', () => {
       connect().model({ name: 'users', keyId, bind: false, fields: { [field]: text({ index: 'same_index' }) } })
     for (const field of ['zip', 'gender', 'zip']) await call(define(field))
     expect(warn.mock.calls.map(([message]) => String(message).match(/over (\w+)/)?.[1])).toEqual(['zip', 'gender'])
+  })
+
+  it.each<[string, ClientOptions, (eaas: Client) => { encryptMany(rows: never[]): Promise<unknown> }, string]>([
+    [
+      'of this process',
+      {},
+      (eaas) => eaas.model({ ...of(), fields: { born: text({ index: 'w1' }) } }),
+      'has unwrap can find them all. Omit the index, add a field, or pass',
+    ],
+    [
+      "of this process, with the application's secret",
+      { secret },
+      (eaas) => eaas.model({ ...of(), fields: { born: text({ index: 'w2' }) } }),
+      'has the secret and unwrap can find them all.',
+    ],
+    [
+      'of before the secret',
+      { secret, acceptWithoutSecret: true },
+      (eaas) =>
+        eaas.model({ ...of(), fields: { born: text({ index: 'w3' }) }, formerIndex: { columns: { w3: 'w3a' } } }),
+      'has unwrap can find them all.',
+    ],
+    [
+      'of the service',
+      {},
+      (eaas) => eaas.model({ ...of(), index: { by: 'service' }, fields: { born: text({ index: 'w4' }) } }),
+      'has hash can find them all.',
+    ],
+    [
+      'that is shared',
+      {},
+      (eaas) => eaas.model({ ...of(), fields: { born: text({ index: 'w5', shared: true }) } }),
+      'has hash can find them all.',
+    ],
+    [
+      'of format v1',
+      {},
+      (eaas) => eaas.model({ name: 'users', keyId, envelope: 1, fields: { born: text({ index: 'w6' }) } }),
+      'has hash can find them all.',
+    ],
+    [
+      'of a range',
+      {},
+      (eaas) => eaas.model({ ...of(), fields: { born: date({ index: 'w7', range: 'month' }) } }),
+      'has unwrap can find the bucket of each. Omit the index, declare larger buckets, or pass',
+    ],
+    [
+      'of the beginning',
+      {},
+      (eaas) => eaas.model({ ...of(), fields: { country: text() }, indexes: { w8: { prefix: 'country', length: 2 } } }),
+      'has unwrap can find how each begins. Omit the index, or pass',
+    ],
+  ])('warn of who can find what, by an index %s', async (_, options, define, sentence) => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+    await call(define(connect(options)))
+    expect(warn.mock.calls[0]?.[0]).toContain(`who can read the column and ${sentence}`)
   })
 
   it.each([

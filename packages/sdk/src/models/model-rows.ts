@@ -4,6 +4,7 @@ import { encodeSealed, type SealedParts } from '@eaas/protocol'
 import { type EaasError, InvalidInputError, isEaasError } from '../errors.js'
 import { assertArray, assertNotAborted, isMissing, type Row } from '../input.js'
 import { assertIndexColumn, attempt, failureOf, restAndReport, withDeks } from '../records/blocks.js'
+import type { Secrets } from '../records/bound-envelopes.js'
 import type { MakeSeal } from '../records/envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertNoColumn, assertNoLookalike, assertNoNullObject, assertPath, copyRows } from '../records/plain-rows.js'
@@ -23,6 +24,7 @@ import {
   makePartText,
   readQueryTexts,
 } from './index-texts.js'
+import { mixedIn } from './local-index.js'
 import type { AccessRows } from './model-access.js'
 import type { ModelDeps, RowsOptions } from './model-types.js'
 import { type Opened, openRows } from './open-rows.js'
@@ -147,27 +149,37 @@ const warned = new Set<string>()
 const checked = new WeakSet<Definition>()
 
 /** Warns of each index of a model that gives all its values away. */
-export function warnOfFewValues(definition: Definition): void {
+export function warnOfFewValues(definition: Definition, secrets: Secrets): void {
   if (checked.has(definition)) return
   checked.add(definition)
   const { columns, warn } = definition
-  if (warn) for (const column of columns) warnOf(column, definition.hasSecret)
+  if (warn) for (const column of columns) warnOf(column, secrets)
+}
+
+/** What those who test guesses find out, and what may be changed besides leaving out the index, by its kind. */
+const GIVEN_AWAY: Readonly<Record<IndexColumn['kind'], readonly [found: string, remedy: string]>> = {
+  exact: ['them all', ', add a field'],
+  prefix: ['how each begins', ''],
+  ngram: ['them all', ''],
+  range: ['the bucket of each', ', declare larger buckets'],
 }
 
 /**
  * Warns, once a process for a column and its fields, of an index over data with so few possible values that
  * all can be tried.
  */
-function warnOf({ column, fields: indexed, source }: IndexColumn, hasSecret: boolean): void {
+function warnOf({ column, fields: indexed, source, kind }: IndexColumn, secrets: Secrets): void {
   const fields = indexed.map(({ name }) => name)
   const index = JSON.stringify([column, fields])
   if (warned.has(index) || !fields.every(hasFewValues)) return
   warned.add(index)
   const { secret, oblivious } = source
-  const able = `has ${hasSecret ? 'the secret and ' : ''}${secret && !oblivious ? 'unwrap' : 'hash'}` // a client with a secret has no index of the service
+  const able = `has ${mixedIn(source, secrets) ? 'the secret and ' : ''}${secret && !oblivious ? 'unwrap' : 'hash'}`
+  const [found, remedy] = GIVEN_AWAY[kind]
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
-      `who can read the column and ${able} can find them all. Omit the index, add a field, or pass \`warn: false\`.`,
+      `who can read the column and ${able} can find ${found}. ` +
+      `Omit the index${remedy}, or pass \`warn: false\`.`,
   )
 }
 

@@ -69,6 +69,13 @@ export interface NgramIndex<P> {
   /** States that you know what the index gives away. */
   readonly acceptLeakage: true
 }
+/** Refuses an option that an index of its kind does not have: TypeScript takes any for what a type parameter stands for. */
+export type KnownOptions<C> = {
+  readonly [N in keyof C]: { readonly [O in Exclude<keyof C[N], OptionOf<C[N]>>]: never }
+}
+type OptionOf<I> = I extends { readonly prefix: unknown }
+  ? keyof PrefixIndex<string>
+  : keyof (I extends { readonly ngram: unknown } ? NgramIndex<string> : CompoundIndex<string>)
 export type AnyIndex = CompoundIndex<string> | PrefixIndex<string> | NgramIndex<string>
 
 type PrefixField<C> = { [N in keyof C]: C[N] extends { readonly prefix: infer P } ? P : never }[keyof C]
@@ -213,6 +220,13 @@ export interface NoExtras extends Extras {
   readonly seal: undefined
   readonly former: Readonly<Record<never, never>>
 }
+/** The extras of a model, by the name of this type where there are none: editors print it. */
+export type ExtrasOf<S extends 'row' | undefined, O extends Readonly<Record<string, string>>> = [S, keyof O] extends [
+  undefined,
+  never,
+]
+  ? NoExtras
+  : { seal: S; former: O }
 type FormerName<X extends Extras> = X['former'][keyof X['former']] & string
 /** The columns of the former index beside these. */
 type FormerColumns<I, X extends Extras> = { [N in keyof X['former'] & keyof I as X['former'][N]]: I[N] }

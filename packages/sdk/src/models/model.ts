@@ -251,7 +251,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
   // Loaded at the first call, so a page that makes none does not pay for it.
   const load = async (some = definition) => {
     const { records, createModelRows, warnOfFewValues } = await deps.load()
-    warnOfFewValues(definition)
+    warnOfFewValues(definition, records.envelopes.secrets)
     const all = { ...deps, ...records }
     return { rows: createModelRows(all, some), deps: all }
   }

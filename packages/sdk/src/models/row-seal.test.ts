@@ -233,6 +233,14 @@ describe('a model that seals rows as a whole', () => {
     if (outcome?.status === 'changed') expect(await renewed.decrypt({ ...row, ...outcome.to } as never)).toEqual(ada)
   })
 
+  it('gives a row in plaintext its indexes, and does not seal it, before an application can read sealed ones', async () => {
+    const migrating = define('full', { acceptUnbound: true, acceptPlaintext: true })
+    const { workOn } = await maintain(migrating, { work: 'index' })
+    const [outcome] = await workOn([{ ...ada, row_seal: null } as never])
+    const { email_index, email_parts, nick_index } = (await define().encrypt(ada)) as Stored
+    expect(outcome).toEqual({ status: 'changed', to: { email_index, email_parts, nick_index } })
+  })
+
   it('tells adapters that its rows are read and written as a whole', async () => {
     const table = createSealedTable(define())
     const [row = {}] = await table.sealRows([ada])

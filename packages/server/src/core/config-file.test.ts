@@ -13,8 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from './config.js'
-import { configSchema } from './config-file.js'
-import { findForeign } from './own-file.js'
+import { configSchema, findForeign } from './config-file.js'
 import { nameInFile, VARIABLES } from './settings.js'
 
 let folder: string

@@ -2,9 +2,9 @@
  * The file of EAAS_CONFIG: the settings of the variables as JSON, each under its name in lower case without EAAS_.
  * Settings are turned into their variables, so that one reader checks all values.
  */
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import * as z from 'zod/mini'
-import { findForeign } from './own-file.js'
 import { ConfigError, getSetting, NAMES, nameInFile, VARIABLES } from './settings.js'
 
 /** What the file may hold: secrets are named by files, and the file does not name itself. */
@@ -73,4 +73,33 @@ function describeFault(path: string, issue: z.core.$ZodIssue | undefined): strin
   const name = settingAt(setting)
   const expected = name ? getSetting(name).expected : 'a text'
   return `${items.length > 0 ? `${setting}, item ${items.join('.')},` : setting} in ${path} (EAAS_CONFIG) must be ${expected}`
+}
+
+const WRITABLE_BY_OTHERS = 0o022
+const STICKY = 0o1000
+
+/**
+ * Finds why an open file is not to be trusted, and what to do; undefined if it is, and on Windows. As sshd judges its own:
+ * its owner and that of each directory above it must be root or the user of this process, and no other user may write
+ * there. A directory like /tmp, whose sticky bit keeps users from replacing each other's files, is accepted too.
+ */
+export function findForeign(path: string, file: number): string | undefined {
+  const user = process.geteuid?.()
+  if (user === undefined) return undefined
+  const real = realpathSync(path)
+  const opened = fstatSync(file)
+  const { ino, dev } = statSync(real)
+  if (ino !== opened.ino || dev !== opened.dev) return `${path} was replaced while it was read`
+  for (let at = real; ; at = dirname(at)) {
+    const fault = judge(at, at === real ? opened : statSync(at), user)
+    if (fault !== undefined || at === dirname(at)) return fault
+  }
+}
+
+function judge(path: string, stats: Stats, user: number): string | undefined {
+  const { uid, mode } = stats
+  if (uid !== 0 && uid !== user) return `${path} belongs to the user ${uid}, who can change it: chown it to root`
+  const isSticky = stats.isDirectory() && (mode & STICKY) !== 0
+  if ((mode & WRITABLE_BY_OTHERS) === 0 || isSticky) return undefined
+  return `other users can write ${path}: chmod go-w`
 }

@@ -2,19 +2,12 @@
  * Runs tasks in a thread of its own, so that calls do not wait for them: `createTaskThread` starts it with the first
  * task, and ends it when there has been none for a minute; `serveTasks` is what its program calls.
  */
-import { getPriority, setPriority } from 'node:os'
 import { parentPort, Worker, workerData } from 'node:worker_threads'
 
 /**
  * How long the thread waits for another task before it ends: it holds some 20 MB. In milliseconds.
  */
 const IDLE_MS = 60_000
-/**
- * How much nicer the thread is than the one that serves calls, so that calls come first where cores are
- * scarce.
- */
-const NICER = 10
-const NICEST = 19
 
 type ToThread<Task> = { kind: 'run'; id: number; task: Task } | { kind: 'abort'; id: number }
 type FromThread<Answer, Note> =
@@ -137,7 +130,6 @@ interface InThread<Note> {
 export function serveTasks<Task, Answer, Note = never>(
   run: (task: Task, inThread: InThread<Note>) => Answer | Promise<Answer>,
 ): unknown {
-  beNicer()
   const running = new Map<number, AbortController>()
   const send = (message: FromThread<Answer, Note>) => parentPort?.postMessage(message)
   parentPort?.on('message', async (message: ToThread<Task>) => {
@@ -155,16 +147,6 @@ export function serveTasks<Task, Answer, Note = never>(
     }
   })
   return workerData
-}
-
-// On Linux this is the priority of this thread alone; elsewhere it would be that of the whole process.
-function beNicer(): void {
-  if (process.platform !== 'linux') return
-  try {
-    setPriority(0, Math.min(NICEST, getPriority(0) + NICER))
-  } catch {
-    // The system call may be filtered. Then the threads compete as equals.
-  }
 }
 
 function describe(error: unknown): ThreadFailure {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { BUILT_DIRECTORY } from '../built-directory.js'
+import { BUILT_DIRECTORY } from '../package-directory.js'
 import { createClusterIfAbsent, IMAGE_NAME, isCluster } from './cluster.js'
 import { openEmbedded } from './database.js'
 
@@ -43,7 +43,7 @@ vi.mock(import('node:fs/promises'), async (original) => {
   return { ...real, writeFile }
 })
 
-vi.mock(import('../built-directory.js'), async (original) => {
+vi.mock(import('../package-directory.js'), async (original) => {
   const real = await original()
   return {
     get BUILT_DIRECTORY() {

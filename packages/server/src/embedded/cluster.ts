@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { syncDirectory } from '@eaas/audit/node'
-import { BUILT_DIRECTORY } from '../built-directory.js'
+import { BUILT_DIRECTORY } from '../package-directory.js'
 
 /** The image's name in the build. */
 export const IMAGE_NAME = 'cluster.br'

@@ -3,8 +3,15 @@ import type { OperatorPermission, wire } from '@eaas/protocol'
 import type { ZodMiniType, z } from 'zod/mini'
 import type { CheckedHealth } from '../core/api/health.js'
 import type { Binding, ServedRoute } from '../core/api/route.js'
-import { createTenant, listTenants, readTenant, resumeTenant, suspendTenant, updateTenant } from './operate-tenants.js'
-import type { RecordedCall } from './operator-call.js'
+import {
+  createTenant,
+  listTenants,
+  type RecordedCall,
+  readTenant,
+  resumeTenant,
+  suspendTenant,
+  updateTenant,
+} from './operate-tenants.js'
 import * as schemas from './operator-schemas.js'
 import { listAlarms, readStatus } from './read-alarms.js'
 

@@ -6,8 +6,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import type { CheckedHealth } from '../core/api/health.js'
 import type { Operation, Services } from '../core/runner/operation.js'
 import { findBackupAge } from '../core/store/instance.js'
-import { describeRefused } from '../guard/alarm-texts.js'
-import { TENANT_GONE } from '../guard/watch/shared-alarms.js'
+import { describeRefused, TENANT_GONE } from '../guard/watch/shared-alarms.js'
 import { VERSION } from '../version.js'
 
 /** An alarm about a log, and what to do about it. */

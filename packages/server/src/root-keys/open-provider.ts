@@ -11,8 +11,7 @@ import {
   readKeyFile,
 } from '../core/crypto/root-key.js'
 import { awsKmsProvider } from './aws-kms.js'
-import { execProvider } from './exec.js'
-import { readCommandLine, runProgram } from './program.js'
+import { execProvider, readCommandLine, runProgram } from './program.js'
 import { ASK, listShareFiles, sharesProvider } from './shares.js'
 import { transitProvider } from './transit.js'
 

@@ -25,7 +25,7 @@ import { assertFollowing, assertLeadsToHead, TamperedEntryError } from '../audit
 import { isMarkGenuine, readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { inTurn } from '../runner/work-gate.js'
+import { whenAdmitted } from '../runner/work-gate.js'
 import { findEntryHash, findHead, readChain } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
 import { findLastMark } from '../store/purge-marks.js'
@@ -84,7 +84,7 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
     let last = start.last_id
     while (last < end.last_id) {
       const range = { tenant_id, after_id: last, through_id: end.last_id }
-      const page = await inTurn(services.readGate, { tenant_id }, () => readPage(services.sql, range))
+      const page = await whenAdmitted(services.readGate, { tenant_id }, () => readPage(services.sql, range))
       for (const entry of page) tree.add(entry)
       yield page.map(entryLine).join('')
       last += page.length
@@ -131,7 +131,12 @@ function sealEnd(context: Context, end: Position, head: Head): (signal: AbortSig
   const created_at = new Date(now()).toISOString()
   return async (signal) => {
     try {
-      await assertLeadsToHead(sql, { from: end, head, signal, inTurn: (read) => inTurn(readGate, head, read) })
+      await assertLeadsToHead(sql, {
+        from: end,
+        head,
+        signal,
+        whenAdmitted: (read) => whenAdmitted(readGate, head, read),
+      })
     } catch (error) {
       if (!(error instanceof TamperedEntryError) || (await firstPosition(context)).last_id < error.entry_id) throw error
       throw new Refusal('E_STATE', `a purge took entry ${error.entry_id} meanwhile: export again`)

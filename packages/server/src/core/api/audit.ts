@@ -21,16 +21,16 @@ import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import type { Context, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
-import { assertWaitedFor, inTurn } from '../runner/work-gate.js'
+import { assertWaitedFor, whenAdmitted } from '../runner/work-gate.js'
 import { findHead } from '../store/audit.js'
 import {
   type EntryFilter,
-  type InTurn,
   isSearch,
   type ListedEntry,
   listEntries,
   type Page,
   ScanError,
+  type WhenAdmitted,
 } from '../store/audit-list.js'
 import type { Sql } from '../store/db.js'
 import { exportAudit, getHead, signHead } from './audit-export.js'
@@ -90,9 +90,9 @@ export function listAudit(
         const has = membersOf(state, { on_behalf_of, purpose, context })
         const wanted = { ...filter, has }
         const { tenant_id } = state.tenant
-        const read: InTurn = (step) => {
+        const read: WhenAdmitted = (step) => {
           assertWaitedFor(signal)
-          return inTurn(services.readGate, { tenant_id }, step)
+          return whenAdmitted(services.readGate, { tenant_id }, step)
         }
         const list = () => listProven(services.sql, state, { filter: wanted, page, read })
         const { entries, total } = await (isSearch(wanted)
@@ -158,7 +158,7 @@ function tooLong(error: unknown): never {
 async function listProven(
   sql: Sql,
   { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
-  { filter, page, read }: { filter: EntryFilter; page: Page; read: InTurn },
+  { filter, page, read }: { filter: EntryFilter; page: Page; read: WhenAdmitted },
 ): Promise<Awaited<ReturnType<typeof listEntries>>> {
   for (let after = purged_through; ; ) {
     const key = currentKey(auditKey)

@@ -14,9 +14,13 @@ import {
   type RouteRow,
   wire,
 } from '@eaas/protocol'
-import type { ZodMiniType } from 'zod/mini'
+import { en } from 'zod/locales'
+import { config, type ZodMiniType } from 'zod/mini'
 import type { Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import type { Paged } from './pages.js'
+
+config(en())
 
 interface RouteInput<Body, Query> {
   /** the `:id` of the path, a UUID in its canonical form; empty where the path has none */
@@ -102,4 +106,16 @@ export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: Bindin
     ]
   })
   return Object.fromEntries(entries) as Record<Id, Route>
+}
+
+/**
+ * Parses unknown input by a schema into a typed value, once. `otherwise` says what is wrong if no field can be
+ * named. @throws Refusal E_VALIDATION, which names the field
+ */
+export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
+  const overlong = wire.findOverlong(input)
+  if (overlong) throw new Refusal('E_VALIDATION', overlong)
+  const result = schema.safeParse(input)
+  if (result.success) return result.data
+  throw new Refusal('E_VALIDATION', wire.describeIssue(result.error, otherwise))
 }

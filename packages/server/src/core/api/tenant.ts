@@ -3,10 +3,9 @@ import { MAX_LISTED_COUNTS, type wire } from '@eaas/protocol'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
-import { listApiKeyUsage } from '../store/api-key-usage.js'
 import { countMonth } from '../store/audit.js'
 import type { TenantRow } from '../store/tenants.js'
-import { listUnrecordedCalls } from '../store/unrecorded-calls.js'
+import { listApiKeyUsage, listUnrecordedCalls } from '../store/unrecorded-calls.js'
 import { bindRoutes } from './route.js'
 
 /** The calls about the tenant. */

@@ -81,13 +81,13 @@ export async function assertLeadsToHead(
     from,
     head,
     signal,
-    inTurn = (read) => read(),
+    whenAdmitted = (read) => read(),
   }: {
     from: Pick<Witness, 'last_id' | 'hash'>
     head: Head
     signal?: AbortSignal
-    /** reads a page when it is its turn; by default at once */
-    inTurn?: <Page>(read: () => Promise<Page>) => Promise<Page>
+    /** reads a page once that is admitted; by default at once */
+    whenAdmitted?: <Page>(read: () => Promise<Page>) => Promise<Page>
   },
 ): Promise<void> {
   const { tenant_id } = head
@@ -96,7 +96,7 @@ export async function assertLeadsToHead(
   while (last_id < head.last_id) {
     signal?.throwIfAborted()
     const where = { tenant_id, after_id: last_id, through_id: head.last_id, limit: PAGE_ENTRIES }
-    const page = await inTurn(() => readChain(sql, where))
+    const page = await whenAdmitted(() => readChain(sql, where))
     if (page.length === 0) throw new TamperedEntryError(tenant_id, last_id + 1, 'missing')
     for (const entry of page) {
       if (entry.id !== last_id + 1) throw new TamperedEntryError(tenant_id, last_id + 1, 'missing')

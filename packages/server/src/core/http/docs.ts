@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance } from 'fastify'
-import { BUILT_DIRECTORY } from '../../built-directory.js'
+import { BUILT_DIRECTORY } from '../../package-directory.js'
 
 /** How long a client may keep the files, in seconds: they change only with the server. */
 const MAX_AGE_S = 3_600

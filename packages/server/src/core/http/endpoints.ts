@@ -2,6 +2,7 @@
 import type { OperationId } from '@eaas/protocol'
 import { apiKeyRoutes } from '../api/api-keys.js'
 import { auditRoutes } from '../api/audit.js'
+import { batchRoutes } from '../api/batch.js'
 import { envelopeModeRoutes } from '../api/envelope.js'
 import { destructionRoutes } from '../api/key-destruction.js'
 import { rotationRoutes } from '../api/key-rotation.js'
@@ -9,7 +10,6 @@ import { keyRoutes } from '../api/keys.js'
 import type { Route } from '../api/route.js'
 import { serverModeRoutes } from '../api/server-mode.js'
 import { tenantRoutes } from '../api/tenant.js'
-import { batchRoutes } from './batch.js'
 
 const allKeyRoutes = { ...keyRoutes, ...rotationRoutes, ...destructionRoutes }
 

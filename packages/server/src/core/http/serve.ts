@@ -4,23 +4,18 @@
  */
 
 import type { IncomingMessage } from 'node:http'
-import { DETAILS, foldUuid, wire } from '@eaas/protocol'
+import { DETAILS, foldUuid, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
-import { en } from 'zod/locales'
-import { config, type ZodMiniType } from 'zod/mini'
 import { Paged } from '../api/pages.js'
-import type { ServedRoute } from '../api/route.js'
+import { parse, type ServedRoute } from '../api/route.js'
 import { type Admitted, admitCall, type Credentials, performAdmitted } from '../runner/admission.js'
 import { findFailure } from '../runner/failure.js'
 import type { Operation, Services } from '../runner/operation.js'
-import { Refusal } from '../runner/refusal.js'
 import { peekBody } from './bodies/json-body.js'
 import { beginHolding } from './connections.js'
 import { isLong, STREAMED_BYTES, sendLong, sendPaged } from './long-answer.js'
 import { noteFailure, noteRefusedItems, UNEXPECTED } from './outcome.js'
 import { requestCredentials } from './request-head.js'
-
-config(en())
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -114,16 +109,4 @@ async function answer(
   const hold = row.method === 'GET' ? holding.take : holding.add
   const plain = value instanceof Paged ? await sendPaged(reply, value, hold) : value
   return plain !== reply && isLong(plain) ? sendLong(reply, plain, hold) : plain
-}
-
-/**
- * Parses unknown input by a schema into a typed value, once. `otherwise` says what is wrong if no field can be
- * named. @throws Refusal E_VALIDATION, which names the field
- */
-export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
-  const overlong = wire.findOverlong(input)
-  if (overlong) throw new Refusal('E_VALIDATION', overlong)
-  const result = schema.safeParse(input)
-  if (result.success) return result.data
-  throw new Refusal('E_VALIDATION', wire.describeIssue(result.error, otherwise))
 }

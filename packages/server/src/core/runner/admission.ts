@@ -14,7 +14,7 @@
  * While the body arrives, and while a long answer is read: 8. there is room for it (work-gate.ts).
  *
  * With the body, by `performAdmitted`:
- * 9. a batch has its turn (work-gate.ts);
+ * 9. there is time for the operations of a batch (work-gate.ts);
  * 10. 2 to 5 hold on the state that the operation decides on: only a refusal on the current state counts;
  * 11. server mode is open to the tenant; a refusal of it is committed as an entry before the caller gets it.
  *
@@ -42,7 +42,7 @@ import type { Digest } from './peppers.js'
 import { carryOut } from './perform.js'
 import { Refusal, unauthorized } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
-import { inTurn } from './work-gate.js'
+import { whenAdmitted } from './work-gate.js'
 
 /**
  * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an unknown
@@ -123,7 +123,7 @@ export function performAdmitted<Answer>(
   const work = serverMode ? inServerMode(serverMode, operation) : operation
   const findCaller = (state: TenantState) => admitOn(services, state, { access, now: now() })
   const perform = () => carryOut(services, { tenant_id, findCaller }, work)
-  return operations === undefined ? perform() : inTurn(services.gate, { tenant_id, operations }, perform)
+  return operations === undefined ? perform() : whenAdmitted(services.gate, { tenant_id, operations }, perform)
 }
 
 /** Whose API key a call needs: a tenant's, or an operator's, which belongs to the installation. */

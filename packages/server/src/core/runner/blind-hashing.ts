@@ -1,13 +1,13 @@
 /**
- * Evaluates blind hashes within bounds: an element costs a thousand times what a hash does. Calls wait for their turn,
- * tenant by tenant, and are refused if it comes too late; one API key cannot take the whole of its tenant's turns.
+ * Evaluates blind hashes within bounds: an element costs some forty times what a hash does. Calls wait,
+ * tenant by tenant, and are refused if it comes too late; one API key cannot take the whole of its share.
  */
 import type { KeyObject } from 'node:crypto'
 import { DETAILS, MAX_BLINDED_ELEMENTS, type wire } from '@eaas/protocol'
 import { OverloadError } from '../audit/append-errors.js'
 import type { BlindHashResult, BlindHashTask } from '../crypto/blind-hash.js'
 import { Refusal } from './refusal.js'
-import { createWorkGate, inTurn } from './work-gate.js'
+import { createWorkGate, whenAdmitted } from './work-gate.js'
 
 /** Elements of one API key that may wait or be evaluated in a process: those of six of the largest calls. */
 const ELEMENTS_OF_API_KEY = 6 * MAX_BLINDED_ELEMENTS
@@ -50,7 +50,7 @@ export function createBlindHashing(run: RunBlindHash): BlindHashing {
     const { length } = elements
     change(actor, length)
     try {
-      return await inTurn(gate, { tenant_id, operations: length }, async () => {
+      return await whenAdmitted(gate, { tenant_id, operations: length }, async () => {
         if (signal?.aborted) throw new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the hashes')
         const result = await run({ hashKey, elements })
         if (result.wrong === undefined) return { elements: result.elements, proof: result.proof }

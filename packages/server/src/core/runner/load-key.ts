@@ -5,12 +5,12 @@
 import type { KeyObject } from 'node:crypto'
 import { OpenError, wrappedKeyAad } from '@eaas/protocol'
 import { authentic, keyMac, keyVersionMac } from '../audit/formats/row-mac.js'
-import { findPutBack } from '../audit/newest-row.js'
 import { versionStatus } from '../audit/verify/row-audit.js'
 import { openSecret, type SecretBinding, type StoreKeys } from '../crypto/key-hierarchy.js'
 import { mapInStretches } from '../event-loop.js'
 import type { Queryable } from '../store/db.js'
 import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
+import { findPutBack } from '../store/newest-entry.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 
 /** Versions that are read at once: few enough that the driver parses them in about a millisecond. */

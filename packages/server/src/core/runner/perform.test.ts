@@ -96,8 +96,8 @@ it('uses of a budget that a transaction counted are counted again after its roll
     },
   } as unknown as Services
   const findCaller = () => ({ caller, fault: undefined })
-  const call = (inTurn: boolean) =>
-    carryOut(services, { tenant_id: TENANT, findCaller, inTurn }, () => ({ entries: [], release: () => 'hashed' }))
+  const call = (underLock: boolean) =>
+    carryOut(services, { tenant_id: TENANT, findCaller, underLock }, () => ({ entries: [], release: () => 'hashed' }))
   expect(await call(true)).toBe('hashed')
   expect(counted).toEqual(['rolled back', 'committed'])
   expect(await call(false)).toBe('hashed')

@@ -15,7 +15,7 @@ import { Refusal, unauthorized } from './refusal.js'
 import { asSeenBy, type TenantState } from './tenant-state.js'
 
 /**
- * How often a call without entries may decide on a state that changed meanwhile. After that it takes its turn: it
+ * How often a call without entries may decide on a state that changed meanwhile. After that it
  * decides under the lock of the head, where the tenant cannot change.
  */
 const MOST_STALE = 2
@@ -26,7 +26,7 @@ export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
 }
 
 /**
- * Runs an operation for the server itself or its operator. `inTurn` decides it under the lock of the head, where no
+ * Runs an operation for the server itself or its operator. `underLock` decides it under the lock of the head, where no
  * other process writes to the log; `caller` is the actor if the operator used an API key. @throws Refusal,
  * AuditWriteError, OverloadError
  */
@@ -34,10 +34,10 @@ export function performAsSystem<Answer>(
   services: Services,
   tenant_id: string,
   operation: Operation<Answer>,
-  { inTurn = false, caller = systemCaller(services) }: { inTurn?: boolean; caller?: Caller } = {},
+  { underLock = false, caller = systemCaller(services) }: { underLock?: boolean; caller?: Caller } = {},
 ): Promise<Answer> {
   const findCaller = ({ fault }: TenantState) => ({ caller, fault })
-  return untilFollowed(() => carryOut(services, { tenant_id, findCaller, inTurn }, operation))
+  return untilFollowed(() => carryOut(services, { tenant_id, findCaller, underLock }, operation))
 }
 
 /** Whose call is carried out. */
@@ -45,8 +45,8 @@ interface Calling {
   tenant_id: string
   /** Finds the caller in the state, and any fault in its rows. @throws Refusal */
   findCaller: (state: TenantState) => MaybePromise<{ caller: Caller; fault: TamperedRowError | undefined }>
-  /** decide in turn, under the lock of the head, from the start */
-  inTurn?: boolean
+  /** decide under the lock of the head from the start */
+  underLock?: boolean
 }
 
 type MaybePromise<T> = T | Promise<T>
@@ -65,7 +65,7 @@ export async function carryOut<Answer>(
   const call = new Call(services, calling, withinBudget(operation))
   try {
     try {
-      let stale = calling.inTurn ? MOST_STALE : 0
+      let stale = calling.underLock ? MOST_STALE : 0
       while (!(await call.isDone(stale >= MOST_STALE))) stale += 1
     } catch (error) {
       if (error instanceof Refusal) call.noteUse()
@@ -96,19 +96,19 @@ class Call<Answer> {
   ) {}
 
   /** Decides, then commits the decision or compares its state; returns false if the state was out of date. */
-  async isDone(inTurn: boolean): Promise<boolean> {
+  async isDone(underLock: boolean): Promise<boolean> {
     const { services } = this
     const { tenant_id } = this.calling
     const state = await services.states.find(tenant_id)
     if (!state) throw unauthorized('unknown')
-    const decided: Decided = inTurn
+    const decided: Decided = underLock
       ? { entries: [] }
       : await this.#decideOn(state, services.sql, Number.POSITIVE_INFINITY)
     const { entries, change, encryptQuota, refused } = decided
     const allowAlarm = (error: unknown) => this.#allowAlarm(error)
-    if (entries.length > 0 || inTurn) {
+    if (entries.length > 0 || underLock) {
       const { auditKey } = state
-      const policy_version = inTurn ? Number.NaN : state.policy_version // no state was decided on
+      const policy_version = underLock ? Number.NaN : state.policy_version // no state was decided on
       const decide = (on: DecideOn) => this.#decideAgain(on)
       // Each member by name, because spreading the decision costs as much as two of its hashes.
       await services.committer

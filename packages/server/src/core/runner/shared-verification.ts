@@ -5,7 +5,7 @@
  */
 import type { wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
-import { createVerificationGate, inTurn } from './work-gate.js'
+import { createVerificationGate, whenAdmitted } from './work-gate.js'
 
 /** Different verifications of one tenant that may wait; more are refused. */
 const WAITING_OF_TENANT = 8
@@ -42,13 +42,13 @@ export function createSharedVerifications(): ShareVerification {
   function openLog(tenant_id: string): Waiting {
     const waiting: Waiting = new Map()
     logs.set(tenant_id, waiting)
-    void runInTurn(tenant_id, waiting)
+    void runAll(tenant_id, waiting)
     return waiting
   }
 
-  // The turn belongs to the tenant, not to the run: if a run's callers are gone, the next run takes the turn.
-  async function runInTurn(tenant_id: string, waiting: Waiting): Promise<void> {
-    do await inTurn(gate, { tenant_id }, () => runNext(waiting))
+  // The tenant is admitted, not the run: if a run's callers are gone, the next run takes its place.
+  async function runAll(tenant_id: string, waiting: Waiting): Promise<void> {
+    do await whenAdmitted(gate, { tenant_id }, () => runNext(waiting))
     while (waiting.size > 0)
     logs.delete(tenant_id)
   }

@@ -1,6 +1,6 @@
 /**
  * What limits the work that is done at once. Batches are admitted before any of their operations is decided: some run
- * at once, the others wait, tenant by tenant in turn, and a batch that the server cannot begin in time is refused at
+ * at once, the others wait, one batch of each tenant after another, and a batch that the server cannot begin in time is refused at
  * once. Without the gate, concurrent batches slow each other down until all are too late. Searches of one tenant's log
  * run one after another, and the memory that calls hold is bounded.
  */
@@ -12,7 +12,7 @@ import { Refusal } from './refusal.js'
 /** Operations that run at once: enough that one batch is decided while another one is committed. */
 const RUNNING_OPERATIONS = 4_000
 /**
- * How long a batch may wait for its turn, in milliseconds; its commit has a deadline of its own after that.
+ * How long a batch may wait, in milliseconds; its commit has a deadline of its own after that.
  */
 const MOST_WAIT_MS = 3_000
 /**
@@ -26,7 +26,7 @@ const RATE_WINDOW_MS = 200
 
 export interface WorkGate {
   /**
-   * Waits for a turn. The caller calls the returned function at the end of its work, whatever the outcome.
+   * Waits until the work may begin. The caller calls the returned function at the end of its work, whatever the outcome.
    * @throws OverloadError at once if the operations cannot begin in time
    */
   enter(tenant_id: string, operations: number): Promise<() => void>
@@ -40,7 +40,7 @@ interface Waiter {
 }
 
 /** Runs `work` when there is room for this many operations of a tenant. @throws OverloadError */
-export async function inTurn<T>(
+export async function whenAdmitted<T>(
   gate: WorkGate,
   { tenant_id, operations = 1 }: { tenant_id: string; operations?: number },
   work: () => Promise<T>,
@@ -61,7 +61,7 @@ const VERIFICATIONS_AT_ONCE = 2
 const MAX_TIMER_MS = 2_147_483_647
 
 /**
- * Creates the gate for reads of the log. Each waits for its turn, without a limit, so that any number of them
+ * Creates the gate for reads of the log. Each waits without a limit, so that any number of them
  * leaves the database free for other calls.
  */
 export function createReadGate(): WorkGate {
@@ -69,7 +69,7 @@ export function createReadGate(): WorkGate {
 }
 
 /**
- * Creates the gate for verifications of logs. Tenants wait without a limit, so that each gets its turn however long the
+ * Creates the gate for verifications of logs. Tenants wait without a limit, so that each is verified however long the
  * others take; the calls that wait have a limit of their own.
  */
 export function createVerificationGate(): WorkGate {
@@ -82,7 +82,7 @@ export function createWorkGate({
   mostWaitMs = MOST_WAIT_MS,
   now = () => performance.now(),
 } = {}): WorkGate {
-  /** by tenant, in the order of turns */
+  /** by tenant, in the order in which they begin */
   const waiters = new Map<string, Waiter[]>()
   let running = 0
   let rate = FIRST_RATE
@@ -97,13 +97,13 @@ export function createWorkGate({
 
   /**
    * The operations that begin before a tenant's next batch: of each other tenant, at most as many batches as this
-   * tenant has turns until then.
+   * tenant has until then.
    */
   function countAhead(tenant_id: string): number {
-    const turns = (waiters.get(tenant_id)?.length ?? 0) + 1
+    const batchesUntilThen = (waiters.get(tenant_id)?.length ?? 0) + 1
     let count = 0
     for (const [other, batches] of waiters) {
-      const end = other === tenant_id ? batches.length : Math.min(turns, batches.length)
+      const end = other === tenant_id ? batches.length : Math.min(batchesUntilThen, batches.length)
       for (let at = 0; at < end; at++) count += batches[at]?.operations ?? 0
     }
     return count
@@ -149,7 +149,7 @@ export function createWorkGate({
       const others = waiters.get(tenant_id)
       if (others) {
         waiters.delete(tenant_id)
-        waiters.set(tenant_id, others) // moved to the end: the next turn is another tenant's
+        waiters.set(tenant_id, others) // moved to the end: another tenant is next
       }
       waiter.begin()
     }
@@ -205,7 +205,7 @@ export function createSearchPlaces(): InSearchPlace {
   return async ({ tenant_id, signal }, search) => {
     assertWaitedFor(signal)
     const waiting = places.get(tenant_id)
-    if (waiting) await takeTurn(waiting, signal)
+    if (waiting) await waitForPlace(waiting, signal)
     else places.set(tenant_id, [])
     try {
       return await search()
@@ -222,7 +222,7 @@ export function assertWaitedFor(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the search')
 }
 
-async function takeTurn(waiting: (() => void)[], signal: AbortSignal | undefined): Promise<void> {
+async function waitForPlace(waiting: (() => void)[], signal: AbortSignal | undefined): Promise<void> {
   if (waiting.length >= WAITING_OF_TENANT) throw new OverloadError('other searches of the log are waiting')
   await new Promise<void>((resolve, reject) => {
     const begin = () => {

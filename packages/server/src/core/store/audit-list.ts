@@ -50,8 +50,8 @@ const NEAR = 1_000
 
 const ALL_DAYS = { first: '0001-01-01', last: '9999-12-31' }
 
-/** Runs a statement that reads many entries when it is its turn. */
-export type InTurn = <Result>(read: () => Promise<Result>) => Promise<Result>
+/** Runs a statement that reads many entries once that is admitted. */
+export type WhenAdmitted = <Result>(read: () => Promise<Result>) => Promise<Result>
 
 /** Whether a list reads more entries than it returns, to filter or to count them. */
 export function isSearch(filter: EntryFilter): boolean {
@@ -81,7 +81,7 @@ export async function listEntries(
   log: { tenant_id: string; purged_through: number },
   filter: EntryFilter,
   page: Page,
-  inTurn: InTurn,
+  whenAdmitted: WhenAdmitted,
 ): Promise<{ entries: ListedEntry[]; total: number; range?: Range }> {
   const scans = isScan(filter)
   const isWhole = filter.date_from === undefined && filter.date_to === undefined && filter.after_id === undefined
@@ -96,25 +96,25 @@ export async function listEntries(
   if (!isSearch(filter)) {
     const shown = narrow(range, page)
     return {
-      entries: await inTurn(() => readPage(sql, log.tenant_id, filter, shown, { ...page, offset: 0 })),
+      entries: await whenAdmitted(() => readPage(sql, log.tenant_id, filter, shown, { ...page, offset: 0 })),
       total: range.through_id - range.after_id,
       range: shown,
     }
   }
-  if (scans) return search(sql, log.tenant_id, filter, { range, page, inTurn })
-  const total = sum ?? (await countEntries(sql, log.tenant_id, filter, { range, inTurn }))
+  if (scans) return search(sql, log.tenant_id, filter, { range, page, whenAdmitted })
+  const total = sum ?? (await countEntries(sql, log.tenant_id, filter, { range, whenAdmitted }))
   const { key_id, action } = filter
   if (key_id !== undefined && action !== undefined) {
     const of = { tenant_id: log.tenant_id, key_id, action }
-    return { entries: await inTurn(() => readPageOfKeyAndAction(sql, of, range, page)), total }
+    return { entries: await whenAdmitted(() => readPageOfKeyAndAction(sql, of, range, page)), total }
   }
   // If so many entries match, the page is likely among the first `NEAR` in its order.
   const near = endOf(range, page.order)
   if (total * NEAR > 2 * (page.offset + page.limit) * (range.through_id - range.after_id)) {
-    const entries = await inTurn(() => readPage(sql, log.tenant_id, filter, near, page))
+    const entries = await whenAdmitted(() => readPage(sql, log.tenant_id, filter, near, page))
     if (entries.length === page.limit) return { entries, total }
   }
-  return { entries: await inTurn(() => readPageOfBlocks(sql, log.tenant_id, filter, range, page)), total }
+  return { entries: await whenAdmitted(() => readPageOfBlocks(sql, log.tenant_id, filter, range, page)), total }
 }
 
 /** The stretch of a range that a page begins in. */
@@ -128,17 +128,17 @@ async function search(
   sql: Queryable,
   tenant_id: string,
   filter: EntryFilter,
-  { range, page, inTurn }: { range: Range; page: Page; inTurn: InTurn },
+  { range, page, whenAdmitted }: { range: Range; page: Page; whenAdmitted: WhenAdmitted },
 ): Promise<{ entries: ListedEntry[]; total: number }> {
   const entries: ListedEntry[] = []
   let total = 0
   for (const stretch of stretchesOf(range, SEARCHED_AT_ONCE, page.order)) {
-    const found = await inTurn(() => countRows(sql, tenant_id, filter, stretch))
+    const found = await whenAdmitted(() => countRows(sql, tenant_id, filter, stretch))
     const offset = Math.max(0, page.offset - total)
     const limit = page.limit - entries.length
     if (offset < found && limit > 0) {
       const shown = { ...page, limit, offset }
-      entries.push(...(await inTurn(() => readPage(sql, tenant_id, filter, stretch, shown))))
+      entries.push(...(await whenAdmitted(() => readPage(sql, tenant_id, filter, stretch, shown))))
     }
     total += found
   }
@@ -274,12 +274,12 @@ async function countEntries(
   sql: Queryable,
   tenant_id: string,
   filter: EntryFilter,
-  { range, inTurn }: { range: Range; inTurn: InTurn },
+  { range, whenAdmitted }: { range: Range; whenAdmitted: WhenAdmitted },
 ): Promise<number> {
   const count = async (counted: Range) => {
     let entries = 0
     for (const stretch of stretchesOf(counted, COUNTED_AT_ONCE))
-      entries += await inTurn(() => countRows(sql, tenant_id, filter, stretch))
+      entries += await whenAdmitted(() => countRows(sql, tenant_id, filter, stretch))
     return entries
   }
   const [days] = await sql<{ first: string; last: string }[]>`

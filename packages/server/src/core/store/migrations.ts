@@ -32,7 +32,7 @@ const HELD_BY_OTHERS = [LOCK_NOT_AVAILABLE, DEADLOCK]
 const CHANGED_MEANWHILE = 'simple_heap_update'
 
 /** How long a process waits while another one migrates. */
-const TURN_TIMEOUT = '10min'
+const OTHERS_TIMEOUT = '10min'
 /**
  * How long one try waits for a table lock, in milliseconds: every call waits behind it. Its statements themselves have
  * no limit.
@@ -105,7 +105,7 @@ export async function migrate(
     try {
       return await acknowledged((workIsDone) => applyMissing(sql, { migrations, complete, holders, workIsDone }))
     } catch (error) {
-      // While this process waits for its turn, another one migrates.
+      // While this process waits for the lock row, another one migrates.
       if (!holders.isWatching() || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
       const seen = holders.found()
       // Failing to name the holders must not end the migration.
@@ -131,10 +131,10 @@ export async function migrate(
  */
 async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise<void> {
   if (sql.options.max === 1) return // the embedded database, which no calls use yet
-  const building = sql.begin(async (turn) => {
-    await turn`select pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
+  const building = sql.begin(async (transaction) => {
+    await transaction`select pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
     // The index build waits for all earlier snapshots, and a statement of the extended protocol keeps its snapshot.
-    const [lock] = await turn<{ version: number }[]>`
+    const [lock] = await transaction<{ version: number }[]>`
       select version from schema_version where id = 1 for update skip locked`.simple()
     if (!lock) return false
     const missing = migrations.filter(({ version }) => lock.version > 0 && version > lock.version)
@@ -195,7 +195,7 @@ async function applyMissing(
   return sql.begin(async (transaction) => {
     // The session's limits are meant for calls.
     await transaction`
-      select pg_catalog.set_config('lock_timeout', ${TURN_TIMEOUT}, true), pg_catalog.set_config('statement_timeout', '0', true)`
+      select pg_catalog.set_config('lock_timeout', ${OTHERS_TIMEOUT}, true), pg_catalog.set_config('statement_timeout', '0', true)`
     const [lock] = await transaction<{ version: number; pid: number }[]>`
       select version, pg_catalog.pg_backend_pid() as pid from schema_version where id = 1 for update`
     const version = lock?.version ?? 0

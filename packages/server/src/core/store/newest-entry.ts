@@ -5,6 +5,7 @@
  */
 import type { Queryable } from './db.js'
 import { ofKeyAndAction, pageOfBlocks } from './entry-indexes.js'
+import { TamperedRowError } from './tampered-row.js'
 
 /** A row with the newest entry that records it; null if the log has none. */
 export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
@@ -77,4 +78,20 @@ export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promis
     where newest_entry is distinct from entry_id
     limit 1`
   return row
+}
+
+/**
+ * Returns the error of a row that does not name the newest entry about it: an attacker who can write to the database
+ * restored an older row, whose MAC is valid (chain.md 11). The log has an entry about each row: a purge restates the rows
+ * whose entries it takes.
+ */
+export function findPutBack(
+  { tenant_id, entry_id, newest_entry }: WithNewestEntry<{ tenant_id: string; entry_id: number }>,
+  what: string,
+): TamperedRowError | undefined {
+  if (entry_id === newest_entry) return undefined
+  return new TamperedRowError(
+    `an older row of ${what} of tenant ${tenant_id} was put back outside the server: it names entry ${entry_id}, and ` +
+      `${newest_entry === null ? 'no entry' : `entry ${newest_entry}`} is the last about it`,
+  )
 }

@@ -1,5 +1,6 @@
-/** How many calls of each API key wrote no entry, by day, kind and address. */
-import { MAX_LISTED_COUNTS, type UnrecordedKind } from '@eaas/protocol'
+/** What API keys did: their calls that wrote no entry, by day, kind and address, and what they open and hash in a day. */
+import { type BudgetKind, COUNTED_AS_UNWRAP, MAX_LISTED_COUNTS, type UnrecordedKind, USUAL_DAYS } from '@eaas/protocol'
+import { NIL_UUID } from './audit.js'
 import type { Queryable } from './db.js'
 
 /** A count to add. */
@@ -45,4 +46,41 @@ export async function listUnrecordedCalls(sql: Queryable, tenant_id: string, mon
     select day::text as day, api_key_id, kind, nullif(ip_address, '') as ip_address, calls as count from unrecorded_calls
     where tenant_id = ${tenant_id} and day >= ${first}::date and day < ${first}::date + interval '1 month'
     order by calls desc, unrecorded_calls.day, api_key_id, kind, unrecorded_calls.ip_address limit ${MAX_LISTED_COUNTS}`
+}
+
+/** What an API key did on a day, of one kind. */
+export interface ApiKeyUsage {
+  tenant_id: string
+  api_key_id: string
+  kind: BudgetKind
+  today: number
+  /** the median of the days before on which it did any; null if there is none */
+  median: number | null
+}
+
+/**
+ * Lists what API keys of a tenant opened and hashed on a day, `YYYY-MM-DD`, against the days before, the largest first: from
+ * the counts of the entries, which are committed with them, and from those of calls without an entry.
+ */
+export function listApiKeyUsage(
+  sql: Queryable,
+  { tenant_id, day, limit = null }: { tenant_id: string; day: string; limit?: number | null },
+): Promise<ApiKeyUsage[]> {
+  const isListed = sql`
+    tenant_id = ${tenant_id} and day between ${day}::date - ${USUAL_DAYS}::integer and ${day}::date`
+  return sql<ApiKeyUsage[]>`
+    with counted as (
+      select tenant_id, api_key_id, 'unwrap' as kind, day, pg_catalog.sum(entries) as uses from audit_counts
+      where ${isListed} and action = any(${[...COUNTED_AS_UNWRAP]}::text[]) and api_key_id <> ${NIL_UUID}
+      group by tenant_id, api_key_id, day
+      union all
+      select tenant_id, api_key_id, kind, day, pg_catalog.sum(calls) from unrecorded_calls
+      where ${isListed} and kind = 'hash'
+      group by tenant_id, api_key_id, kind, day
+    )
+    select tenant_id, api_key_id, kind,
+           coalesce(pg_catalog.sum(uses) filter (where day = ${day}::date), 0)::bigint as today,
+           (pg_catalog.percentile_disc(0.5) within group (order by uses) filter (where day < ${day}::date))::bigint as median
+    from counted group by tenant_id, api_key_id, kind
+    order by today desc, median desc nulls last, tenant_id, api_key_id, kind limit ${limit}`
 }

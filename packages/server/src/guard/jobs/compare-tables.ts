@@ -5,7 +5,7 @@
 import type { Log } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { compareSchemas, SchemaVersionError } from '../../core/store/migrations.js'
-import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
+import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { type AcceptedSchema, findAcceptedSchema } from '../operations/accept.js'
 import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../store/schema.js'
 

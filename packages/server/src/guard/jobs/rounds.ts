@@ -156,10 +156,10 @@ function createAsking({ config, witnesses, services, measures, log }: RoundOptio
     }
   }
   // The round after the first tenant of a new database may begin while the round of the start waits for a witness.
-  let turn = Promise.resolve()
+  let last = Promise.resolve()
   return (fail: Fail, signal?: AbortSignal): Promise<void> => {
-    turn = turn.then(() => ask(fail, signal))
-    return turn
+    last = last.then(() => ask(fail, signal))
+    return last
   }
 }
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { KeptHead } from '../../core/audit/formats/chain.js'
-import { createTurns } from './compare-logs.js'
+import { createPortions } from './compare-logs.js'
 
 const KEPT: KeptHead = {
   last_id: 1,
@@ -12,7 +12,7 @@ const KEPT: KeptHead = {
 
 it('one round compares each log, though a run leaves one point of the logs that had two', () => {
   const logs = Array.from({ length: 2_000 }, (_, at) => ({ tenant_id: String(at), held: { all: [KEPT, KEPT] } }))
-  const next = createTurns({ all: () => logs })
+  const next = createPortions({ all: () => logs })
   const compared = new Set<string>()
   for (let isWhole = false; !isWhole; ) {
     const { points, ends } = next()

@@ -33,7 +33,7 @@ export interface LogComparisonOptions extends KeysOfHeads {
 }
 
 /** What one run compared: it may begin a round over all tenants, and may end it. */
-export interface Turn {
+export interface Portion {
   begins: boolean
   ends: boolean
 }
@@ -53,8 +53,8 @@ export function createLogComparison({
   watches,
   findAuditKey,
   ...keys
-}: LogComparisonOptions): (onError: OnError, options: { findsUnseen: boolean }) => Promise<Turn> {
-  const nextPoints = createTurns(watches)
+}: LogComparisonOptions): (onError: OnError, options: { findsUnseen: boolean }) => Promise<Portion> {
+  const nextPoints = createPortions(watches)
   /** the tenant up to which `listUnseen` has searched the database */
   let searchedThrough = FIRST_ID
 
@@ -98,19 +98,19 @@ export function createLogComparison({
  * points a tenant has. Tenants with an alarm are included: a process that does not know of the alarm may still write
  * their logs.
  */
-export function createTurns(watches: {
+export function createPortions(watches: {
   all(): Iterable<{ tenant_id: string; held: { all: readonly KeptHead[] } }>
-}): () => Turn & { points: (KeptHead & { tenant_id: string })[] } {
-  let turn = 0
+}): () => Portion & { points: (KeptHead & { tenant_id: string })[] } {
+  let next = 0
   return () => {
     const all = [...watches.all()]
-    if (turn >= all.length) turn = 0
-    const from = turn
-    turn += COMPARED_AT_ONCE
+    if (next >= all.length) next = 0
+    const from = next
+    next += COMPARED_AT_ONCE
     const points = all
-      .slice(from, turn)
+      .slice(from, next)
       .flatMap(({ tenant_id, held }) => held.all.map((point) => ({ tenant_id, ...point })))
-    return { points, begins: from === 0, ends: turn >= all.length }
+    return { points, begins: from === 0, ends: next >= all.length }
   }
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { genesisHash } from '@eaas/audit/formats'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
 import { findEntryHash } from '../../core/store/audit.js'
 import { assertFormats } from '../../core/store/text-formats.js'
@@ -80,8 +81,8 @@ export function createSharedAlarms({
     for (const row of rows ?? []) await learn(row, findsUnseen).catch(note(errors))
     // Even if the alarms could not be read: an attacker who locks them must not keep this process from
     // raising its own.
-    const turn = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
-    if (unread.length + errors.length === 0) watches.comparisons.succeeded(turn)
+    const portion = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
+    if (unread.length + errors.length === 0) watches.comparisons.succeeded(portion)
     const found = new Map(rows?.map((row) => [row.tenant_id, row]))
     for (const watch of rows ? watches.alarmed() : []) {
       await share(watch, found.get(watch.tenant_id)).catch((error: unknown) => void errors.push(error))
@@ -190,3 +191,35 @@ export function createSharedAlarms({
 function isGenuine(row: ChainAlarm, auditKey: AuditKey): boolean {
   return equalBytes(row.mac, alarmMac(auditKey, row))
 }
+
+const SERVED = 'tenants are served, but what that log would record, such as a change of a tenant or a purge, is refused'
+
+/** What the log says of a new alarm. The installation's own log belongs to no tenant, and an alarm about it stops no tenant's calls. */
+export function alarmMessage(tenant_id: string): string {
+  if (tenant_id !== INSTALLATION_ID) return 'the audit chain is broken; this tenant is no longer served'
+  return `the audit chain is broken, that of the installation's own log; ${SERVED}`
+}
+
+/** What alarms about these logs stop, and which command ends that. */
+export function describeRefused(tenant_ids: readonly string[]): string {
+  const own = tenant_ids.includes(INSTALLATION_ID)
+    ? [
+        `Of the installation's own log: ${SERVED}, until you settle this: see eaas accept rollback --installation --help`,
+      ]
+    : []
+  const tenants = tenant_ids.some((id) => id !== INSTALLATION_ID)
+    ? ['All calls of these tenants are refused until you settle this: see eaas accept --help']
+    : []
+  return [...own, ...tenants].join('. ')
+}
+
+/** The warning about a tenant that the checkpoint file names and the database lacks. */
+export const MISSING_TENANT =
+  'the checkpoint file names a tenant that is not in the database: a backup from before its creation was restored, or the database was ' +
+  'tampered with. The tenant and its keys are lost unless a newer backup is restored'
+
+export const ACCEPTED_ROW =
+  'an alarm that an operator had accepted was in the database again, and its row is deleted: unless a server wrote it at that moment, somebody ' +
+  'put it back'
+
+export const GONE_ACCEPTED = 'an operator accepted that a tenant is gone from the database; its alarm is cleared'

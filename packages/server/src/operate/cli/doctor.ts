@@ -46,8 +46,8 @@ import {
   examineCheckpoints,
   examinePurge,
   examineUnused,
+  examineWitnesses,
 } from './examine-logs.js'
-import { examineWitnesses } from './examine-witnesses.js'
 import type { Finding, Found, Result } from './finding.js'
 import { print, printJson } from './output.js'
 import { messageOf, operatorName } from './with-services.js'

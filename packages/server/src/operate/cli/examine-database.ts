@@ -13,7 +13,7 @@ import { describeElsewhere, findSchemas } from '../../core/store/search-path.js'
 import { findWriteObstacle } from '../../core/store/writability.js'
 import type { AcceptedSchema } from '../../guard/operations/accept.js'
 import { compareTables, MISSING_INDEX, type SchemaDifferences } from '../../guard/store/schema.js'
-import { MIGRATIONS_DIRECTORY } from '../../migrations-directory.js'
+import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { openProvider } from '../../root-keys/open-provider.js'
 import {
   findClock,

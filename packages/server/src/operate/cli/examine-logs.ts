@@ -3,25 +3,26 @@
  * newest anchor.
  */
 import { existsSync } from 'node:fs'
+import { readWitnessKey } from '@eaas/audit'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, RECOVERY_PAGE, untilFollowed } from '../../core/audit/append-errors.js'
 import { openAuditKey, readAuditKeys } from '../../core/audit/audit-key.js'
 import { type AuditKey, currentKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
 import { authentic, tenantMac } from '../../core/audit/formats/row-mac.js'
 import { findHeadFault } from '../../core/audit/head-fault.js'
-import { findPutBack } from '../../core/audit/newest-row.js'
 import { verifyLog } from '../../core/audit/verify/verify.js'
 import type { Config } from '../../core/config.js'
 import { deriveRowKey, type StoreKeys } from '../../core/crypto/key-hierarchy.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { createTenantStates } from '../../core/runner/tenant-state.js'
+import { findHead } from '../../core/store/audit.js'
 import type { Sql } from '../../core/store/db.js'
 import { findCurrentInstallation } from '../../core/store/instance.js'
-import { findOutdatedRow } from '../../core/store/newest-entry.js'
+import { findOutdatedRow, findPutBack } from '../../core/store/newest-entry.js'
 import { findLastMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../../core/store/tenants.js'
-import { describeRefused, MISSING_TENANT } from '../../guard/alarm-texts.js'
+import { compareWithWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../../guard/jobs/ask-witnesses.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import { listAlarms } from '../../guard/store/alarms.js'
 import { findUncovered } from '../../guard/store/anchors.js'
@@ -35,7 +36,7 @@ import {
   STANDARD_OUTPUT,
 } from '../../guard/watch/kept-witnesses.js'
 import { readAnchorTime } from '../../guard/watch/newest-anchor.js'
-import { TENANT_GONE } from '../../guard/watch/shared-alarms.js'
+import { describeRefused, MISSING_TENANT, TENANT_GONE } from '../../guard/watch/shared-alarms.js'
 import { assertUnused } from '../../installation.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
@@ -268,4 +269,32 @@ async function findChainFault(sql: Sql, storeKeys: StoreKeys, tenant: TenantRow)
   if (mark && !isPurgeMarkAuthentic(auditKey, mark)) return 'the mark of the last purge is forged'
   const outdated = await findOutdatedRow(sql, tenant_id)
   return outdated && findPutBack(outdated, outdated.what)?.message
+}
+
+/** Compares the installation's log with what each witness cosigned last, without asking any to cosign more. */
+export async function examineWitnesses(
+  sql: Sql,
+  storeKeys: StoreKeys,
+  addresses: Config['witnesses'],
+): Promise<Result> {
+  const witnesses = addresses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
+  const instance = await findOwnInstance(sql)
+  const head = await findHead(sql, INSTALLATION_ID)
+  if (!instance || !head) return { detail: 'the database is new' }
+  const signingKey = await openSigningKey(sql, storeKeys, instance)
+  const options = { witnesses, timeoutMs: WITNESS_TIMEOUT_MS }
+  const installationKey = await openInstallationKey(sql, storeKeys)
+  const outcomes = await compareWithWitnesses({ sql, signingKey, installationKey }, head, options)
+  const named = (...kinds: WitnessOutcome['kind'][]) =>
+    outcomes.flatMap(({ witness, kind, detail }) => (kinds.includes(kind) ? [`${witness}: ${detail}`] : [])).join('; ')
+  const contradicted = named('contradicted')
+  if (contradicted !== '') {
+    const remedy =
+      'The database went back or was rewritten, or the witness is wrong: compare with a checkpoint that is kept elsewhere ' +
+      '(eaas audit verify --all --checkpoint)'
+    return { ok: false, detail: `${contradicted}. ${remedy}` }
+  }
+  const failed = named('failed')
+  if (failed !== '') return { warning: true, detail: failed }
+  return { detail: `agree with the installation's log, by what they cosigned last: ${named('cosigned', 'overtaken')}` }
 }

@@ -1,18 +1,21 @@
 /** `eaas root-key`: the key outside the database, which wraps the store keys. */
 
 import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { isAbsolute, resolve } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { STANDARD_STREAM } from '@eaas/audit/command'
 import { beforeEnd } from '@eaas/audit/node'
 import { counted } from '@eaas/protocol'
-import { type Command, Option } from 'commander'
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, ROOT_KEY_VARIABLES, type RootKeySetting } from '../../core/config.js'
+import { isReadableByAll } from '../../core/crypto/root-key.js'
 import { VARIABLES } from '../../core/settings.js'
 import { isRolledBack } from '../../core/store/db.js'
 import { countWaiting, getPeppers } from '../../core/store/peppers.js'
 import { countSealed } from '../../core/store/store-keys.js'
 import { makeRootKey, type RootKeyForm } from '../../root-keys/generate.js'
 import { openProvider, providerOf } from '../../root-keys/open-provider.js'
+import { generateInHsm, type HsmKey, unwrapByHsm, wrapByHsm } from '../../root-keys/pkcs11.js'
 import { readCommandLine } from '../../root-keys/program.js'
 import { ASK } from '../../root-keys/shares.js'
 import { rotateRootKey } from '../operations/rotate-root-key.js'
@@ -30,7 +33,6 @@ import {
   SAME_ENVIRONMENT,
 } from './command.js'
 import { print, printJson } from './output.js'
-import { addPkcs11 } from './root-key-pkcs11.js'
 import { withServices } from './with-services.js'
 
 /**
@@ -245,4 +247,52 @@ function warnOfRelative({ kind, value }: RootKeySetting): void {
   process.stderr.write(
     `eaas: ${found} is found from this folder only: a service needs its whole path, ${resolve(found)}\n`,
   )
+}
+
+type What = 'generate' | 'wrap' | 'unwrap'
+
+/** Adds `eaas root-key pkcs11`: a program for EAAS_ROOT_KEY_EXEC, whose root key is in an HSM. */
+function addPkcs11(rootKey: Command): void {
+  rootKey
+    .command('pkcs11')
+    .description('Use a root key that an HSM holds, by pkcs11-tool of OpenSC. Reads no other settings.')
+    .requiredOption('--module <path>', "the HSM's PKCS#11 library", readKeptPath)
+    .requiredOption('--token <label>', 'its token')
+    .requiredOption('--id <hex>', 'the id of the key, such as 01', readKeyId)
+    .requiredOption('--pin-file <file>', "a file with the user's PIN, its whole path", readWholePath)
+    .addArgument(
+      new Argument('<what>', 'make the key, or wrap or unwrap standard input').choices(['generate', 'wrap', 'unwrap']),
+    )
+    .addHelpText(
+      'after',
+      `
+The server calls wrap and unwrap by itself: set EAAS_ROOT_KEY_EXEC to this command with its options, without the last
+word.`,
+    )
+    .action((what: What, key: HsmKey) => runPkcs11(what, key))
+}
+
+async function runPkcs11(what: What, key: HsmKey): Promise<void> {
+  if (what === 'generate') {
+    await generateInHsm(key)
+    print(`The token ${key.token} has a new root key of the id ${key.id}.`)
+  } else {
+    const input = await buffer(process.stdin)
+    process.stdout.write(await (what === 'wrap' ? wrapByHsm : unwrapByHsm)(key, input))
+  }
+  if (await isReadableByAll(key.pinFile)) {
+    process.stderr.write(`eaas: everybody on this machine can read ${key.pinFile}: chmod 600\n`)
+  }
+}
+
+// Services call this command in another folder.
+function readWholePath(text: string): string {
+  if (isAbsolute(text)) return text
+  throw new InvalidArgumentError('It must be a whole path, such as /etc/eaas/pin.')
+}
+
+// An HSM keeps bytes: 1 and 01, B and 0b are one id.
+function readKeyId(text: string): string {
+  if (/^([0-9a-f]{2})+$/i.test(text)) return text.toLowerCase()
+  throw new InvalidArgumentError('It must be pairs of hexadecimal digits, such as 01.')
 }

@@ -6,9 +6,9 @@
 
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
-import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/api-key-usage.js'
 import { hasEntrySince } from '../../core/store/audit.js'
 import { listTenantIds } from '../../core/store/tenants.js'
+import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/unrecorded-calls.js'
 
 /** What the log says of an entry that was written. */
 export const DOUBLED =
@@ -75,7 +75,7 @@ async function noteDay(
     const name = `${api_key_id} ${kind}`
     if (names.has(name)) continue
     await attempt({ tenant_id, api_key_id }, async () => {
-      const isNew = await performAsSystem(services, tenant_id, noteDoubledUsage(usage, day), { inTurn: true })
+      const isNew = await performAsSystem(services, tenant_id, noteDoubledUsage(usage, day), { underLock: true })
       names.add(name)
       if (isNew) onDoubled?.(usage)
     })

@@ -30,3 +30,4 @@ export type Local = Prisma.LocalModel
 export type Customer = Prisma.CustomerModel
 export type Order = Prisma.OrderModel
 export type Reading = Prisma.ReadingModel
+export type Citizen = Prisma.CitizenModel

@@ -52,7 +52,7 @@ export class AppendQueue {
   constructor(private readonly all: { entries: number }) {}
 
   /**
-   * Waits for a turn and its commit. @throws OverloadError, AuditWriteError, or what the last decision
+   * Waits for a group and its commit. @throws OverloadError, AuditWriteError, or what the last decision
    * refused with
    */
   add(append: Append): Promise<void> {
@@ -157,20 +157,20 @@ export class AppendQueue {
  * Whether an append needs the lock of the head: a change does, and so does a call without entries, which
  * compare-and-swap cannot carry.
  */
-export function isInTurn({ decided }: Waiting): boolean {
+export function isUnderLock({ decided }: Waiting): boolean {
   return decided.change !== undefined || decided.entries.length === 0
 }
 
 function splitGroup(queue: Waiting[]): { taken: Waiting[]; left: Waiting[] } {
   const [first] = queue
   if (!first) return { taken: [], left: [] }
-  const kind = isInTurn(first)
+  const kind = isUnderLock(first)
   const taken: Waiting[] = []
   const left: Waiting[] = []
   let entries = 0
   let isFull = false
   for (const waiting of queue) {
-    if (isFull || isInTurn(waiting) !== kind) {
+    if (isFull || isUnderLock(waiting) !== kind) {
       left.push(waiting)
       continue
     }

@@ -5,7 +5,7 @@
  *
  * A group is appended under the policy version that its decisions were made on. If the version has changed,
  * those decisions are made again without leaving the queue: on the state that this process has of the newer
- * version, or under the lock of the head, where the version cannot change. So a call keeps its turn however
+ * version, or under the lock of the head, where the version cannot change. So a call keeps its position however
  * fast the tenant changes, and every process acts on what another one acknowledged. Changes that wait
  * together are decided one after another, each on the result of the one before, and committed in one
  * transaction.
@@ -21,11 +21,16 @@ import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../..
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { isUnreachable } from '../../store/unreachable.js'
 import { AuditWriteError, auditWriteError } from '../append-errors.js'
-import type { AuditKey } from '../formats/chain.js'
-import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTime } from '../formats/chain.js'
-import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
+import {
+  type AuditKey,
+  beginExtension,
+  type EntryDraft,
+  type ExtendOptions,
+  type Head,
+  laterTime,
+} from '../formats/chain.js'
+import { AppendQueue, isUnderLock, type Waiting } from './append-queue.js'
 import type { Clock } from './clock.js'
-import { RecentCommits } from './recent-commits.js'
 import { appendToLocked, createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
 
 /** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
@@ -217,7 +222,7 @@ export function createCommitter({
     assertWatched(log)
     if (performance.now() >= log.sharedUntil && !group.some(needsLock) && (await swapHead(log, group))) return
     // A change, a count against a quota, another process that writes this tenant too, or a state that this
-    // process does not have: these take turns by the row lock. With compare-and-swap alone they could starve.
+    // process does not have: these wait for the row lock. With compare-and-swap alone they could starve.
     await appendLocked(log, group)
   }
 
@@ -251,7 +256,7 @@ export function createCommitter({
     try {
       await appendTogether(log, group)
     } catch (error) {
-      if (group.length === 1 || !group.some(isInTurn) || !isNotWritten(error)) throw error
+      if (group.length === 1 || !group.some(isUnderLock) || !isNotWritten(error)) throw error
       for (const waiting of group) {
         if (waiting.isGivenUp) continue
         try {
@@ -417,7 +422,7 @@ function createMeter(sql: Transaction, tenant_id: string, month: string) {
 }
 
 function needsLock(waiting: Waiting): boolean {
-  return !waiting.decided.refused && (isInTurn(waiting) || isMetered(waiting.decided))
+  return !waiting.decided.refused && (isUnderLock(waiting) || isMetered(waiting.decided))
 }
 
 function isMetered(decided: Decided): boolean {
@@ -460,4 +465,42 @@ function firstAppend(group: readonly { append: Append }[]): Append {
   const [first] = group
   if (!first) throw new Error('an empty group')
   return first.append
+}
+
+/**
+ * SQLSTATEs of errors that belong to one tenant or one moment: serialization and deadlock (class 40), a name
+ * taken (23505), a store key that was rotated meanwhile (23503), a lock or a statement that took too long
+ * (55P03, 57014).
+ */
+const PASSING = /^(?:40...|2350[35]|55P03|57014)$/
+
+/** How the last commits ended, for /health. */
+class RecentCommits {
+  /** when a group was committed last, by `performance.now()` */
+  succeededAt = Number.NEGATIVE_INFINITY
+  /** when a group last failed, for whatever reason */
+  failedAt = Number.NEGATIVE_INFINITY
+  /** when the database last refused a group, and with which SQLSTATE */
+  refused: { at: number; code: string } | undefined
+
+  /** how many entries this process committed */
+  entries = 0
+
+  succeeded(entries: number): void {
+    this.entries += entries
+    this.succeededAt = performance.now()
+    this.refused = undefined
+  }
+
+  /**
+   * Records a failure. One that is not a refusal by the database, such as a deadline, does not show what is
+   * wrong.
+   */
+  failed(error: unknown): void {
+    this.failedAt = performance.now()
+    const code = (error as { code?: unknown }).code
+    if (isRolledBack(error) && typeof code === 'string' && !PASSING.test(code)) {
+      this.refused = { at: this.failedAt, code }
+    }
+  }
 }

@@ -239,7 +239,8 @@ export const ModelName = {
   Local: 'Local',
   Customer: 'Customer',
   Order: 'Order',
-  Reading: 'Reading'
+  Reading: 'Reading',
+  Citizen: 'Citizen'
 } as const
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
 export interface TypeMapCb<GlobalOmitOptions = {}> extends runtime.Types.Utils.Fn<{extArgs: runtime.Types.Extensions.InternalArgs }, runtime.Types.Utils.Record<string, any>> {
@@ -250,7 +251,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "user" | "post" | "sample" | "person" | "lead" | "pair" | "place" | "vault" | "log" | "ticket" | "draft" | "local" | "customer" | "order" | "reading"
+    modelProps: "user" | "post" | "sample" | "person" | "lead" | "pair" | "place" | "vault" | "log" | "ticket" | "draft" | "local" | "customer" | "order" | "reading" | "citizen"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -1364,6 +1365,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    Citizen: {
+      payload: Prisma.$CitizenPayload<ExtArgs>
+      fields: Prisma.CitizenFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.CitizenFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.CitizenFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>
+        }
+        findFirst: {
+          args: Prisma.CitizenFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.CitizenFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>
+        }
+        findMany: {
+          args: Prisma.CitizenFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>[]
+        }
+        create: {
+          args: Prisma.CitizenCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>
+        }
+        createMany: {
+          args: Prisma.CitizenCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.CitizenCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>[]
+        }
+        delete: {
+          args: Prisma.CitizenDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>
+        }
+        update: {
+          args: Prisma.CitizenUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>
+        }
+        deleteMany: {
+          args: Prisma.CitizenDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.CitizenUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.CitizenUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>[]
+        }
+        upsert: {
+          args: Prisma.CitizenUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CitizenPayload>
+        }
+        aggregate: {
+          args: Prisma.CitizenAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateCitizen>
+        }
+        groupBy: {
+          args: Prisma.CitizenGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.CitizenGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.CitizenCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.CitizenCountAggregateOutputType> | number
+        }
+      }
+    }
   }
 } & {
   other: {
@@ -1513,6 +1588,18 @@ export const ReadingScalarFieldEnum = {
   place_id: 'place_id'
 } as const
 export type ReadingScalarFieldEnum = (typeof ReadingScalarFieldEnum)[keyof typeof ReadingScalarFieldEnum]
+export const CitizenScalarFieldEnum = {
+  id: 'id',
+  email: 'email',
+  email_index: 'email_index',
+  born: 'born',
+  seen: 'seen',
+  day: 'day',
+  visits: 'visits',
+  active: 'active',
+  prefs: 'prefs'
+} as const
+export type CitizenScalarFieldEnum = (typeof CitizenScalarFieldEnum)[keyof typeof CitizenScalarFieldEnum]
 export const SortOrder = {
   asc: 'asc',
   desc: 'desc'
@@ -1594,6 +1681,7 @@ export type GlobalOmitConfig = {
   customer?: Prisma.CustomerOmit
   order?: Prisma.OrderOmit
   reading?: Prisma.ReadingOmit
+  citizen?: Prisma.CitizenOmit
 }
 /* Types for Logging */
 export type LogLevel = 'info' | 'query' | 'warn' | 'error'

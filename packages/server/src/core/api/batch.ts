@@ -11,16 +11,15 @@ import {
   type UnrecordedKind,
   wire,
 } from '@eaas/protocol'
-import { envelopeModeRoutes } from '../api/envelope.js'
-import { bindRoutes, type Route } from '../api/route.js'
-import { serverModeRoutes } from '../api/server-mode.js'
 import { createStretches, mapInStretches } from '../event-loop.js'
 import { assertPermissions, inServerMode, refuseServerMode } from '../runner/admission.js'
 import { type Allowances, spend } from '../runner/budgets.js'
 import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { parse } from './serve.js'
+import { envelopeModeRoutes } from './envelope.js'
+import { bindRoutes, parse, type Route } from './route.js'
+import { serverModeRoutes } from './server-mode.js'
 
 /**
  * How many keys are loaded at a time: a share of the connections' statements that leaves room for other

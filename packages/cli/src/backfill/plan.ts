@@ -1,0 +1,182 @@
+/** The steps by which a table in use comes to be encrypted, in an order in which searches find its rows throughout. */
+import { counted } from '@eaas/protocol'
+import { isEaasError } from '@eaas/sdk'
+import { type AnyModel, type DescribedIndex, readMembers } from '@eaas/sdk/maintenance'
+import type { InspectReport, Sdk } from './backfill.js'
+import { openPostgres, type PostgresQuery } from './postgres.js'
+import { type Ask, getColumn, readTable } from './postgres-columns.js'
+import { assertHoldsEnvelopes, type PostgresColumn, quoteName } from './postgres-values.js'
+import { makeSealedChecks, sealedColumns } from './sealed-checks.js'
+import { columnNames } from './table.js'
+
+export interface PlanStep {
+  step: string
+  /** Whether the table shows that it is done; null where a table cannot show it. */
+  done: boolean | null
+  /** The commands, and the SQL, in their order. */
+  run: string[]
+}
+
+export interface Plan {
+  /** What is left, in words; undefined until the table has the columns of the model. */
+  left: string | undefined
+  steps: PlanStep[]
+}
+
+export interface PlanOptions {
+  columns: Readonly<Record<string, string>>
+  /** Writes the command line of a backfill of this table, with more options. */
+  command(more: string): string
+  /** Counts the forms of the rows. */
+  inspect(): Promise<InspectReport>
+}
+
+/** An index of the table, its primary key apart. */
+interface FoundIndex {
+  name: string
+  isUnique: boolean
+  /** The name of the constraint that it belongs to. */
+  constraint: string | null
+  /** Its columns, where it is over their values or over `lower()` of them. */
+  columns: string[]
+}
+
+/** Makes the plan for a table, by the copy of the SDK that made the model. Reads the table, and changes nothing. */
+export async function planWith(
+  { describeModel }: Pick<Sdk, 'describeModel'>,
+  model: AnyModel,
+  { query, table }: { query: PostgresQuery; table: string },
+  { columns, command, inspect }: PlanOptions,
+): Promise<Plan> {
+  const { ask, name } = openPostgres(query, table)
+  const found = await readTable(ask, name)
+  const described = describeModel(model)
+  const renamed = readMembers('columns', columns, columnNames(described.table))
+  const stored = (column: string) => renamed[column] ?? column
+  const { envelope, fields, format, indexes, table: wanted } = described
+  const heads = [...new Set(fields.map((field) => stored(field.split('.')[0] ?? '')))]
+  const tooNarrow = heads.flatMap((head) => findTypeChange(getColumn(found, head)))
+  const jsonOrText = format === 'text' ? 'text' : 'jsonb'
+  const added = [
+    ...wanted.indexes.map(({ column, list }) => [stored(column), list ? 'text[]' : 'text']),
+    ...wanted.fields.map((field) => [stored(field), jsonOrText]), // the seal of a row: fields are there
+    ...(wanted.header.required ? [[stored(wanted.header.column), 'jsonb']] : []),
+  ].filter(([column = '']) => !found.columns.has(column))
+  const there = await readIndexes(ask, name)
+  const lacking = [
+    ...tooNarrow,
+    ...added.map(([column = '', type]) => `alter table ${name} add column ${quoteName(column)} ${type};`),
+    ...indexes.flatMap((index) => createIndexes(name, there, { index, stored })),
+  ]
+  const isOpenable = tooNarrow.length === 0 && added.length === 0
+  const counts = isOpenable ? (await inspect()).found : undefined
+  const unsealed = sum(
+    counts?.fields,
+    ({ plaintext, formerKey, v1 }) => plaintext + formerKey + (envelope === 2 ? v1 : 0),
+  )
+  const missing = sum(counts?.indexes, ({ missing, other }) => missing + other)
+  const find = (column: string) => ({ column: stored(column), type: 'text' }) as const // for the names alone
+  const checks = makeSealedChecks('postgresql', found.table, sealedColumns(described, find))
+  const isConstrained = checks.every((check) => found.sealedChecks.includes(check.name))
+  const isSealed = counts !== undefined && unsealed === 0
+  const isDeployed = (isSealed && counts.rows > 0) || null
+  const outdated = there.filter((index) => index.columns.some((column) => heads.includes(column)))
+  const fill = command('--work index')
+  const steps: (PlanStep | false)[] = [
+    {
+      step: 'add the columns and indexes of the model, by a migration of your ORM or by this',
+      done: lacking.length === 0,
+      run: lacking,
+    },
+    indexes.length > 0 && {
+      step: 'while the application runs as it is, fill the indexes; correct rows that this names, and run it again',
+      done: counts !== undefined && missing === 0,
+      run: [fill],
+    },
+    {
+      step: 'deploy the application with the model and its acceptPlaintext: true, and end all processes of the version before, which cannot read what is sealed',
+      done: isDeployed,
+      run: [],
+    },
+    indexes.length > 0 && {
+      step: 'at once, find also the rows that the version before inserted or changed since: fill the indexes again',
+      done: isDeployed,
+      run: [fill],
+    },
+    {
+      step: 'seal the rows, and have the database refuse plaintext',
+      done: isSealed && isConstrained,
+      run: [command('--constrain')],
+    },
+    { step: 'remove acceptPlaintext from the model, and deploy that', done: null, run: [] },
+    outdated.length > 0 && {
+      step: 'drop the indexes of encrypted columns, unless the schema of your ORM names them',
+      done: false,
+      run: outdated.map((index) => dropIndex(name, index)),
+    },
+  ]
+  const left =
+    counts &&
+    `${counted(counts.rows, 'row')}, ${counted(unsealed, 'value')} to seal, ${counted(missing, 'index', 'indexes')} to fill`
+  return { left, steps: steps.filter((step) => step !== false) }
+}
+
+function sum<T>(counts: Readonly<Record<string, T>> | undefined, count: (of: T) => number): number {
+  return Object.values(counts ?? {}).reduce((sum, of) => sum + count(of), 0)
+}
+
+/** What to do about a column that holds no envelope, as a comment of SQL: the values may need another conversion. */
+function findTypeChange(column: PostgresColumn): string[] {
+  try {
+    assertHoldsEnvelopes(column)
+    return []
+  } catch (error) {
+    if (!isEaasError(error)) throw error
+    return [`-- ${error.message}. ${error.hint}`]
+  }
+}
+
+async function readIndexes(ask: Ask, table: string): Promise<FoundIndex[]> {
+  const indexes = (await ask(
+    `select json_build_object('name', i.indexrelid::regclass::text, 'isUnique', i.indisunique and i.indpred is null, 'constraint', k.conname,
+       'columns', (select json_agg(pg_get_indexdef(i.indexrelid, n, true) order by n) from generate_series(1, i.indnkeyatts) as n))::text as r
+     from pg_catalog.pg_index i left join pg_catalog.pg_constraint k on k.conindid = i.indexrelid and k.contype = 'u'
+     where i.indrelid = to_regclass($1::text) and i.indisvalid and not i.indisprimary order by i.indexrelid`,
+    [table],
+  )) as FoundIndex[]
+  const nameOf = (text: string) => {
+    const [, column = text] = /^lower\((.*?)(?:::text)?\)$/.exec(text) ?? []
+    return column.replace(/^"(.*)"$/, '$1').replaceAll('""', '"')
+  }
+  return indexes.map((index) => ({ ...index, columns: index.columns.map(nameOf) }))
+}
+
+/**
+ * Writes the statements that create what an index column lacks: an index for searches, and a unique one in place of each
+ * that the plaintext has.
+ */
+function createIndexes(
+  table: string,
+  there: readonly FoundIndex[],
+  { index, stored }: { index: DescribedIndex; stored(column: string): string },
+): string[] {
+  const own = stored(index.column)
+  if (there.some(({ columns }) => columns.includes(own))) return []
+  if (index.kind === 'ngram') return [`create index concurrently on ${table} using gin (${quoteName(own)});`]
+  const fields = index.fields.map(({ name }) => stored(name))
+  const isWhole = index.kind === 'exact' && index.bits === null
+  const unique = there.flatMap(({ isUnique, columns }) =>
+    isWhole && isUnique && fields.every((field) => columns.includes(field))
+      ? [[...new Set(columns.map((column) => (fields.includes(column) ? own : column)))]]
+      : [],
+  )
+  const create = (word: string, names: readonly string[]) =>
+    `create ${word}index concurrently on ${table} (${names.map(quoteName).join(', ')});`
+  const search = unique.some(([first]) => first === own) ? [] : [create('', [own])]
+  return [...unique.map((names) => create('unique ', names)), ...search]
+}
+
+function dropIndex(table: string, { name, constraint }: FoundIndex): string {
+  if (constraint === null) return `drop index concurrently ${name};`
+  return `alter table ${table} drop constraint ${quoteName(constraint)};`
+}

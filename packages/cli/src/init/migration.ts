@@ -1,0 +1,61 @@
+/** What PostgreSQL has to change in a table, whose values stay what they are. */
+import { fieldText, quoteName } from '../backfill/postgres-values.js'
+import { addSealedChecks, makeSealedChecks } from '../backfill/sealed-checks.js'
+import type { Column, FoundTable } from './application.js'
+
+/** A table, its columns to encrypt, and those of them whose index has no column yet. */
+export interface Change {
+  table: FoundTable
+  columns: readonly Column[]
+  lacking: readonly Column[]
+}
+
+/** Tells whether sealed text does not fit into the type of a column: it becomes `text`. */
+export function isConverted({ type }: Column): boolean {
+  return !['text', 'json', 'jsonb'].includes(type)
+}
+
+/** The statement that makes text of columns, if there is something to convert. */
+export function convertColumns({ table, columns }: Change): string[] {
+  const actions = columns.filter(isConverted).map(({ stored, type }) => {
+    const column = quoteName(stored)
+    return `ALTER COLUMN ${column} TYPE TEXT${type === 'character varying' ? '' : ` USING ${fieldText(column, type)}`}`
+  })
+  return actions.length > 0 ? [`ALTER TABLE ${sqlName(table)} ${actions.join(', ')};`] : []
+}
+
+/** The same for tools that would make other text of times, and the right one of all else. */
+export function convertTimes(change: Change): string | undefined {
+  return change.columns.some(({ type }) => type.startsWith('timestamp')) ? convertColumns(change)[0] : undefined
+}
+
+/** The statements that add the columns of indexes, and the indexes. */
+export function addIndexes({ table, lacking }: Change): string[] {
+  return lacking.flatMap((one) => {
+    const { index, isUnique } = one
+    const name = quoteName(indexName(table, one))
+    const column = quoteName(index.stored)
+    return [
+      `ALTER TABLE ${sqlName(table)} ADD COLUMN ${column} TEXT;`,
+      `CREATE ${isUnique ? 'UNIQUE ' : ''}INDEX ${name} ON ${sqlName(table)}(${column});`,
+    ]
+  })
+}
+
+/** The name of the index on a column that an index of the model has, as Prisma names it. */
+export function indexName({ stored }: FoundTable, { index, isUnique }: Column): string {
+  return `${stored}_${index.stored}_${isUnique ? 'key' : 'idx'}`
+}
+
+/** The statement that adds the constraints by which the database refuses plaintext. */
+export function addConstraints({ table, columns }: Change): string {
+  const sealed = columns.map((column) => {
+    const type = column.kind === 'json' && !isConverted(column) ? 'json' : 'text'
+    return { column: column.stored, path: [], format: 'text', type } as const
+  })
+  return addSealedChecks(sqlName(table), makeSealedChecks('postgresql', table.stored, sealed))
+}
+
+function sqlName({ schema, stored }: FoundTable): string {
+  return [...(schema ? [schema] : []), stored].map(quoteName).join('.')
+}

@@ -1,0 +1,168 @@
+/** The entities of TypeORM that are classes with decorators, and what changes in them and in the database. */
+import { UsageError } from '../io.js'
+import { type Application, type Column, type FieldKind, type FoundTable, guide } from './application.js'
+import { addIndexes, type Change, convertColumns, indexName, isConverted } from './migration.js'
+import { readBrackets, withNames } from './source-text.js'
+
+const ENTITY =
+  /@Entity\((?<args>[^)]*)\)(?:\s*@\w+\([^)]*\))*\s*(?:export )?(?:default )?class (?<name>\w+)[^{]*(?=\{)/g
+const COLUMN =
+  /(?<above>(?:@\w+\([^()]*\)\s*)*)@(?<decorator>Column|(?:Primary|PrimaryGenerated|CreateDate|UpdateDate|DeleteDate|Version)Column)(?=\()/g
+const PROPERTY =
+  /^(?<below>(?:\s*@\w+\([^()]*\))*)\s*(?:(?:public|readonly|declare)\s+)*(?<name>\w+)[!?]?:\s*(?<type>[^;=\n]+?)[^\S\n]*(?<end>;|$)[^\n]*/m
+/** What TypeORM writes for the types of properties that name none. */
+const DEFAULTS: Readonly<Record<string, string>> = {
+  string: 'varchar',
+  number: 'integer',
+  boolean: 'boolean',
+  Date: 'timestamp',
+}
+/** By the type of a column: the field, the type of its property, and what PostgreSQL calls it. */
+const TYPES: Readonly<Record<string, readonly [kind: FieldKind, property: string, type: string]>> = {
+  text: ['text', 'string', 'text'],
+  varchar: ['text', 'string', 'character varying'],
+  'character varying': ['text', 'string', 'character varying'],
+  timestamp: ['date', 'Date', 'timestamp without time zone'],
+  'timestamp without time zone': ['date', 'Date', 'timestamp without time zone'],
+  timestamptz: ['date', 'Date', 'timestamp with time zone'],
+  'timestamp with time zone': ['date', 'Date', 'timestamp with time zone'],
+  date: ['text', 'string', 'date'],
+  int: ['number', 'number', 'integer'],
+  integer: ['number', 'number', 'integer'],
+  smallint: ['number', 'number', 'smallint'],
+  real: ['number', 'number', 'real'],
+  'double precision': ['number', 'number', 'double precision'],
+  boolean: ['boolean', 'boolean', 'boolean'],
+  json: ['json', '', 'json'],
+  jsonb: ['json', '', 'jsonb'],
+}
+/** Options with which the stored value, or the adapter's work, differs. */
+const NOT_PLAIN = /\b(default|transformer|array|enum|generatedType|asExpression|insert|update)\s*:/
+/** Options of the type that a column loses. */
+const OF_TYPE = /^\s*(type|length|precision|width|collation)\s*:/
+
+interface Property {
+  column: Column
+  /** The call of the decorator: the position of its bracket, and after it. */
+  at: number
+  called: number
+  options: string[]
+  /** The position after the line of the property, and how its statement ends. */
+  end: number
+  semicolon: string
+}
+
+export function readTypeorm({ sources }: Application): FoundTable[] {
+  for (const text of sources.values()) {
+    const [, type] = /\bnew DataSource\(\s*\{[^}]*?\btype:\s*['"](\w+)['"]/.exec(text) ?? []
+    if (type && type !== 'postgres')
+      throw new UsageError(`init knows PostgreSQL, and the data source is of ${type}: see ${guide('typeorm')}`)
+  }
+  return [...sources]
+    .filter(([, text]) => /from ['"]typeorm['"]/.test(text))
+    .flatMap(([path, text]) =>
+      [...text.matchAll(ENTITY)].map((found): FoundTable => {
+        const { args = '', name = '' } = found.groups ?? {}
+        const properties = readProperties(text, found)
+        return {
+          ...{ orm: 'typeorm', name, path, columns: properties.map(({ column }) => column) },
+          stored: /^\s*['"]([^'"]+)/.exec(args)?.[1] ?? /\bname:\s*['"]([^'"]+)/.exec(args)?.[1] ?? inSnakeCase(name),
+          schema: /\bschema:\s*['"]([^'"]+)/.exec(args)?.[1],
+          id: properties.filter(({ column }) => column.refusal === 'is the id').map(({ column }) => column.name),
+          types: { name, typeOf: (column) => `${name}['${column}']` },
+        }
+      }),
+    )
+}
+
+/** As TypeORM names the table of a class. */
+function inSnakeCase(name: string): string {
+  return name
+    .replaceAll(/([A-Z])([A-Z])([a-z])/g, '$1_$2$3')
+    .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')
+    .toLowerCase()
+}
+
+function readProperties(source: string, found: RegExpExecArray): Property[] {
+  const begin = found.index + found[0].length
+  const { end } = readBrackets(source, begin)
+  const body = source.slice(begin, end)
+  return [...body.matchAll(COLUMN)].flatMap(
+    ({ index, 0: head, groups: { above = '', decorator = '' } = {} }): Property[] => {
+      const at = begin + index + head.length
+      const call = readBrackets(source, at)
+      const property = PROPERTY.exec(source.slice(call.end, end))
+      const { below = '', name, type = '', end: semicolon = '' } = property?.groups ?? {}
+      if (property?.index !== 0 || name === undefined) return []
+      const [first = '', ...others] = call.parts.map((part) => part.text.trim())
+      const given = /^['"]([^'"]+)['"]$/.exec(first)?.[1]
+      const object = given === undefined ? first : (others[0] ?? '')
+      const options = object.startsWith('{') ? readBrackets(object, 0).parts.map((part) => part.text) : []
+      const option = (key: string) => new RegExp(`\\b${key}:\\s*['"]?([^'",}\\n]+)`).exec(object)?.[1]?.trim()
+      const declared = type
+        .split('|')
+        .map((one) => one.trim())
+        .filter((one) => !/^(null|undefined)$/.test(one))
+      const stored = given ?? option('type') ?? DEFAULTS[declared.join()] ?? type
+      const [kind, expected, postgres] = TYPES[stored] ?? []
+      const isBounded = postgres !== 'character varying' || option('length') !== undefined
+      const reasons = [
+        decorator.startsWith('Primary') && 'is the id',
+        decorator !== 'Column' && `has @${decorator}`,
+        kind === undefined &&
+          `is ${stored}: init takes text, varchar, timestamps, dates, numbers, booleans and JSON, ${guide('typeorm')} all others`,
+        kind !== 'json' && declared.join('|') !== expected && `is ${stored} and declared as ${type}`,
+        NOT_PLAIN.test(object) && `has ${NOT_PLAIN.exec(object)?.[1]}: see ${guide('typeorm')}`,
+      ]
+      return [
+        {
+          column: {
+            ...{ name, stored: option('name') ?? name, isNullable: option('nullable') === 'true' },
+            isUnique: option('unique') === 'true' || /@Index\(.*\bunique:\s*true/s.test(above + below),
+            ...{ kind: kind ?? 'text', type: isBounded ? (postgres ?? 'text') : 'text' },
+            refusal: reasons.find((reason) => typeof reason === 'string'),
+            index: { name: `${name}_index`, stored: `${option('name') ?? name}_index` },
+          },
+          ...{ at, called: call.end, options, end: call.end + property[0].length, semicolon },
+        },
+      ]
+    },
+  )
+}
+
+/** Makes `text` of the columns that sealed text does not fit in, and adds those of indexes. */
+export function changeTypeorm({ files, byHand }: Application, change: Change): void {
+  const { table, columns, lacking } = change
+  const { name, path } = table
+  const before = files.get(path) ?? ''
+  const found = [...before.matchAll(ENTITY)].find((one) => one.groups?.name === name)
+  const quote = /from (['"])typeorm/.exec(before)?.[1] ?? "'"
+  let text = before
+  for (const one of (found ? readProperties(before, found) : []).reverse()) {
+    const { column, at, called, end, semicolon } = one
+    if (!columns.some((wanted) => wanted.name === column.name)) continue
+    const { index, isUnique } = column
+    if (lacking.some((wanted) => wanted.name === column.name)) {
+      const unique = isUnique ? ', { unique: true }' : ''
+      const renamed = index.name === index.stored ? '' : ` name: ${quote}${index.stored}${quote},`
+      const lines = [
+        '',
+        `@Index(${quote}${indexName(table, column)}${quote}${unique})`,
+        `@Column({ type: ${quote}text${quote},${renamed} nullable: true })`,
+        `${index.name}?: string | null${semicolon}`,
+      ]
+      text = text.slice(0, end) + lines.map((line) => `\n${line && `  ${line}`}`).join('') + text.slice(end)
+    }
+    if (!isConverted(column)) continue
+    const kept = one.options.filter((option) => !OF_TYPE.test(option)).map((option) => option.trim())
+    text = `${text.slice(0, at)}({ ${[`type: ${quote}text${quote}`, ...kept].join(', ')} })${text.slice(called)}`
+  }
+  files.set(path, (lacking.length > 0 && withNames(text, 'typeorm', { add: ['Index'], drop: [] })) || text)
+  const converted = convertColumns(change)
+  const statements = [...converted, ...addIndexes(change)]
+  if (converted.length > 0)
+    byHand.push(
+      `before the application starts, in the database or in a migration, since TypeORM itself would drop these columns to change their type (times without a zone are taken for UTC): ${statements.join(' ')}`,
+    )
+  else if (statements.length > 0) byHand.push('npx typeorm migration:generate, and npx typeorm migration:run')
+}

@@ -1,0 +1,251 @@
+/** The types of operations: where Prisma expects the stored text or JSON, a field of a model takes its own type. */
+import type { ColumnsOf } from '@eaas/sdk/adapter'
+import type { AnyNullClass, DbNullClass, JsonNullClass, Types } from '@prisma/client/runtime/client'
+
+/** What may be missing is stored as null. */
+export type ValueOf<T> = undefined extends T ? Exclude<T, undefined> | null : T
+
+/** The fields of a model that are not text, and their types. */
+export type ValuesOf<M> = {
+  [Field in keyof ColumnsOf<M> & string as ColumnsOf<M>[Field] extends string | null | undefined
+    ? never
+    : Field]: ValueOf<ColumnsOf<M>[Field]>
+}
+
+/** The models of an extension, by their names in the schema. */
+type Models = Readonly<Record<string, unknown>>
+
+/** A model of the schema, as Prisma's types describe it. */
+interface Payload {
+  name: string
+  objects: Record<string, unknown>
+  scalars: Record<string, unknown>
+  composites: Record<string, unknown>
+}
+
+type ValuesIn<M extends Models, P extends Payload> = P['name'] extends keyof M ? ValuesOf<M[P['name']]> : unknown
+
+/** What a field takes: its value, or what Prisma writes in place of null and undefined. */
+type FieldInput<Given, V> =
+  | V
+  | Extract<Given, undefined | Types.Skip>
+  | (null extends V ? Extract<Given, DbNullClass | JsonNullClass> : never)
+
+/** The rows or changes of a write, on any level. */
+type Data<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
+  ? Data<One, M, P>[]
+  : Given extends object
+    ? {
+        [K in keyof Given]: K extends keyof ValuesIn<M, P>
+          ? FieldInput<Given[K], ValuesIn<M, P>[K]>
+          : K extends keyof P['objects']
+            ? Nested<Given[K], M, RelatedTo<P['objects'][K]>>
+            : Given[K]
+      }
+    : Given
+
+type RelatedTo<Objects> = Extract<NonNullable<Objects extends readonly (infer One)[] ? One : Objects>, Payload>
+
+/** The writes that are nested in a relation. */
+type Nested<Given, M extends Models, P extends Payload> = Given extends object
+  ? {
+      [W in keyof Given]: W extends 'create'
+        ? Data<Given[W], M, P>
+        : W extends 'createMany' | 'connectOrCreate' | 'upsert' | 'updateMany'
+          ? Members<Given[W], M, P>
+          : W extends 'update'
+            ? Update<Given[W], M, P>
+            : Where<Given[W], M, P>
+    }
+  : Given
+
+/** The members of arguments: rows or changes, conditions, and what is selected. */
+type Members<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
+  ? Members<One, M, P>[]
+  : Given extends object
+    ? {
+        [K in keyof Given]: K extends 'data' | 'create' | 'update'
+          ? Data<Given[K], M, P>
+          : K extends 'where'
+            ? Where<Given[K], M, P>
+            : K extends 'select' | 'include'
+              ? Selection<Given[K], M, P>
+              : Given[K]
+      }
+    : Given
+
+/** The relations that are selected, each with its own arguments. */
+type Selection<Given, M extends Models, P extends Payload> = Given extends object
+  ? {
+      [K in keyof Given]: K extends keyof P['objects']
+        ? Members<Given[K], M, RelatedTo<P['objects'][K]>>
+        : K extends '_count'
+          ? Members<Given[K], M, P>
+          : Given[K]
+    }
+  : Given
+
+/** A comparison that an index answers. */
+interface Comparison<V> {
+  equals?: V | undefined
+  not?: V | Comparison<V> | undefined
+  in?: NonNullable<V>[] | undefined
+  notIn?: NonNullable<V>[] | undefined
+  gt?: NonNullable<V> | undefined
+  gte?: NonNullable<V> | undefined
+  lt?: NonNullable<V> | undefined
+  lte?: NonNullable<V> | undefined
+}
+type Compared<V> = NonNullable<V> extends Date | number ? V | Comparison<V> : never
+
+/** A condition on rows: what Prisma takes, and the values of the model. */
+type Where<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
+  ? Where<One, M, P>[]
+  : Given extends Types.Skip
+    ? Given
+    : Given extends object
+      ? {
+          [K in keyof Given]: [Exclude<Given[K], undefined>] extends [never]
+            ? Given[K]
+            : K extends keyof ValuesIn<M, P>
+              ? Given[K] | Compared<ValuesIn<M, P>[K]> | Extract<ValuesIn<M, P>[K], null>
+              : K extends keyof P['objects']
+                ? Where<Given[K], M, RelatedTo<P['objects'][K]>>
+                : K extends keyof P['scalars']
+                  ? Given[K]
+                  : Where<Given[K], M, P> // `AND`, `some` and the like, a combined key
+        }
+      : Given
+
+type Nulls = null | DbNullClass | JsonNullClass | AnyNullClass
+interface OnlyNull {
+  equals?: Nulls | undefined
+  not?: Nulls | OnlyNull | undefined
+}
+/** What the adapter takes for a field; it refuses all else that Prisma's type of the column takes. */
+type Taken<V> = Compared<V> | (null extends V ? Nulls | OnlyNull : never) | Types.Skip | undefined
+
+/**
+ * A condition as it was written: a literal that the adapter refuses, such as the text of a date, does not compile. What
+ * has one of Prisma's own types does, whose members are all optional: its values are not known.
+ */
+type Written<A, Wide, M extends Models, P extends Payload> = A extends readonly (infer One)[]
+  ? Written<One, Wide, M, P>[]
+  : A extends Types.Skip | Nulls
+    ? A
+    : A extends object
+      ? object extends A
+        ? A
+        : {
+            [K in keyof A]: [MemberOf<Wide, K>] extends [never]
+              ? never
+              : K extends keyof ValuesIn<M, P>
+                ? object extends Extract<A[K], object>
+                  ? A[K]
+                  : Taken<ValuesIn<M, P>[K]>
+                : K extends keyof P['objects']
+                  ? Written<A[K], MemberOf<Wide, K>, M, RelatedTo<P['objects'][K]>>
+                  : K extends keyof P['scalars']
+                    ? A[K]
+                    : Written<A[K], MemberOf<Wide, K>, M, P>
+          }
+      : A
+type MemberOf<T, K> = T extends readonly (infer One)[]
+  ? MemberOf<One, K>
+  : K extends keyof T
+    ? NonNullable<T[K]>
+    : never
+
+/**
+ * A nested update: the changes in `data` or, for a relation to one row, the changes themselves, in which a field
+ * `data` is optional.
+ */
+type Update<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
+  ? Update<One, M, P>[]
+  : Given extends { data: unknown }
+    ? Members<Given, M, P>
+    : Data<Given, M, P>
+
+/** The operations, and whether each finds one row, whose relations can be followed, and may find none. */
+interface Operations {
+  create: 'one'
+  createMany: unknown
+  createManyAndReturn: unknown
+  update: 'one'
+  updateMany: unknown
+  updateManyAndReturn: unknown
+  upsert: 'one'
+  delete: 'one'
+  deleteMany: unknown
+  findUnique: 'one or none'
+  findUniqueOrThrow: 'one'
+  findFirst: 'one or none'
+  findFirstOrThrow: 'one'
+  findMany: unknown
+  count: unknown
+  aggregate: unknown
+  groupBy: unknown
+}
+type Operation = keyof Operations
+
+/** The types of a client: those of its schema, and what it omits from all reads. */
+type TypesOf<C> = C extends {
+  $extends: Types.Extensions.ExtendsHook<infer _Variant, infer Callback, infer ExtArgs, infer _TypeMap>
+}
+  ? Types.Utils.Call<Callback, { extArgs: ExtArgs }>
+  : never
+
+interface TypeMap {
+  model: Record<string, { payload: Payload; operations: Partial<Record<Operation, { args: unknown }>> }>
+  globalOmitOptions?: unknown
+}
+
+type PayloadOf<T> = T extends { [K: symbol]: { types: { payload: infer P extends Payload } } } ? P : never
+
+/**
+ * An operation. `T` is the member of the client whose operation it is, so that the result includes what
+ * further extensions add to its rows. The arguments do not depend on it, since TypeScript would then take
+ * `omit: { x: true }` for `boolean`.
+ */
+type Run<Args, O extends Operation, Map extends TypeMap, Name extends string, M extends Models> = object extends Args
+  ? <T, A extends Args>(this: T, args?: Passed<A, Args, M, PayloadIn<Map, Name>>) => Result<T, A, O, Map, Name>
+  : <T, A extends Args>(this: T, args: Passed<A, Args, M, PayloadIn<Map, Name>>) => Result<T, A, O, Map, Name>
+
+type PayloadIn<Map extends TypeMap, Name extends string> = Map['model'][Name]['payload']
+type Passed<A, Args, M extends Models, P extends Payload> = Types.Public.Exact<
+  A,
+  {
+    [K in keyof Args]: K extends 'where'
+      ? A extends { where: infer W }
+        ? Written<W, Args[K], M, P>
+        : Args[K]
+      : Args[K]
+  }
+>
+type Result<T, A, O extends Operation, Map extends TypeMap, Name extends string> = Types.Public.PrismaPromise<
+  Types.Result.GetResult<PayloadOf<T>, A, O, Map['globalOmitOptions']>
+> &
+  (Operations[O] extends 'one' | 'one or none'
+    ? Types.Extensions.DynamicModelExtensionFluentApi<Map, Name, O, Operations[O] extends 'one' ? never : null>
+    : unknown)
+
+/** The operations of a client that take values in the types of the models; none where all fields are text. */
+export type OperationsOf<C, M extends Models> = [{ [Name in keyof M]: keyof ValuesOf<M[Name]> }[keyof M]] extends [
+  never,
+]
+  ? Record<never, never>
+  : [C, TypesOf<C>] extends [object, infer Map extends TypeMap]
+    ? {
+        [Name in keyof Map['model'] & string as Uncapitalize<Name>]: {
+          [O in Operation & keyof Map['model'][Name]['operations']]: () => Run<
+            Members<ArgsOf<Map['model'][Name]['operations'][O]>, M, PayloadIn<Map, Name>>,
+            O,
+            Map,
+            Name,
+            M
+          >
+        }
+      }
+    : Record<never, never>
+
+type ArgsOf<T> = T extends { args: infer Args } ? Args : never

@@ -1,0 +1,149 @@
+// The plan of a backfill: the SQL for indexes of each kind, and that they are filled while the rows are in plaintext.
+import { randomUUID } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { planWith } from '../../../packages/cli/src/backfill/plan.js'
+import { backfill, inspectTable, postgresTable } from '../../../packages/cli/src/backfill.js'
+import { date, text } from '../../../packages/sdk/src/index.js'
+import * as maintenance from '../../../packages/sdk/src/maintenance.js'
+import { database, eaas, keyId, query, useBackfill } from './scene.js'
+
+useBackfill('plan')
+
+const run = (statement: string) => query(statement, []) as Promise<Record<string, string>[]>
+const runAll = async (statements: readonly string[]) => {
+  // The embedded database runs each statement in a transaction.
+  for (const one of statements) await run(database.backend === 'embedded' ? one.replace(' concurrently', '') : one)
+}
+
+const modelOf = (more: object = {}) =>
+  eaas.model({
+    ...{ name: 'people', keyId, bind: ['id'], format: 'text', warn: false, acceptPlaintext: true, acceptUnbound: true },
+    fields: {
+      email: text({ index: 'email_index' }),
+      mail: text({ index: 'mailIndex', normalize: ['lowercase'] }).nullable(),
+      name: text(),
+      born: date({ index: 'born_year', range: 'year' }).nullable(),
+    },
+    indexes: {
+      both_index: { fields: ['email', 'name'] },
+      name_start: { prefix: 'name', length: 3 },
+      name_parts: { ngram: 'name', length: 3, bits: 6, acceptLeakage: true },
+    },
+    ...more,
+  } as never) as never as ReturnType<typeof anyModel>
+const anyModel = () => eaas.model({ name: 'x', keyId, bind: ['id'], fields: { email: text() } })
+
+const columns = { mailIndex: 'mail_index' }
+const INDEXES = ['email_index', 'mail_index', 'born_year', 'both_index', 'name_start', 'name_parts']
+
+/** A table with unique constraints on one column, on a column beside another, and on the small letters of one. */
+async function createTable(type = 'text') {
+  const name = `people_${randomUUID().slice(0, 8)}`
+  await run(
+    `create table ${name} (id int primary key, tenant int not null, email ${type} not null unique, mail text, name text not null, born text, unique (tenant, email))`,
+  )
+  await run(`create unique index "${name} mail" on ${name} (lower(mail))`)
+  await run(
+    `insert into ${name} select n, 1, 'a' || n, 'Ada' || n || '@x.org', 'Ada ' || n, '1990-01-0' || n from generate_series(1, 3) n`,
+  )
+  const planFor = (model = modelOf()) =>
+    planWith(
+      maintenance,
+      model,
+      { query, table: name },
+      {
+        columns,
+        command: (more) => more,
+        inspect: () => inspectTable(model, postgresTable(query, name, { columns })),
+      },
+    )
+  const work = (what: 'index' | 'seal', model = modelOf()) =>
+    backfill(model, postgresTable(query, name, { columns }), { work: what })
+  const read = (what: string[]) => run(`select ${what.join(', ')} from ${name} order by id`)
+  return { name, planFor, work, read }
+}
+
+describe('the plan of a backfill', () => {
+  it('has the SQL for indexes of each kind, unique where the plaintext was', async () => {
+    const { name, planFor } = await createTable('varchar(40)')
+    const { left, steps } = await planFor()
+    expect(left).toBeUndefined() // no row can be read before the columns are there
+    expect(steps[0]).toMatchObject({
+      done: false,
+      run: [
+        `-- the column "email" holds at most 40 characters, which no encrypted value fits. Give it the type text first: alter table … alter column "email" type text; or add a column of that type, and move the values into it in the same way.`,
+        ...INDEXES.map(
+          (one) => `alter table "${name}" add column "${one}" ${one === 'name_parts' ? 'text[]' : 'text'};`,
+        ),
+        `create unique index concurrently on "${name}" ("email_index");`,
+        `create unique index concurrently on "${name}" ("tenant", "email_index");`,
+        `create unique index concurrently on "${name}" ("mail_index");`,
+        ...['born_year', 'both_index', 'name_start'].map((one) => `create index concurrently on "${name}" ("${one}");`),
+        `create index concurrently on "${name}" using gin ("name_parts");`,
+      ],
+    })
+    expect(steps.at(-1)?.run).toEqual([
+      `alter table "${name}" drop constraint "${name}_email_key";`,
+      `alter table "${name}" drop constraint "${name}_tenant_email_key";`,
+      `drop index concurrently "${name} mail";`,
+    ])
+    await run(`alter table ${name} alter column email type text`)
+    await runAll((await planFor()).steps[0]?.run ?? [])
+    const again = await planFor()
+    expect(again.left).toBe('3 rows, 12 values to seal, 18 indexes to fill')
+    expect(again.steps.map(({ done }) => done)).toEqual([true, false, null, null, false, null, false])
+  })
+
+  it('fills indexes of each kind while the rows are in plaintext, with what sealed rows have', async () => {
+    const { planFor, work, read } = await createTable()
+    await runAll((await planFor()).steps[0]?.run ?? [])
+    const plain = await read(['id', 'email', 'mail', 'name', 'born'])
+    expect(await work('index')).toMatchObject({ changed: 3, failed: 0 })
+    expect(await read(['id', 'email', 'mail', 'name', 'born'])).toEqual(plain)
+    const indexes = await read(INDEXES)
+    expect(indexes.flatMap((row) => Object.values(row))).not.toContain(null)
+    expect((await planFor()).steps[1]).toMatchObject({ done: true })
+    expect(await work('seal')).toMatchObject({ changed: 3, failed: 0 })
+    expect(await read(INDEXES)).toEqual(indexes)
+  })
+
+  it('does not seal rows whose model seals them whole', async () => {
+    const { name, planFor, work, read } = await createTable()
+    const whole = modelOf({ sealed: 'row' })
+    const [columnsStep] = (await planFor(whole)).steps
+    expect(columnsStep?.run).toContainEqual(expect.stringContaining('add column "row_seal" text;'))
+    await runAll(columnsStep?.run ?? [])
+    const plain = await read(['email', 'mail', 'name', 'born', 'row_seal'])
+    expect(await work('index', whole)).toMatchObject({ changed: 3, failed: 0 })
+    expect(await read(['email', 'mail', 'name', 'born', 'row_seal'])).toEqual(plain)
+    expect(await work('seal', whole)).toMatchObject({ changed: 3, failed: 0 })
+    const table = postgresTable(query, name, { columns })
+    expect((await inspectTable(modelOf({ sealed: 'row' }), table, { open: true })).found.left).toBe(0)
+  })
+
+  it('names a row whose index another row has, which is to be corrected before the deployment', async () => {
+    const { name, planFor, work } = await createTable()
+    await run(`drop index "${name} mail"`)
+    await run(`create unique index on ${name} (mail)`)
+    await run(`update ${name} set mail = 'ADA1@x.org' where id = 2`)
+    await runAll((await planFor()).steps[0]?.run ?? [])
+    const { changed, failures } = await work('index')
+    expect({ changed, keys: failures.map(({ key }) => key) }).toEqual({ changed: 2, keys: ['["2"]'] })
+    expect((await planFor()).steps[1]).toMatchObject({ done: false })
+    await run(`update ${name} set mail = 'ben@x.org' where id = 2`)
+    expect(await work('index')).toMatchObject({ changed: 1, failed: 0 })
+    expect((await planFor()).steps[1]).toMatchObject({ done: true })
+  })
+
+  it('seals with its own index a row that changed after its index was filled', async () => {
+    const { name, planFor, work, read } = await createTable()
+    await runAll((await planFor()).steps[0]?.run ?? [])
+    await work('index')
+    const [before] = await read(['email_index'])
+    await run(`update ${name} set email = 'changed' where id = 1`)
+    expect(await work('seal')).toMatchObject({ changed: 3, failed: 0 })
+    expect((await read(['email_index']))[0]).not.toEqual(before)
+    const { found } = await inspectTable(modelOf(), postgresTable(query, name, { columns }), { open: true })
+    expect(found.left).toBe(0)
+  })
+})
