@@ -12,7 +12,7 @@ import {
 import * as z from 'zod/mini'
 import type { ServedRoute } from '../../packages/server/src/core/api/route.js'
 import { RESOURCES, ROUTES } from '../../packages/server/src/core/http/endpoints.js'
-import { ALIVE, LIVE_PATH, READY_PATH } from '../../packages/server/src/core/http/probes.js'
+import { ALIVE, LIVE_PATH, READY_PATH } from '../../packages/server/src/core/http/open-paths.js'
 import { operatorRoutes } from '../../packages/server/src/operators/operator-endpoints.js'
 import * as operators from '../../packages/server/src/operators/operator-schemas.js'
 import { CHECKED, type JsonSchema, OPERATOR_PROPERTIES, PARAMETERS, PROPERTIES } from './descriptions.js'

@@ -1,5 +1,6 @@
 // Blind hashes beyond their vectors and the conformance kit: counts, destroyed keys, and the thread that evaluates them.
 import { createSecretKey } from 'node:crypto'
+import { once } from 'node:events'
 import { encodeBase64, MAX_BLINDED_ELEMENTS } from '@eaas/protocol'
 import { blindValue, deriveBlindHashKeys, finalizeBlinded } from '@eaas/protocol/blind-hash'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -66,6 +67,47 @@ describe('a blind hash', () => {
     await owner.call('POST', `/v1/keys/${key_id}/destroy`, { confirm: 'k' })
     expect(await read()).toMatchObject({ status: 'destroyed', blind_hash_public_key: null })
     expect((await blindHash([ELEMENT])).body.code).toBe('E_KEY_DESTROYED')
+  })
+})
+
+describe('a caller who leaves', () => {
+  it.each([
+    ['/v1/hash/blind', (one: object) => one],
+    ['/v1/batch', (one: object) => ({ operations: [{ op: 'blind_hash', ...one }] })],
+  ])('is noticed, and not before: %s', async (path, bodyOf) => {
+    await newTenant()
+    const { services } = service
+    const { blindHashing } = services
+    const ANSWER = { elements: [ELEMENT], proof: '' }
+    let answer = (_: typeof ANSWER): void => undefined
+    const began = new Promise<AbortSignal>((resolve) => {
+      const evaluate: typeof blindHashing.evaluate = ({ signal }) => {
+        if (signal) resolve(signal)
+        return new Promise((answered) => {
+          answer = answered
+        })
+      }
+      services.blindHashing = { ...blindHashing, evaluate }
+    })
+    try {
+      const leaving = new AbortController()
+      const call = fetch(service.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${owner.secret}`, 'content-type': 'application/json' },
+        body: JSON.stringify(bodyOf({ key_id, elements: [ELEMENT] })),
+        signal: leaving.signal,
+      })
+      const signal = await began
+      await new Promise(setImmediate)
+      expect(signal.aborted).toBe(false)
+      const gone = once(signal, 'abort')
+      leaving.abort()
+      await expect(call).rejects.toThrow('aborted')
+      await gone
+    } finally {
+      services.blindHashing = blindHashing
+      answer(ANSWER)
+    }
   })
 })
 

@@ -41,7 +41,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     const first = await startServer({ database })
     const second = await runCommand(['start'], { database })
     expect(second.code).toBe(1)
-    expect(second.stdout).toBe('')
+    expect(second.stdout).toMatch(/^Opening the database in \S+\n$/)
     expect(second.stderr).toMatch(/^eaas: The data directory .+ is in use by process \d+ .+ Stop that process first/)
     expect(second.stderr).toContain(`process ${process.pid} `)
     expect(second.stderr).not.toMatch(/\n\s+at /)
@@ -131,7 +131,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     for (const command of [['start'], ['tenant', 'create', '--name', 'x']]) {
       const dataDir = join(file, 'below')
       const { code, stdout, stderr } = await runCommand(command, { database: { ...database, dataDir } })
-      expect([code, stdout]).toEqual([1, ''])
+      expect([code, stdout]).toEqual([1, command[0] === 'start' ? `Creating a database in ${dataDir}\n` : ''])
       expect(stderr).toBe(
         `eaas: The data directory ${dataDir} cannot be used (ENOTDIR): a part of the path is a file. Move that file away, or set EAAS_DATA_DIR to another one.\n`,
       )

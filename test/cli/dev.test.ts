@@ -1,5 +1,6 @@
 // `eaas dev`: a server for the folder of an application, which finds it by createClient() alone.
-import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -37,14 +38,20 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect((await listKeys()).keys).toEqual([])
     const { stdout, stderr } = await eaas.stop()
-    expect(stdout.trimEnd().split('\n')).toHaveLength(3)
+    expect(stdout.trimEnd().split('\n')).toEqual([
+      expect.stringMatching(/^Creating a database in \/\S+$/),
+      `EaaS is listening on ${eaas.url}`,
+      expect.stringMatching(/has EAAS_URL and EAAS_API_KEY/),
+      expect.stringMatching(/^For development only\. Data stays in/),
+      `${join(folder.path, '.gitignore')} names .env.local now, which has a secret`,
+    ])
     expect(stdout + stderr).not.toContain('eaas_sk_')
   })
 
   it('keeps the API key that works, and makes another one in the place of one that does not', async () => {
     const { EAAS_API_KEY } = written()
     const first = await start()
-    await first.stop()
+    expect((await first.stop()).stdout).toMatch(/^Opening the database in/)
     expect(written().EAAS_API_KEY).toBe(EAAS_API_KEY)
     const { port } = new URL(first.url)
     writeFileSync(file, `EAAS_URL=http://localhost:${port}\nEAAS_API_KEY=eaas_sk_lost\n`)
@@ -65,6 +72,37 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
     expect(text).toMatch(/^# mine\nNAME="a b"\nNOT_EAAS_URL=x\nEAAS_URL=\S+\nEAAS_API_KEY=\S+\n$/)
     expect(statSync(target).mode & 0o777).toBe(0o640)
     await eaas.stop()
+  })
+
+  it.each([
+    ['no .gitignore', undefined, '.env.local\n'],
+    ['one that ends without a line break', 'dist', 'dist\n.env.local\n'],
+    ['one that names another', '# .env.local\n.env.locals\n!.env\n', '# .env.local\n.env.locals\n!.env\n.env.local\n'],
+    ['one that names it', 'dist\r\n/.env.local\r\n', undefined],
+    ['one that names it by a pattern', '.env*.local\n', undefined],
+  ])('names its file to git where there is no repository yet, and %s', async (_, before, after = before) => {
+    const project = mkdtempSync(join(folder.path, 'project-'))
+    file = join(project, '.env.local')
+    if (before !== undefined) writeFileSync(join(project, '.gitignore'), before)
+    const eaas = await start()
+    const { stdout } = await eaas.stop()
+    expect(readFileSync(join(project, '.gitignore'), 'utf8')).toBe(after)
+    expect(stdout.includes('.gitignore names .env.local now')).toBe(after !== before)
+  })
+
+  it('says nothing where git ignores the file, and what to do where git has it already', async () => {
+    const project = mkdtempSync(join(folder.path, 'project-'))
+    const git = (...argv: string[]) => execFileSync('git', ['-C', project, ...argv], { encoding: 'utf8' })
+    git('init', '--quiet')
+    file = join(project, '.env.local')
+    await (await start()).stop()
+    expect(git('status', '--porcelain')).toBe('?? .gitignore\n')
+    expect((await (await start()).stop()).stdout).not.toContain('git')
+    git('add', '--force', '.env.local')
+    expect((await (await start()).stop()).stdout).toContain(
+      `git does not ignore ${file}, which has a secret: git rm --cached`,
+    )
+    expect(readFileSync(join(project, '.gitignore'), 'utf8')).toBe('.env.local\n')
   })
 
   it.each([

@@ -244,7 +244,7 @@ describe('a database that lost its installation, while the checkpoint file still
     for (const command of [['start'], ['migrate'], ['tenant', 'create', '--name', 'new']]) {
       expect(await run(...command)).toEqual({
         code: 1,
-        stdout: '',
+        stdout: expect.stringMatching(/^(Opening the database in \S+\n)?$/),
         stderr: expect.stringMatching(
           /^eaas: There is no installation in this database, but .* holds checkpoints of one/,
         ),

@@ -162,6 +162,18 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
     expect(without).toContain(`\n     alter table "${table}" add column "email_index" text;\n`)
   })
 
+  it('show one line for all rows that fail for one reason, with their number and the first ten keys', async () => {
+    await createPeople(13)
+    await sql`update ${sql(table)} set email = 'eaas.2.cut' where id <= 12`
+    await sql`update ${sql(table)} set phone = 'eaas.2.cut' where id = 13`
+    const { code, err } = await backfill(['--dry-run'])
+    const keys = Array.from({ length: 10 }, (_, at) => `["${at + 1}"]`).join(', ')
+    const [many, one, sum, ...rest] = err.split('\n')
+    expect(many).toMatch(new RegExp(`^12 rows \\(${keys.replaceAll(/[[\]]/g, '\\$&')} and so on\\), email: E_`))
+    expect(one).toMatch(/^row \["13"\], phone: E_/)
+    expect([code, sum, rest]).toEqual([1, 'eaas-cli: rows that failed, and stay as they were: 13', ['']])
+  })
+
   it('make the database refuse plaintext once nothing is in plaintext, and say what to drop before they open it', async () => {
     await createPeople(3)
     await sql`update ${sql(table)} set email = 'eaas.2.cut' where id = 3`

@@ -1,10 +1,10 @@
 // Runs the snippets of a page, as one program, in a folder of its own.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { transform } from 'esbuild'
 import { onTestFinished, vi } from 'vitest'
-import { PRISMA, programOf } from '../support/sources/snippets.js'
+import { PRISMA, programOf, WITHOUT_ADAPTER } from '../support/sources/snippets.js'
 import { createPrelude, type PageService } from './snippet-prelude.js'
 
 /** What a page imports besides the SDK, such as an ORM. */
@@ -31,6 +31,8 @@ export async function runPage(markdown: string, service: PageService, parent: st
   for (const [name, value] of Object.entries({ ...globals, fetch })) vi.stubGlobal(name, value)
   for (const name of ['log', 'error'] as const) vi.spyOn(console, name).mockReturnValue(undefined)
   if (markdown.includes("'./generated/prisma/")) await addPrisma(folder)
+  for (const [, name = ''] of markdown.matchAll(/'\.\/(seal-\w+\.mjs)'/g))
+    cpSync(join(WITHOUT_ADAPTER, name), join(folder, name))
   const file = join(folder, 'page.js')
   const program = programOf(markdown).replace("'@electric-sql/pglite'", `'${CREATED_PGLITE}'`)
   writeFileSync(file, await transpile(program))

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { type GuardedDir, guardedDir } from '../support/run/guarded-dir.js'
 import { type Service, startService } from '../support/service/service.js'
-import { PAGES, readPage } from '../support/sources/snippets.js'
+import { ON_DATABASES, PAGES, readPage } from '../support/sources/snippets.js'
 import { runPage } from './run-page.js'
 
 let service: Service
@@ -16,7 +16,7 @@ afterAll(async () => {
   await dir.remove()
 })
 
-describe.each(PAGES)('%s', (page) => {
+describe.each(PAGES.filter((page) => !ON_DATABASES.includes(page)))('%s', (page) => {
   it('has TypeScript that runs', async () => {
     const { secret } = await service.createTenant({ envelope_only: false })
     await runPage(readPage(page), { baseUrl: service.url, apiKey: secret, fetch }, dir.path)

@@ -24,7 +24,9 @@ describe('the types of the examples', () => {
   }, TIMEOUT_MS)
 
   it('are those of every example that is a program', () => {
-    expect(names).toEqual(['browser', 'encrypt-csv', 'encrypted-files', 'quickstart', 'searchable-postgres', 'web-app'])
+    expect(names).toEqual([
+      ...'browser encrypt-csv encrypted-files quickstart searchable-postgres web-app without-adapter'.split(' '),
+    ])
   })
 
   it.each(names)('hold in %s', (name) => {

@@ -110,8 +110,8 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
   }
 
   /** Sets the table up, and returns the line of the backfill and all that was printed. */
-  async function init(table: string) {
-    const { code, out, err } = await command('init', '--table', table, '--fields', FIELDS, '--search', 'email', '--yes')
+  async function init(table: string, search: string) {
+    const { code, out, err } = await command('init', '--table', table, '--fields', FIELDS, '--search', search, '--yes')
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const [, backfill = ''] = /^ {2}.*npx @eaas\/cli (backfill .*)/m.exec(String(out)) ?? []
     return { out: String(out), backfill }
@@ -156,15 +156,20 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
         put(`src/${name}.ts`, text)
     put('package.json', JSON.stringify({ type: 'module', dependencies }))
     const before = await use()
-    expect(before).toEqual({ all, found: [{ id: 1 }] })
-    const { out, backfill } = await init(table)
+    expect(before).toEqual({ all, found: [{ id: 1 }, { id: 3 }] })
+    const { out, backfill } = await init(table, 'email,seen')
     if (orm === 'kysely') {
       expect(out).toContain('objects where the application now gives it JSON.stringify(…)')
       const text = readFileSync(path('src/main.ts'), 'utf8')
       put('src/main.ts', text.replaceAll(/JSON\.stringify\((.*?)\)( }|,|$)/g, '$1$2'))
     }
-    const indexes = orm === 'drizzle' ? 'alter table citizens add column "emailIndex" text unique' : ''
+    const indexes = orm === 'drizzle' ? 'alter table citizens add "emailIndex" text unique, add "seenIndex" text' : ''
     await encrypt(statementsIn(out) + indexes, backfill, before)
+    if (orm !== 'typeorm') return
+    const pending = (await use('pending')).all // TypeORM's own changes, which would drop columns and values
+    expect(pending).toEqual(
+      FIELDS.split(',').map((one) => `ALTER TABLE "citizens" DROP CONSTRAINT "citizens_${one}_sealed"`),
+    )
   })
 
   it('of an application of Prisma keep their values and their types', async () => {
@@ -175,7 +180,7 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
     const head = 'datasource db {\n  provider = "postgresql"\n}\n\n'
     put('prisma/schema.prisma', head + readFileSync(here('ordinary/before.prisma'), 'utf8'))
     put('package.json', JSON.stringify({ type: 'module', dependencies: { '@prisma/client': '7' } }))
-    const { backfill } = await init('Citizen')
+    const { backfill } = await init('Citizen', 'email')
     const after = readFileSync(path('prisma/schema.prisma'), 'utf8').slice(head.length)
     expect(readFileSync(here('prisma/schema.prisma'), 'utf8')).toContain(after) // of which the client was generated
     const [migration = ''] = readdirSync(path('prisma/migrations'))

@@ -12,7 +12,7 @@ const ERRORS_AT_MOST = 1_000
 
 /** The long suites of what the packages are for, and of where they run. */
 const OF_NO_FAULT =
-  /^test\/slow\/(custody\/|ship\/|(console|frameworks|generated-clients|init|page-apps|postgres-versions|transit)\.)/
+  /^test\/slow\/(custody\/|ship\/|(console|frameworks|generated-clients|init|mongoose|page-apps|postgres-versions|transit)\.)/
 
 async function run(...given: string[]): Promise<{ code: number | null; output: string }> {
   // A build now would replace what other suites pack and start.

@@ -134,6 +134,10 @@ describe.runIf(backend() === 'embedded')('the package works in', () => {
       expect(acted.status).toBe(200)
       expect(said).toContain('sealed and opened: hello')
 
+      const onEdge = await fetch(`${url}/api/edge`)
+      expect([onEdge.status, await onEdge.text()]).toEqual([200, JSON.stringify(Array(4).fill('7@example.org'))])
+      console.info(rowOf(RUNTIMES['next edge']))
+
       const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
       try {
         const context = await browser.newContext()

@@ -1,14 +1,16 @@
 // The suites of test/packed/runtimes on the package as it is published, in runtimes that the npm registry has. Each is installed into
 // a folder of its own; a test of one that cannot be had is skipped, and says why.
-import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { execFile, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
+import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from '../support/database/database.js'
 import { DENO, type Exchange, inWorkerd, startExchange } from '../support/platforms/exchange.js'
@@ -58,6 +60,17 @@ describe.runIf(backend() === 'embedded')('the suite of all runtimes passes in', 
   it.for(['2026-01-01', '2023-01-01'])('workerd, compatible with %s', async (date, { skip }) => {
     const command = await installRuntime(folder, 'workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
     await expectToPass(RUNTIMES['workerd@1'], command, () => runInWorkerd(command, date))
+  })
+
+  it("Vercel's edge-runtime", async ({ skip }) => {
+    const home = join(folder, 'edge-runtime')
+    await mkdir(home)
+    await writeFile(join(home, 'package.json'), '{ "private": true }')
+    const install = ['install', '--no-audit', '--no-fund', '--no-package-lock', 'edge-runtime@4']
+    await run('npm', install, { cwd: home, timeout: INSTALL_TIMEOUT_MS }).catch((error: unknown) =>
+      skip(`cannot be had: ${error}`),
+    )
+    await expectOutcome(RUNTIMES['edge-runtime@4'], '4', () => runInEdgeRuntime(home))
   })
 })
 
@@ -137,24 +150,60 @@ describe.runIf(backend() === 'embedded')('a client at the top of a worker', () =
 const isCancelled = (number: number) => number % 20 === 7
 
 async function expectToPass(runtime: Runtime, command: string, play: () => Promise<SuiteRun>): Promise<void> {
-  const { engines } = runtime
   const { stdout: version } = await run(command, ['--version'])
+  await expectOutcome(runtime, version.split('\n')[0] ?? '', play)
+}
+
+async function expectOutcome(runtime: Runtime, version: string, play: () => Promise<SuiteRun>): Promise<void> {
+  const { engines } = runtime
   const started = performance.now()
   const { failed, ...outcome } = await play()
   const seconds = ((performance.now() - started) / 1_000).toFixed(1)
-  console.info(`${rowOf(runtime)} ${version.split('\n')[0]}: ${outcome.passed} checks in ${seconds} s`)
+  console.info(`${rowOf(runtime)} ${version}: ${outcome.passed} checks in ${seconds} s`)
   expect(failed).toEqual([])
   expect(outcome).toEqual({ engines, passed: expect.any(Number), followed: 0 })
   expect(outcome.passed).toBeGreaterThan(engines.length * 100)
 }
 
 async function runInWorkerd(command: string, date: string): Promise<SuiteRun> {
-  return inWorkerd(folder, command, { entry: 'worker.mjs', date }, (url) =>
-    runSuite(async (redirecting) => {
-      const asked = `${url}/?redirecting=${encodeURIComponent(redirecting)}`
-      const response = await fetch(asked, { signal: AbortSignal.timeout(SUITE_TIMEOUT_MS) })
-      if (!response.ok) throw new Error(`workerd answered ${response.status}: ${await response.text()}`)
-      return (await response.json()) as SuiteOutcome
-    }),
-  )
+  return inWorkerd(folder, command, { entry: 'worker.mjs', date }, runSuiteAt)
+}
+
+/** Runs the suite that a worker answers with. */
+function runSuiteAt(url: string): Promise<SuiteRun> {
+  return runSuite(async (redirecting) => {
+    const asked = `${url}/?redirecting=${encodeURIComponent(redirecting)}`
+    const response = await fetch(asked, { signal: AbortSignal.timeout(SUITE_TIMEOUT_MS) })
+    if (!response.ok) throw new Error(`the worker answered ${response.status}: ${await response.text()}`)
+    return (await response.json()) as SuiteOutcome
+  })
+}
+
+async function runInEdgeRuntime(home: string): Promise<SuiteRun> {
+  await build({
+    entryPoints: [join(folder, 'edge.mjs')],
+    absWorkingDir: folder,
+    bundle: true,
+    format: 'iife',
+    platform: 'browser',
+    target: 'es2022',
+    outfile: join(home, 'edge.js'),
+  })
+  const child = spawn(join(home, 'node_modules/.bin/edge-runtime'), ['--listen', '--port=0', 'edge.js'], {
+    cwd: home,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  try {
+    const url = await new Promise<string>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('exit', (code) => reject(new Error(`edge-runtime ended with ${code}`)))
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        const [address] = /http:\/\/127\.0\.0\.1:\d+/.exec(line) ?? []
+        if (address !== undefined) resolve(address)
+      })
+    })
+    return await runSuiteAt(url)
+  } finally {
+    child.kill()
+  }
 }

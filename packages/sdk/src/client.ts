@@ -48,7 +48,7 @@ import type { CallOptions, Keys } from './resources/keys.js'
 import { createResources } from './resources/resources.js'
 import type { ServerMode } from './resources/server-mode.js'
 import type { Service } from './resources/service.js'
-import { isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
+import { createCloser, isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
@@ -384,7 +384,7 @@ export interface ClosableClient extends Client, Closable {}
  */
 export function createClient(options: ClientOptions = {}): ClosableClient {
   const settings = readOptions(options)
-  const closing = new AbortController()
+  const closing = createCloser()
   let connection: Connection | undefined
   const load = loadOnce(async () => {
     const parts = await loadPart(() => import('./parts.js'))

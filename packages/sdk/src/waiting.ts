@@ -60,12 +60,21 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   }
 }
 
+interface NodeGlobals {
+  process?: { getBuiltinModule?: (id: string) => unknown }
+  setImmediate?: (run: () => void) => unknown
+}
+
 interface Platform {
   navigator?: { userAgent?: unknown }
   EdgeRuntime?: unknown
-  setImmediate?: (run: () => void) => unknown
   scheduler?: { yield?: () => Promise<void> }
-  setTimeout: (run: () => void, ms: number) => unknown
+  setTimeout: (run: () => void) => unknown
+}
+
+/** Returns what the platform has of Node. Next's edge runtime has functions in its place that throw when they are called. */
+export function nodeGlobals(): NodeGlobals {
+  return typeof (globalThis as Platform).EdgeRuntime === 'string' ? {} : globalThis
 }
 
 /**
@@ -76,8 +85,23 @@ interface Platform {
  * shared.
  */
 export function requestsAreIsolated(): boolean {
-  const { navigator, EdgeRuntime } = globalThis as Platform
-  return navigator?.userAgent === 'Cloudflare-Workers' || typeof EdgeRuntime === 'string'
+  return (
+    (globalThis as Platform).navigator?.userAgent === 'Cloudflare-Workers' ||
+    typeof (globalThis as Platform).EdgeRuntime === 'string'
+  )
+}
+
+/**
+ * Makes what says that a client is closed. Where requests are isolated it is a mere flag: older workerd refuses a
+ * controller at the top of a module, and each controller to all requests but one.
+ */
+export function createCloser(): Pick<AbortController, 'signal' | 'abort'> {
+  if (!requestsAreIsolated()) return new AbortController()
+  const signal = { aborted: false, addEventListener: () => undefined }
+  const abort = () => {
+    signal.aborted = true
+  }
+  return { signal: signal as Partial<AbortSignal> as AbortSignal, abort }
 }
 
 /** The most microtasks that calls made together need until they reach the shared promise. */
@@ -88,15 +112,18 @@ export async function microtasks(): Promise<void> {
   for (let tick = 0; tick < TICKS; tick++) await undefined
 }
 
-// Read when the module is loaded, so that fake timers in an application's tests do not stop the SDK.
-const { setImmediate, scheduler, setTimeout } = globalThis as Platform
-
-/** Resolves at the next turn of the event loop. */
-export function turn(): Promise<void> {
-  if (setImmediate) return new Promise((resolve) => setImmediate(() => resolve()))
-  if (scheduler?.yield) return scheduler.yield()
-  return new Promise((resolve) => setTimeout(() => resolve(), 0))
-}
+/**
+ * Resolves at the next turn of the event loop. The timers are read when the module is loaded, so that fake ones in
+ * an application's tests do not stop the SDK.
+ */
+export const turn = /* @__PURE__ */ (() => {
+  const { scheduler, setTimeout } = globalThis as Platform
+  const { setImmediate = setTimeout } = nodeGlobals()
+  return (): Promise<void> =>
+    setImmediate === setTimeout && scheduler?.yield
+      ? scheduler.yield()
+      : new Promise((resolve) => setImmediate(resolve))
+})()
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 

@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { type Config, ownMembers, readConfig } from './core/config.js'
+import { openBlindHasher } from './installation.js'
 import { openServer } from './server.js'
 
 export { DataDirectoryInUseError } from '@eaas/audit/node'
@@ -29,5 +30,5 @@ export interface BuildServerOptions {
  */
 export async function buildServer(options: BuildServerOptions = {}): Promise<FastifyInstance> {
   const { config = readConfig(process.env), now } = ownMembers(options)
-  return (await openServer({ config, now, takesSchemas: true })).app
+  return (await openServer({ config, now, openBlindHasher, takesSchemas: true })).app
 }

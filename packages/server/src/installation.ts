@@ -19,7 +19,7 @@ import { createApiKeyUses, createUnrecordedCalls } from './core/runner/noted-cal
 import type { Services } from './core/runner/operation.js'
 import { createSharedVerifications } from './core/runner/shared-verification.js'
 import { createTenantStates } from './core/runner/tenant-state.js'
-import { createCallHoldings, createReadGate, createSearchPlaces, createWorkGate } from './core/runner/work-gate.js'
+import { createCallHoldings, createPatientGate, createSearchPlaces, createWorkGate } from './core/runner/work-gate.js'
 import type { Queryable, Sql } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
 import { NoDatabaseError, openStore, type Store } from './core/store/open-store.js'
@@ -28,7 +28,7 @@ import { findMissingTenants } from './core/store/tenants.js'
 import { untilReached, type Wait } from './core/store/until-reached.js'
 import { assertWhole } from './core/store/whole-tables.js'
 import { findDatabaseTime } from './core/store/writability.js'
-import type { TaskThread } from './core/task-thread.js'
+import { createTaskThread, type TaskThread } from './core/task-thread.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
 import { compareWithAnchor } from './guard/watch/anchor-watch.js'
 import type { KeysOfHeads } from './guard/watch/follow.js'
@@ -45,6 +45,9 @@ import { findOwnInstance, type InstallationSecrets, unlock, watchStoreKeys } fro
 import { createErasure, type Erase } from './operate/store/erasure.js'
 import { MIGRATIONS_DIRECTORY } from './package-directory.js'
 import { openOwnKey, openProvider } from './root-keys/open-provider.js'
+
+/** Pages that are read from the log at once. */
+const READS_AT_ONCE = 4
 
 const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'
 
@@ -68,7 +71,11 @@ export interface Installation
 }
 
 /** The thread that evaluates blind hashes. */
-export type BlindHasher = TaskThread<BlindHashTask, BlindHashResult>
+type BlindHasher = TaskThread<BlindHashTask, BlindHashResult>
+
+/** Opens it where the server was built: its program is beside what the build makes of this file. */
+export const openBlindHasher = (): BlindHasher =>
+  createTaskThread(new URL('./blind-hash-thread-program.js', import.meta.url))
 
 export interface OpenOptions {
   config: Config
@@ -228,7 +235,7 @@ function createServices(
     unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
     budgetCounts: createBudgetCounts(sql),
     gate: createWorkGate(),
-    readGate: createReadGate(),
+    readGate: createPatientGate(READS_AT_ONCE),
     inSearchPlace: createSearchPlaces(),
     shareVerification: createSharedVerifications(),
     blindHashing: createBlindHashing(blindHasher?.run ?? hashHere),

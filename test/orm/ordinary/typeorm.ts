@@ -43,7 +43,7 @@ import { Person } from './person.js'
 export const source = new DataSource({ type: 'postgres', url: process.env.DATABASE_URL ?? '', entities: [Person] })
 `
 
-/** What an application of TypeORM reads, as it is before and after init: everybody, and who has an address. */
+/** What an application of TypeORM reads, as it is before and after init: everybody, and who has an address, or was seen at a time. */
 export const MAIN = `import { serialize } from 'node:v8'
 import { Person } from './person.js'
 import { source } from './source.js'
@@ -57,7 +57,11 @@ if (process.argv.includes('write')) {
   await citizens.update({ id: 4 }, { visits: row.visits + 1, prefs: { tags: [null] } })
 }
 const all = (await citizens.find({ select, order: { id: 'ASC' } })).map((one) => ({ ...one }))
-const found = (await citizens.find({ where: { email: 'Ada@x.org' }, select: { id: true } })).map(({ id }) => ({ id }))
-process.stdout.write(serialize({ all, found }).toString('base64'))
+const byEmail = await citizens.find({ where: { email: 'Ada@x.org' }, select: { id: true } })
+const byDate = await citizens.find({ where: { seen: new Date('2026-10-25T01:30:00Z') }, select: { id: true } })
+const found = [...byEmail, ...byDate].map(({ id }) => ({ id }))
+const { upQueries } = await source.driver.createSchemaBuilder().log()
+const pending = upQueries.map(({ query }) => query)
+process.stdout.write(serialize(process.argv.includes('pending') ? { all: pending } : { all, found }).toString('base64'))
 await source.destroy()
 `

@@ -2,12 +2,14 @@
 // The real one is in test/slow/runtimes.test.ts; here a request that dies is one whose fetch never answers.
 import { randomBytes } from 'node:crypto'
 import { encodeUtf8 } from '@eaas/protocol'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { selectEngine } from '../../../packages/sdk/src/engines/select.js'
 import { createClient, expiringApiKey, text } from '../../../packages/sdk/src/index.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
 
 const OTHER_REQUEST_MS = 2_000
 
+beforeAll(() => selectEngine('node')) // found before `EdgeRuntime` hides it: workerd may have node:crypto, an edge runtime has not
 beforeEach(() => vi.stubGlobal('EdgeRuntime', 'vitest'))
 afterEach(() => {
   vi.useRealTimers()
@@ -104,7 +106,7 @@ describe('where requests are isolated, a request', () => {
     const call = eaas.tenant().catch((error: unknown) => error)
     await vi.waitFor(() => expect(state.requested).toEqual(['tenant']))
     eaas.close()
-    expect(controllers.mock.contexts.length).toBe(1) // the client's own
+    expect(controllers).not.toHaveBeenCalled()
     controllers.mockRestore()
     answer.abort()
     expect(await call).toMatchObject({ code: 'E_ABORTED' })

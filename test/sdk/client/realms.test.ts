@@ -72,30 +72,32 @@ describe('what another realm made', () => {
   })
 })
 
+const PLATFORM = ['AbortController', 'AbortSignal', 'Headers', 'ReadableStream', 'Request', 'Response', 'URL']
+const LATER = ['Buffer', 'crypto', 'fetch', 'performance', 'process', 'setTimeout', 'clearTimeout', 'atob', 'btoa']
+
+/** Loads the SDK into a realm with these globals of this one, and others. Returns what runs a program there. */
+async function load(names: readonly string[], others: Record<string, unknown> = {}) {
+  const { outputFiles } = await build({
+    stdin: {
+      contents: `export { createClient, isEaasError, text } from '../../../packages/sdk/src/index.ts'
+        export { createBroker } from '../../../packages/sdk/src/broker.ts'
+        export { createTestService } from '../../../packages/sdk/src/testing.ts'
+        export { createDek, openText, seal } from '../../../packages/sdk/src/offline.ts'`,
+      resolveDir: fileURLToPath(new URL('../../../packages/sdk/src/', import.meta.url)),
+    },
+    bundle: true,
+    format: 'iife',
+    globalName: 'sdk',
+    target: 'es2022',
+    write: false,
+  })
+  const globals = Object.fromEntries(names.map((name) => [name, Reflect.get(globalThis, name)]))
+  const context = createContext({ ...globals, ...others })
+  runInContext(`${outputFiles[0]?.text}; globalThis.sdk = sdk`, context)
+  return (source: string) => runInContext(source, context) as Promise<unknown>
+}
+
 describe('the SDK in a realm whose platform comes from another one, as in jest', () => {
-  const PLATFORM = ['AbortController', 'AbortSignal', 'Headers', 'ReadableStream', 'Request', 'Response', 'URL']
-  const LATER = ['Buffer', 'crypto', 'fetch', 'performance', 'process', 'setTimeout', 'clearTimeout', 'atob', 'btoa']
-
-  async function load(names: readonly string[]) {
-    const { outputFiles } = await build({
-      stdin: {
-        contents: `export { createClient, isEaasError } from '../../../packages/sdk/src/index.ts'
-          export { createTestService } from '../../../packages/sdk/src/testing.ts'
-          export { createDek, openText, seal } from '../../../packages/sdk/src/offline.ts'`,
-        resolveDir: fileURLToPath(new URL('../../../packages/sdk/src/', import.meta.url)),
-      },
-      bundle: true,
-      format: 'iife',
-      globalName: 'sdk',
-      target: 'es2022',
-      write: false,
-    })
-    const globals = Object.fromEntries(names.map((name) => [name, Reflect.get(globalThis, name)]))
-    const context = createContext(globals)
-    runInContext(`${outputFiles[0]?.text}; globalThis.sdk = sdk`, context)
-    return (source: string) => runInContext(source, context) as Promise<unknown>
-  }
-
   it.each(['node', 'web', 'noble'])('seals and opens by engine %s', async (engine) => {
     const run = await load([...PLATFORM, ...LATER, 'TextEncoder', 'TextDecoder'])
     const outcome = await run(`(async () => {
@@ -118,5 +120,96 @@ describe('the SDK in a realm whose platform comes from another one, as in jest',
       return sdk.openText(await sdk.seal('é', { dek, wrapped: ${JSON.stringify(WRAPPED)} }), dek)
     })()`)
     expect(outcome).toBe('é')
+  })
+})
+
+describe('the SDK in an edge runtime whose functions of Node throw when they are called, as in that of Next.js', () => {
+  const throwing = (name: string) => () => {
+    throw new Error(`A Node.js API is used (${name}) which is not supported in the Edge Runtime.`)
+  }
+  /** As in Vercel's edge-runtime. */
+  const SignalWithoutAny = Object.assign(() => undefined, { timeout: (ms: number) => AbortSignal.timeout(ms) })
+  Object.defineProperty(SignalWithoutAny, Symbol.hasInstance, { value: (one: unknown) => one instanceof AbortSignal })
+  const EDGE = {
+    EdgeRuntime: 'edge-runtime',
+    setImmediate: throwing('setImmediate'),
+    process: { env: {}, getBuiltinModule: throwing('process.getBuiltinModule') },
+    AbortSignal: SignalWithoutAny,
+  }
+  const loadOnEdge = () => load([...PLATFORM, ...LATER, 'TextEncoder', 'TextDecoder'], EDGE)
+
+  it.each(['auto', 'web', 'noble'])('encrypts, decrypts and searches by engine %s', async (engine) => {
+    const run = await loadOnEdge()
+    const outcome = await run(`(async () => {
+      const eaas = sdk.createClient({ ...sdk.createTestService(), engine: '${engine}' })
+      const fields = { email: sdk.text({ index: 'email_index' }) }
+      const users = eaas.model({ name: 'users', key: 'users', bind: ['id'], fields })
+      const rows = await users.encryptMany(Array.from({ length: 600 }, (_, id) => ({ id, email: id + '@example.org' })))
+      const { email_index } = await users.index({ email: '7@example.org' })
+      const { ok } = await users.decryptMany(rows.filter((row) => row.email_index === email_index))
+      return ok.map(({ id, email }) => id + ' ' + email).join()
+    })()`)
+    expect(outcome).toBe('7 7@example.org')
+  })
+
+  it('makes at the top of a module nothing that workerd allows in a handler alone', async () => {
+    const run = await loadOnEdge()
+    const outcome = await run(`(async () => {
+      const service = sdk.createTestService()
+      const later = Object.fromEntries(['AbortController', 'crypto', 'fetch', 'setTimeout'].map((name) => [name, globalThis[name]]))
+      for (const name of Object.keys(later)) globalThis[name] = undefined
+      const eaas = sdk.createClient(service)
+      const users = eaas.model({ name: 'users', key: 'users', bind: ['id'], fields: { email: sdk.text() } })
+      Object.assign(globalThis, later)
+      return (await users.decrypt(await users.encrypt({ id: 7, email: 'ada@example.org' }))).email
+    })()`)
+    expect(outcome).toBe('ada@example.org')
+  })
+
+  it('gives no request the AbortController of another one, which older workerd refuses', async () => {
+    const run = await loadOnEdge()
+    const outcome = await run(`(async () => {
+      let request = 0
+      const aborted = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(new AbortController().signal), 'aborted').get
+      globalThis.AbortController = class extends AbortController {
+        constructor() {
+          super()
+          const owner = request
+          const get = function () {
+            if (request !== owner) throw new Error('Cannot perform I/O on behalf of a different request.')
+            return aborted.call(this)
+          }
+          Object.defineProperty(this.signal, 'aborted', { get })
+        }
+      }
+      const eaas = sdk.createClient(sdk.createTestService())
+      for (request of [1, 2]) await eaas.keys.list()
+      eaas.close()
+      return eaas.keys.list().catch(({ code }) => code)
+    })()`)
+    expect(outcome).toBe('E_ABORTED')
+  })
+
+  it('serves a broker', async () => {
+    const run = await loadOnEdge()
+    const outcome = await run(`(async () => {
+      const service = sdk.createTestService()
+      const { id } = await sdk.createClient(service).keys.create({ name: 'users' })
+      const broker = sdk.createBroker({ ...service, authenticate: () => ({ id: 'ada' }), allow: { wrap: [id] } })
+      const headers = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
+      const body = JSON.stringify({ dek: btoa('x'.repeat(32)) })
+      const url = 'https://app.test/api/eaas/v1/keys/' + id + '/wrap'
+      return (await broker(new Request(url, { method: 'POST', headers, body }))).status
+    })()`)
+    expect(outcome).toBe(200)
+  })
+
+  it('refuses engine node, which is not there', async () => {
+    const run = await loadOnEdge()
+    const outcome = await run(`(async () => {
+      const eaas = sdk.createClient({ ...sdk.createTestService(), engine: 'node' })
+      return eaas.keys.create({ name: 'users' }).catch(({ code, message }) => code + ' ' + message)
+    })()`)
+    expect(outcome).toBe('E_INVALID_INPUT engine "node" is not available here, or fails its known-answer test')
   })
 })

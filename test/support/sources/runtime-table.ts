@@ -18,6 +18,7 @@ export const RUNTIMES = {
   'deno@2': { name: 'Deno 2', loadedBy: 'import', engines: ALL },
   'bun@1': { name: 'Bun 1', loadedBy: 'import', engines: ALL },
   'workerd@1': { name: 'workerd (Cloudflare Workers)', loadedBy: 'import', engines: ['noble', 'web'] },
+  'edge-runtime@4': { name: 'edge-runtime 4 (Vercel)', loadedBy: 'import', engines: ['noble', 'web'] },
   chromium: { name: 'Chromium, pages and workers', loadedBy: 'import', engines: ['noble', 'web'] },
   'vitest jsdom': { name: 'vitest with jsdom', loadedBy: 'import', engines: ALL },
   'vitest happy-dom': { name: 'vitest with happy-dom', loadedBy: 'import', engines: ALL },
@@ -25,6 +26,7 @@ export const RUNTIMES = {
   'jest jsdom': { name: 'jest with jsdom', loadedBy: 'require', engines: ALL },
   'jest happy-dom': { name: 'jest with happy-dom', loadedBy: 'require', engines: ALL },
   next: { name: 'Next.js 16: action, route, page', loadedBy: 'import', engines: ['node', 'web'] },
+  'next edge': { name: "Next.js 16: route with `runtime = 'edge'`", loadedBy: 'import', engines: ['noble', 'web'] },
 } satisfies Record<string, Runtime>
 
 /** One line of the table. */

@@ -21,9 +21,13 @@ export const PAGES = [
   ...readdirSync(join(root, 'docs/coming-from')).map((name) => `docs/coming-from/${name}`),
 ]
 
+/** The folder of the programs that pages of ORMs without an adapter import. */
+export const WITHOUT_ADAPTER = join(root, 'examples/without-adapter')
 /** The folder of Prisma's client, as `prisma generate` makes it. */
 export const PRISMA = join(root, 'test/orm/prisma')
 
+/** Pages that need a database of their own: test/orm/without-adapter.db.test.ts and test/slow/mongoose.test.ts run them. */
+export const ON_DATABASES = PAGES.filter((page) => /\/(knex|mongoose|sequelize)\.md$/.test(page))
 /**
  * A block that begins by naming a file, `// src/main.ts`, belongs to an application that test/slow/page-apps.test.ts
  * builds and runs.
@@ -95,13 +99,14 @@ export async function compilePrograms(
       '@eaas/cli/backfill': [join(root, 'packages/cli/src/backfill.ts')],
       ...Object.fromEntries(adapters),
     },
-    // Some pages import what `prisma generate` makes next to them.
+    // Some pages import what `prisma generate` makes next to them, or what is copied there.
     rootDirs: [
       join(folder, 'packages/sdk/docs'),
       join(folder, 'packages/cli/docs'),
       join(folder, 'packages/prisma'),
       join(folder, 'docs/coming-from'),
       PRISMA,
+      WITHOUT_ADAPTER,
     ],
     // A page may declare values that it never uses.
     noUnusedLocals: false,

@@ -2,7 +2,7 @@
  * The bytes and hashes of the entries of the audit chain, see chain.md 1 and 2. Only the server computes the MACs.
  * Pure.
  */
-import { concatBytes, encodeUtf8, type LogAction } from '@eaas/protocol'
+import { concatBytes, encodeUtf8, type LogAction, readJson } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 
 /** The first item of an entry's bytes. */
@@ -86,11 +86,6 @@ export function hasTimeGoneBack(
 
 /** Reads the metadata of an entry; empty if null, or not a JSON object, which no server writes. */
 export function readMetadata({ metadata }: Pick<AuditEntry, 'metadata'>): Record<string, unknown> {
-  if (metadata === null) return {}
-  try {
-    const value: unknown = JSON.parse(metadata)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
-  }
+  const value = metadata === null ? undefined : readJson(metadata)
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }

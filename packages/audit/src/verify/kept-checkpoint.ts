@@ -3,7 +3,7 @@
  * and the lines of EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have
  * added. Pure.
  */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { INSTALLATION_ID, readJson } from '@eaas/protocol'
 import { type Checkpoint, isSignedCheckpoint, ORIGIN, type PublicKeys, parseCheckpoint } from '../formats/checkpoint.js'
 import { EXPORT_FORMAT } from '../formats/export.js'
 import { findKeyChange, type KeyChange } from '../formats/key-change.js'
@@ -229,10 +229,5 @@ const JOINED = new RegExp(`\\}[ \\t]*(?:\\{|${ORIGIN}\\n)`)
 const NO_LINE_FEED = 'two checkpoints are joined without a line feed between them: put each on lines of its own'
 
 function findObject(text: string): Members | undefined {
-  if (!text.trimStart().startsWith('{')) return undefined
-  try {
-    return JSON.parse(text) as Members
-  } catch {
-    return undefined
-  }
+  return text.trimStart().startsWith('{') ? (readJson(text) as Members | undefined) : undefined
 }

@@ -2,7 +2,7 @@
  * Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it.
  * Pure.
  */
-import { decodeHex, INSTALLATION_ID, isUuid, isWellFormed, parseRfc3339 } from '@eaas/protocol'
+import { decodeHex, INSTALLATION_ID, isUuid, isWellFormed, parseRfc3339, readJson } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { AuditEntry } from '../formats/chain.js'
 import {
@@ -161,11 +161,9 @@ export function parse<T>(line: string, schema: z.ZodMiniType<T>, otherwise: stri
 }
 
 function parseJson(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    throw new ExportFault('the line is not JSON')
-  }
+  const value = readJson(line)
+  if (value === undefined) throw new ExportFault('the line is not JSON')
+  return value
 }
 
 // A line with the same value but other bytes is not the line that the server wrote.

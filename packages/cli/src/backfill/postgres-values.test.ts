@@ -1,6 +1,6 @@
 // Values of columns as a backfill reads them.
 import { expect, it } from 'vitest'
-import { readColumn } from './postgres-values.js'
+import { assertHoldsEnvelopes, readColumn } from './postgres-values.js'
 
 const column = (base: string) => ({ name: 'w', base }) as Parameters<typeof readColumn>[0]
 
@@ -18,3 +18,13 @@ it.each(['{"a":"b: \\"c\\":1","d":[{"e":1.50},{"e":-2e3}]}', '"a:b"', '[]', 'nul
     expect(readColumn(column('json'), text)).toEqual(JSON.parse(text))
   },
 )
+
+it.each([
+  ['timestamp without time zone', `date_trunc('milliseconds', "w")::text || 'Z', if its times are UTC;`],
+  ['timestamp with time zone', `date_trunc('milliseconds', "w" at time zone 'UTC')::text || 'Z';`],
+  ['integer', '"w"::text;'],
+])('a column of type %s is refused with the statement that keeps its values', (base, using) => {
+  expect(() => assertHoldsEnvelopes(column(base))).toThrow(
+    expect.objectContaining({ hint: expect.stringContaining(`alter column "w" type text using ${using}`) }),
+  )
+})

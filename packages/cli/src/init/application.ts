@@ -58,8 +58,8 @@ const SOURCE = /\.(prisma|[cm]?[jt]sx?)$/
 const NO_SOURCE = /\.(d|test|spec|config)\.\w+$/
 
 /** Names a page for what `init` does not do. */
-export function guide(name: string): string {
-  return `docs/${name}.md of @eaas/sdk`
+export function guide(name: string, from = '@eaas/sdk'): string {
+  return `docs/${name}.md of ${from}`
 }
 
 /** @throws UsageError if there is none */

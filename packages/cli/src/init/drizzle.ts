@@ -5,7 +5,7 @@ import { readBrackets, withNames } from './source-text.js'
 
 const TABLE =
   /^(?:export )?const (?<name>\w+) = pgTable(?<call>\(\s*['"`](?<stored>[^'"`]+)['"`],\s*(?:\(\w+\) => \()?)(?=\{)/gm
-const PROPERTY = /^(?<before>(?:\s|\/\/.*\n)*)(?<head>(?<name>\w+):\s*)(?<callee>[\w.]+)(?=\()/
+const PROPERTY = /^(?<before>(?:\s|\/\/.*\n|\/\*[\s\S]*?\*\/)*)(?<head>(?<name>\w+):\s*)(?<callee>[\w.]+)(?=\()/
 const BUILDERS = 'drizzle-orm/pg-core'
 /** Calls with which the adapter's work, or the stored value, differs from that of the plain type. */
 const NOT_PLAIN = /\.(primaryKey|references|array|\$?default\w*|\$onUpdate\w*|\$type|generated\w*)\b/

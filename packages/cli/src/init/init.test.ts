@@ -459,6 +459,7 @@ describe('init in an application of Drizzle', () => {
     ])
     expect(out).toContain('npx drizzle-kit generate')
     expect(out).not.toContain('in tables.ts')
+    expect(out).toMatch(/\n {2}drizzle-kit push drops the constraints that the schema lacks: .*\n$/)
     expect(out).toContain(
       'backfill eaas-users.ts --table users --column name=full_name --column nameIndex=full_name_index --constrain\n',
     )
@@ -551,6 +552,7 @@ export const people = pgTable(
     email: varchar({ length: 255 }).notNull().unique(),
     born: timestamp('born_at', { precision: 6 }),
     seen: timestamp({ withTimezone: true, mode: 'date' }).notNull(),
+    /** Each person's own. */
     day: date(),
     died: date({ mode: 'date' }),
     visits: integer().notNull(), // in all
@@ -587,6 +589,7 @@ export const people = pgTable(
     born: text('born_at').$type<Date>(),
     bornIndex: text('born_at_index'),
     seen: text().$type<Date>().notNull(),
+    /** Each person's own. */
     day: text(),
     died: text().$type<Date>(),
     visits: text().$type<number>().notNull(), // in all
@@ -653,7 +656,8 @@ export interface Users {
   born: Date | null
   visits: number;
   active: boolean
-  prefs: JSONColumnType<{ theme: string } | null>
+  // By JSONColumnType:
+  prefs: JSONColumnType<{ theme: string | null }>
   made: Generated<Date>
 }
 `
@@ -683,7 +687,7 @@ describe('init in an application of Kysely', () => {
       DATABASE.replace(', JSONColumnType', '')
         .replace('log in\n', 'log in\n  email_index: Generated<string | null>\n')
         .replace('visits: number;\n', 'visits: number;\n  visits_index: Generated<string | null>;\n')
-        .replace('JSONColumnType<{ theme: string } | null>', '{ theme: string } | null'),
+        .replace('JSONColumnType<{ theme: string | null }>', '{ theme: string | null }'),
     )
     expect(get('db.ts')).toBe(
       KYSELY.replace(
@@ -694,7 +698,7 @@ describe('init in an application of Kysely', () => {
         .replace('  dialect,', '  dialect: encrypted<Database>(dialect, { users: usersModel(eaas) }),'),
     )
     expect(get('eaas-users.ts')).toContain("import type { Users } from './database.js'\n")
-    expect(get('eaas-users.ts')).toContain("prefs: json<NonNullable<Users['prefs']>>().nullable(),\n")
+    expect(get('eaas-users.ts')).toContain("prefs: json<NonNullable<Users['prefs']>>(),\n")
     expect(out).toContain(
       `SET TIME ZONE 'UTC'; ALTER TABLE "users" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING date_trunc('milliseconds', "born"::timestamptz)::text, ALTER COLUMN "visits" TYPE TEXT USING "visits"::text, ALTER COLUMN "active" TYPE TEXT USING "active"::text, ALTER COLUMN "prefs" TYPE TEXT USING "prefs"::text; ALTER TABLE "users" ADD COLUMN "email_index" TEXT;`,
     )
@@ -745,7 +749,10 @@ export class StaffMember {
   @PrimaryGeneratedColumn()
   id: number
 
-  @Column({ length: 255, unique: true })
+  @Column({
+    length: 255, // as before
+    unique: true, // how they log in
+  })
   email: string
 
   @Column('timestamp', { name: 'born_at', precision: 3, nullable: true })
@@ -794,7 +801,7 @@ describe('init in an application of TypeORM', () => {
     expect(code).toBe(0)
     expect(get('src/entity/staff-member.ts')).toBe(
       ENTITY.replace(
-        '@Column({ length: 255, unique: true })\n  email: string\n',
+        '@Column({\n    length: 255, // as before\n    unique: true, // how they log in\n  })\n  email: string\n',
         `@Column({ type: 'text', unique: true })
   email: string
 
@@ -852,6 +859,8 @@ describe('init in an application of TypeORM', () => {
 
 describe('init elsewhere', () => {
   it.each([
+    [{ kysely: '1' }, `see docs/${'kysely'}.md of @eaas/sdk`],
+    [{ typeorm: '1' }, `see docs/${'typeorm'}.md of @eaas/sdk`],
     [{ pg: '8' }, `see docs/${'orms'}.md of @eaas/sdk`],
     [{ '@prisma/client': '7' }, 'no table of Prisma, Drizzle, Kysely or TypeORM was found'],
   ])('names the page to follow: %j', async (dependencies, message) => {

@@ -28,6 +28,12 @@ import { changeTypeorm, readTypeorm } from './typeorm.js'
 
 const CHANGES = { prisma: changePrisma, drizzle: changeDrizzle, kysely: changeKysely, typeorm: changeTypeorm } as const
 
+/** What takes constraints away again. */
+const DROPS: Readonly<Partial<Record<FoundTable['orm'], string>>> = {
+  drizzle: 'drizzle-kit push drops',
+  typeorm: 'synchronize and migration:generate drop',
+}
+
 interface InitOptions {
   table?: string
   fields?: string[]
@@ -54,10 +60,10 @@ export function addInit(program: Command, io: Io): void {
 async function init(io: Io, given: InitOptions): Promise<void> {
   const app = readApplication(io)
   const tables = [...readPrisma(app), ...readDrizzle(app), ...readKysely(app), ...readTypeorm(app)]
-  if (tables.length === 0)
-    throw new UsageError(
-      `no table of Prisma, Drizzle, Kysely or TypeORM was found. For other ORMs see ${guide('orms')}`,
-    )
+  if (tables.length === 0) {
+    const page = ['kysely', 'typeorm'].find((name) => app.packages.includes(name)) ?? 'orms'
+    throw new UsageError(`no table of Prisma, Drizzle, Kysely or TypeORM was found: see ${guide(page)}`)
+  }
   const ask = io.stdin.isTTY ? createQuestions(io) : undefined
   const nameOf = ({ name }: FoundTable) => name.charAt(0).toLowerCase() + name.slice(1)
   const pathOf = (table: FoundTable) => modelPath(app, table, `eaas-${nameOf(table)}`)
@@ -95,6 +101,7 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     there === undefined
       ? columns.filter((one) => isConverted(one) && one.type !== 'character varying').map(({ name }) => name)
       : []
+  const drops = DROPS[table.orm]
   const steps = [
     ...(packages ? [`npm install ${packages}`] : []),
     ...app.byHand,
@@ -106,6 +113,7 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     `npx @eaas/server dev --file ${env}`,
     ...adoption(model),
     `then remove acceptPlaintext from ${path}`,
+    ...(drops ? [`${drops} the constraints that the schema lacks: ${guide('refusing-plaintext', '@eaas/cli')}`] : []),
   ]
   await print(io, ...steps.map((step) => `  ${step}`))
 }

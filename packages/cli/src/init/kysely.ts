@@ -65,7 +65,7 @@ function declarationsOf(sources: ReadonlyMap<string, string>): Declared[] {
           },
         ]
       }
-      const table = findType(sources, type)
+      const table = /^\w+$/.test(type) ? findType(sources, type) : undefined
       return table ? [{ name, ...table, types: table.isExported ? { name: type, type } : undefined }] : []
     })
   })
@@ -87,7 +87,7 @@ function readMembers(source: string, at: number): Member[] {
     const [head, indent = '', name] = /^(\s*)['"]?(\w+)['"]?\??:\s*/.exec(text) ?? []
     const type = text
       .slice(head?.length)
-      .replace(/\/\/.*/, '')
+      .replace(/\/\/[^\n]*$/, '')
       .trim()
     const from = begin + (head?.length ?? 0)
     const own = source[begin - 1] === '\n' ? indent : undefined
@@ -108,7 +108,7 @@ function readMember({ name, type }: Member, isExported: boolean): Column {
     json && !isExported && 'is in an interface that is not exported: export it first',
   ]
   return {
-    ...{ name, stored: name, isNullable: /\bnull\b/.test(type), isUnique: false },
+    ...{ name, stored: name, isNullable: /\bnull\b/.test(type.replace(/\{.*\}/s, '')), isUnique: false },
     ...{ kind: kind ?? 'text', type: stored ?? 'text' },
     refusal: reasons.find((reason) => typeof reason === 'string'),
     index: { name: `${name}_index`, stored: `${name}_index` },

@@ -46,7 +46,7 @@ export function withNames(
 ): string | undefined {
   const [statement, list = ''] = new RegExp(`\\bimport (?:type )?\\{([^}]*)\\} from ['"]${module}['"]`).exec(text) ?? []
   if (statement === undefined) return undefined
-  const rest = text.replace(statement, '')
+  const rest = text.replace(statement, '').replaceAll(/\/\/[^\n]*|\/\*.*?\*\//gs, '')
   const isUsed = (name: string) => !drop.includes(name) || new RegExp(`\\b${name}\\b(?!>)`).test(rest) // not as `$type<boolean>`
   const there = list.split(',').flatMap((one) => one.trim() || [])
   const kept = there.filter((one) => isUsed(one.split(' ').at(-1) ?? ''))

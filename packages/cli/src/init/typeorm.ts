@@ -4,8 +4,7 @@ import { type Application, type Column, type FieldKind, type FoundTable, guide }
 import { addIndexes, type Change, convertColumns, indexName, isConverted } from './migration.js'
 import { readBrackets, withNames } from './source-text.js'
 
-const ENTITY =
-  /@Entity\((?<args>[^)]*)\)(?:\s*@\w+\([^)]*\))*\s*(?:export )?(?:default )?class (?<name>\w+)[^{]*(?=\{)/g
+const ENTITY = /@Entity\((?<args>[^)]*)\)(?:\s*@\w+\([^)]*\))*\s*(?:export )?class (?<name>\w+)[^{]*(?=\{)/g
 const COLUMN =
   /(?<above>(?:@\w+\([^()]*\)\s*)*)@(?<decorator>Column|(?:Primary|PrimaryGenerated|CreateDate|UpdateDate|DeleteDate|Version)Column)(?=\()/g
 const PROPERTY =
@@ -53,26 +52,30 @@ interface Property {
 }
 
 export function readTypeorm({ sources }: Application): FoundTable[] {
-  for (const text of sources.values()) {
+  const own = [...sources].filter(([, text]) => /from ['"]typeorm['"]/.test(text))
+  for (const [, text] of own) {
     const [, type] = /\bnew DataSource\(\s*\{[^}]*?\btype:\s*['"](\w+)['"]/.exec(text) ?? []
     if (type && type !== 'postgres')
       throw new UsageError(`init knows PostgreSQL, and the data source is of ${type}: see ${guide('typeorm')}`)
   }
-  return [...sources]
-    .filter(([, text]) => /from ['"]typeorm['"]/.test(text))
-    .flatMap(([path, text]) =>
-      [...text.matchAll(ENTITY)].map((found): FoundTable => {
-        const { args = '', name = '' } = found.groups ?? {}
-        const properties = readProperties(text, found)
-        return {
-          ...{ orm: 'typeorm', name, path, columns: properties.map(({ column }) => column) },
-          stored: /^\s*['"]([^'"]+)/.exec(args)?.[1] ?? /\bname:\s*['"]([^'"]+)/.exec(args)?.[1] ?? inSnakeCase(name),
-          schema: /\bschema:\s*['"]([^'"]+)/.exec(args)?.[1],
-          id: properties.filter(({ column }) => column.refusal === 'is the id').map(({ column }) => column.name),
-          types: { name, typeOf: (column) => `${name}['${column}']` },
-        }
-      }),
-    )
+  return own.flatMap(([path, text]) =>
+    [...text.matchAll(ENTITY)].map((found): FoundTable => {
+      const { args = '', name = '' } = found.groups ?? {}
+      const properties = readProperties(text, found)
+      return {
+        ...{ orm: 'typeorm', name, path, columns: properties.map(({ column }) => column) },
+        stored: /^\s*['"]([^'"]+)/.exec(args)?.[1] ?? /\bname:\s*['"]([^'"]+)/.exec(args)?.[1] ?? inSnakeCase(name),
+        schema: /\bschema:\s*['"]([^'"]+)/.exec(args)?.[1],
+        id: properties.filter(({ column }) => column.refusal === 'is the id').map(({ column }) => column.name),
+        types: { name, typeOf: (column) => `${name}['${column}']` },
+      }
+    }),
+  )
+}
+
+/** A comment at the end would hide what comes behind it. */
+function withoutComments(option: string): string {
+  return option.replaceAll(/('[^']*'|"[^"]*")|\/\/[^\n]*/g, '$1').trim()
 }
 
 /** As TypeORM names the table of a class. */
@@ -151,10 +154,11 @@ export function changeTypeorm({ files, byHand }: Application, change: Change): v
         `@Column({ type: ${quote}text${quote},${renamed} nullable: true })`,
         `${index.name}?: string | null${semicolon}`,
       ]
-      text = text.slice(0, end) + lines.map((line) => `\n${line && `  ${line}`}`).join('') + text.slice(end)
+      const [, indent = ''] = /^([^\S\n]*)/.exec(text.slice(text.lastIndexOf('\n', at) + 1)) ?? []
+      text = text.slice(0, end) + lines.map((line) => `\n${line && indent + line}`).join('') + text.slice(end)
     }
     if (!isConverted(column)) continue
-    const kept = one.options.filter((option) => !OF_TYPE.test(option)).map((option) => option.trim())
+    const kept = one.options.map(withoutComments).filter((option) => option && !OF_TYPE.test(option))
     text = `${text.slice(0, at)}({ ${[`type: ${quote}text${quote}`, ...kept].join(', ')} })${text.slice(called)}`
   }
   files.set(path, (lacking.length > 0 && withNames(text, 'typeorm', { add: ['Index'], drop: [] })) || text)

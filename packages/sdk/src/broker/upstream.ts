@@ -64,7 +64,7 @@ export async function askService(upstream: Upstream, call: UpstreamCall): Promis
       },
       body: call.body,
       redirect: 'manual', // some runtimes lack 'error'; the code below refuses a redirect
-      signal: AbortSignal.any([deadline, call.signal]),
+      signal: AbortSignal.any?.([deadline, call.signal]) ?? deadline, // Vercel's edge-runtime has no `any`
     })
     return await readAnswer(response, call)
   } catch (error) {

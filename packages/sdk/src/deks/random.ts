@@ -1,11 +1,10 @@
 /** Secure randomness for DEKs and ivs, from `crypto.getRandomValues` only. */
 import { IV_BYTES, KEY_BYTES } from '@eaas/protocol'
 import { RandomnessError } from '../errors.js'
+import { turn } from '../waiting.js'
 
 /** Fills the bytes with randomness, or throws. */
 export type FillRandom = (bytes: Uint8Array) => void
-
-type RunLater = (run: () => void) => unknown
 
 /** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */
 const POOL_IVS = 512
@@ -56,8 +55,7 @@ export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
     if (at === pool.length) {
       fill(pool) // before `at` changes: if it throws, the pool must still count as empty
       at = 0
-      const { setImmediate, setTimeout } = globalThis as { setImmediate?: RunLater; setTimeout?: RunLater }
-      ;(setImmediate ?? setTimeout)?.(dropRest)
+      void turn().then(dropRest)
     }
     const iv = pool.slice(at, at + IV_BYTES)
     pool.fill(0, at, at + IV_BYTES)

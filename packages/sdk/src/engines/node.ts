@@ -2,16 +2,13 @@
 import type * as NodeCrypto from 'node:crypto'
 import { assertLengths, assertNotZero, TAG_BYTES } from '@eaas/protocol'
 import { DecryptionError } from '../errors.js'
+import { nodeGlobals } from '../waiting.js'
 import type { SyncEngine } from './engine.js'
 
 const CIPHER = 'aes-256-gcm'
 const TAG_LENGTH = { authTagLength: TAG_BYTES }
 /** How many bytes are sealed at a time: each result is new memory, whose first use costs more than the cipher. */
 const PIECE_BYTES = 65_536
-
-interface MaybeNode {
-  process?: { getBuiltinModule?: (id: string) => unknown }
-}
 
 /**
  * Makes the engine, or returns undefined where there is no node:crypto. Gets it from
@@ -20,7 +17,7 @@ interface MaybeNode {
  */
 export function createNodeEngine(): SyncEngine | undefined {
   // Platforms that lack some of its functions fail the known-answer test.
-  const crypto = (globalThis as MaybeNode).process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
+  const crypto = nodeGlobals().process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
   if (!crypto) return undefined
   /** Copies outside the heap, by the key's array: Node 24 takes 9 µs to create a cipher from bytes, and 1 from a copy. */
   const imported = new WeakMap<Uint8Array, NodeCrypto.KeyObject>()

@@ -26,7 +26,7 @@ export function apiHint({
     case 'E_ROUTE_NOT_FOUND':
       return 'Check the base URL: it needs the path prefix of a proxy or a broker, and no /v1.'
     case 'E_NAME_TAKEN':
-      return 'Get the key by keys.ensure(), or choose another name: names are never reused.'
+      return 'Get it by keys.ensure(), or choose another name: names are never reused.'
     case 'E_KEY_DESTROYED':
     case 'E_VERSION_DESTROYED':
       return 'Treat the data as deleted: the key is gone.'
@@ -39,11 +39,11 @@ export function apiHint({
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
     case 'E_TENANT_SUSPENDED':
-      return 'Ask the operator to resume the tenant. No data is lost.'
+      return 'Ask the operator to resume it. No data is lost.'
     case 'E_IP_NOT_ALLOWED':
-      return 'Call from an address on the list of the API key, or extend it.'
+      return 'Call from an address on its list, or extend that.'
     case 'E_BODY_TOO_LARGE':
-      return 'Send less at once, or raise the limit of the service or proxy.'
+      return 'Send less at once, or raise the limit.'
     case 'E_WRAPPED_KEY':
       return 'Restore the envelope from a backup, and check its key_id.'
     case 'E_NOT_ALLOWED':

@@ -329,7 +329,7 @@ function withSources(options: Options, made: readonly Omit<IndexColumn, 'source'
   const { index = {}, formerIndex, name: model = '', envelope } = options
   assertOptions('index', index, optionsOf(index))
   if (envelope === 1 && (index.generation !== undefined || index.by === 'oblivious' || formerIndex !== undefined))
-    throw new InvalidInputError("generation, by: 'oblivious' and formerIndex need envelope 2")
+    throw new InvalidInputError('generation, oblivious and formerIndex need envelope 2')
   const isService = envelope === 1 || index.by === 'service' || made.every(({ shared }) => shared)
   const source = readIndexSource('index', index, { model, isService })
   const service = isService ? source : { ...source, secret: undefined }

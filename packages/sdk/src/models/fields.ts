@@ -70,7 +70,7 @@ export interface IndexOptions {
   /**
    * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column
    * learns which rows have the same value, and can test guesses with an API key that may `unwrap` and, if the client has
-   * one, the application's `secret`; where the service makes the index or takes part, with one that may `hash`. So do not
+   * one, the application's `secret`; for an index in which the service takes part, with one that may `hash`. So do not
    * index data of few possible values.
    */
   index?: string | undefined

@@ -134,7 +134,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   assertFlag(`${name}: shared`, shared)
   assertIndex(column, [], bits)
   if (kind === 'ngram' && (bits === undefined || acceptLeakage !== true)) {
-    const hint = 'Read the page on them, and state both.'
+    const hint = 'Read its page, and state both.'
     throw new InvalidInputError(`${name}: an index of parts needs bits and acceptLeakage: it gives texts away`, hint)
   }
   const names = kind === 'exact' ? given.fields : [given[kind] ?? '']

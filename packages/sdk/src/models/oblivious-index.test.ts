@@ -237,7 +237,7 @@ describe('a model with an oblivious index', () => {
     const publicKey = Buffer.alloc(32, 1).toString('base64')
     expect(() => define({ publicKey })).not.toThrow()
     for (const by of [undefined, 'service']) expect(() => define({ by, publicKey })).toThrow('no option "publicKey"')
-    expect(() => define({}, { envelope: 1 })).toThrow("by: 'oblivious'")
+    expect(() => define({}, { envelope: 1 })).toThrow('oblivious and formerIndex need envelope 2')
     expect(() => define({ by: 'obliviously' })).toThrow('index.by must be one of service, oblivious')
     const options = { name: 'a', keyId, bind: false, fields: { a: text() } } as const
     // @ts-expect-error no such option

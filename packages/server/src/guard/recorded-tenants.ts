@@ -3,6 +3,7 @@
  * logs of gone tenants held (anchor.md 4).
  */
 
+import { readMetadata } from '@eaas/audit/formats'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import type { AuditKey, Witness } from '../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../core/audit/read-entry.js'
@@ -97,8 +98,8 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
   const gone = new Map<string, number>()
   const ends = new Map<string, NamedEntry>()
   const statuses = new Map<string, string>()
-  const read = ({ id, action, metadata }: ToldEntry) => {
-    const told = parse(metadata)
+  const read = ({ id, action, ...entry }: ToldEntry) => {
+    const told = readMetadata(entry)
     const { tenant_id } = told
     if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) return // an edited entry, which a verification names
     const named = readNamed(told)
@@ -135,7 +136,7 @@ export async function readLostHead(
   where: { auditKey: AuditKey; tenant_id: string; id: number },
 ): Promise<Witness | undefined> {
   const entry = await readLoss(sql, where)
-  return entry && parse(entry.metadata).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
+  return entry && readMetadata(entry).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
 }
 
 /**
@@ -161,23 +162,14 @@ async function readLoss(
   { auditKey, tenant_id, id }: { auditKey: AuditKey; tenant_id: string; id: number },
 ): Promise<{ metadata: string | null } | undefined> {
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
-  const isOf = entry?.action === 'installation.tenant_gone' && parse(entry.metadata).tenant_id === tenant_id
+  const isOf = entry?.action === 'installation.tenant_gone' && readMetadata(entry).tenant_id === tenant_id
   return isOf ? entry : undefined
 }
 
 /** The head that the metadata of such an entry names; undefined if it names none. */
 export function lostHead(metadata: string | null): Witness | undefined {
-  const { witnessed_id, witnessed_hash } = parse(metadata)
+  const { witnessed_id, witnessed_hash } = readMetadata({ metadata })
   if (typeof witnessed_id !== 'number' || witnessed_id === 0 || typeof witnessed_hash !== 'string') return undefined
   // The policy version is not on record; 0 is behind every other one.
   return { last_id: witnessed_id, hash: decodeHex(witnessed_hash), policy_version: 0 }
-}
-
-// An entry may have been edited: metadata that is not an object says nothing.
-function parse(metadata: string | null): Partial<Record<string, unknown>> {
-  try {
-    return Object(JSON.parse(metadata ?? '{}'))
-  } catch {
-    return {}
-  }
 }

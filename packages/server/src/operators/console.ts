@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
-import { policyOf } from '../core/http/docs.js'
+import { policyOf } from '../core/http/open-paths.js'
 
 /** The folder of files whose names hold a hash of their content. */
 const HASHED = '/console/assets/'

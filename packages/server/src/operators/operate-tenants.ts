@@ -1,12 +1,14 @@
 /** What operators do with tenants over HTTP: each call is on record in the installation's log before it is carried out. */
 
 import { DETAILS, INSTALLATION_ID, isUuid } from '@eaas/protocol'
+import type { z } from 'zod/mini'
 import { mapInStretches } from '../core/event-loop.js'
 import type { Caller, EntryNote, Operation, Services } from '../core/runner/operation.js'
 import { performAsSystem } from '../core/runner/perform.js'
 import { Refusal } from '../core/runner/refusal.js'
 import { TamperedRowError } from '../core/store/tampered-row.js'
 import { listTenants as listRows } from '../core/store/tenants.js'
+import type { operatorTenantList } from './operator-schemas.js'
 import {
   authenticTenant,
   createTenant as create,
@@ -23,11 +25,7 @@ import {
 } from './tenants.js'
 
 /** A page of the tenants, and the ids of those whose rows are not as the server wrote them. */
-export interface TenantPage {
-  tenants: OperatorTenant[]
-  count: number
-  tampered: string[]
-}
+type TenantPage = z.infer<typeof operatorTenantList>
 
 /** Lists tenants, oldest first. A missing tenant has an alarm. */
 export function listTenants(page: { limit: number; offset: number }): Operation<TenantPage> {

@@ -1,7 +1,6 @@
 /** Binds operations to the calls of operators: the table of routes below /admin/v1. */
 import type { OperatorPermission, wire } from '@eaas/protocol'
-import type { ZodMiniType, z } from 'zod/mini'
-import type { CheckedHealth } from '../core/api/health.js'
+import type { ZodMiniType } from 'zod/mini'
 import type { Binding, ServedRoute } from '../core/api/route.js'
 import {
   createTenant,
@@ -13,14 +12,7 @@ import {
   updateTenant,
 } from './operate-tenants.js'
 import * as schemas from './operator-schemas.js'
-import { listAlarms, readStatus } from './read-alarms.js'
-
-/** What the answers show that no operation knows. */
-export interface OperatorSources {
-  checkHealth: () => Promise<CheckedHealth>
-  ages: () => Omit<z.infer<typeof schemas.serverStatus>['ages_in_seconds'], 'backup'>
-  invalidLogs: () => number | null
-}
+import { listAlarms, type OperatorSources, readStatus } from './read-alarms.js'
 
 const RECORDED = 'installation.operator_call'
 const TENANTS = '/admin/v1/tenants'

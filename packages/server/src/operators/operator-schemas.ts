@@ -65,11 +65,11 @@ export const newTenant = z.object({
 export const alarmList = z.object({
   alarms: z.array(
     z.object({
-      tenant_id: z.nullable(wire.uuid),
+      tenant_id: z.nullable(wire.uuid), // null for the installation's own log
       code: z.enum(ALARM_CODES),
       reason: z.string(),
-      refused: z.string(),
-      commands: z.array(z.string()),
+      refused: z.string(), // what is refused until the alarm is settled
+      commands: z.array(z.string()), // to run next, in this order
       page: z.string(),
     }),
   ),

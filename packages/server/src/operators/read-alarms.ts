@@ -3,41 +3,31 @@
  * the installation's own log has an alarm, when no other call of operators is.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
+import type { z } from 'zod/mini'
 import type { CheckedHealth } from '../core/api/health.js'
 import type { Operation, Services } from '../core/runner/operation.js'
 import { findBackupAge } from '../core/store/instance.js'
 import { describeRefused, TENANT_GONE } from '../guard/watch/shared-alarms.js'
 import { VERSION } from '../version.js'
-
-/** An alarm about a log, and what to do about it. */
-export interface AlarmView {
-  /** the tenant's id; null for the installation's own log */
-  tenant_id: string | null
-  code: (typeof ALARM_CODES)[number]
-  /** what is wrong */
-  reason: string
-  /** what is refused until the alarm is settled */
-  refused: string
-  /** the commands to run next, in this order */
-  commands: string[]
-  /** the page that says what to do */
-  page: string
-}
+import type { alarmList, serverStatus } from './operator-schemas.js'
 
 /** The tenant's rows are missing; or its log is not the one that a server wrote or read. */
 export const ALARM_CODES = ['tenant_gone', 'log_differs'] as const
 
 const ALARM_PAGE = 'What to do when an alarm is raised'
 
+type AlarmList = z.infer<typeof alarmList>
+type Status = z.infer<typeof serverStatus>
+
 /** Lists the alarms that this server knows; others that share the database adopt them within a second. */
-export function listAlarms(): Operation<{ alarms: AlarmView[]; count: number }> {
+export function listAlarms(): Operation<AlarmList> {
   return watching(async ({ committer }) => {
     const alarms = committer.watches.alarmed().map(({ tenant_id, alarm }) => viewAlarm(tenant_id, alarm?.reason ?? ''))
     return { alarms, count: alarms.length }
   })
 }
 
-function viewAlarm(tenant_id: string, reason: string): AlarmView {
+function viewAlarm(tenant_id: string, reason: string): AlarmList['alarms'][number] {
   const isOwn = tenant_id === INSTALLATION_ID
   const isGone = reason === TENANT_GONE
   const log = isOwn ? '--installation' : `--tenant ${tenant_id}`
@@ -56,22 +46,16 @@ function viewAlarm(tenant_id: string, reason: string): AlarmView {
   }
 }
 
-/** What the status says; ages in seconds. */
-interface Status<Ages> {
-  version: string
-  health: CheckedHealth['health']
-  ages_in_seconds: Ages & { backup: number | null }
-  alarms: number
+/** What the answers show that no operation knows. */
+export interface OperatorSources {
+  checkHealth: () => Promise<CheckedHealth>
+  ages: () => Omit<Status['ages_in_seconds'], 'backup'>
   /** by the last verification of every log; null until there was one */
-  invalid_logs: number | null
+  invalidLogs: () => number | null
 }
 
 /** Reports the state of the server, and the ages of its backups and of what guards its logs. */
-export function readStatus<Ages>(sources: {
-  checkHealth: () => Promise<CheckedHealth>
-  ages: () => Ages
-  invalidLogs: () => number | null
-}): Operation<Status<Ages>> {
+export function readStatus(sources: OperatorSources): Operation<Status> {
   return watching(async ({ sql, committer }) => ({
     version: VERSION,
     health: (await sources.checkHealth()).health,

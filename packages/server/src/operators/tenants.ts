@@ -1,6 +1,7 @@
 /** What operators do with tenants, over HTTP and by commands: each change is in the log of the tenant and in that of the installation. */
 import { randomUUID } from 'node:crypto'
 import { encodeHex, INSTALLATION_ID, isUuid, PERMISSIONS, type wire } from '@eaas/protocol'
+import type { z } from 'zod/mini'
 import { recordGrant } from '../core/api/api-key-grants.js'
 import { newApiKey } from '../core/api/api-keys.js'
 import { assertNotDeleted, viewTenant } from '../core/api/tenant.js'
@@ -33,24 +34,16 @@ import {
   updateTenant as updateRow,
 } from '../core/store/tenants.js'
 import { assertRecordable, lockInstallationHead, recordForInstallation } from '../guard/installation-log.js'
+import type { newTenant, updateTenant as updateTenantBody } from './operator-schemas.js'
 
 /** How long the database may take to create a tenant, in milliseconds. */
 export const CREATE_DEADLINE_MS = 10_000
 
-export interface NewTenant {
-  tenant_id: string
-  name: string
-  envelope_only: boolean
-  created_at: string
-  api_key: { id: string; name: string; prefix: string; permissions: string[]; created_at: string; secret: string }
-}
+export type NewTenant = z.infer<typeof newTenant>
 
 type Creating = Pick<Services, 'storeKeys' | 'peppers' | 'now' | 'committer' | 'installationKey' | 'actor'>
 
-export interface TenantOptions {
-  name: string
-  envelope_only: boolean
-}
+export type TenantOptions = Pick<NewTenant, 'name' | 'envelope_only'>
 
 /**
  * Creates a tenant in one transaction; its first API key holds every permission, and the secret is shown only here.
@@ -171,13 +164,8 @@ async function insertAll(
   return { tenant, heads: { own: head, installation } }
 }
 
-export interface TenantChanges {
-  envelope_only?: boolean | undefined
-  /** null means no quota */
-  monthly_encrypt_quota?: number | null | undefined
-  /** how server mode reads a plaintext if the call does not say */
-  plaintext_encoding?: wire.PlaintextEncoding | undefined
-}
+/** The settings to change; a quota of null is none. */
+export type TenantChanges = z.infer<typeof updateTenantBody>
 
 /** Changes the settings that are given and differ; returns the tenant. @throws Refusal E_STATE */
 export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> {

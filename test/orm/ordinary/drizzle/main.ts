@@ -1,4 +1,4 @@
-// What an application of Drizzle reads, as it is before and after `init`: everybody, and who has an address.
+// What an application of Drizzle reads, as it is before and after `init`: everybody, and who has an address, or was seen at a time.
 import { serialize } from 'node:v8'
 import { eq } from 'drizzle-orm'
 import { db, sql } from './db.js'
@@ -16,6 +16,11 @@ if (process.argv.includes('write')) {
     .where(eq(citizens.id, 4))
 }
 const all = await db.select(columns).from(citizens).orderBy(citizens.id)
-const found = await db.select({ id: citizens.id }).from(citizens).where(eq(citizens.email, 'Ada@x.org'))
+const byEmail = await db.select({ id: citizens.id }).from(citizens).where(eq(citizens.email, 'Ada@x.org'))
+const byDate = await db
+  .select({ id: citizens.id })
+  .from(citizens)
+  .where(eq(citizens.seen, new Date('2026-10-25T01:30:00Z')))
+const found = [...byEmail, ...byDate]
 process.stdout.write(serialize({ all, found }).toString('base64'))
 await sql.end()

@@ -1,4 +1,4 @@
-// What an application of Kysely reads, as it is before and after `init`: everybody, and who has an address.
+// What an application of Kysely reads, as it is before and after `init`: everybody, and who has an address, or was seen at a time.
 import { serialize } from 'node:v8'
 import { db } from './db.js'
 
@@ -12,6 +12,12 @@ if (process.argv.includes('write')) {
   await db.updateTable('citizens').set(changed).where('id', '=', 4).execute()
 }
 const all = await db.selectFrom('citizens').select(columns).orderBy('id').execute()
-const found = await db.selectFrom('citizens').select('id').where('email', '=', 'Ada@x.org').execute()
+const byEmail = await db.selectFrom('citizens').select('id').where('email', '=', 'Ada@x.org').execute()
+const byDate = await db
+  .selectFrom('citizens')
+  .select('id')
+  .where('seen', '=', new Date('2026-10-25T01:30:00Z'))
+  .execute()
+const found = [...byEmail, ...byDate]
 process.stdout.write(serialize({ all, found }).toString('base64'))
 await db.destroy()

@@ -18,7 +18,7 @@ import {
 } from '@eaas/protocol'
 import { keyMac, keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
-import { createStretches, mapInStretches } from '../event-loop.js'
+import { mapInStretches } from '../event-loop.js'
 import { type OpenKey, openKey } from '../runner/load-key.js'
 import {
   type Caller,
@@ -35,7 +35,6 @@ import {
   countKeys,
   insertKeys,
   insertKeyVersions,
-  isKeyNameTaken,
   type KeyFilter,
   type KeyRow,
   listKeys as listRows,
@@ -93,13 +92,8 @@ export const keyRoutes = bindRoutes({
 /** Creates a key with its first version and its hash key. @throws Refusal E_STATE, E_MISSING_PERMISSION, E_NAME_TAKEN, E_LIMIT */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {
   return async (context) => {
-    const { state, caller, sql } = context
-    assertNotDeleted(state)
-    if (!mayCreate(caller, name)) throw outsideFolders()
-    const { tenant_id } = state.tenant
-    if (await isKeyNameTaken(sql, tenant_id, name)) throw nameTaken()
-    if ((await countKeys(sql, tenant_id)) >= MAX_KEYS) throw tooManyKeys()
-    const key = newKey(context, name)
+    const [key] = await planKeys(context, [name])
+    if (!key || key instanceof Refusal) throw key ?? new Error('the key was not planned')
     return decision({
       entries: [creationEntry(key)],
       change: async (transaction, at) => ({ created: await writeNewKeys(context, transaction, { keys: [key], at }) }),
@@ -118,26 +112,10 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
  */
 function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.BatchResults> {
   return async (context) => {
-    const { state, caller, sql } = context
-    assertNotDeleted(state)
-    const { tenant_id } = state.tenant
-    const names = given.map(({ name }) => name)
-    const taken = await listTakenNames(sql, tenant_id, names)
-    let room = MAX_KEYS - (await countKeys(sql, tenant_id))
-    const planned: (NewKey | Refusal)[] = []
-    const pause = createStretches()
-    for (const name of names) {
-      const due = pause()
-      if (due) await due
-      if (!mayCreate(caller, name)) planned.push(outsideFolders())
-      else if (taken.has(name)) planned.push(nameTaken())
-      else if (room <= 0) planned.push(tooManyKeys())
-      else {
-        planned.push(newKey(context, name))
-        taken.add(name) // for the next of this call
-        room -= 1
-      }
-    }
+    const planned = await planKeys(
+      context,
+      given.map(({ name }) => name),
+    )
     const keys = planned.filter((one): one is NewKey => !(one instanceof Refusal))
     if (keys.length === 0) return { entries: [], release: () => answer(planned, new Map()) }
     return decision({
@@ -146,6 +124,23 @@ function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.BatchResul
       release: ({ created }) => answer(planned, new Map(created.map(({ row }) => [row.key_id, viewKey(row)]))),
     })
   }
+}
+
+/** Plans a key of each name, or says why there can be none. @throws Refusal E_STATE */
+async function planKeys(context: Context, names: readonly string[]): Promise<(NewKey | Refusal)[]> {
+  const { state, caller, sql } = context
+  assertNotDeleted(state)
+  const { tenant_id } = state.tenant
+  const taken = await listTakenNames(sql, tenant_id, names)
+  let room = MAX_KEYS - (await countKeys(sql, tenant_id))
+  return mapInStretches(names, (name) => {
+    if (!mayCreate(caller, name)) return new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.createKey)
+    if (taken.has(name)) return new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
+    if (room <= 0) return new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys(MAX_KEYS))
+    taken.add(name) // for the next of this call
+    room -= 1
+    return newKey(context, name)
+  })
 }
 
 function answer(planned: readonly (NewKey | Refusal)[], created: ReadonlyMap<string, wire.Key>): wire.BatchResults {
@@ -187,11 +182,6 @@ function mayCreate({ apiKey }: Caller, name: string): boolean {
   return !apiKey || isListed(apiKey.keys, { key_id: '', folder: folderOf(name) })
 }
 
-/** Refuses a name outside the folders of a caller that is limited to keys. */
-function outsideFolders(): Refusal {
-  return new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.createKey)
-}
-
 /** Writes the rows of new keys, whose entries begin at a position, in the same order; returns the keys. */
 async function writeNewKeys(
   { state, services }: Context,
@@ -214,16 +204,6 @@ async function writeNewKeys(
     rows.map(({ version }) => version),
   )
   return mapInStretches(rows, ({ row, version }) => openKey(services.storeKeys, { row, versions: [version] }))
-}
-
-/** Refuses a name that another key of the tenant has, or had. */
-function nameTaken(): Refusal {
-  return new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
-}
-
-/** Refuses a key beyond the limit. */
-function tooManyKeys(): Refusal {
-  return new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys(MAX_KEYS))
 }
 
 function rowsOf(

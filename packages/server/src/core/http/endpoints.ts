@@ -40,7 +40,7 @@ export const RESOURCES: readonly { name: string; description: string; routes: re
   { name: 'Tenant', description: 'The calling tenant, and its usage.', routes: Object.values(tenantRoutes) },
 ]
 
-// probes.ts serves `getHealth`. A row of the contract without an operation does not compile here.
+// open-paths.ts serves `getHealth`. A row of the contract without an operation does not compile here.
 const BY_OPERATION_ID: Record<Exclude<OperationId, 'getHealth'>, Route> = {
   ...allKeyRoutes,
   ...envelopeModeRoutes,

@@ -72,6 +72,23 @@ function refuseEnvelopeOnly(services: Services, { operationId, permissions, body
 
 const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
 
+/**
+ * Returns what makes the signal that is aborted when the client disconnects, one for all items of a batch. That of the
+ * framework is not used: it follows the request, which Node closes as soon as its body is read.
+ */
+function createSignal({ raw }: FastifyReply): () => AbortSignal {
+  let gone: AbortController | undefined
+  return () => {
+    if (!gone) {
+      const made = new AbortController()
+      if (raw.closed) made.abort()
+      else raw.once('close', () => made.abort())
+      gone = made
+    }
+    return gone.signal
+  }
+}
+
 async function answer(
   services: Services,
   row: ServedRoute,
@@ -89,7 +106,7 @@ async function answer(
     query: row.query && parse(row.query, request.query, DETAILS.E_VALIDATION.query),
     // Not a getter: V8 gives each object literal that has one a hidden class of its own, and keeps that, with the whole
     // request, until a full garbage collection.
-    signal: () => request.signal,
+    signal: row.timeoutMs === undefined ? createSignal(reply) : () => request.signal,
     onError: (error) => noteFailure(request, error, findFailure(error)?.log ?? UNEXPECTED),
   })
   if (row.contentType) holding.take(STREAMED_BYTES)

@@ -1,6 +1,6 @@
 /**
- * Evaluates blind hashes within bounds: an element costs some forty times what a hash does. Calls wait,
- * tenant by tenant, and are refused if it comes too late; one API key cannot take the whole of its share.
+ * Evaluates blind hashes within bounds: an element costs some forty times what a hash does. Calls wait, tenant by
+ * tenant, and are refused if they would wait too long; one API key cannot take all that is admitted of its tenant.
  */
 import type { KeyObject } from 'node:crypto'
 import { DETAILS, MAX_BLINDED_ELEMENTS, type wire } from '@eaas/protocol'

@@ -5,6 +5,7 @@
 
 import { encodePublicKey, findKeyChange, type SigningKey } from '@eaas/audit/formats'
 import { signingKeyOf } from '@eaas/audit/node'
+import { readJson } from '@eaas/protocol'
 import { followAuditKey } from '../audit/audit-key.js'
 import { equalBytes } from '../audit/formats/chain.js'
 import { openSecret, type StoreKeys } from '../crypto/key-hierarchy.js'
@@ -83,17 +84,9 @@ async function openKey(sql: Queryable, storeKeys: StoreKeys, { wrapped_signing_k
 
 // A statement that does not verify is skipped; verifying the installation's log reports the change.
 function findChange(metadata: string, key: string): { note: string; from: string } | undefined {
-  const note = readNote(metadata)
+  const note = String(Object(readJson(metadata)).key_change)
   const change = findKeyChange(note)
   return change?.to === key ? { note, from: change.from } : undefined
-}
-
-function readNote(metadata: string): string {
-  try {
-    return String(JSON.parse(metadata)?.key_change)
-  } catch {
-    return ''
-  }
 }
 
 /** Switches to the installation's secrets that the database has now. @throws OpenError, UnknownStoreKeyError */

@@ -5,10 +5,13 @@
  */
 import type { wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
-import { createVerificationGate, whenAdmitted } from './work-gate.js'
+import { createPatientGate, whenAdmitted } from './work-gate.js'
 
 /** Different verifications of one tenant that may wait; more are refused. */
 const WAITING_OF_TENANT = 8
+
+/** Tenants whose logs are verified at once; the calls that wait have a limit of their own. */
+const VERIFICATIONS_AT_ONCE = 2
 
 type Verify = (signal: AbortSignal) => Promise<wire.Verification>
 
@@ -37,7 +40,7 @@ export type ShareVerification = (
 export function createSharedVerifications(): ShareVerification {
   /** only tenants with runs */
   const logs = new Map<string, Waiting>()
-  const gate = createVerificationGate()
+  const gate = createPatientGate(VERIFICATIONS_AT_ONCE)
 
   function openLog(tenant_id: string): Waiting {
     const waiting: Waiting = new Map()

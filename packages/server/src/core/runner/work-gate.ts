@@ -53,27 +53,15 @@ export async function whenAdmitted<T>(
   }
 }
 
-/** Pages that are read from the log at once. */
-const READS_AT_ONCE = 4
-/** Tenants whose logs are verified at once. */
-const VERIFICATIONS_AT_ONCE = 2
 /** The longest delay that a timer takes. */
 const MAX_TIMER_MS = 2_147_483_647
 
 /**
- * Creates the gate for reads of the log. Each waits without a limit, so that any number of them
- * leaves the database free for other calls.
+ * Creates a gate for reads or verifications of logs, of which so many run at once. The others wait without a limit: the
+ * database stays free for other calls, and each gets its place however long the others take.
  */
-export function createReadGate(): WorkGate {
-  return createWorkGate({ runningOperations: READS_AT_ONCE, mostWaitMs: MAX_TIMER_MS })
-}
-
-/**
- * Creates the gate for verifications of logs. Tenants wait without a limit, so that each is verified however long the
- * others take; the calls that wait have a limit of their own.
- */
-export function createVerificationGate(): WorkGate {
-  return createWorkGate({ runningOperations: VERIFICATIONS_AT_ONCE, mostWaitMs: MAX_TIMER_MS })
+export function createPatientGate(runningOperations: number): WorkGate {
+  return createWorkGate({ runningOperations, mostWaitMs: MAX_TIMER_MS })
 }
 
 /** Creates the gate; one per process. `now` is in milliseconds. */

@@ -159,11 +159,6 @@ function isOnList(sql: Queryable, { ids, folders }: KeyListParts) {
     select from pg_catalog.unnest(${[...folders]}::text[]) as f (folder) where pg_catalog.starts_with(keys.name, folder)))`
 }
 
-/** Whether a key of this name exists, whatever its status. */
-export async function isKeyNameTaken(sql: Queryable, tenant_id: string, name: string): Promise<boolean> {
-  return exists(sql, sql`select 1 from keys where tenant_id = ${tenant_id} and name = ${name}`)
-}
-
 /** Which of these names keys of the tenant have, whatever their status. */
 export async function listTakenNames(
   sql: Queryable,

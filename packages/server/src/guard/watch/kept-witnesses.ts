@@ -15,6 +15,7 @@ import {
   parseCheckpoint,
   splitLines,
 } from '@eaas/audit/formats'
+import { readJson } from '@eaas/protocol'
 import {
   type AuditKey,
   equalBytes,
@@ -148,12 +149,8 @@ export function addSuccessor(keys: Set<string>, note: string): void {
 }
 
 function findMember(text: string, name: keyof KeptLine): string | undefined {
-  try {
-    const value = (JSON.parse(text) as Partial<Record<keyof KeptLine, unknown>>)[name]
-    return typeof value === 'string' ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value: unknown = Object(readJson(text))[name]
+  return typeof value === 'string' ? value : undefined
 }
 
 /** Tells whether the file holds a checkpoint, whoever signed it. */
@@ -224,17 +221,8 @@ const A_HEAD = '{"tenant_id":"00000000-0000-4000-8000-000000000000","policy_vers
 
 // No attack hides behind a remnant: whoever can cut a line of the file can also remove it.
 function isRemnant(text: string): boolean {
-  if (text === '' || isJson(text)) return false
+  if (text === '' || readJson(text) !== undefined) return false
   return HEAD.test(text) || Array.from(A_HEAD, (_, at) => A_HEAD.slice(at)).some((rest) => HEAD.test(text + rest))
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 // Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together.

@@ -15,8 +15,7 @@ import {
   readWhole,
 } from './command.js'
 import { readGivenIds, readOwnIds } from './kept-file.js'
-import { showProgress } from './output.js'
-import { createOut } from './sealed-file.js'
+import { createOut, showProgress } from './output.js'
 import { describeTenant, getLogOwner, recordOperation, withServices } from './with-services.js'
 
 /** Adds the command to those of `eaas audit`. */

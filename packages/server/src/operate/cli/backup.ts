@@ -23,8 +23,7 @@ import {
   SAME_ENVIRONMENT,
 } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { print, printBeside, printJson, showProgress } from './output.js'
-import { createOut } from './sealed-file.js'
+import { createOut, print, printBeside, printJson, showProgress } from './output.js'
 import { messageOf } from './with-services.js'
 
 /** Adds `eaas backup`. */

@@ -3,6 +3,8 @@
  * application can find the server.
  */
 import { spawnSync } from 'node:child_process'
+import { appendFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { outliveOutput } from '@eaas/audit/node'
 import { PERMISSIONS } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
@@ -12,7 +14,7 @@ import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { createTenant } from '../../operators/tenants.js'
 import { commandConfig, readKeptPath } from './command.js'
-import { readEnvFile, setEnvFile } from './env-file.js'
+import { readEnvFile, readIfThere, setEnvFile } from './env-file.js'
 import { baseUrl, FIRST_TENANT, isLocal } from './greeting.js'
 import { print } from './output.js'
 import { serve } from './start.js'
@@ -63,7 +65,7 @@ async function dev(config: Config, envFile: string): Promise<void> {
       `EaaS is listening on ${url}`,
       `${envFile} has EAAS_URL and EAAS_API_KEY, which createClient() reads: node --env-file=${envFile} app.mjs`,
       `For development only. Data stays in ${config.dataDir}. Ctrl-C stops it.`,
-      ...(isSeenByGit(envFile) ? [`git does not ignore ${envFile}, which has a secret: add it to .gitignore`] : []),
+      ...(await keepFromGit(envFile)),
     )
   })
 }
@@ -81,7 +83,25 @@ async function makeApiKey(services: Services): Promise<string> {
   return (await performAsSystem(services, tenant.tenant_id, createApiKey(fields))).secret
 }
 
-/** Whether a commit could include the file. Without git, or outside a repository, none could. */
-function isSeenByGit(file: string): boolean {
-  return spawnSync('git', ['check-ignore', '--quiet', '--', file]).status === 1
+/**
+ * Names the file in the .gitignore beside it unless git ignores it. Where there is no repository yet, the first
+ * `git add` of one would take it. Returns what to tell.
+ */
+async function keepFromGit(file: string): Promise<string[]> {
+  const name = basename(file)
+  const { status } = spawnSync('git', ['check-ignore', '--quiet', '--', name], { cwd: dirname(file) })
+  if (status === 0) return []
+  const ignoring = join(dirname(file), '.gitignore')
+  const lines = (await readIfThere(ignoring)).split(/\r?\n/)
+  const isNamed = lines.some((line) => patternOf(line.trim().replace(/^\//, '')).test(name))
+  if (!isNamed) {
+    await appendFile(ignoring, `${lines.at(-1) === '' ? '' : '\n'}${name}\n`)
+    return [`${ignoring} names ${name} now, which has a secret`]
+  }
+  return status === 1 ? [`git does not ignore ${file}, which has a secret: git rm --cached ${file}`] : []
+}
+
+/** A line of .gitignore, as far as names of files go. */
+function patternOf(line: string): RegExp {
+  return new RegExp(`^${line.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')}$`)
 }

@@ -25,8 +25,7 @@ import {
   SAME_ENVIRONMENT,
   TENANT_OPTION,
 } from './command.js'
-import { print, printJson, table } from './output.js'
-import { createSealedFile } from './sealed-file.js'
+import { createSealedFile, print, printJson, table } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 
 /** Changes of a key that need no other option. */

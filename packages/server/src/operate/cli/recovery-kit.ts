@@ -22,8 +22,7 @@ import {
   succeed,
   TENANT_OPTION,
 } from './command.js'
-import { print, printBeside, printJson, showProgress } from './output.js'
-import { createSealedFile } from './sealed-file.js'
+import { createSealedFile, print, printBeside, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
 /** How many exports wait for their entries at once; the committer writes them together. */

@@ -7,24 +7,23 @@ import { explainListening, listenOn, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../../core/audit/verification-thread.js'
 import { type Config, getPort, readConfig } from '../../core/config.js'
-import type { BlindHashResult, BlindHashTask } from '../../core/crypto/blind-hash.js'
 import { claimSocketFile, openSocketFile } from '../../core/http/socket-file.js'
-import { createTaskThread } from '../../core/task-thread.js'
+import { hasEmbeddedDatabase } from '../../embedded/database.js'
+import { openBlindHasher } from '../../installation.js'
 import type { Server } from '../../server.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { baseUrl, greet } from './greeting.js'
 import { createNotifier } from './notify.js'
+import { print } from './output.js'
 import { closeAndExit, onSignals } from './stop.js'
 
 /** What names the address in an error. */
 const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' }
 
-/** The build puts the programs of the threads beside that of the command. */
+/** The build puts the program of the thread that verifies logs beside that of the command. */
 const openVerifier = (database: ThreadDatabase) =>
   createVerificationThread(database, new URL('./verification-thread-program.js', import.meta.url))
-const openBlindHasher = () =>
-  createTaskThread<BlindHashTask, BlindHashResult>(new URL('./blind-hash-thread-program.js', import.meta.url))
 
 /** Adds `eaas start`. */
 export function addStart(program: Command): void {
@@ -45,6 +44,9 @@ export async function serve(config: Config, say: (server: Server, url: string) =
   // later calls into the old generation, which keeps them, and each request with them, until a full garbage collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
   if (!config.socket) await assertListenable(config)
+  const { databaseUrl, dataDir } = config
+  if (databaseUrl === undefined)
+    print(`${hasEmbeddedDatabase(dataDir) ? 'Opening the' : 'Creating a'} database in ${dataDir}`)
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../../server.js')
   const server = await openServer({ config, openVerifier, openBlindHasher, onDatabaseFailure: failWithoutDatabase })

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import { splitLines } from '@eaas/audit/formats'
-import { encodeHex } from '@eaas/protocol'
+import { encodeHex, readJson } from '@eaas/protocol'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
 import { assertInserted } from '../../core/store/db.js'
 import { GRANTED_TABLES } from '../../core/store/grants.js'
@@ -222,11 +222,9 @@ async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Lin
 }
 
 function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new RowsError('A line is not JSON: this is no backup, or it was changed or cut short.')
-  }
+  const value = readJson(text)
+  if (value !== undefined) return value
+  throw new RowsError('A line is not JSON: this is no backup, or it was changed or cut short.')
 }
 
 function asHeader(value: unknown): RowsHeader {

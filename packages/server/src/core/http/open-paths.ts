@@ -1,17 +1,19 @@
-/**
- * The API's description for readers and programs: GET /docs, /openapi.json and, for operators, /admin/openapi.json. The build makes
- * these files of the routes and their schemas (docs/openapi); the server sends them as they are.
- */
+/** What needs no API key: the API's description, and the probes for a balancer or a supervisor. */
 import { readFile } from 'node:fs/promises'
-import type { FastifyInstance } from 'fastify'
+import { ROUTES, type wire } from '@eaas/protocol'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { BUILT_DIRECTORY } from '../../package-directory.js'
+import type { HealthCheck } from '../api/health.js'
 
 /** How long a client may keep the files, in seconds: they change only with the server. */
 const MAX_AGE_S = 3_600
 
 const JSON_TYPE = 'application/json'
 
-/** Registers the files; each is read once, at its first request. */
+/**
+ * Serves the API's description for readers and programs: GET /docs, /openapi.json and, for operators, /admin/openapi.json. The
+ * build makes these files of the routes and their schemas (docs/openapi); each is read once, at its first request.
+ */
 export function serveDocs(app: FastifyInstance, { operatorApi }: { operatorApi: boolean }): void {
   serveFile(app, '/openapi.json', 'openapi.json', JSON_TYPE)
   if (operatorApi) serveFile(app, '/admin/openapi.json', 'operators-openapi.json', JSON_TYPE)
@@ -47,4 +49,28 @@ export function policyOf(page: Buffer): string {
   const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(page.toString()) ?? []
   if (policy === undefined) throw new Error('a page has no content security policy')
   return `${policy}; frame-ancestors 'none'`
+}
+
+export const LIVE_PATH = '/livez'
+export const READY_PATH = '/readyz'
+/** The answer to /livez. */
+export const ALIVE = { status: 'alive' }
+
+/**
+ * Serves the probes: GET /health and GET /readyz say whether calls would be served, and GET /livez whether the process
+ * answers at all. A restart fixes no fault of the database, so /livez does not check it.
+ */
+export function serveProbes(app: FastifyInstance, check: HealthCheck): void {
+  const { path, alsoStatus } = ROUTES.getHealth
+  const answerReady = async (_: unknown, reply: FastifyReply): Promise<wire.Health> => {
+    const { health, isReady } = await check()
+    reply.code(isReady ? 200 : alsoStatus).header('cache-control', 'no-store')
+    return health
+  }
+  const answerAlive = async (_: unknown, reply: FastifyReply): Promise<typeof ALIVE> => {
+    reply.header('cache-control', 'no-store')
+    return ALIVE
+  }
+  for (const url of [path, READY_PATH]) app.route({ method: ['GET', 'HEAD'], url, handler: answerReady })
+  app.route({ method: ['GET', 'HEAD'], url: LIVE_PATH, handler: answerAlive })
 }
