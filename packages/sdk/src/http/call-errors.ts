@@ -54,7 +54,7 @@ export function apiHint({
   if (httpStatus === 403) return 'Check the permissions and addresses of the API key.'
   if (httpStatus === 404) return 'Check the id, and the tenant and `keys` of the API key.'
   if (httpStatus === 409) return 'Check the status of the key first.'
-  if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'
+  if (httpStatus === 429) return 'Wait for the next month, or raise the quota.'
   if (httpStatus >= 500) return 'Try again later, and quote the request id to the operator.'
   return 'Correct what the detail names.'
 }
