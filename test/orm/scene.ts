@@ -132,6 +132,7 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
     keyId,
     bind: ['id'],
     fields: ofLead,
+    index: { by: 'oblivious' },
     indexes: { pair_index: { fields: ['mail', 'note'] } },
   })
   const vaults = eaas.model({
@@ -139,6 +140,7 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
     keyId,
     bind: ['id'],
     sealed: 'row',
+    index: { by: 'oblivious' },
     fields: { mail: text({ index: 'mail_index' }), note: text().nullable() },
   })
   const inside = { 'address.street': text({ index: 'street_index' }).optional() }
@@ -172,13 +174,14 @@ export function readingModelOf(eaas: Client, keyId: string) {
   })
 }
 
-/** With indexes of parts and of buckets. */
+/** With indexes of parts and of buckets, which the service helps to make. */
 export function logModelOf(eaas: Client, keyId: string) {
   return eaas.model({
     name: 'logs',
     keyId,
     bind: ['id'],
     warn: false,
+    index: { by: 'oblivious' },
     fields: {
       fault: text({ normalize: ['trim', 'lowercase'] }),
       due: date({ index: 'due_month', range: 'month' }),

@@ -20,28 +20,26 @@ export function blindValue(input: Uint8Array, random: (length?: number) => Uint8
   return { input, ...voprf.blind(input, random) }
 }
 
-/** What the service answers: an element for each value, in order, and one proof for all. */
-export interface Evaluated {
-  elements: readonly Uint8Array[]
-  proof: Uint8Array
-}
-
 /**
  * Checks the proof against the public key, and makes the hash of each value, 64 bytes (blind-hash.md 5). Undefined if
- * it is not the answer to these values under this key.
+ * it is not the answer to these values under this key. The answer and the key are in base64.
  */
 export function finalizeValues(
   values: readonly BlindedValue[],
-  { elements, proof }: Evaluated,
-  publicKey: Uint8Array,
+  answered: { elements: readonly string[]; proof: string },
+  publicKey: string,
 ): Uint8Array[] | undefined {
-  if (elements.length !== values.length) return undefined
+  if (answered.elements.length !== values.length) return undefined
   try {
-    const items = values.map((value, at) => ({ ...value, evaluated: elements[at] ?? proof }))
-    return voprf.finalizeBatch(items, publicKey, proof)
+    const items = values.map((value, at) => ({ ...value, evaluated: decode(answered.elements[at]) }))
+    return voprf.finalizeBatch(items, decode(publicKey), decode(answered.proof))
   } catch {
     return undefined // whatever is wrong with it
   }
+}
+
+function decode(base64 = ''): Uint8Array {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
 }
 
 /** Computes the hash of a value by the hash key alone (blind-hash.md 6). */

@@ -77,13 +77,14 @@ describe('calls of one turn', () => {
       send(response, { status: 200, body: { results } })
       return true
     }
-    const hundred = Array.from({ length: 100 }, () => new Uint8Array(32))
-    await Promise.allSettled(Array.from({ length: 12 }, () => records.batcher.blindHash(hundred, keyId, undefined)))
+    const elements = Array.from({ length: 100 }, () => encodeBase64(new Uint8Array(32)))
+    const operation = { op: 'blindHash', name: 'blind_hash', key_id: keyId, units: 25_600, body: { elements } } as const
+    await Promise.allSettled(Array.from({ length: 12 }, () => records.batcher.run(operation)))
     expect(service.requests.map(({ operations }) => operations.length)).toEqual([10, 2])
     expect(service.requests[0]?.operations[0]).toMatchObject({
       op: 'blind_hash',
       key_id: keyId,
-      elements: hundred.map(encodeBase64),
+      elements,
     })
   })
 

@@ -5,10 +5,8 @@
  */
 import {
   decodeBase64,
-  encodeBase64,
   isUnboundWrappedKey,
   isZero,
-  MAX_BATCH_ELEMENTS,
   MAX_BATCH_OPERATIONS,
   type OperationId,
   type WrappedKey,
@@ -27,8 +25,6 @@ import type { Emit } from './events.js'
  * commonly allow. The service takes 8 MiB.
  */
 const MAX_UNITS = 256 * 1_024
-/** What a blinded value counts, whose JSON is shorter: so a batch has as many of them as the service takes. */
-const ELEMENT_UNITS = MAX_UNITS / MAX_BATCH_ELEMENTS
 /** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
 const CONCURRENCY = 6
 
@@ -49,12 +45,8 @@ export interface Batcher {
    * show either.
    */
   hash(value: string, keyId: string, signal: AbortSignal | undefined, values?: readonly string[]): Promise<string>
-  /** Has blinded values hashed. Neither the number of elements nor the proof is checked. */
-  blindHash(
-    blinded: readonly Uint8Array[],
-    keyId: string,
-    signal: AbortSignal | undefined,
-  ): Promise<{ elements: Uint8Array[]; proof: Uint8Array }>
+  /** Runs an operation of which the rest is elsewhere: a blind hash. */
+  run: RunOperation
 }
 
 interface BatcherOptions {
@@ -96,11 +88,7 @@ export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions
       const { hash } = await run({ op: 'hash', key_id, body: { value, key_id }, secrets, signal })
       return hash
     },
-    async blindHash(blinded, key_id, signal) {
-      const body = { elements: blinded.map(encodeBase64), key_id }
-      const { elements, proof } = await run({ op: 'blindHash', key_id, body, signal })
-      return { elements: elements.map(decodeBase64), proof: decodeBase64(proof) }
-    },
+    run,
   }
 }
 
@@ -117,6 +105,10 @@ interface Queued {
 
 interface OperationRequest<Id extends BatchedOperation> {
   op: Id
+  /** What a batch calls it, if not the same. */
+  name?: string
+  /** What it counts in a batch; its length by default. */
+  units?: number
   key_id: string
   body: object
   secrets?: readonly string[]
@@ -168,11 +160,11 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
 
   return (request) => {
     assertNotAborted(request.signal)
-    const { op, key_id, ...sent } = request
+    const { op, name = op, units, key_id, ...sent } = request
     const call = toCall<BatchedOperation>(op, { id: key_id, ...sent })
     const run = () =>
       new Promise<Answer<typeof op>>((resolve, reject) => {
-        const operation = { op: op === 'blindHash' ? 'blind_hash' : op, key_id, ...sent.body }
+        const operation = { op: name, key_id, ...sent.body }
         const leave = () => {
           queue.delete(queued)
           reject(new AbortedError(request.signal))
@@ -183,9 +175,7 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
           if ('error' in outcome) return reject(isOpening(op) ? asTampering(outcome.error) : outcome.error)
           resolve(outcome.value as Answer<typeof op>) // send.ts parsed it by the schema of this operation
         }
-        const { elements } = sent.body as { elements?: readonly string[] }
-        const units = elements ? elements.length * ELEMENT_UNITS : JSON.stringify(operation).length
-        const queued: Queued = { call, operation, units, settle }
+        const queued: Queued = { call, operation, units: units ?? JSON.stringify(operation).length, settle }
         queue.add(queued)
         if (queue.size === 1) void flush()
       })

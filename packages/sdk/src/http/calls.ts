@@ -81,8 +81,7 @@ type Needed<Id extends OperationId> = (Id extends OperationWithId ? { id: string
 export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Needed<Id>): Call<Id> {
   const { id = '', version, ...rest }: Sent = sent
   const row: RouteRow = ROUTES[operationId]
-  if (id === '' && row.path.includes(':id'))
-    throw new Error(`internal error: ${operationId} has no id. Please report it.`)
+  if (id === '' && row.path.includes(':id')) throw new Error(`internal error: ${operationId} has no id`)
   return {
     repeatable: false,
     ...row,

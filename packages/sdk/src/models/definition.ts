@@ -17,7 +17,7 @@ import {
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
 import type { FieldSpec } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
-import { INDEX_BY, type IndexBy, readIndexSource } from './index-source.js'
+import { type IndexBy, optionsOf, readIndexSource } from './index-source.js'
 import type { AnyField, Compounds, Extras, Fields, KnownOptions, NoExtras } from './model-types.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 
@@ -327,9 +327,9 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
 /** Says of each column what makes it, and adds those of before. @throws InvalidInputError naming what is wrong */
 function withSources(options: Options, made: readonly Omit<IndexColumn, 'source'>[]): IndexColumn[] {
   const { index = {}, formerIndex, name: model = '', envelope } = options
-  assertOptions('index', index, INDEX_BY)
+  assertOptions('index', index, optionsOf(index))
   if (envelope === 1 && (index.generation !== undefined || index.by === 'oblivious' || formerIndex !== undefined))
-    throw new InvalidInputError("generation, by: 'oblivious' and formerIndex need envelope 2")
+    throw new InvalidInputError('generation, oblivious and formerIndex need envelope 2')
   const isService = envelope === 1 || index.by === 'service' || made.every(({ shared }) => shared)
   const source = readIndexSource('index', index, { model, isService })
   const service = isService ? source : { ...source, secret: undefined }
@@ -340,7 +340,7 @@ function withSources(options: Options, made: readonly Omit<IndexColumn, 'source'
 /** Reads the columns of the indexes of before. @throws InvalidInputError naming what is wrong */
 function readFormerIndex({ formerIndex, name: model = '', sealed }: Options, made: readonly IndexColumn[]) {
   if (formerIndex === undefined) return []
-  assertOptions('formerIndex', formerIndex, [...INDEX_BY, 'columns'])
+  assertOptions('formerIndex', formerIndex, [...optionsOf(formerIndex), 'columns'])
   if (sealed)
     throw new InvalidInputError('formerIndex needs a model without `sealed`', 'Reseal rows with a seal instead.')
   const { columns, ...by } = formerIndex
@@ -363,8 +363,7 @@ function readBinding(options: BoundOptions | UnboundOptions, hasSecret: boolean)
   assertFormat({ envelope }, hasSecret)
   assertFlag('acceptUnbound', acceptUnbound)
   if (envelope === 2 && (given === undefined || (given && given.length === 0))) {
-    const hint =
-      "Name the columns that identify a row: ['id']. Or pass false: its values can then be exchanged by rows."
+    const hint = "Name the columns that identify a row: ['id']. Or pass false: rows can then exchange its values."
     throw new InvalidInputError('bind is missing', hint)
   }
   const bind = given || []
@@ -377,7 +376,7 @@ function readBinding(options: BoundOptions | UnboundOptions, hasSecret: boolean)
     throw new InvalidInputError('bind and acceptUnbound need envelope 2')
   if (sealed !== undefined) assertOneOf('sealed', sealed, ['row'])
   if (sealed && bind.length === 0)
-    throw new InvalidInputError('sealed needs bind', 'Rows that are bound to no column could be exchanged as a whole.')
+    throw new InvalidInputError('sealed needs bind', 'Rows bound to no column could be exchanged as a whole.')
   if (typeof name !== 'string' || (envelope === 2 && name === '')) {
     throw new InvalidInputError('a model must have a name', 'Values are bound to it, except with `envelope: 1`.')
   }

@@ -134,7 +134,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   assertFlag(`${name}: shared`, shared)
   assertIndex(column, [], bits)
   if (kind === 'ngram' && (bits === undefined || acceptLeakage !== true)) {
-    const hint = 'Read the page on them, and state both.'
+    const hint = 'Read its page, and state both.'
     throw new InvalidInputError(`${name}: an index of parts needs bits and acceptLeakage: it gives texts away`, hint)
   }
   const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
@@ -288,9 +288,7 @@ export function findPartColumn(
   if (fitting) return fitting
   const least = made.at(-1)?.length
   const wrong = least ? `a part needs at least ${least} characters, got ${length}` : `no index of kind ${kind}`
-  const hint = least
-    ? `Search for at least ${least} characters, or declare an index of shorter parts.`
-    : 'Declare it in `indexes`.'
+  const hint = least ? 'Search for more, or declare an index of shorter parts.' : 'Declare it in `indexes`.'
   throw new InvalidInputError(`${JSON.stringify(field.name)}: ${wrong}`, hint)
 }
 

@@ -2,11 +2,9 @@
  * What makes the indexes of a model: this process, by a secret of a key (local-index.md 1), the service, or the two
  * together (oblivious-index.md 1).
  */
-import { encodeUtf8, isBase64, isWellFormed, KEY_BYTES, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
-import type { Secret } from '../deks/secret.js'
+import { encodeUtf8, isWellFormed, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOneOf, assertWhole } from '../input.js'
-import type { Secrets } from '../records/bound-envelopes.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 
 /** What makes the indexes of a model. */
@@ -57,8 +55,6 @@ export function readIndexSource(
 ): IndexSource {
   if (by !== undefined) assertOneOf(`${option}.by`, by, ['service', 'oblivious'])
   const oblivious = by === 'oblivious'
-  if (publicKey !== undefined && !(oblivious && isBase64(String(publicKey), KEY_BYTES)))
-    throw new InvalidInputError(`${option}.publicKey must be base64 of 32 bytes, with by: 'oblivious'`)
   assertWhole(`${option}.generation`, generation, 1)
   if (by === 'service' && generation !== 1)
     throw new InvalidInputError(`${option}: the service has no generations`, "Leave out generation, or by: 'service'.")
@@ -68,16 +64,11 @@ export function readIndexSource(
   return { secret, oblivious, publicKey, isFormer, keyId, named }
 }
 
-/** The application's secret in an index: the first one makes, the last one made the former index (application-secret.md 1). */
-export function mixedIn(
-  { isFormer }: Pick<IndexSource, 'isFormer'>,
-  { list, acceptWithout }: Secrets,
-): Secret | undefined {
-  return isFormer ? (acceptWithout ? undefined : list.at(-1)) : list[0]
+/** The options of an `IndexBy`. */
+export function optionsOf(index: IndexBy): string[] {
+  const options: (keyof IndexBy)[] = ['by', 'generation', 'key', 'keyId']
+  return index?.by === 'oblivious' ? [...options, 'publicKey'] : options
 }
-
-/** The options of `IndexBy`. */
-export const INDEX_BY = ['by', 'generation', 'key', 'keyId', 'publicKey'] satisfies (keyof IndexBy)[]
 
 /** The name of the secret of a model (local-index.md 1). @throws InvalidInputError where it would be too long */
 function secretName(model: string, generation: number): string {
@@ -85,7 +76,7 @@ function secretName(model: string, generation: number): string {
   const isText = isWellFormed(name) && !name.includes('\0')
   if (isText && [...name].length <= MAX_NAME_CHARACTERS && encodeUtf8(name).length <= MAX_MODEL_BYTES) return name
   throw new InvalidInputError(
-    `a model with an index must have a name of at most ${MAX_NAME_CHARACTERS} characters and ${MAX_MODEL_BYTES} bytes, without a NUL or a lone surrogate`,
+    `a model with an index must have a name of at most ${MAX_NAME_CHARACTERS} characters and ${MAX_MODEL_BYTES} bytes, without NUL or lone surrogates`,
   )
 }
 

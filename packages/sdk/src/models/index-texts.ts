@@ -3,13 +3,13 @@
  * (local-index.md 3), of a row or of a query, and the column's value (index-texts.md 3). Not in `index-columns.ts`, so
  * that it is loaded with the first call only.
  */
-import { decodeBase64, encodeUtf8, lengthPrefixed } from '@eaas/protocol'
+import { encodeUtf8, lengthPrefixed } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
 import { InvalidInputError, ProtocolError, type RecordPlace } from '../errors.js'
 import { assertHashable, HASH_BITS, isMissing, type Row } from '../input.js'
 import { assertHashedAsItIs, hashEach } from '../records/blocks.js'
-import { createPace, loadOnce, loadPart, untilAborted } from '../waiting.js'
+import { createPace, loadOnce, loadPart } from '../waiting.js'
 import type { Definition, PlacedField } from './definition.js'
 import {
   type FieldRange,
@@ -20,8 +20,8 @@ import {
   readPart,
   readRange,
 } from './index-columns.js'
-import { type IndexSource, mixedIn } from './index-source.js'
-import { hashText, openColumns } from './local-index.js'
+import type { IndexSource } from './index-source.js'
+import { hashText, mixedIn, openColumns } from './local-index.js'
 import type { RowTexts } from './model-rows.js'
 import type { ModelDeps, RowsOptions } from './model-types.js'
 
@@ -179,19 +179,15 @@ async function hashBy(
   const { secret, oblivious, publicKey } = source
   if (secret === undefined) return hashByService(deps, hashes, { keyId, signal })
   const columns = [...hashes.keys()].map((one) => [one.column, kindName(one)] as const)
-  const made = { secret, mixed: mixedIn(source, deps.envelopes.secrets), keyId, model: name, columns }
+  const mixed = mixedIn(source, deps.envelopes.secrets)
+  const made = { secret, mixed, keyId, model: name, columns, publicKey, signal }
   const own = [...hashes.values()]
-  if (!oblivious) return hashLocally(await openColumns(deps, made, signal), own, signal)
-  const { createInputMacs, hashObliviously } = await loadOblivious()
-  await hashLocally(createInputMacs(TOOLS, deps, made), own, signal)
-  await hashObliviously(TOOLS, deps, own, { keyId, publicKey, signal })
+  if (oblivious) return (await loadOblivious()).hashObliviously(TOOLS, deps, made, own)
+  return hashLocally(await openColumns(deps, made, signal), own, signal)
 }
 
 const loadOblivious = loadOnce(() => loadPart(() => import('./oblivious-index.js')))
-const TOOLS = {
-  ...{ createPace, loadOnce, untilAborted, fillRandom },
-  ...{ decodeBase64, encodeUtf8, lengthPrefixed, ProtocolError },
-}
+const TOOLS = [hashLocally, createPace, fillRandom, encodeUtf8, lengthPrefixed, ProtocolError] as const
 
 async function hashByService(
   { batcher }: ModelDeps,

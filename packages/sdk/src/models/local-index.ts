@@ -2,9 +2,9 @@
 import { encodeHex, encodeUtf8, KEY_BYTES } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Mac } from '../engines/engine.js'
-import { withMixed } from '../records/bound-envelopes.js'
+import { type Secrets, withMixed } from '../records/bound-envelopes.js'
 import { type Soon, use } from '../waiting.js'
-import { columnInfo } from './index-source.js'
+import { columnInfo, type IndexSource } from './index-source.js'
 import type { ModelDeps } from './model-types.js'
 
 /** The MACs of columns that were made with a secret, as long as that is cached. */
@@ -51,6 +51,14 @@ export function openColumns(
     }
     return Promise.all(columns.map(open))
   })
+}
+
+/** The application's secret in an index: the first one makes, the last one made the former index (application-secret.md 1). */
+export function mixedIn(
+  { isFormer }: Pick<IndexSource, 'isFormer'>,
+  { list, acceptWithout }: Secrets,
+): Secret | undefined {
+  return isFormer ? (acceptWithout ? undefined : list.at(-1)) : list[0]
 }
 
 /** Returns the whole MAC of a text in hexadecimal digits, in place of the service's hash. */

@@ -422,19 +422,19 @@ describe('the indexes of a model', () => {
       'of the service',
       {},
       (eaas) => eaas.model({ ...of(), index: { by: 'service' }, fields: { born: text({ index: 'w4' }) } }),
-      'call hash can find them all.',
+      'has hash can find them all.',
     ],
     [
       'that is shared',
       {},
       (eaas) => eaas.model({ ...of(), fields: { born: text({ index: 'w5', shared: true }) } }),
-      'call hash can find them all.',
+      'has hash can find them all.',
     ],
     [
       'of format v1',
       {},
       (eaas) => eaas.model({ name: 'users', keyId, envelope: 1, fields: { born: text({ index: 'w6' }) } }),
-      'call hash can find them all.',
+      'has hash can find them all.',
     ],
     [
       'of a range',

@@ -16,7 +16,6 @@ import { assertKind, encodeField, isNothing } from './codecs.js'
 import { assertHeaderColumn, packRow } from './compact-rows.js'
 import { type Definition, findLacking, type PlacedField, pickFields, withNull } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
-import { mixedIn } from './index-source.js'
 import {
   type ColumnTexts,
   type GetValue,
@@ -25,6 +24,7 @@ import {
   makePartText,
   readQueryTexts,
 } from './index-texts.js'
+import { mixedIn } from './local-index.js'
 import type { AccessRows } from './model-access.js'
 import type { ModelDeps, RowsOptions } from './model-types.js'
 import { type Opened, openRows } from './open-rows.js'
@@ -177,11 +177,11 @@ function warnOf({ column, fields: indexed, source, kind }: IndexColumn, secrets:
   if (warned.has(index) || !fields.every(hasFewValues)) return
   warned.add(index)
   const { secret, oblivious } = source
-  const able = `has ${mixedIn(source, secrets) ? 'the secret and ' : ''}${secret && !oblivious ? 'unwrap' : 'hash'}` // a client with a secret has no index of the service
+  const able = `has ${mixedIn(source, secrets) ? 'the secret and ' : ''}${secret && !oblivious ? 'unwrap' : 'hash'}`
   const [found, remedy] = GIVEN_AWAY[kind]
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
-      `who can read the column and ${source.secret === undefined ? 'call hash' : able} can find ${found}. ` +
+      `who can read the column and ${able} can find ${found}. ` +
       `Omit the index${remedy}, or pass \`warn: false\`.`,
   )
 }

@@ -149,6 +149,7 @@ describe('a model with an oblivious index', () => {
 
   it('asks the service for the public key once, and a client that may not is told to name it', async () => {
     const eaas = connect()
+    await indexOf(eaas)
     await Promise.all([indexOf(eaas), indexOf(eaas, {}, { name: 'orders' })])
     expect(service.count('get')).toBe(1)
     const refusing = (problem: string) => {
@@ -235,10 +236,8 @@ describe('a model with an oblivious index', () => {
     const define = (index: object, more: object = {}) => emails(connect(), index as IndexBy, more)
     const publicKey = Buffer.alloc(32, 1).toString('base64')
     expect(() => define({ publicKey })).not.toThrow()
-    for (const wrong of ['', 'x', publicKey.slice(4), 7, Buffer.alloc(33).toString('base64')])
-      expect(() => define({ publicKey: wrong })).toThrow('index.publicKey must be base64 of 32 bytes')
-    for (const by of [undefined, 'service']) expect(() => define({ by, publicKey })).toThrow("with by: 'oblivious'")
-    expect(() => define({}, { envelope: 1 })).toThrow("by: 'oblivious'")
+    for (const by of [undefined, 'service']) expect(() => define({ by, publicKey })).toThrow('no option "publicKey"')
+    expect(() => define({}, { envelope: 1 })).toThrow('oblivious and formerIndex need envelope 2')
     expect(() => define({ by: 'obliviously' })).toThrow('index.by must be one of service, oblivious')
     const options = { name: 'a', keyId, bind: false, fields: { a: text() } } as const
     // @ts-expect-error no such option
@@ -340,6 +339,13 @@ describe('a service that does not keep to it', () => {
     expect(await failure(both.index({ a: 'x', b: 'y' }))).toMatchObject({ code: 'E_PROTOCOL' })
   })
 
+  it.each(['', 'x', '%', Buffer.alloc(32).toString('base64'), Buffer.alloc(33, 1).toString('base64')])(
+    'proves nothing for a public key that is none: %j',
+    async (publicKey) => {
+      expect(await failure(indexOf(connect(), { publicKey }))).toMatchObject({ code: 'E_PROTOCOL' })
+    },
+  )
+
   it('has another secret than the model names, or than the client saw first, and says so with both', async () => {
     const [first, other] = [await publicKeyOf(keyId), await publicKeyOf(elsewhere())]
     const error = await failure(indexOf(connect(), { publicKey: other }))
@@ -349,7 +355,7 @@ describe('a service that does not keep to it', () => {
     await indexOf(eaas)
     const changed = await failure(indexOf(eaas, { publicKey: other }))
     expect(changed).toMatchObject({ code: 'E_PROTOCOL' })
-    expect(changed.message).toContain(`than the one that this client saw first, ${first}`)
+    expect(changed.message).toContain(`the public key ${other}, and this client saw ${first} first`)
     expect(await indexOf(eaas, { publicKey: first })).toBe(await indexOf(eaas))
     const options = { retries: 0 } satisfies Partial<ClientOptions>
     for (const state of [null, undefined]) {

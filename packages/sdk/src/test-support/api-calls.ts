@@ -1,6 +1,6 @@
 // Each call of the API as the SDK makes it: the one list of the tests that go through every call, so that a new call has a line here
 // and nowhere else.
-import { decodeBase64, type Envelope, type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
+import { type Envelope, type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import { type CallOptions, type Client, text as textField } from '../index.js'
 import { readSignal } from '../input.js'
 import { CLIENT_PARTS, type PartsOwner } from '../records/client-parts.js'
@@ -73,5 +73,6 @@ const ELEMENT = '4vKuCmq8TnGohKlhxQBRX1jjC2qlgt2NtqZZReCNLXY='
 async function blindHash(eaas: Client, { keyId }: On, options?: CallOptions): Promise<unknown> {
   const signal = readSignal('blindHash()', options)
   const { records } = await (eaas as Client & PartsOwner)[CLIENT_PARTS]()
-  return records.batcher.blindHash([decodeBase64(ELEMENT)], keyId, signal)
+  const body = { elements: [ELEMENT], key_id: keyId }
+  return records.batcher.run({ op: 'blindHash', name: 'blind_hash', key_id: keyId, body, signal })
 }
