@@ -105,14 +105,7 @@ export const CHECKED: ReadonlyMap<unknown, JsonSchema> = new Map<unknown, JsonSc
   ],
   [wire.wrapContext, CONTEXT],
   [wire.dek, DEK],
-  [
-    wire.blindElement,
-    {
-      description: 'An element of ristretto255 in its canonical encoding: standard base64 of exactly 32 bytes.',
-      pattern: DEK.pattern,
-      contentEncoding: 'base64',
-    },
-  ],
+  [wire.blindElement, { pattern: DEK.pattern, contentEncoding: 'base64' }],
   [wire.blindProof, { pattern: `^(?:${GROUPS}{4}){21}${ONE_BYTE_LEFT}$`, contentEncoding: 'base64' }],
   [wire.FIELDS.dek, { not: { const: wire.ZEROS } }],
   [
@@ -211,7 +204,8 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   BlindHash: {
     key_id: { description: KEY_ID },
     elements: {
-      description: 'Blinded values. The server refuses the identity, and what is no canonical encoding of an element.',
+      description:
+        'Blinded values, each an element of ristretto255 in its canonical encoding, in base64. The server refuses the identity.',
     },
     suite: { description: 'The suite of RFC 9497, in its verifiable mode.' },
   },

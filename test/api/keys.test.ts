@@ -46,6 +46,7 @@ describe('keys', () => {
     expect(read.body).toEqual({
       ...body,
       updated_at: body.created_at,
+      blind_hash_public_key: expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/),
       versions: [{ version: 1, status: 'active', created_at: body.created_at, wraps: 0 }],
     })
   })
