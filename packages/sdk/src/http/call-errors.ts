@@ -26,7 +26,7 @@ export function apiHint({
     case 'E_ROUTE_NOT_FOUND':
       return 'Check the base URL: it needs the path prefix of a proxy or a broker, and no /v1.'
     case 'E_NAME_TAKEN':
-      return 'Get it by keys.ensure(), or choose another name: names are never reused.'
+      return 'Get the key by keys.ensure(), or choose another name: names are never reused.'
     case 'E_KEY_DESTROYED':
     case 'E_VERSION_DESTROYED':
       return 'Treat the data as deleted: the key is gone.'
@@ -39,11 +39,11 @@ export function apiHint({
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
     case 'E_TENANT_SUSPENDED':
-      return 'Ask the operator to resume it. No data is lost.'
+      return 'Ask the operator, who alone can resume the tenant. No data is lost.'
     case 'E_IP_NOT_ALLOWED':
-      return 'Call from an address on its list, or extend that.'
+      return 'Call from an address on the list of the API key, or have that list extended.'
     case 'E_BODY_TOO_LARGE':
-      return 'Send less at once, or raise the limit.'
+      return 'Send less at once, or raise the limit of the service or proxy.'
     case 'E_WRAPPED_KEY':
       return 'Restore the envelope from a backup, and check its key_id.'
     case 'E_NOT_ALLOWED':
@@ -51,10 +51,10 @@ export function apiHint({
       return 'Check `allow` and `origins` of the broker.'
   }
   if (httpStatus === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
-  if (httpStatus === 403) return 'Check the permissions and addresses of the API key.'
+  if (httpStatus === 403) return 'Check the permissions and addresses of the API key and the tenant.'
   if (httpStatus === 404) return 'Check the id, and the tenant and `keys` of the API key.'
   if (httpStatus === 409) return 'Check the status of the key first.'
-  if (httpStatus === 429) return 'Wait for the next month, or raise the quota.'
+  if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'
   if (httpStatus >= 500) return 'Try again later, and quote the request id to the operator.'
   return 'Correct what the detail names.'
 }

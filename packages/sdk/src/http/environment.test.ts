@@ -85,7 +85,7 @@ describe('its API key', () => {
     expect(error).toMatchObject({
       code: 'E_INVALID_INPUT',
       message: expect.stringMatching(/^apiKey is missing/),
-      hint: expect.stringContaining('EAAS_API_KEY is for EAAS_URL'),
+      hint: expect.stringContaining('EAAS_API_KEY belongs to the service of EAAS_URL'),
     })
     expect(JSON.stringify(error)).not.toMatch(/eaas_sk|word/)
   })

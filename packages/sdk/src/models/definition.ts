@@ -376,7 +376,7 @@ function readBinding(options: BoundOptions | UnboundOptions, hasSecret: boolean)
     throw new InvalidInputError('bind and acceptUnbound need envelope 2')
   if (sealed !== undefined) assertOneOf('sealed', sealed, ['row'])
   if (sealed && bind.length === 0)
-    throw new InvalidInputError('sealed needs bind', 'Rows bound to no column could be exchanged as a whole.')
+    throw new InvalidInputError('sealed needs bind', 'Rows that are bound to no column could be exchanged as a whole.')
   if (typeof name !== 'string' || (envelope === 2 && name === '')) {
     throw new InvalidInputError('a model must have a name', 'Values are bound to it, except with `envelope: 1`.')
   }

@@ -134,7 +134,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   assertFlag(`${name}: shared`, shared)
   assertIndex(column, [], bits)
   if (kind === 'ngram' && (bits === undefined || acceptLeakage !== true)) {
-    const hint = 'Read its page, and state both.'
+    const hint = 'Read the page on an index of parts, and state both.'
     throw new InvalidInputError(`${name}: an index of parts needs bits and acceptLeakage: it gives texts away`, hint)
   }
   const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
@@ -142,7 +142,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   const parts = (names as readonly string[]).map((part) => {
     const field = fields.get(part)
     if (field && (kind === 'exact' ? field.spec.toIndexText : field.spec.kind === 'text')) return field
-    const hint = 'Name fields of the model: of text, number or date; for parts, of text.'
+    const hint = 'Name fields of the model: of text, number or date, and for parts of text.'
     throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`, hint)
   })
   if (kind === 'exact') {
@@ -235,7 +235,7 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   if (given.length !== 1 || Object.keys(rest).length > 0) {
     throw new InvalidInputError(
       `${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`,
-      'For several values, make the indexes one by one.',
+      'For several values, make the index of each; for parts, declare them in `indexes`.',
     )
   }
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
@@ -288,7 +288,9 @@ export function findPartColumn(
   if (fitting) return fitting
   const least = made.at(-1)?.length
   const wrong = least ? `a part needs at least ${least} characters, got ${length}` : `no index of kind ${kind}`
-  const hint = least ? 'Search for more, or declare an index of shorter parts.' : 'Declare it in `indexes`.'
+  const hint = least
+    ? `Search for at least ${least} characters, or declare an index of shorter parts.`
+    : 'Declare it in `indexes`.'
   throw new InvalidInputError(`${JSON.stringify(field.name)}: ${wrong}`, hint)
 }
 

@@ -263,7 +263,7 @@ export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }:
   const first = bucketOf(field, lower, 0)
   const length = Math.max(1, bucketOf(field, last, 0) - first + 1)
   if (length <= MAX_BUCKETS) return Array.from({ length }, (_, at) => String(first + at))
-  const hint = 'Search for less, or declare larger buckets.'
+  const hint = 'Search for less at a time, or declare larger buckets.'
   const message = `the range covers ${length} buckets, and may cover ${MAX_BUCKETS}`
   throw new InvalidInputError(message, hint, { index: 0, field: field.name })
 }

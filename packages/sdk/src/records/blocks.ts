@@ -298,7 +298,7 @@ export function assertIndexColumn(record: Row, column: HashColumn, place: Record
   if (isIndexColumn(record, column)) return
   throw new InvalidInputError(
     `the index would overwrite the column ${JSON.stringify(column.column)}`,
-    'Leave it out: the index fills it. Or name another column.',
+    'Leave it out of the row: the index fills it. Or name another column for the index.',
     place,
   )
 }

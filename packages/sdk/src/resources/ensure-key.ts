@@ -55,7 +55,7 @@ function active(key: Key): Key {
 /** Says what an API key needs if it may not look keys up: it may still encrypt and decrypt. */
 function explainRights(error: unknown): never {
   if (!isRefused(error, 'E_MISSING_PERMISSION')) throw error
-  const hint = 'Pass the id of the key, or grant keys:read, and keys:create if it may be missing.'
+  const hint = 'Pass the id of the key, or grant the API key keys:read, and keys:create where the key may be missing.'
   throw Object.assign(error, { hint })
 }
 
