@@ -183,7 +183,7 @@ const FAULTS: [fault: string, name: RegExp, create: () => Break, mode?: 'with se
       return answering((answer, call) => {
         if (`${answer.body?.permissions}` === 'hash' && answer.body.budgets === undefined)
           hashing.add(answer.body.secret)
-        const isMeant = answer.status === 404 && hashing.has(secretIn(call))
+        const isMeant = is(call, 'POST /v1/hash') && answer.status === 404 && hashing.has(secretIn(call))
         if (isMeant) Object.assign(answer, { status: 403, body: { ...answer.body, code: 'E_MISSING_PERMISSION' } })
       })
     },
