@@ -12,7 +12,10 @@ export async function connectPrisma(url: string, models: Models): Promise<Orm> {
 }
 
 function connect(url: string, models: Models) {
-  const client = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 3 }) })
+  const client = new PrismaClient({
+    adapter: new PrismaPg({ connectionString: url, max: 3 }),
+    transactionOptions: { maxWait: 30_000, timeout: 30_000 }, // eight transactions share three connections
+  })
   return client.$extends(
     encrypted({
       User: models.users,
