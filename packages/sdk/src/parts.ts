@@ -8,6 +8,7 @@ import { InvalidInputError } from './errors.js'
 import { type Batcher, createBatcher } from './http/batcher.js'
 import { createHttp, type Http, type HttpOptions, observe } from './http/calls.js'
 import type { AuditContext, GivenSecrets } from './input.js'
+import { createIndexSecrets } from './models/local-index.js'
 import type * as More from './more.js'
 import type { RecordsDeps } from './records/blocks.js'
 import { holdSecrets } from './records/bound-envelopes.js'
@@ -64,7 +65,7 @@ export function connect(options: ConnectOptions): Connection {
     now,
   })
   const indexSecrets = new DecryptDeks(options.decryptLimits, {
-    unwrap: ({ wrapped_key: name, key_id }) => batcher.indexSecret(name, key_id),
+    unwrap: createIndexSecrets(batcher.indexSecret, () => envelopes.engine()),
     now,
   })
   const made = decryptDeks.add.bind(decryptDeks)

@@ -2,7 +2,7 @@
  * What makes the indexes of a model: this process, by a secret of a key (local-index.md 1), the service, or the two
  * together (oblivious-index.md 1).
  */
-import { encodeUtf8, isWellFormed, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
+import { encodeUtf8, isBase64, isWellFormed, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOneOf, assertWhole } from '../input.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
@@ -58,6 +58,8 @@ export function readIndexSource(
   assertWhole(`${option}.generation`, generation, 1)
   if (by === 'service' && generation !== 1)
     throw new InvalidInputError(`${option}: the service has no generations`, "Leave out generation, or by: 'service'.")
+  if (publicKey !== undefined && !(typeof publicKey === 'string' && isBase64(publicKey, 32)))
+    throw new InvalidInputError(`${option}.publicKey must be the blind_hash_public_key of the key`)
   if (keyId !== undefined) assertKeyId(keyId, `${option}.keyId`)
   const named = key === undefined ? undefined : createNamedKey(readKeyName({ key, keyId }), new Set())
   const secret = isService ? undefined : secretName(model, generation)

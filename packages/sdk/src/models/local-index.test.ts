@@ -8,6 +8,7 @@ import { type Client, createClient, type Fetch, number, text } from '../index.js
 import { failure, keyId, useClients } from '../test-support/clients.js'
 import { storedValue } from '../test-support/index-vectors.js'
 import { itemsOf } from '../test-support/items-of.js'
+import { send } from '../test-support/service.js'
 import vectors from './local-index.vectors.json' with { type: 'json' }
 
 const engines = ['node', 'web', 'noble'] as const
@@ -56,6 +57,24 @@ describe.each(engines)('with engine %s', (engine) => {
     }
     expect(await models[0]?.index({ a: 'x' })).toEqual(found[0])
     expect(service.count('hash')).toBe(0)
+  })
+
+  it('is not made with another secret than the client saw first', async () => {
+    const eaas = connect({ engine, retries: 0, deks: { cache: false } })
+    const model = eaas.model({ name: 'users', keyId, bind: false, fields: { a: text({ index: 'a_index' }) } })
+    const first = await model.index({ a: 'x' })
+    service.intercept = ({ operation }, response) => {
+      if (operation !== 'indexSecret') return false
+      send(response, { status: 200, body: { secret: Buffer.alloc(32, 9).toString('base64'), key_id: keyId } })
+      return true
+    }
+    const error = await failure(model.index({ a: 'x' }))
+    expect(error).toMatchObject({ code: 'E_PROTOCOL', hint: expect.stringContaining('restored') })
+    expect(error.message).toContain(`key ${keyId}: the service derived another index secret for "users"`)
+    const other = eaas.model({ name: 'orders', keyId, bind: false, fields: { a: text({ index: 'a_index' }) } })
+    expect(await other.index({ a: 'x' })).not.toEqual(first) // each name has its own
+    service.intercept = undefined
+    expect(await model.index({ a: 'x' })).toEqual(first)
   })
 
   it('equal values of two columns and two models differ, and those of one are equal, whatever they are', async () => {

@@ -1,11 +1,40 @@
 /** Makes the values of index columns in this process (local-index.md). Loaded at the first call. */
 import { encodeHex, encodeUtf8, KEY_BYTES } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
-import type { Mac } from '../engines/engine.js'
+import type { Engine, Mac } from '../engines/engine.js'
+import { ProtocolError } from '../errors.js'
 import { type Secrets, withMixed } from '../records/bound-envelopes.js'
 import { type Soon, use } from '../waiting.js'
 import { columnInfo, type IndexSource } from './index-source.js'
 import type { ModelDeps } from './model-types.js'
+
+/** Tells secrets apart, and says nothing about one. No column has it: its info begins otherwise. */
+const DIGEST_INFO = encodeUtf8('eaas/index-secret-digest/v1')
+
+/**
+ * Makes the function that has a secret derived. It remembers a digest of each as long as the client lives: indexes of
+ * another secret would find no row, without an error. Its engine must be ready. @throws ProtocolError by rejection for
+ * another secret than the first
+ */
+export function createIndexSecrets(
+  derive: ModelDeps['batcher']['indexSecret'],
+  engine: () => Engine,
+): (wanted: { key_id: string; wrapped_key: string }) => Promise<Uint8Array> {
+  const digests = new Map<string, string>()
+  return async ({ key_id, wrapped_key: name }) => {
+    const secret = await derive(name, key_id)
+    const digest = encodeHex(await engine().derive(secret, DIGEST_INFO, KEY_BYTES))
+    const id = `${key_id} ${name}`
+    const first = digests.get(id) ?? digest
+    digests.set(id, first)
+    if (digest === first) return secret
+    secret.fill(0)
+    const message = `key ${key_id}: the service derived another index secret for ${JSON.stringify(name)} than before`
+    const hint =
+      'The secret of a key never changes: check that the base URL is of the same service, and that it was not restored with other keys.'
+    throw Object.assign(new ProtocolError(message, 200), { hint })
+  }
+}
 
 /** The MACs of columns that were made with a secret, as long as that is cached. */
 const made = new WeakMap<Secret, Map<string, Mac>>()

@@ -147,8 +147,53 @@ describe('a model with an oblivious index', () => {
     expect(await model.index({ email: '299' })).toEqual({ email_index: many[299]?.email_index })
   })
 
+  it('shares requests and proofs with the calls of the same turn, and lets the event loop turn after each proof', async () => {
+    const model = emails(connect(), { publicKey: await publicKeyOf(keyId) })
+    const names = Array.from({ length: 40 }, (_, at) => `${at}`)
+    const rows = await model.encryptMany(names.map((email) => ({ email })))
+    service.reset()
+    const find = async (email: string) => (await model.index({ email })).email_index
+    expect(await Promise.all(names.map(find))).toEqual(rows.map((row) => row.email_index))
+    expect(sentElements()).toEqual([[8, 8, 8, 8, 8]])
+    let [time, turns] = [0, 0]
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (time += 10)) // so that a rest is always due
+    const count = () => {
+      turns++
+      next = setImmediate(count)
+    }
+    let next = setImmediate(count)
+    try {
+      const inTurn = new Map<number, number>()
+      const note = () => inTurn.set(turns, (inTurn.get(turns) ?? 0) + 1)
+      await Promise.all(names.map((name) => find(name).then(note)))
+      expect(Math.max(...inTurn.values())).toBeLessThanOrEqual(8)
+    } finally {
+      clearImmediate(next)
+      clock.mockRestore()
+    }
+  })
+
+  it('fails alone where another call of its turn is aborted, names another public key, or has another key', async () => {
+    const eaas = connect()
+    const publicKey = await publicKeyOf(keyId)
+    const model = emails(eaas, { publicKey })
+    const other = await publicKeyOf(service.createKey())
+    const aborting = new AbortController()
+    const aborted = failure(model.index({ email: 'a' }, { signal: aborting.signal }))
+    const wrong = failure(emails(eaas, { publicKey: other }).index({ email: 'b' }))
+    const missing = failure(indexOf(eaas, {}, { keyId: crypto.randomUUID() }))
+    const good = model.index({ email: 'c' })
+    aborting.abort()
+    expect((await aborted).code).toBe('E_ABORTED')
+    expect((await wrong).code).toBe('E_PROTOCOL')
+    expect((await missing).code).toBe('E_API')
+    expect(await good).toEqual(await model.index({ email: 'c' }))
+  })
+
   it('asks the service for the public key once, and a client that may not is told to name it', async () => {
     const eaas = connect()
+    const publicKey = await publicKeyOf(keyId)
+    service.reset()
     await indexOf(eaas)
     await Promise.all([indexOf(eaas), indexOf(eaas, {}, { name: 'orders' })])
     expect(service.count('get')).toBe(1)
@@ -169,6 +214,10 @@ describe('a model with an oblivious index', () => {
     refusing('E_MISSING_PERMISSION')
     const error = await failure(indexOf(connect()))
     expect(error).toMatchObject({ code: 'E_API', hint: expect.stringContaining('blind_hash_public_key') })
+    const failed = connect()
+    await failure(indexOf(failed))
+    expect(await indexOf(failed, { publicKey })).toHaveLength(64)
+    expect(await indexOf(failed)).toHaveLength(64) // what was proved need not be asked for
     refusing('E_NOT_FOUND')
     expect((await failure(indexOf(connect()))).hint).not.toContain('blind_hash_public_key')
     service.intercept = undefined
@@ -236,6 +285,20 @@ describe('a model with an oblivious index', () => {
     const define = (index: object, more: object = {}) => emails(connect(), index as IndexBy, more)
     const publicKey = Buffer.alloc(32, 1).toString('base64')
     expect(() => define({ publicKey })).not.toThrow()
+    const bytes = (length: number) => Buffer.alloc(length, 1).toString('base64')
+    for (const wrong of [
+      '',
+      'x',
+      '%',
+      bytes(31),
+      bytes(33),
+      `${publicKey} `,
+      [publicKey],
+      new String(publicKey),
+      7,
+      null,
+    ])
+      expect(() => define({ publicKey: wrong })).toThrow('index.publicKey must be the blind_hash_public_key of the key')
     for (const by of [undefined, 'service']) expect(() => define({ by, publicKey })).toThrow('no option "publicKey"')
     expect(() => define({}, { envelope: 1 })).toThrow('oblivious and formerIndex need envelope 2')
     expect(() => define({ by: 'obliviously' })).toThrow('index.by must be one of service, oblivious')
@@ -270,6 +333,27 @@ describe('a model with an oblivious index', () => {
     })
     expect(response.status).toBe(400)
     eaas.close()
+  })
+
+  it('is refused for a key that may not be used as every other index of the service is', async () => {
+    const inMemory = createTestService({ destroyWindowDays: 0 })
+    const owner = createClient(inMemory)
+    const { id } = await owner.keys.create({ name: 'users' })
+    const { blind_hash_public_key } = await owner.keys.get(id)
+    const problems = async () => {
+      const all = [{}, { publicKey: blind_hash_public_key ?? '' }, { by: 'service' as const }].map(async (by) => {
+        const eaas = createClient(inMemory)
+        const error = await failure(indexOf(eaas, by, { keyId: id }))
+        eaas.close()
+        return 'problem' in error ? error.problem : error.message
+      })
+      return new Set(await Promise.all(all))
+    }
+    await owner.keys.disable(id)
+    expect(await problems()).toEqual(new Set(['E_STATE']))
+    await owner.keys.destroy(id, 'users')
+    expect(await problems()).toEqual(new Set(['E_KEY_DESTROYED']))
+    owner.close()
   })
 
   it('is not made once the caller has aborted or the client is closed', async () => {
@@ -339,24 +423,31 @@ describe('a service that does not keep to it', () => {
     expect(await failure(both.index({ a: 'x', b: 'y' }))).toMatchObject({ code: 'E_PROTOCOL' })
   })
 
-  it.each(['', 'x', '%', Buffer.alloc(32).toString('base64'), Buffer.alloc(33, 1).toString('base64')])(
-    'proves nothing for a public key that is none: %j',
-    async (publicKey) => {
-      expect(await failure(indexOf(connect(), { publicKey }))).toMatchObject({ code: 'E_PROTOCOL' })
-    },
-  )
+  it('proves nothing for a public key that no secret has', async () => {
+    const publicKey = Buffer.alloc(32).toString('base64')
+    expect(await failure(indexOf(connect(), { publicKey }))).toMatchObject({ code: 'E_PROTOCOL' })
+  })
 
   it('has another secret than the model names, or than the client saw first, and says so with both', async () => {
-    const [first, other] = [await publicKeyOf(keyId), await publicKeyOf(elsewhere())]
+    const another = elsewhere()
+    const [first, other] = [await publicKeyOf(keyId), await publicKeyOf(another)]
     const error = await failure(indexOf(connect(), { publicKey: other }))
     expect(error).toMatchObject({ code: 'E_PROTOCOL' })
     expect(error.message).toContain(other)
-    const eaas = connect()
-    await indexOf(eaas)
+    expect(error.hint).toContain('blind_hash_public_key')
+    const eaas = connect({ retries: 0 })
+    expect((await failure(indexOf(eaas, { publicKey: other }))).message).toContain(other)
+    expect(await indexOf(eaas, { publicKey: first })).toBe(await indexOf(eaas)) // the wrong one is not kept
+    expect((await failure(indexOf(eaas, { publicKey: other }))).message).toContain(other)
+    service.intercept = ({ operation, body }, response) => {
+      if (operation !== 'blindHash') return false
+      const { elements } = JSON.parse(body)
+      send(response, { status: 200, body: { ...service.blindHash(another, elements), key_id: keyId } })
+      return true
+    }
     const changed = await failure(indexOf(eaas, { publicKey: other }))
     expect(changed).toMatchObject({ code: 'E_PROTOCOL' })
     expect(changed.message).toContain(`the public key ${other}, and this client saw ${first} first`)
-    expect(await indexOf(eaas, { publicKey: first })).toBe(await indexOf(eaas))
     const options = { retries: 0 } satisfies Partial<ClientOptions>
     for (const state of [null, undefined]) {
       service.intercept = ({ operation }, response) => {

@@ -6,9 +6,10 @@
 import { asciiToBytes, bytesToHex, hexToBytes } from '@noble/curves/utils.js'
 import type { FillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
-import { blindValue, finalizeValues } from '../engines/oprf.js'
+import { type BlindedValue, blindValue, finalizeValues } from '../engines/oprf.js'
 import type { EaasError, ProtocolError } from '../errors.js'
-import type { createPace } from '../waiting.js'
+import type { assertNotAborted } from '../input.js'
+import type { createPace, microtasks, requestsAreIsolated, untilAborted } from '../waiting.js'
 import type { Made } from './local-index.js'
 import type { ModelDeps } from './model-types.js'
 
@@ -19,6 +20,12 @@ export type Tools = readonly [
   encodeUtf8: (text: string) => Uint8Array,
   lengthPrefixed: (parts: readonly Uint8Array[]) => Uint8Array,
   ProtocolError: typeof ProtocolError,
+  waiting: {
+    assertNotAborted: typeof assertNotAborted
+    microtasks: typeof microtasks
+    requestsAreIsolated: typeof requestsAreIsolated
+    untilAborted: typeof untilAborted
+  },
 ]
 
 /** Of each column, what its texts become. */
@@ -39,8 +46,8 @@ const ELEMENT_UNITS = 256
 const BLOCK_VALUES = 256
 
 /**
- * Sets the hash of each text, in hexadecimal digits. @throws ProtocolError when the service does not prove that it
- * used the secret of the key
+ * Sets the hash of each text, in hexadecimal digits. Calls of one turn share their requests and proofs. @throws
+ * ProtocolError when the service does not prove that it used the secret of the key
  */
 export async function hashObliviously(
   tools: Tools,
@@ -48,46 +55,165 @@ export async function hashObliviously(
   options: Options,
   columns: Columns,
 ): Promise<void> {
-  const [hashLocally, createPace, fillRandom, , , ProtocolError] = tools
-  const { keyId, signal } = options
+  const [hashLocally, , , , , , { assertNotAborted, untilAborted }] = tools
+  const { signal } = options
   await hashLocally(createInputMacs(tools, deps, options), columns, signal)
   const values = columns.flatMap((own) => [...own].map(([text, input]) => ({ own, text, input: hexToBytes(input) })))
   const publicKey = await findPublicKey(tools, deps, options)
+  for (let start = 0; start < values.length; start += BLOCK_VALUES) {
+    assertNotAborted(signal)
+    const made = values.slice(start, start + BLOCK_VALUES).map(async ({ own, text, input }) => {
+      own.set(text, await joinWaiting(tools, deps, { ...options, publicKey }, input))
+    })
+    await untilAborted(Promise.all(made), signal)
+  }
+}
+
+/** A value that waits for its hash. */
+interface Waiting {
+  input: Uint8Array
+  signal: AbortSignal | undefined
+  resolve(hash: string): void
+  reject(error: unknown): void
+}
+
+/** What the calls of one client share. */
+interface Shared {
+  /** By key: the public key that the service stated first, or proved. */
+  pinned: Map<string, string>
+  /** By key and public key: the values of this turn. */
+  waiting: Map<string, Waiting[]>
+  inLine: Line
+}
+
+const sharedBy = new WeakMap<ModelDeps['batcher'], Shared>()
+
+function sharedOf([, createPace]: Tools, { batcher }: ModelDeps): Shared {
+  const shared = sharedBy.get(batcher) ?? { pinned: new Map(), waiting: new Map(), inLine: createLine(createPace) }
+  sharedBy.set(batcher, shared)
+  return shared
+}
+
+/** Runs what holds the thread once all that was given before has run. */
+type Line = <T>(run: () => T) => Promise<T>
+
+/** Makes a line in which there is a rest whenever one is due, however many calls stand in it. */
+function createLine(start: typeof createPace): Line {
+  let pace = start()
+  let last: Promise<unknown> = Promise.resolve()
+  let length = 0
+  return (run) => {
+    if (length === 0) pace = start() // no rest before the first part, which goes with the wrap of a row
+    length++
+    const own = last.then(async () => {
+      try {
+        if (pace.due()) await pace.rest()
+        return run()
+      } finally {
+        length--
+      }
+    })
+    last = own.catch(() => undefined) // the caller handles the error
+    return own
+  }
+}
+
+/** A key, and its public key; undefined where the service states that it has none any more. */
+interface Proving {
+  keyId: string
+  publicKey: string | undefined
+  signal: AbortSignal | undefined
+}
+
+/** Has a value hashed together with all others of this turn. */
+function joinWaiting(tools: Tools, deps: ModelDeps, proving: Proving, input: Uint8Array): Promise<string> {
+  const [, createPace, , , , , { microtasks, requestsAreIsolated }] = tools
+  const { waiting, inLine } = sharedOf(tools, deps)
+  const { keyId, publicKey, signal } = proving
+  const id = `${keyId} ${publicKey}`
+  return new Promise((resolve, reject) => {
+    const together = waiting.get(id)
+    const all = together ?? []
+    all.push({ input, signal, resolve, reject })
+    if (together) return
+    waiting.set(id, all)
+    const hash = () => {
+      waiting.delete(id)
+      // Another request could not wait in the same line.
+      return hashWaiting(tools, deps, proving, all, requestsAreIsolated() ? createLine(createPace) : inLine)
+    }
+    microtasks()
+      .then(hash)
+      .catch((error: unknown) => {
+        for (const one of all) one.reject(error)
+      })
+  })
+}
+
+async function hashWaiting(
+  tools: Tools,
+  deps: ModelDeps,
+  proving: Proving,
+  waiting: readonly Waiting[],
+  inLine: Line,
+): Promise<void> {
+  const [, , fillRandom] = tools
   const random = (length = 0) => {
     const bytes = new Uint8Array(length)
     fillRandom(bytes)
     return bytes
   }
-  const pace = createPace()
-  for (let start = 0; start < values.length; start += BLOCK_VALUES) {
-    const block = values.slice(start, start + BLOCK_VALUES)
-    const parts = []
+  for (let start = 0; start < waiting.length; start += BLOCK_VALUES) {
+    const block = waiting.slice(start, start + BLOCK_VALUES).filter(({ signal }) => !signal?.aborted)
+    const blinding = []
     for (let at = 0; at < block.length; at += PROVEN) {
-      if (pace.due()) await pace.rest(signal) // not before the first part, which goes with the wrap of a row
-      parts.push(block.slice(at, at + PROVEN).map((value) => ({ ...value, ...blindValue(value.input, random) })))
+      const part = block.slice(at, at + PROVEN)
+      blinding.push(inLine(() => part.map((one) => ({ ...one, ...blindValue(one.input, random) }))))
     }
-    const asking = parts.map(async (part) => {
-      const body = { elements: part.map(({ blinded }) => btoa(String.fromCharCode(...blinded))), key_id: keyId }
-      const units = part.length * ELEMENT_UNITS
-      const operation = { op: 'blindHash', name: 'blind_hash', key_id: keyId, units, body, signal } as const
-      return { part, made: await deps.batcher.run(operation) } // all in one request
-    })
-    for (const { part, made } of await Promise.all(asking)) {
-      if (pace.due()) await pace.rest(signal)
-      const hashes = finalizeValues(part, made, publicKey)
-      if (!hashes) {
-        throw new ProtocolError(
-          `key ${keyId}: the proof of an index does not fit the public key ${publicKey}, which the model names or this ` +
-            'client saw first: the service may have used another secret, which marks a value. No index was made',
-          200,
-        )
-      }
-      for (const [at, hash] of hashes.entries()) {
-        const value = part[at]
-        value?.own.set(value.text, bytesToHex(hash))
-      }
-    }
+    const parts = await Promise.all(blinding) // all go in one request
+    await Promise.all(
+      parts.map(async (part) => {
+        try {
+          const hashes = await evaluate(tools, deps, proving, part, inLine)
+          for (const [at, hash] of hashes.entries()) part[at]?.resolve(bytesToHex(hash))
+        } catch (error) {
+          for (const one of part) one.reject(error)
+        }
+      }),
+    )
   }
+}
+
+/** Has the service evaluate the values of a part, and checks its proof. */
+async function evaluate(
+  tools: Tools,
+  deps: ModelDeps,
+  { keyId, publicKey }: Proving,
+  part: readonly (Waiting & BlindedValue)[],
+  inLine: Line,
+): Promise<Uint8Array[]> {
+  const body = { elements: part.map(({ blinded }) => btoa(String.fromCharCode(...blinded))), key_id: keyId }
+  const units = part.length * ELEMENT_UNITS
+  const [first] = part
+  const signal = part.every((one) => one.signal === first?.signal) ? first?.signal : undefined
+  const operation = { op: 'blindHash', name: 'blind_hash', key_id: keyId, units, body, signal } as const
+  const made = await deps.batcher.run(operation)
+  const [, , , , , ProtocolError] = tools
+  if (publicKey === undefined)
+    // of a key that cannot be used, the service has refused the values by now
+    throw new ProtocolError(`key ${keyId} has no public key for blind hashes: it is destroyed`, 200)
+  const hashes = await inLine(() => finalizeValues(part, made, publicKey))
+  if (hashes) {
+    pin(tools, deps, keyId, publicKey)
+    return hashes
+  }
+  const message =
+    `key ${keyId}: the proof of an index does not fit the public key ${publicKey}, which the model names or this ` +
+    "client saw first: the model names another key's, or the service has used another secret, which marks a value. " +
+    'No index was made'
+  const hint =
+    'Compare the publicKey of the model with the blind_hash_public_key of the key. If they are equal, check the base URL.'
+  throw Object.assign(new ProtocolError(message, 200), { hint })
 }
 
 /** Makes the functions that turn a text of each column into the input of the blind hash (oblivious-index.md 2). */
@@ -104,21 +230,29 @@ function createInputMacs(
   })
 }
 
-/** By client and key: the public key that a model names, or that the service stated first. */
-const pinned = new WeakMap<ModelDeps['batcher'], Map<string, string>>()
-
-/** @throws ProtocolError when there is none, or another than before */
-async function findPublicKey(tools: Tools, deps: ModelDeps, { keyId, publicKey, signal }: Options): Promise<string> {
-  const own = pinned.get(deps.batcher) ?? new Map<string, string>()
-  pinned.set(deps.batcher, own)
+/** Returns the public key that a model names, or that the service stated first; none of a destroyed key. */
+async function findPublicKey(
+  tools: Tools,
+  deps: ModelDeps,
+  { keyId, publicKey, signal }: Options,
+): Promise<string | undefined> {
   // Calls made together each ask: where requests are isolated, they could not wait for one another.
-  const key = publicKey ?? own.get(keyId) ?? (await ask(tools, deps, { keyId, signal }))
-  const first = own.get(keyId) ?? key
-  own.set(keyId, first)
-  if (key === first) return key
+  const known = publicKey ?? sharedOf(tools, deps).pinned.get(keyId)
+  if (known !== undefined) return known // one that is named is kept for others only once the service has proved it
+  const stated = await ask(tools, deps, { keyId, signal })
+  if (stated !== undefined) pin(tools, deps, keyId, stated)
+  return stated
+}
+
+/** Keeps the public key of a key that was stated or proved. @throws ProtocolError when another one was before */
+function pin(tools: Tools, deps: ModelDeps, keyId: string, key: string): void {
+  const { pinned } = sharedOf(tools, deps)
+  const first = pinned.get(keyId) ?? key
+  pinned.set(keyId, first)
+  if (key === first) return
   const [, , , , , ProtocolError] = tools
   throw new ProtocolError(
-    `key ${keyId}: the model names or the service states the public key ${key}, and this client saw ${first} first: ` +
+    `key ${keyId}: the service states or proves the public key ${key}, and this client saw ${first} first: ` +
       'the public key of a key never changes, so one of the two is of another service or false',
     200,
   )
@@ -131,14 +265,14 @@ async function ask(
   [, , , , , ProtocolError]: Tools,
   { getKey }: ModelDeps,
   { keyId, signal }: Pick<Options, 'keyId' | 'signal'>,
-): Promise<string> {
+): Promise<string | undefined> {
   const found = await getKey(keyId, signal).catch((error: EaasError) => {
     if (error.code !== 'E_API' || !CANNOT_ASK.includes(error.problem)) throw error
     const hint = "Name the public key of the key, its blind_hash_public_key: index: { by: 'oblivious', publicKey }."
     throw Object.assign(error, { hint })
   })
   const { blind_hash_public_key: key } = found
-  if (typeof key === 'string') return key
-  const why = key === null ? 'it is destroyed' : 'the service is too old for oblivious indexes'
-  throw new ProtocolError(`key ${keyId} has no public key for blind hashes: ${why}`, 200)
+  if (key === undefined)
+    throw new ProtocolError(`key ${keyId} has no public key for blind hashes: the service is too old for them`, 200)
+  return key ?? undefined
 }
