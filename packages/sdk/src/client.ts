@@ -400,6 +400,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     load,
     maxMessages: settings.encryptLimits.maxMessages,
     hasSecret: settings.secrets.list.length > 0,
+    changesSecret: settings.secrets.list.length > 1 || settings.secrets.acceptWithout,
   }
   type Loaded = Awaited<ReturnType<typeof load>>
   const readyEngine = (parts: Loaded): Soon<Loaded> => {

@@ -17,7 +17,7 @@ import {
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
 import type { FieldSpec } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
-import { type IndexBy, optionsOf, readIndexSource } from './index-source.js'
+import { type IndexBy, type IndexSource, optionsOf, readIndexSource } from './index-source.js'
 import type { AnyField, Compounds, Extras, Fields, KnownOptions, NoExtras } from './model-types.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 
@@ -139,8 +139,8 @@ interface SharedOptions<
   index?: IndexBy | undefined
   /**
    * For a change of `index`: what made the indexes before and, by index column, the column that holds the index of
-   * before. The model writes both columns, and `index` returns both: each row has at least one of them. Not with
-   * `sealed: 'row'`.
+   * before. What it does not state of `by` and of the key was the same as in `index`; `generation` was 1. The model
+   * writes both columns, and `index` returns both: each row has at least one of them. Not with `sealed: 'row'`.
    */
   formerIndex?: (IndexBy & { readonly columns: O }) | undefined
   /**
@@ -224,9 +224,11 @@ export interface Definition {
 }
 
 /**
- * Reads a definition. @throws InvalidInputError naming what is wrong
+ * Reads a definition. `changesSecret` says whether the former indexes have another secret of the application, or none.
+ *
+ * @throws InvalidInputError naming what is wrong
  */
-export function readDefinition(options: Options, hasSecret = false): Definition {
+export function readDefinition(options: Options, hasSecret = false, changesSecret = false): Definition {
   assertOptions('model()', options, MODEL_OPTIONS)
   const {
     key: name,
@@ -266,7 +268,7 @@ export function readDefinition(options: Options, hasSecret = false): Definition 
 
   const added = binding.rowSeal ? [header, ROW_SEAL] : [header]
   const made = readIndexColumns({ fields, indexes })
-  const columns = withSources(options, made) // adapters search by the first, which all rows have
+  const columns = withSources(options, made, changesSecret) // adapters search by the first, which all rows have
   assertColumns(columns, fields, added)
   const names = new Set([...namesOf(fields), ...columns.map(({ column }) => column), ...added])
   assertBind(binding.bind, fields, names)
@@ -324,37 +326,54 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
   }
 }
 
-/** Says of each column what makes it, and adds those of before. @throws InvalidInputError naming what is wrong */
-function withSources(options: Options, made: readonly Omit<IndexColumn, 'source'>[]): IndexColumn[] {
-  const { index = {}, formerIndex, name: model = '', envelope } = options
-  assertOptions('index', index, optionsOf(index))
-  if (envelope === 1 && (index.generation !== undefined || index.by === 'oblivious' || formerIndex !== undefined))
-    throw new InvalidInputError('generation, oblivious and formerIndex need envelope 2')
-  const isService = envelope === 1 || index.by === 'service' || made.every(({ shared }) => shared)
+/**
+ * Says of each column what makes it, and adds those of before; what `formerIndex` leaves out is as in `index`.
+ *
+ * @throws InvalidInputError naming what is wrong
+ */
+function withSources(
+  { index = {}, formerIndex, name: model = '', envelope, sealed, key, keyId }: Options,
+  made: readonly Omit<IndexColumn, 'source'>[],
+  changesSecret: boolean,
+): IndexColumn[] {
+  assertOptions('index', index, optionsOf(index?.by))
+  const { by = 'service', generation = 1 } = index
+  const allShared = made.every(({ shared }) => shared)
+  if (
+    (envelope === 1 || (allShared && made.length > 0)) &&
+    (by !== 'service' || generation !== 1 || formerIndex !== undefined)
+  )
+    throw new InvalidInputError('generation, local, oblivious and formerIndex need envelope 2 and an index not shared')
+  const isService = envelope === 1 || index.by === 'service' || allShared
   const source = readIndexSource('index', index, { model, isService })
   const service = isService ? source : { ...source, secret: undefined }
-  const columns = made.map((one) => ({ ...one, source: one.shared ? service : source }))
-  return [...readFormerIndex(options, columns), ...columns]
-}
+  const now = made.map((one) => ({ ...one, source: one.shared ? service : source }))
+  if (formerIndex === undefined) return now
 
-/** Reads the columns of the indexes of before. @throws InvalidInputError naming what is wrong */
-function readFormerIndex({ formerIndex, name: model = '', sealed }: Options, made: readonly IndexColumn[]) {
-  if (formerIndex === undefined) return []
-  assertOptions('formerIndex', formerIndex, [...optionsOf(formerIndex), 'columns'])
+  const from = formerIndex?.by ?? index.by
+  assertOptions('formerIndex', formerIndex, [...optionsOf(from), 'columns'])
   if (sealed)
     throw new InvalidInputError('formerIndex needs a model without `sealed`', 'Reseal rows with a seal instead.')
-  const { columns, ...by } = formerIndex
+  const { columns, ...own } = formerIndex
+  const unshared = now.filter(({ shared }) => !shared)
   assertOptions(
-    'formerIndex.columns',
+    'formerIndex.columns, none of them shared,',
     columns,
-    made.map(({ column }) => column),
+    unshared.map(({ column }) => column),
   )
-  const source = readIndexSource('formerIndex', by, { model, isFormer: true })
-  return made.flatMap((one) => {
+  const given =
+    own.key || own.keyId
+      ? own
+      : { ...index, generation: 1, ...own, key: own.key ?? index.key, keyId: own.keyId ?? index.keyId }
+  const former = readIndexSource('formerIndex', { ...given, by: from }, { model, isFormer: true })
+  const told = (one: IndexSource) => [one.secret, one.oblivious, one.keyId ?? one.named?.name ?? keyId ?? key].join()
+  if (!own.by && !changesSecret && told(former) === told(source))
+    throw new InvalidInputError('formerIndex: it is as `index`', 'State its by, generation or key.')
+  const before = unshared.flatMap((one) => {
     const column = columns[one.column]
-    const shared = one.shared && source.secret === undefined
-    return column === undefined ? [] : [{ ...one, column, shared, source }]
+    return column === undefined ? [] : [{ ...one, column, source: former }]
   })
+  return [...before, ...now]
 }
 
 /** Reads the options that say what values are bound to. @throws InvalidInputError naming what is wrong */

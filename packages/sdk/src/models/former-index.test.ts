@@ -1,7 +1,7 @@
 // Changing what makes the indexes of a model while its rows are in use: two columns, of which a row has either.
-import { describe, expect, expectTypeOf, it } from 'vitest'
+import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
 import { createSealedTable } from '../adapter.js'
-import { number, text } from '../index.js'
+import { type IndexBy, number, text } from '../index.js'
 import { maintain } from '../maintenance.js'
 import { keyId, useClients } from '../test-support/clients.js'
 
@@ -41,7 +41,7 @@ it('the index of before may be that of another key, of the service, or of anothe
   for (const [eaas, former, old, index, next] of [
     [clients.plain, { keyId: other }, clients.plain, {}, clients.plain],
     [clients.plain, { by: 'service' }, clients.plain, {}, clients.plain],
-    [clients.plain, { generation: 1 }, clients.plain, { by: 'service' }, clients.plain],
+    [clients.plain, { by: 'local' }, clients.plain, { by: 'service' }, clients.plain],
     [changing, {}, clients.one, {}, clients.next],
     [changing, {}, clients.one, { generation: 2 }, clients.next],
     [beginning, {}, clients.plain, {}, clients.one],
@@ -52,6 +52,90 @@ it('the index of before may be that of another key, of the service, or of anothe
       ...(await next.model({ ...options, ...email('e2'), index }).index({ email: 'x' })),
     })
   }
+})
+
+describe('what the index of before does not state, it has of the index', () => {
+  const [model, other, third] = ['model', 'other', 'third'] // stand for ids of keys
+  const ids = new Map<unknown, string>()
+  beforeEach(() => {
+    ids.set(model, keyId).set(other, service.createKey()).set(third, service.createKey())
+  })
+  const withId = (given: object): object => {
+    const { keyId, ...rest } = given as { keyId?: string }
+    return keyId ? { ...rest, keyId: ids.get(keyId) } : rest
+  }
+  const email = (index: string, shared = false) => ({ fields: { email: text({ index, shared }) } })
+  const options = () => ({ name: 'users', keyId, bind: false as const })
+  const publicKey = Buffer.alloc(32, 1).toString('base64')
+  const moving = (index: object, former: object = {}) =>
+    connect().model({
+      ...options(),
+      ...email('e2'),
+      index: withId(index),
+      formerIndex: { ...withId(former), columns: { e2: 'e1' } },
+    })
+
+  it.each<[before: object, index: object, former: object]>([
+    [{ by: 'oblivious' }, { by: 'oblivious', generation: 2 }, {}],
+    [{ keyId: other }, { keyId: other, generation: 2 }, {}],
+    [{ key: 'search' }, { key: 'search', generation: 2 }, {}],
+    [{ by: 'oblivious', keyId: third }, { by: 'oblivious', keyId: other }, { keyId: third }],
+    [{ by: 'service', keyId: third }, { by: 'service', keyId: other }, { keyId: third }],
+    [{ keyId: other }, { by: 'oblivious', keyId: other }, { by: 'local' }],
+    [{}, { generation: 2, keyId: other }, { keyId: model }],
+  ])('was %j, is %j, states %j', async (before, index, former) => {
+    const { e1 } = (await connect()
+      .model({ ...options(), ...email('e1'), index: withId(before) })
+      .index({ email: 'x' })) as Stored
+    expect(e1).toHaveLength(64)
+    expect(await moving(index, former).index({ email: 'x' })).toMatchObject({ e1 })
+  })
+
+  it('the public key too, unless it states another key or another way', async () => {
+    expect(() => moving({ by: 'oblivious', publicKey, generation: 2 })).not.toThrow()
+    await expect(moving({ by: 'oblivious', publicKey, generation: 2 }).index({ email: 'x' })).rejects.toThrow(publicKey)
+    expect(() => moving({ by: 'oblivious', publicKey }, { by: 'local' })).not.toThrow()
+    expect(() => moving({ by: 'oblivious' }, { publicKey, keyId: other })).not.toThrow()
+    expect(() => moving({ by: 'oblivious' }, { by: 'local', publicKey })).toThrow('no option "publicKey"')
+  })
+
+  it.each<[index: object, former: object]>([
+    [{}, {}],
+    [{ by: 'oblivious' }, {}],
+    [{ by: 'service' }, { generation: 1 }],
+    [{ generation: 2 }, { generation: 2 }],
+    [{ keyId: other }, { keyId: other }],
+    [{}, { keyId: model }],
+  ])('and nothing that differs is refused: %j, %j', (index, former) => {
+    expect(() => moving(index, former)).toThrow('formerIndex: it is as `index`')
+  })
+
+  it('so that a new name of a column alone is said by what makes it', async () => {
+    const { e1 } = await connect()
+      .model({ ...options(), ...email('e1') })
+      .index({ email: 'x' })
+    expect(await moving({}, { by: 'local' }).index({ email: 'x' })).toMatchObject({ e1 })
+  })
+
+  it.each([{}, { by: 'service' }, { by: 'local' }])(
+    'a shared column has none, which the service made: %j',
+    (former) => {
+      const two = { email: text({ index: 'e2', shared: true }), nick: text({ index: 'n2' }) }
+      const formerIndex = { ...former, columns: { e2: 'e1' } }
+      const define = (fields: object) =>
+        connect().model({ ...options(), index: withId({ keyId: other }), formerIndex, fields } as never)
+      expect(() => define(two)).toThrow('formerIndex.columns, none of them shared, has no option "e2"')
+      expect(() => define({ email: two.email })).toThrow('need envelope 2 and an index not shared')
+    },
+  )
+
+  it.each<IndexBy>([{ by: 'oblivious', publicKey }, { by: 'local' }, { generation: 2 }])(
+    'no option is taken that applies to none of its columns, which are shared: %j',
+    (index) => {
+      const define = () => connect().model({ ...options(), ...email('e1', true), index })
+      expect(define).toThrow('need envelope 2 and an index not shared')
+    },
+  )
 })
 
 it('the types have both columns where the model writes or searches both', async () => {

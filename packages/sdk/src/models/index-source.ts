@@ -12,10 +12,10 @@ export interface IndexBy {
   /**
    * `'oblivious'` makes them together with the service, which sees no value: each search is a request and takes
    * milliseconds, and so is each guess, which takes a budget. Needs `hash`. `'service'` has the service make them: it
-   * sees each value that is indexed or searched for. For joins and clients in other languages. By default they are
-   * made in this process, with a secret that the service derives from the key and the model's name.
+   * sees each value that is indexed or searched for. For joins and clients in other languages. By default, `'local'`,
+   * they are made in this process, with a secret that the service derives from the key and the model's name.
    */
-  by?: 'service' | 'oblivious' | undefined
+  by?: 'service' | 'oblivious' | 'local' | undefined
   /**
    * With `by: 'oblivious'`: the `blind_hash_public_key` of the key, as `keys.get` returns it. The service proves for
    * each index that it used the secret behind it, so that it can mark no value by another. By default the client asks
@@ -53,11 +53,14 @@ export function readIndexSource(
   { by, generation = 1, key, keyId, publicKey }: IndexBy,
   { model, isFormer = false, isService = by === 'service' }: { model: string; isFormer?: boolean; isService?: boolean },
 ): IndexSource {
-  if (by !== undefined) assertOneOf(`${option}.by`, by, ['service', 'oblivious'])
+  if (by !== undefined) assertOneOf(`${option}.by`, by, ['service', 'oblivious', 'local'])
   const oblivious = by === 'oblivious'
   assertWhole(`${option}.generation`, generation, 1)
   if (by === 'service' && generation !== 1)
-    throw new InvalidInputError(`${option}: the service has no generations`, "Leave out generation, or by: 'service'.")
+    throw new InvalidInputError(
+      `${option}: the service has no generations`,
+      "Leave out generation, or by: 'service': 'local' is another.",
+    )
   if (publicKey !== undefined && !(typeof publicKey === 'string' && isBase64(publicKey, 32)))
     throw new InvalidInputError(`${option}.publicKey must be the blind_hash_public_key of the key`)
   if (keyId !== undefined) assertKeyId(keyId, `${option}.keyId`)
@@ -67,9 +70,9 @@ export function readIndexSource(
 }
 
 /** The options of an `IndexBy`. */
-export function optionsOf(index: IndexBy): string[] {
+export function optionsOf(by: IndexBy['by']): string[] {
   const options: (keyof IndexBy)[] = ['by', 'generation', 'key', 'keyId']
-  return index?.by === 'oblivious' ? [...options, 'publicKey'] : options
+  return by === 'oblivious' ? [...options, 'publicKey'] : options
 }
 
 /** The name of the secret of a model (local-index.md 1). @throws InvalidInputError where it would be too long */

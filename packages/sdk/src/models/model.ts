@@ -244,10 +244,10 @@ type Deps = Omit<ModelDeps, keyof RecordsDeps | 'loadMore'> & { load: () => Soon
 
 /** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
 export function createModel(
-  { hasSecret, ...deps }: Omit<Deps, 'accepted'> & { hasSecret: boolean },
+  { hasSecret, changesSecret, ...deps }: Omit<Deps, 'accepted'> & { hasSecret: boolean; changesSecret: boolean },
   options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>,
 ): unknown {
-  const definition = readDefinition(options, hasSecret)
+  const definition = readDefinition(options, hasSecret, changesSecret)
   if (definition.fields.length > deps.maxMessages) {
     throw new InvalidInputError('deks.maxMessages must be at least the number of fields, which share a DEK')
   }

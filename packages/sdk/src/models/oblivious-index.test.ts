@@ -227,7 +227,7 @@ describe('a model with an oblivious index', () => {
   it('writes both columns while it moves to another index, from and to every other kind', async () => {
     const eaas = connect()
     for (const [former, index] of [
-      [{}, { by: 'oblivious' }],
+      [{ by: 'local' }, { by: 'oblivious' }],
       [{ by: 'service' }, { by: 'oblivious' }],
       [{ by: 'oblivious' }, { by: 'oblivious', generation: 2 }],
       [{ by: 'oblivious' }, {}],
