@@ -139,9 +139,9 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
       out: `${table}: 2 rows, 2 values to seal, 2 indexes to fill
 1. add the columns and indexes of the model, by a migration of your ORM or by this
      create index concurrently on "${table}" ("email_index");
-2. while the application runs as it is, fill the indexes; correct rows that this names, and run it again
+2. fill the indexes, before the application with the model runs; correct rows that this names, and run it again
      ${line} --work index
-3. deploy the application with the model and its acceptPlaintext: true, and end all processes of the version before, which cannot read what is sealed
+3. if it is not done yet, deploy the application with the model and its acceptPlaintext: true, and end all processes of the version before, which cannot read what is sealed
 4. at once, find also the rows that the version before inserted or changed since: fill the indexes again
      ${line} --work index
 5. seal the rows, and have the database refuse plaintext

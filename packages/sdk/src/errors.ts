@@ -229,8 +229,8 @@ export class DatabaseError extends EaasBaseError {
   /** The database's code for the error, five letters or digits; undefined if it did not answer. */
   readonly sqlState: string | undefined
 
-  constructor(message: string, sqlState: string | undefined) {
-    super(message, 'Look the SQLSTATE up in the manual of the database, and its log for the statement.')
+  constructor(message: string, sqlState: string | undefined, hint?: string) {
+    super(message, hint ?? 'Look the SQLSTATE up in the manual of the database, and its log for the statement.')
     this.sqlState = sqlState
   }
 }

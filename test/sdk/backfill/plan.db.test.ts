@@ -71,7 +71,8 @@ describe('the plan of a backfill', () => {
     expect(steps[0]).toMatchObject({
       done: false,
       run: [
-        `-- the column "email" holds at most 40 characters, which no encrypted value fits. Give it the type text first: alter table … alter column "email" type text; or add a column of that type, and move the values into it in the same way.`,
+        '-- the column "email" holds at most 40 characters, which no encrypted value fits',
+        `alter table "${name}" alter column "email" type text;`,
         ...INDEXES.map(
           (one) => `alter table "${name}" add column "${one}" ${one === 'name_parts' ? 'text[]' : 'text'};`,
         ),
@@ -90,14 +91,39 @@ describe('the plan of a backfill', () => {
     await run(
       `alter table ${name} alter column email type text, alter column born type timestamp using born::timestamp`,
     )
-    expect((await planFor()).steps[0]?.run[0]).toMatch(
-      /^-- end the application first, which cannot use it as text: .* type text using date_trunc/,
-    )
+    const [ended, fill] = (await planFor()).steps
+    expect(ended?.step).toMatch(/^end the application, /)
+    expect(fill?.step).not.toContain('runs as it is')
+    expect(ended?.run.slice(0, 2)).toEqual([
+      expect.stringMatching(/^-- the column "born" is of type timestamp .*; this is if its times are UTC$/),
+      expect.stringMatching(/ alter column "born" type text using date_trunc.*;$/),
+    ])
+    await run(ended?.run[1] ?? '')
+    expect((await planFor()).steps[0]?.step).toMatch(/^add /)
     await run(`alter table ${name} alter column born type text using born::date::text`)
     await runAll((await planFor()).steps[0]?.run ?? [])
     const again = await planFor()
     expect(again.left).toBe('3 rows, 12 values to seal, 18 indexes to fill')
     expect(again.steps.map(({ done }) => done)).toEqual([true, false, null, null, false, null, false])
+  })
+
+  it('drops, before anything seals, the indexes that no sealed value of a long text fits', async () => {
+    const { name, planFor, work } = await createTable()
+    await run(`create index "${name} names" on ${name} (name)`)
+    await run(
+      `update ${name} set name = (select string_agg(md5(n::text), '') from generate_series(1, 60) n) where id = 2`,
+    )
+    await runAll((await planFor()).steps[0]?.run ?? [])
+    const failed = await work('seal')
+    expect(failed).toMatchObject({ changed: 2, failed: 1 })
+    expect(failed.failures[0]?.message).toMatch(/ names".*drop the index "people_.* names"/)
+    const { steps } = await planFor()
+    const at = steps.findIndex(({ step }) => step.includes('long texts'))
+    expect(steps[at]?.run).toEqual([`drop index concurrently "${name} names";`])
+    expect(steps[at + 1]?.step).toContain('deploy the application')
+    expect(steps.at(-1)?.run).toHaveLength(3)
+    await runAll(steps[at]?.run ?? [])
+    expect(await work('seal')).toMatchObject({ changed: 1, failed: 0 })
   })
 
   it('fills indexes of each kind while the rows are in plaintext, with what sealed rows have', async () => {
@@ -135,6 +161,9 @@ describe('the plan of a backfill', () => {
     await runAll((await planFor()).steps[0]?.run ?? [])
     const { changed, failures } = await work('index')
     expect({ changed, keys: failures.map(({ key }) => key) }).toEqual({ changed: 2, keys: ['["2"]'] })
+    expect(failures[0]?.message).toMatch(
+      /"people_.*_mail_index_idx".* SQLSTATE 23505. The row \["1"\] has the same in "mail_index", /,
+    )
     expect((await planFor()).steps[1]).toMatchObject({ done: false })
     await run(`update ${name} set mail = 'ben@x.org' where id = 2`)
     expect(await work('index')).toMatchObject({ changed: 1, failed: 0 })

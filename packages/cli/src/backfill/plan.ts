@@ -5,7 +5,7 @@ import { type AnyModel, type DescribedIndex, readMembers } from '@eaas/sdk/maint
 import type { InspectReport, Sdk } from './backfill.js'
 import { openPostgres, type PostgresQuery } from './postgres.js'
 import { type Ask, getColumn, readTable } from './postgres-columns.js'
-import { assertHoldsEnvelopes, type PostgresColumn, quoteName } from './postgres-values.js'
+import { assertHoldsEnvelopes, type PostgresColumn, quoteName, toText } from './postgres-values.js'
 import { makeSealedChecks, sealedColumns } from './sealed-checks.js'
 import { columnNames } from './table.js'
 
@@ -55,7 +55,8 @@ export async function planWith(
   const stored = (column: string) => renamed[column] ?? column
   const { envelope, fields, format, indexes, table: wanted } = described
   const heads = [...new Set(fields.map((field) => stored(field.split('.')[0] ?? '')))]
-  const tooNarrow = heads.flatMap((head) => findTypeChange(getColumn(found, head)))
+  const tooNarrow = heads.map((head) => getColumn(found, head)).flatMap(findTypeChange)
+  const ends = tooNarrow.some(({ column }) => column.maxLength === undefined)
   const jsonOrText = format === 'text' ? 'text' : 'jsonb'
   const added = [
     ...wanted.indexes.map(({ column, list }) => [stored(column), list ? 'text[]' : 'text']),
@@ -64,7 +65,7 @@ export async function planWith(
   ].filter(([column = '']) => !found.columns.has(column))
   const there = await readIndexes(ask, name)
   const lacking = [
-    ...tooNarrow,
+    ...tooNarrow.flatMap((one) => alterType(name, one)),
     ...added.map(([column = '', type]) => `alter table ${name} add column ${quoteName(column)} ${type};`),
     ...indexes.flatMap((index) => createIndexes(name, there, { index, stored })),
   ]
@@ -79,28 +80,36 @@ export async function planWith(
   const checks = makeSealedChecks('postgresql', found.table, sealedColumns(described, find))
   const isConstrained = checks.every((check) => found.sealedChecks.includes(check.name))
   const isSealed = counts !== undefined && unsealed === 0
-  const isDeployed = (isSealed && counts.rows > 0) || null
+  const isFilledAgain = (isSealed && counts.rows > 0) || null // a seal writes the index of what it read
   const outdated = there.filter((index) => index.columns.some((column) => heads.includes(column)))
+  const long = await findLong(ask, name, heads)
+  const tooLong = outdated.filter((index) => index.columns.some((column) => long.includes(column)))
+  const others = outdated.filter((index) => !tooLong.includes(index))
   const fill = command('--work index')
   const steps: (PlanStep | false)[] = [
     {
-      step: 'add the columns and indexes of the model, by a migration of your ORM or by this',
+      step: `${ends ? 'end the application, which cannot use as text what this changes, and ' : ''}add the columns and indexes of the model, by a migration of your ORM or by this`,
       done: lacking.length === 0,
       run: lacking,
     },
     indexes.length > 0 && {
-      step: 'while the application runs as it is, fill the indexes; correct rows that this names, and run it again',
+      step: 'fill the indexes, before the application with the model runs; correct rows that this names, and run it again',
       done: counts !== undefined && missing === 0,
       run: [fill],
     },
+    tooLong.length > 0 && {
+      step: 'drop the indexes of columns with long texts: they refuse sealed rows, which become longer still',
+      done: false,
+      run: tooLong.map((index) => dropIndex(name, index)),
+    },
     {
-      step: 'deploy the application with the model and its acceptPlaintext: true, and end all processes of the version before, which cannot read what is sealed',
-      done: isDeployed,
+      step: 'if it is not done yet, deploy the application with the model and its acceptPlaintext: true, and end all processes of the version before, which cannot read what is sealed',
+      done: null,
       run: [],
     },
     indexes.length > 0 && {
       step: 'at once, find also the rows that the version before inserted or changed since: fill the indexes again',
-      done: isDeployed,
+      done: isFilledAgain,
       run: [fill],
     },
     {
@@ -109,10 +118,10 @@ export async function planWith(
       run: [command('--constrain')],
     },
     { step: 'remove acceptPlaintext from the model, and deploy that', done: null, run: [] },
-    outdated.length > 0 && {
+    others.length > 0 && {
       step: 'drop the indexes of encrypted columns, unless the schema of your ORM names them',
       done: false,
-      run: outdated.map((index) => dropIndex(name, index)),
+      run: others.map((index) => dropIndex(name, index)),
     },
   ]
   const left =
@@ -125,16 +134,35 @@ function sum<T>(counts: Readonly<Record<string, T>> | undefined, count: (of: T) 
   return Object.values(counts ?? {}).reduce((sum, of) => sum + count(of), 0)
 }
 
-/** What to do about a column that holds no envelope, as a comment of SQL: the values may need another conversion. */
-function findTypeChange(column: PostgresColumn): string[] {
+/** A column that holds no envelope, and why. */
+interface TypeChange {
+  column: PostgresColumn
+  why: string
+}
+
+function findTypeChange(column: PostgresColumn): TypeChange[] {
   try {
     assertHoldsEnvelopes(column)
     return []
   } catch (error) {
     if (!isEaasError(error)) throw error
-    const end = column.maxLength === undefined ? 'end the application first, which cannot use it as text: ' : ''
-    return [`-- ${end}${error.message}. ${error.hint}`]
+    return [{ column, why: error.message }]
   }
+}
+
+function alterType(table: string, { column, why }: TypeChange): string[] {
+  const { action, note } = toText(column)
+  return [`-- ${why}${note === undefined ? '' : `; this is ${note}`}`, `alter table ${table} ${action};`]
+}
+
+/** A B-tree holds 2,704 bytes, and an envelope some 500 more than four thirds of its value. */
+const LONG_BYTES = 1_500
+
+/** Finds the columns with a value that no B-tree holds once it is sealed. */
+async function findLong(ask: Ask, table: string, columns: readonly string[]): Promise<string[]> {
+  const are = columns.map((column) => `coalesce(max(octet_length(${quoteName(column)}::text)) > ${LONG_BYTES}, false)`)
+  const [found] = (await ask(`select json_build_array(${are.join(', ')})::text as r from ${table}`)) as [boolean[]]
+  return columns.filter((_, at) => found[at])
 }
 
 async function readIndexes(ask: Ask, table: string): Promise<FoundIndex[]> {

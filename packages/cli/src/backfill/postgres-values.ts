@@ -27,9 +27,11 @@ export function isJson({ base }: PostgresColumn): boolean {
 }
 
 /** Refuses a column that cannot hold an envelope. @throws InvalidInputError */
-export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn): void {
+export function assertHoldsEnvelopes(found: PostgresColumn): void {
+  const { name, base, maxLength } = found
   const column = `the column ${JSON.stringify(name)}`
-  const hint = `Give it the type text first: alter table … alter column ${quoteName(name)} type text${usingText(name, base)}; or add a column of that type, and move the values into it in the same way.`
+  const { action, note } = toText(found)
+  const hint = `Give it the type text first: alter table … ${action}${note === undefined ? '' : `, ${note}`}; or add a column of that type, and move the values into it in the same way.`
   if (![...JSON_TYPES, ...TEXT_TYPES].includes(base)) {
     throw new InvalidInputError(`${column} is of type ${base}, which cannot hold an encrypted value`, hint)
   }
@@ -41,14 +43,17 @@ export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn):
   }
 }
 
-/** The clause that turns a column into text, if its values have to be converted. */
-function usingText(name: string, base: string): string {
+/** The action of `alter table` that turns a column into text, and for what it is right if not for all. */
+export function toText({ name, base }: PostgresColumn): { action: string; note?: string } {
   const column = quoteName(name)
+  const alter = `alter column ${column} type text`
+  if (TEXT_TYPES.includes(base)) return { action: alter }
   if (base === 'bytea') {
-    return ` using encode(${column}, 'base64') for a field of bytes(), or convert_from(${column}, 'UTF8') for one of text()`
+    const note = `for a field of bytes(), or convert_from(${column}, 'UTF8') for one of text()`
+    return { action: `${alter} using encode(${column}, 'base64')`, note }
   }
-  if (TEXT_TYPES.includes(base)) return ''
-  return ` using ${fieldText(column, base)}${base === 'timestamp without time zone' ? ', if its times are UTC' : ''}`
+  const action = `${alter} using ${fieldText(column, base)}`
+  return base === 'timestamp without time zone' ? { action, note: 'if its times are UTC' } : { action }
 }
 
 /**

@@ -187,6 +187,31 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
     })
     return swapped as number[]
   }
+  /** Names the row that has the values of a unique index which a row should get. */
+  const withOther = async (error: Refusal, { from, to }: TableChange, written: readonly Placed[]) => {
+    if (error.sqlState !== NOT_UNIQUE || error.constraint === undefined) return error
+    const [unique] = (await ask(
+      `select json_agg(a.attname)::text as r from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indexrelid
+       join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
+       where i.indrelid = to_regclass($1::text) and c.relname = $2`,
+      [table, error.constraint],
+    )) as [string[] | null]
+    const same = (unique ?? []).map((name) => {
+      const at = written.findIndex(({ column }) => column.name === name)
+      const own = at < 0 ? `own.${quoteName(name)}` : `($2::text::json->>${at})::${written[at]?.column.type}`
+      return `t.${quoteName(name)} = ${own}`
+    })
+    if (same.length === 0) return error
+    const [other] = await ask(
+      `select json_build_array(${key.map((one) => `${of(one)}::text`).join(', ')})::text as r
+       from ${table} as t, (select * from ${table} as t where ${isRow('$1::text::json')}) as own where ${same.join(' and ')} limit 1`,
+      [from.key, JSON.stringify(written.map(({ name, column }) => writeColumn(column, to[name])))],
+    )
+    if (other === undefined) return error
+    const columns = (unique ?? []).map(quoteName).join(', ')
+    const hint = `The row ${JSON.stringify(other)} has the same in ${columns}, where values are equal after \`normalize\`: change one of the two by the application.`
+    return new DatabaseError(error.message, error.sqlState, hint)
+  }
   return {
     page: async (after, limit) =>
       rowsOf(
@@ -217,7 +242,11 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
       const done = new Set<TableChange>()
       for (const [names, some] of byColumns(changes)) {
         const written = columns.filter(({ name }) => names.includes(name))
-        for (const at of await swapSome(some, written)) if (some[at]) done.add(some[at])
+        const swapped = await swapSome(some, written).catch(async (error) => {
+          const [only] = some.length === 1 ? some : []
+          throw only && error instanceof Refusal ? await withOther(error, only, written) : error
+        })
+        for (const at of swapped) if (some[at]) done.add(some[at])
       }
       return changes.map((change) => done.has(change))
     },
@@ -261,13 +290,33 @@ function readKey(after: string, length: number): string {
   throw notOfThisTable()
 }
 
-/** Keeps only the SQLSTATE: the messages of drivers and their details quote rows and parameters. */
+/** What the database refused: its code, and the index or the constraint that was in the way. */
+class Refusal extends DatabaseError {
+  constructor(
+    state: string | undefined,
+    readonly constraint: string | undefined,
+  ) {
+    const by = constraint === undefined ? '' : ` because of ${JSON.stringify(constraint)}`
+    const message =
+      state === undefined
+        ? 'the database did not answer a statement'
+        : `the database refused a statement${by}: SQLSTATE ${state}`
+    super(message, state, state === TOO_LONG ? tooLongHint(constraint) : undefined)
+  }
+}
+
+const TOO_LONG = '54000'
+const NOT_UNIQUE = '23505'
+
+function tooLongHint(index: string | undefined): string {
+  const which = index === undefined ? 'the index of the column that holds it' : `the index ${quoteName(index)}`
+  return `No index holds a value as long as the encrypted one: drop ${which}, which finds nothing encrypted anyway.`
+}
+
+/** Keeps only the SQLSTATE and the constraint: the messages of drivers and their details quote rows and parameters. */
 function refuse(error: unknown): never {
-  const seen = [error, (error as { cause?: unknown } | null)?.cause] as { code?: unknown }[]
-  const state = seen.map((one) => one?.code).find((code) => typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code))
-  const message =
-    state === undefined
-      ? 'the database did not answer a statement'
-      : `the database refused a statement: SQLSTATE ${state}`
-  throw new DatabaseError(message, state as string | undefined)
+  const seen = [error, (error as { cause?: unknown } | null)?.cause] as Record<string, unknown>[]
+  const found = seen.find((one) => typeof one?.code === 'string' && /^[0-9A-Z]{5}$/.test(one.code))
+  const constraint = found?.constraint ?? found?.constraint_name // pg, and postgres.js
+  throw new Refusal(found?.code as string | undefined, typeof constraint === 'string' ? constraint : undefined)
 }
