@@ -76,7 +76,7 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
     )
     await sql.unsafe("set timezone to 'Europe/Paris'")
     await sql.unsafe(TABLE)
-    env = { EAAS_URL: service.url, EAAS_API_KEY: secret, DATABASE_URL: database.directUrl }
+    env = { EAAS_URL: service.url, EAAS_API_KEY: secret, DATABASE_URL: database.directUrl, TZ: 'UTC' }
   })
   afterEach(async () => {
     await sql.end()
@@ -99,19 +99,21 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
     })
   }
 
-  /** What the application reads, in a process whose time zone is UTC. */
+  /** What the application reads, in a process of its time zone. */
   async function use(...argv: string[]) {
     await bundle('src/main.ts')
     const { stdout } = await promisify(execFile)(process.execPath, [built('main.ts'), ...argv], {
       cwd: folder,
-      env: { ...env, PATH: process.env.PATH, TZ: 'UTC' },
+      env: { ...env, PATH: process.env.PATH },
     })
     return deserialize(Buffer.from(stdout, 'base64')) as { all: Record<string, unknown>[]; found: unknown }
   }
 
   /** Sets the table up, and returns the line of the backfill and all that was printed. */
   async function init(table: string, search: string) {
-    const { code, out, err } = await command('init', '--table', table, '--fields', FIELDS, '--search', search, '--yes')
+    const zone = env.TZ === 'UTC' ? [] : ['--time-zone', env.TZ ?? '']
+    const argv = ['--table', table, '--fields', FIELDS, '--search', search, ...zone, '--yes']
+    const { code, out, err } = await command('init', ...argv)
     expect({ code, err }).toEqual({ code: 0, err: '' })
     const [, backfill = ''] = /^ {2}.*npx @eaas\/cli (backfill .*) --constrain$/m.exec(String(out)) ?? []
     return { out: String(out), backfill }
@@ -145,13 +147,25 @@ describe.runIf(backend() === 'postgres')('ordinary columns', () => {
 
   const days = (make: (day: string) => unknown) =>
     ROWS.map((row, at) => ({ ...row, day: [make('1815-12-10'), null, make('2024-02-29')][at] }))
+  const inNewYork = (rows: readonly object[]) =>
+    rows.map((row, at) => ({
+      ...row,
+      born: [new Date('1990-01-02T05:00:00Z'), null, new Date('1970-01-01T04:59:59.999Z')][at],
+      ...('day' in row && row.day instanceof Date
+        ? { day: [new Date('1815-12-10T04:56:02Z'), null, new Date('2024-02-29T05:00:00Z')][at] }
+        : {}),
+    }))
   const statementsIn = (out: string) => / ((?:SET TIME ZONE|ALTER TABLE) .*;)$/m.exec(out)?.[1] ?? ''
 
   it.each([
-    ['drizzle', 'citizens', { 'drizzle-orm': '0.45' }, days((day) => day)],
-    ['kysely', 'citizens', { kysely: '0.28' }, days((day) => new Date(day))],
-    ['typeorm', 'Person', { typeorm: '1' }, days((day) => day)],
-  ])('of an application of %s keep their values and their types', async (orm, table, dependencies, all) => {
+    ['drizzle', 'UTC', 'citizens', { 'drizzle-orm': '0.45' }, days((day) => day)],
+    ['kysely', 'UTC', 'citizens', { kysely: '0.28' }, days((day) => new Date(day))],
+    ['typeorm', 'UTC', 'Person', { typeorm: '1' }, days((day) => day)],
+    ['drizzle', 'America/New_York', 'citizens', { 'drizzle-orm': '0.45' }, days((day) => day)],
+    ['kysely', 'America/New_York', 'citizens', { kysely: '0.28' }, inNewYork(days((day) => new Date(day)))],
+    ['typeorm', 'America/New_York', 'Person', { typeorm: '1' }, inNewYork(days((day) => day))],
+  ])('of an application of %s in %s keep their values and their types', async (orm, zone, table, dependencies, all) => {
+    env.TZ = zone
     if (orm !== 'typeorm') cpSync(here(`ordinary/${orm}`), path('src'), { recursive: true })
     else
       for (const [name, text] of Object.entries({ person: PERSON, source: SOURCE, main: MAIN }))

@@ -195,6 +195,67 @@ describe('a model with a key for each row', () => {
   })
 })
 
+describe('synchronize', () => {
+  const openLegacy = (type: 'text' | 'jsonb', options: object = { synchronize: true }) => {
+    const columns = {
+      id: { type: 'uuid', primary: true },
+      born: { type, name: 'born_at', nullable: true },
+      city: { type: 'text', nullable: true },
+    } as const
+    const entity = new EntitySchema<{ id: string; born: Date | null; city: string | null }>({
+      name: 'Legacy',
+      tableName: 'legacy',
+      columns,
+    })
+    const format = type === 'text' ? 'text' : 'full'
+    const model = eaas.model({
+      name: 'legacy',
+      keyId,
+      bind: ['id'],
+      format,
+      acceptPlaintext: true,
+      fields: { born: date().nullable() },
+    })
+    return encrypted(open([entity], options), [[entity, model]])
+  }
+  const fill = () =>
+    postgres.exec(`drop table if exists legacy; create table legacy (id uuid primary key, born_at timestamp, town text);
+      insert into legacy values ('${ID}', '1990-01-02', 'Oslo')`)
+  const born = async () => (await postgres.query('select born_at::text from legacy')).rows
+
+  it.each(['text', 'jsonb'] as const)(
+    'is refused where TypeORM would drop a column to encrypt, to make %s of it',
+    async (type) => {
+      await fill()
+      const before = await born()
+      await expect(openLegacy(type).initialize()).rejects.toMatchObject({
+        code: 'E_INVALID_INPUT',
+        message: 'synchronize would drop the column legacy.born_at with its values, and add it with another type',
+        hint: expect.stringContaining('synchronize: false'),
+      })
+      expect(await born()).toEqual(before)
+      const open = openLegacy(type, {})
+      await open.initialize()
+      await expect(open.synchronize()).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+      expect(await born()).toEqual(before)
+      await open.destroy()
+    },
+  )
+  it('changes the other columns, makes the table, and drops all where it is told to', async () => {
+    await fill()
+    await postgres.exec("alter table legacy alter born_at type text using born_at || 'Z'")
+    const before = await born()
+    const open = openLegacy('text')
+    await open.initialize()
+    expect(await born()).toEqual(before)
+    expect((await postgres.query('select city from legacy')).rows).toEqual([{ city: 'Oslo' }]) // TypeORM takes it for renamed
+    await open.synchronize(true)
+    expect(await born()).toEqual([])
+    await open.destroy()
+    await postgres.exec(tables('full'))
+  })
+})
+
 describe('a data source', () => {
   interface Sealed {
     id: string

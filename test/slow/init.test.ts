@@ -100,7 +100,9 @@ describe.runIf(backend() === 'embedded')('an application of Prisma', () => {
     put('src/shop.ts', readFileSync(join(DROP_IN, 'before.ts'), 'utf8'))
     put('src/main.ts', PRISMA_MAIN)
     const { stdout } = await init('--table', 'customers', '--fields', 'email,phone', '--search', 'email')
-    expect(stdout).toMatch(/Written\. Next:\n {2}npm install @eaas\/sdk @eaas\/prisma\n {2}npx prisma generate\n/)
+    expect(stdout).toMatch(
+      /Written\. Next:\n {2}npm install @eaas\/sdk @eaas\/prisma\n(?: {2}npm install --save-dev tsx\n)? {2}npx prisma generate\n/,
+    )
     // The generated client of the tests is of this schema.
     expect(readFileSync(join(folder, 'prisma/schema.prisma'), 'utf8')).toBe(
       head + readFileSync(join(DROP_IN, 'after.prisma'), 'utf8'),

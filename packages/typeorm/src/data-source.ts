@@ -38,7 +38,7 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   }
   const { driver } = dataSource
   // All are checked first, so that nothing is replaced if one is missing.
-  assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder', 'initialize'])
+  assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder', 'initialize', 'synchronize'])
   assertMethods(driver, ['createQueryRunner', 'preparePersistentValue'])
   wrapped.add(dataSource)
   const context: Context = {
@@ -63,6 +63,11 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
     await original()
     await assertNoTriggers(dataSource, context).catch((error) => dataSource.destroy().then(() => Promise.reject(error)))
     return dataSource
+  })
+  // `initialize` calls it too, where the options say so.
+  replace(dataSource, 'synchronize', (original) => async (dropsAll?: boolean) => {
+    if (!dropsAll) await assertNoDrops(dataSource, context)
+    return (original as DataSource['synchronize'])(dropsAll)
   })
   replace(
     dataSource,
@@ -103,6 +108,23 @@ async function assertNoTriggers(dataSource: DataSource, { tables }: Context): Pr
     }
   } finally {
     await runner.release()
+  }
+}
+
+/** @throws InvalidInputError if TypeORM would drop an encrypted column, which is how it changes a type */
+async function assertNoDrops(dataSource: DataSource, { tables }: Context): Promise<void> {
+  const { upQueries } = await dataSource.driver.createSchemaBuilder().log()
+  for (const { query } of upQueries) {
+    const [, path = '', column = ''] = /^ALTER TABLE (.+) DROP COLUMN "(.+)"$/.exec(query) ?? []
+    const table = tables.all.find(
+      ({ metadata, sealedNames }) =>
+        sealedNames.has(column.toLowerCase()) && path.endsWith(quoteName(metadata.tableName, metadata.schema)),
+    )
+    if (!table) continue
+    throw new InvalidInputError(
+      `synchronize would drop the column ${table.metadata.tableName}.${column} with its values, and add it with another type`,
+      'Set synchronize: false, and change the type by ALTER TABLE … ALTER COLUMN … TYPE …, as `npx @eaas/cli init` prints it.',
+    )
   }
 }
 

@@ -30,7 +30,7 @@ export type ModelsOf<Entities extends readonly ObjectLiteral[]> = {
  * something encrypted is refused too.
  *
  * @param dataSource is changed; `initialize` comes after, and throws `InvalidInputError` when an entity lacks
- * a column of its model
+ * a column of its model, or `synchronize` would drop one to change its type
  * @param entities each entity, a class or an `EntitySchema`, with its model
  * @throws InvalidInputError when the data source is initialized, already has its models, or is of another database
  */

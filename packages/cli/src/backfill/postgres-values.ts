@@ -58,14 +58,14 @@ export function toText({ name, base }: PostgresColumn): { action: string; note?:
 
 /**
  * SQL that makes of a column's value the text from which a field reads it exactly. Times keep their milliseconds, which
- * is what drivers return; those without a zone are taken for UTC. `timestamp` stands for any type of a time, in a session
- * whose time zone is UTC.
+ * is what drivers return; those without a zone are taken for UTC. `timestamp` stands for any type of a time, where one
+ * without a zone is in that of the session.
  *
  * @param column as SQL has it
  */
 export function fieldText(column: string, base: string): string {
-  if (base === 'timestamp') return `date_trunc('milliseconds', ${column}::timestamptz)::text`
   if (!base.startsWith('timestamp')) return `${column}::text`
+  if (base === 'timestamp') return fieldText(`${column}::timestamptz`, 'timestamp with time zone')
   const time = base === 'timestamp with time zone' ? `${column} at time zone 'UTC'` : column
   return `date_trunc('milliseconds', ${time})::text || 'Z'`
 }

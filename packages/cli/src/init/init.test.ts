@@ -8,6 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type GuardedDir, guardedDir } from '../../../../test/support/run/guarded-dir.js'
 import { addSealedChecks } from '../backfill/sealed-checks.js'
 import { sealedChecks } from '../backfill.js'
+import { loaderFor } from '../model-module.js'
 import { type CommandOptions, runCommand } from '../test-support/command.js'
 
 const MODEL = createClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'key' }).model({
@@ -96,7 +97,7 @@ const putDrizzle = () => {
   put('tables.ts', TABLES)
 }
 const init = async (argv: string[], more: Partial<CommandOptions> = {}) => {
-  const { code, out, err } = await runCommand(['init', ...argv], { env: {}, folder, input: '', ...more })
+  const { code, out, err } = await runCommand(['init', ...argv], { env: { TZ: 'UTC' }, folder, input: '', ...more })
   return { code, out: String(out), err }
 }
 const OF_CUSTOMER = ['--table', 'Customer', '--fields', 'email,name,phone', '--search', 'email,name']
@@ -174,6 +175,9 @@ export default function customerModel(eaas: Client) {
       code: 0,
       out: expect.stringMatching(/^Every file has it already\. Next:\n {2}npm install/),
     })
+    const left = `  with DATABASE_URL set, this prints the steps that are left:\n  ${line} --plan\n`
+    for (const one of [out, again.out]) expect(one.replaceAll('NODE_OPTIONS="--import tsx" ', '')).toContain(left)
+    expect(again.out).not.toMatch(/as it was|--work|--constrain/) // only the plan knows what is done
     expect(files().map((path) => [path, statSync(join(folder, path)).mtimeMs])).toEqual(after)
   })
 
@@ -322,7 +326,7 @@ ${after}`,
       'ALTER TABLE "customers" ADD COLUMN "seen_index" TEXT;',
     ])
     expect(get(migration)).toContain('"customers_prefs_sealed" check ')
-    expect(out.slice(out.indexOf('Next:')).split('\n').slice(2)).toEqual([
+    expect(out.slice(out.indexOf('  when the new')).split('\n')).toEqual([
       '  when the new version is ready, end the running one: it cannot use born, seen, day, visits, share, active as text',
       '  npx prisma generate',
       '  npx prisma migrate dev',
@@ -333,6 +337,8 @@ ${after}`,
       '  encrypt the rows, and make the database refuse plaintext:',
       expect.stringMatching(/ --column seen=seen_at --constrain$/),
       '  then remove acceptPlaintext from src/lib/eaas-customer.ts',
+      '  with DATABASE_URL set, this prints the steps that are left:',
+      expect.stringMatching(/ --column seen=seen_at --plan$/),
       '',
     ])
     expect((await init(argv)).out).toMatch(/^Every file has it already/)
@@ -710,10 +716,21 @@ describe('init in an application of Kysely', () => {
     expect(get('eaas-users.ts')).toContain("import type { Users } from './database.js'\n")
     expect(get('eaas-users.ts')).toContain("prefs: json<NonNullable<Users['prefs']>>(),\n")
     expect(out).toContain(
-      `SET TIME ZONE 'UTC'; ALTER TABLE "users" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING date_trunc('milliseconds', "born"::timestamptz)::text, ALTER COLUMN "visits" TYPE TEXT USING "visits"::text, ALTER COLUMN "active" TYPE TEXT USING "active"::text, ALTER COLUMN "prefs" TYPE TEXT USING "prefs"::text; ALTER TABLE "users" ADD COLUMN "email_index" TEXT;`,
+      `SET TIME ZONE 'UTC'; ALTER TABLE "users" ALTER COLUMN "email" TYPE TEXT, ALTER COLUMN "born" TYPE TEXT USING date_trunc('milliseconds', "born"::timestamptz at time zone 'UTC')::text || 'Z', ALTER COLUMN "visits" TYPE TEXT USING "visits"::text, ALTER COLUMN "active" TYPE TEXT USING "active"::text, ALTER COLUMN "prefs" TYPE TEXT USING "prefs"::text; ALTER TABLE "users" ADD COLUMN "email_index" TEXT;`,
     )
     expect(out).toContain('JSON.stringify(…): the compiler shows where')
     expect((await init(argv)).out).toMatch(/^Every file has it already/)
+  })
+
+  it('reads times without a zone as the driver does, in the zone of the application', async () => {
+    const argv = ['--table', 'users', '--fields', 'email,born', '--yes']
+    const before = files()
+    const paris = { env: { TZ: 'Europe/Paris' } }
+    expect(await init(argv, paris)).toMatchObject({ code: 2, err: expect.stringContaining('--time-zone is missing') })
+    expect(files()).toEqual(before)
+    const { out } = await init([...argv, '--time-zone', 'Europe/Paris'], paris)
+    expect(out).toContain(`SET TIME ZONE 'Europe/Paris'; ALTER TABLE "users" ALTER COLUMN "email" TYPE TEXT, ALTER`)
+    expect(out).toContain('without a zone are taken for those of Europe/Paris')
   })
 
   it('adds the model of a second table, whose type is inline, and wraps a dialect that is made in place', async () => {
@@ -860,6 +877,38 @@ describe('init in an application of TypeORM', () => {
     expect(await init([...argv, '--yes'])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
   })
 
+  it.each(['synchronize: true', 'synchronize: !process.env.CI', 'synchronize'])(
+    'refuses %s, with which TypeORM would drop the columns when the application starts',
+    async (option) => {
+      const argv = ['--table', 'StaffMember', '--fields', 'visits', '--yes']
+      put('src/source.ts', SOURCE.replace(' entities', ` ${option}, entities`))
+      const before = files()
+      const message = 'src/source.ts has synchronize, with which TypeORM would drop these columns'
+      expect(await init(argv)).toMatchObject({ code: 2, out: '', err: expect.stringContaining(message) })
+      expect(files()).toEqual(before)
+      expect(await init(['--table', 'StaffMember', '--fields', 'prefs', '--yes'])).toMatchObject({ code: 0 }) // keeps its type
+      put('src/source.ts', SOURCE.replace(' entities', ' synchronize: false, entities'))
+      expect(await init(argv)).toMatchObject({ code: 2, err: expect.stringContaining('another content') })
+    },
+  )
+
+  it('asks for the zone of times without one, unless this process is in UTC', async () => {
+    const argv = ['--table', 'StaffMember', '--fields', 'born']
+    const zoned = (zone: string) => init([...argv, '--yes', '--time-zone', zone])
+    for (const zone of ['+02:00', "Europe/Paris'; --", 'Europe/Nowhere', 'local'])
+      expect(await zoned(zone)).toMatchObject({ code: 2, err: expect.stringContaining('there is no such zone') })
+    const oslo = { env: { TZ: 'Europe/Oslo' }, isTyped: true }
+    expect((await init([...argv, '--yes'], { ...oslo, input: '\n' })).code).toBe(2)
+    const { code, out } = await init(argv, { ...oslo, input: '\nEurope/Paris\ny\n' })
+    expect(code).toBe(0)
+    expect(out).toContain(
+      `USING date_trunc('milliseconds', "born_at" at time zone 'Europe/Paris' at time zone 'UTC')::text || 'Z';`,
+    )
+    expect(
+      (await init(['--table', 'StaffMember', '--fields', 'day', '--yes'], { env: { TZ: 'Europe/Oslo' } })).err,
+    ).not.toContain('zone')
+  })
+
   it('takes no other database than PostgreSQL', async () => {
     put('src/source.ts', SOURCE.replace("'postgres'", "'mysql'"))
     const { code, err } = await init(['--table', 'StaffMember', '--fields', 'email', '--yes'])
@@ -893,6 +942,13 @@ describe('init elsewhere', () => {
       put(path, path === '.env' ? '' : SCHEMA)
     }
     expect((await init([...OF_CUSTOMER, '--yes'])).code).toBe(0)
+  })
+
+  it.runIf(loaderFor('a.ts'))('lists tsx where this Node.js needs it for the model, and it is not there', async () => {
+    putPrisma()
+    expect((await init([...OF_CUSTOMER, '--yes'])).out).toContain('  npm install --save-dev tsx\n')
+    putPackage({ '@prisma/client': '7', tsx: '4' })
+    expect((await init([...OF_CUSTOMER, '--yes'])).out).not.toContain('save-dev tsx')
   })
 
   it('needs an application', async () => {

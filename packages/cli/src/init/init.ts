@@ -8,9 +8,11 @@ import type { Command } from 'commander'
 import { collect, readNames } from '../arguments.js'
 import { resolvePath } from '../files.js'
 import { ArgumentsError, CommandError, type Io, print, UsageError, write } from '../io.js'
+import { loaderFor } from '../model-module.js'
 import { openOutput, PRIVATE_MODE, writing } from '../output.js'
 import {
   type Application,
+  type Column,
   type FieldKind,
   type FoundTable,
   guide,
@@ -38,6 +40,7 @@ interface InitOptions {
   table?: string
   fields?: string[]
   search?: string[]
+  timeZone?: string
   yes?: boolean
 }
 
@@ -53,6 +56,10 @@ export function addInit(program: Command, io: Io): void {
     .option('--table <name>', 'the table, as the schema or the database calls it')
     .option('--fields <a,b>', 'the columns to encrypt: text, times, numbers, booleans and JSON', collect)
     .option('--search <a,b>', 'those of them that are searched by equality, which get an index', collect)
+    .option(
+      '--time-zone <zone>',
+      'for timestamps without a zone in TypeORM and Kysely, which mean the local time of the application: its zone, such as Europe/Paris (default: that of this process if it is UTC)',
+    )
     .option('-y, --yes', 'write without a question')
     .action((options: InitOptions) => init(io, options))
 }
@@ -79,7 +86,10 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     ({ name, index }) => search.includes(name) && !table.columns.some((one) => one.name === index.name),
   )
   // The schema is written before the model.
-  if (there === undefined) CHANGES[table.orm](app, { table, columns, lacking }, io)
+  if (there === undefined) {
+    const timeZone = hasLocalTimes(table, columns) ? await chooseZone(io, given, ask) : 'UTC'
+    CHANGES[table.orm](app, { table, columns, lacking, timeZone }, io)
+  }
   wrapClient(app, table, model)
   const env = addToEnv(io, app)
   const changes = [...app.files]
@@ -96,21 +106,22 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   }
   for (const change of changes) await writeChange(io, change)
   await print(io, changes.length > 0 ? 'Written. Next:' : 'Every file has it already. Next:')
-  const packages = ['@eaas/sdk', `@eaas/${table.orm}`].filter((name) => !app.packages.includes(name)).join(' ')
-  const other =
-    there === undefined
-      ? columns.filter((one) => isConverted(one) && one.type !== 'character varying').map(({ name }) => name)
-      : []
+  const isFirst = there === undefined
+  const lacks = (name: string) => !app.packages.includes(name)
+  const packages = ['@eaas/sdk', `@eaas/${table.orm}`].filter(lacks).join(' ')
+  const other = columns.filter((one) => isConverted(one) && one.type !== 'character varying').map(({ name }) => name)
   const drops = DROPS[table.orm]
   const steps = [
     ...(packages ? [`npm install ${packages}`] : []),
-    ...(other.length > 0
+    ...(loaderFor(path) && lacks('tsx') ? ['npm install --save-dev tsx'] : []),
+    ...(isFirst && other.length > 0
       ? [`when the new version is ready, end the running one: it cannot use ${other.join(', ')} as text`]
       : []),
     ...app.byHand,
     `npx @eaas/server dev --file ${env}`,
-    ...adoption(model, other.length > 0),
-    `then remove acceptPlaintext from ${path}`,
+    ...(isFirst ? [...adoption(model, other.length > 0), `then remove acceptPlaintext from ${path}`] : []),
+    'with DATABASE_URL set, this prints the steps that are left:',
+    backfillLine(model, '--plan'),
     ...(drops ? [`${drops} the constraints that the schema lacks: ${guide('refusing-plaintext', '@eaas/cli')}`] : []),
   ]
   await print(io, ...steps.map((step) => `  ${step}`))
@@ -198,6 +209,33 @@ async function choose(
   const unfit = columns.find(({ name, kind }) => search?.includes(name) && ['boolean', 'json'].includes(kind))
   if (unfit) throw new ArgumentsError(`--search ${unfit.name}: a field of ${unfit.kind}() has no index`)
   return { table, columns, search: search ?? [] }
+}
+
+/** Whether drivers return some of these columns as the local time of the process. */
+function hasLocalTimes({ orm }: FoundTable, columns: readonly Column[]): boolean {
+  return ['kysely', 'typeorm'].includes(orm) && columns.some(({ type }) => /^timestamp( without.*)?$/.test(type))
+}
+
+/** @throws UsageError where none is given, or it is not the name of one */
+async function chooseZone(io: Io, { timeZone }: InitOptions, ask: Ask | undefined): Promise<string> {
+  const own = io.env.TZ ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
+  const wanted =
+    timeZone ?? (/^(Etc\/)?UTC$/.test(own) ? 'UTC' : await ask?.('Time zone of the application, such as UTC: '))
+  if (!wanted)
+    throw new ArgumentsError(
+      `--time-zone is missing: these columns hold times without a zone, which mean the local time of the application. Pass its zone, such as UTC or ${own}`,
+    )
+  // PostgreSQL reads the sign of +02:00 the other way round.
+  if (/^[A-Z]\w*(\/[\w+-]+)*$/i.test(wanted) && isZone(wanted)) return wanted
+  throw new ArgumentsError(`--time-zone ${wanted}: there is no such zone. Pass its name, such as UTC or Europe/Paris`)
+}
+
+function isZone(timeZone: string): boolean {
+  try {
+    return Boolean(new Intl.DateTimeFormat('en', { timeZone }))
+  } catch {
+    return false
+  }
 }
 
 /** Adds the variables that `eaas dev` fills in, where they are missing. Returns the file. */

@@ -140,9 +140,11 @@ export function changeKysely({ files, sources, byHand }: Application, change: Ch
   if (columns.some(({ kind }) => kind === 'json'))
     byHand.push('give Kysely objects where the application now gives it JSON.stringify(…): the compiler shows where')
   const converted = convertColumns(change)
-  const statements = [...(converted.length > 0 ? ["SET TIME ZONE 'UTC';"] : []), ...converted, ...addIndexes(change)]
+  const hasTimes = columns.some(({ kind }) => kind === 'date')
+  const zone = hasTimes ? [`SET TIME ZONE '${change.timeZone}';`] : []
+  const statements = [...zone, ...converted, ...addIndexes(change)]
   if (statements.length > 0)
     byHand.push(
-      `in the database, or in a migration (with UNIQUE where the field is; times without a zone are taken for UTC): ${statements.join(' ')}`,
+      `in the database, or in a migration (with UNIQUE where the field is${hasTimes ? `; times without a zone are taken for those of ${change.timeZone}` : ''}): ${statements.join(' ')}`,
     )
 }

@@ -8,6 +8,8 @@ export interface Change {
   table: FoundTable
   columns: readonly Column[]
   lacking: readonly Column[]
+  /** The zone of times without one. */
+  timeZone: string
 }
 
 /** Tells whether sealed text does not fit into the type of a column: it becomes `text`. */
@@ -15,11 +17,19 @@ export function isConverted({ type }: Column): boolean {
   return !['text', 'json', 'jsonb'].includes(type)
 }
 
+/** SQL that makes of a column the text from which its field reads the value. */
+function textOf(column: string, type: string, timeZone: string): string {
+  const isLocal = type === 'timestamp without time zone' && timeZone !== 'UTC'
+  return isLocal
+    ? fieldText(`${column} at time zone '${timeZone}'`, 'timestamp with time zone')
+    : fieldText(column, type)
+}
+
 /** The statement that makes text of columns, if there is something to convert. */
-export function convertColumns({ table, columns }: Change): string[] {
+export function convertColumns({ table, columns, timeZone }: Change): string[] {
   const actions = columns.filter(isConverted).map(({ stored, type }) => {
     const column = quoteName(stored)
-    return `ALTER COLUMN ${column} TYPE TEXT${type === 'character varying' ? '' : ` USING ${fieldText(column, type)}`}`
+    return `ALTER COLUMN ${column} TYPE TEXT${type === 'character varying' ? '' : ` USING ${textOf(column, type, timeZone)}`}`
   })
   return actions.length > 0 ? [`ALTER TABLE ${sqlName(table)} ${actions.join(', ')};`] : []
 }

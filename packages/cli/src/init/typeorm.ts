@@ -40,6 +40,9 @@ const NOT_PLAIN = /\b(default|transformer|array|enum|generatedType|asExpression|
 /** Options of the type that a column loses. */
 const OF_TYPE = /^\s*(type|length|precision|width|collation)\s*:/
 
+/** An option of a data source, unless it is false. */
+const SYNCHRONIZES = /(?<!\/\/.*)\bsynchronize\s*(?::\s*(?!false\b)|[,}])/
+
 interface Property {
   column: Column
   /** The call of the decorator: the position of its bracket, and after it. */
@@ -133,9 +136,17 @@ function readProperties(source: string, found: RegExpExecArray): Property[] {
   )
 }
 
-/** Makes `text` of the columns that sealed text does not fit in, and adds those of indexes. */
-export function changeTypeorm({ files, byHand }: Application, change: Change): void {
+/**
+ * Makes `text` of the columns that sealed text does not fit in, and adds those of indexes.
+ * @throws UsageError if the application would drop the columns as soon as it starts
+ */
+export function changeTypeorm({ files, sources, byHand }: Application, change: Change): void {
   const { table, columns, lacking } = change
+  const [synchronized] = [...sources].find(([, text]) => SYNCHRONIZES.test(text)) ?? []
+  if (synchronized !== undefined && columns.some(isConverted))
+    throw new UsageError(
+      `${synchronized} has synchronize, with which TypeORM would drop these columns and their values to change their type. Set synchronize: false there first, and run init again`,
+    )
   const { name, path } = table
   const before = files.get(path) ?? ''
   const found = [...before.matchAll(ENTITY)].find((one) => one.groups?.name === name)
@@ -166,7 +177,7 @@ export function changeTypeorm({ files, byHand }: Application, change: Change): v
   const statements = [...converted, ...addIndexes(change)]
   if (converted.length > 0)
     byHand.push(
-      `before the application starts, in the database or in a migration, since TypeORM itself would drop these columns to change their type (times without a zone are taken for UTC): ${statements.join(' ')}`,
+      `before the application starts, in the database or in a migration, since TypeORM itself would drop these columns to change their type (times without a zone are taken for those of ${change.timeZone}): ${statements.join(' ')}`,
     )
   else if (statements.length > 0) byHand.push('npx typeorm migration:generate, and npx typeorm migration:run')
 }
