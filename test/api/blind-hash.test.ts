@@ -3,14 +3,17 @@ import { createSecretKey } from 'node:crypto'
 import { once } from 'node:events'
 import { encodeBase64, MAX_BLINDED_ELEMENTS } from '@eaas/protocol'
 import { blindValue, deriveBlindHashKeys, finalizeBlinded } from '@eaas/protocol/blind-hash'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import {
   type BlindHashResult,
   type BlindHashTask,
   runBlindHash,
 } from '../../packages/server/src/core/crypto/blind-hash.js'
+import { createBlindHashing } from '../../packages/server/src/core/runner/blind-hashing.js'
+import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { createTaskThread } from '../../packages/server/src/core/task-thread.js'
-import { ELEMENT } from '../support/audit/audit-scene.js'
+import { suspendTenant } from '../../packages/server/src/operators/tenants.js'
+import { dek, ELEMENT } from '../support/audit/audit-scene.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const PROGRAM = new URL('../../packages/server/dist/blind-hash-thread-program.js', import.meta.url)
@@ -81,13 +84,15 @@ describe('a caller who leaves', () => {
     const ANSWER = { elements: [ELEMENT], proof: '' }
     let answer = (_: typeof ANSWER): void => undefined
     const began = new Promise<AbortSignal>((resolve) => {
-      const evaluate: typeof blindHashing.evaluate = ({ signal }) => {
-        if (signal) resolve(signal)
-        return new Promise((answered) => {
+      const inTurn: typeof blindHashing.inTurn = (caller, ...turn) => {
+        if (caller.signal) resolve(caller.signal)
+        return blindHashing.inTurn(caller, ...turn)
+      }
+      const evaluate = () =>
+        new Promise<typeof ANSWER>((answered) => {
           answer = answered
         })
-      }
-      services.blindHashing = { ...blindHashing, evaluate }
+      services.blindHashing = { inTurn, evaluate }
     })
     try {
       const leaving = new AbortController()
@@ -108,6 +113,145 @@ describe('a caller who leaves', () => {
       services.blindHashing = blindHashing
       answer(ANSWER)
     }
+  })
+})
+
+describe('blind hashes that wait', () => {
+  /** A thread that answers once it is open: the elements of each task that it was given, and the signals of the turns that were asked for. */
+  interface Held {
+    tasks: number[]
+    asked: (AbortSignal | undefined)[]
+    open: () => void
+  }
+  async function withThread(test: (thread: Held) => Promise<void>) {
+    const { services } = service
+    const { blindHashing } = services
+    const tasks: number[] = []
+    let open = (): void => undefined
+    const asked: Held['asked'] = []
+    const isOpen = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const held = createBlindHashing(async ({ elements }) => {
+      tasks.push(elements.length)
+      await isOpen
+      return { elements: [...elements], proof: '' }
+    })
+    const inTurn: typeof held.inTurn = (...turn) => {
+      asked.push(turn[0].signal)
+      return held.inTurn(...turn)
+    }
+    services.blindHashing = { ...held, inTurn }
+    try {
+      await test({ tasks, asked, open })
+    } finally {
+      open()
+      services.blindHashing = blindHashing
+    }
+  }
+  const most = Array<string>(MAX_BLINDED_ELEMENTS).fill(ELEMENT)
+  const batchOf = (calls: number, elements: readonly string[]) =>
+    owner.call('POST', '/v1/batch', { operations: Array(calls).fill({ op: 'blind_hash', key_id, elements }) })
+  const counted = async () => (await owner.call('GET', '/v1/usage')).body.unrecorded
+
+  it('hold up no batch of another tenant, and are refused beyond the bound of their API key', async () => {
+    await newTenant()
+    await withThread(async ({ tasks, open }) => {
+      const flood = Array.from({ length: 4 }, () => batchOf(1_000, [ELEMENT]))
+      await vi.waitFor(() => expect(tasks).not.toEqual([]))
+      await newTenant()
+      const operations = [{ op: 'wrap', key_id, dek: dek() }]
+      const { status, body } = await owner.call('POST', '/v1/batch', { operations })
+      expect([status, body.results?.[0].status]).toEqual([200, 200])
+      open()
+      const results = (await Promise.all(flood)).flatMap((answer) => answer.body.results)
+      const refused = results.filter((result) => result.status === 503)
+      expect(refused.length).toBeGreaterThan(3_600)
+      expect(refused[0].body).toMatchObject({ code: 'E_UNAVAILABLE', retry_after: expect.any(Number) })
+    })
+  })
+
+  it('take turns by tenant, a batch in turns of the largest call', async () => {
+    await newTenant()
+    await withThread(async ({ tasks, asked, open }) => {
+      const flood = Array.from({ length: 5 }, () => blindHash(most))
+      await vi.waitFor(() => expect(tasks).toHaveLength(1))
+      await newTenant()
+      const fair = batchOf(32, Array(8).fill(ELEMENT))
+      await vi.waitFor(() => expect(asked).toHaveLength(5 + 2))
+      open()
+      expect((await fair).body.results.map(({ status }: { status: number }) => status)).toEqual(Array(32).fill(200))
+      await Promise.all(flood)
+      const turns = tasks.filter((size, at) => size !== tasks[at - 1])
+      expect(turns).toEqual([256, 8, 256, 8, 256])
+    })
+  })
+
+  it('take nothing of a budget, and are not counted, unless they are evaluated', async () => {
+    await newTenant()
+    const budgets = { hash: { per_day: 3 }, when_over: 'expire' }
+    const { body } = await owner.call('POST', '/v1/api-keys', { name: 'b', permissions: ['hash'], budgets })
+    const victim = service.caller(body.secret)
+    await withThread(async ({ tasks, asked, open }) => {
+      const running = blindHash(most)
+      await vi.waitFor(() => expect(tasks).toHaveLength(1))
+      const late = await victim.call('POST', '/v1/hash/blind', { key_id, elements: [ELEMENT, ELEMENT] })
+      expect([late.status, late.body.code]).toEqual([503, 'E_UNAVAILABLE'])
+      const leaving = new AbortController()
+      const left = fetch(`${service.url}/v1/hash/blind`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${victim.secret}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ key_id, elements: [ELEMENT, ELEMENT] }),
+        signal: leaving.signal,
+      })
+      await vi.waitFor(() => expect(asked).toHaveLength(3))
+      leaving.abort()
+      await expect(left).rejects.toThrow('aborted')
+      await vi.waitFor(() => expect(asked[2]?.aborted).toBe(true))
+      open()
+      await running
+    })
+    expect(await counted()).toMatchObject([{ kind: 'hash', count: MAX_BLINDED_ELEMENTS }])
+    const elements = [ELEMENT, ELEMENT, ELEMENT]
+    const { status, body: answered } = await victim.call('POST', '/v1/hash/blind', { key_id, elements })
+    expect([status, answered.code]).toEqual([200, undefined])
+  })
+
+  it.each(['key', 'API key', 'tenant'])('are not evaluated once their %s is taken away', async (what) => {
+    await newTenant()
+    const { body } = await owner.call('POST', '/v1/api-keys', { name: 'b', permissions: ['hash'] })
+    const other = service.caller(body.secret)
+    await withThread(async ({ tasks, asked, open }) => {
+      const running = blindHash(most)
+      await vi.waitFor(() => expect(tasks).toHaveLength(1))
+      const single = other.call('POST', '/v1/hash/blind', { key_id, elements: [ELEMENT] })
+      const operations = [{ op: 'blind_hash', key_id, elements: [ELEMENT] }]
+      const batched = other.call('POST', '/v1/batch', { operations })
+      await vi.waitFor(() => expect(asked).toHaveLength(3))
+      if (what === 'API key') await owner.call('DELETE', `/v1/api-keys/${body.id}`)
+      else if (what === 'tenant') await performAsSystem(service.services, owner.tenant.tenant_id, suspendTenant({}))
+      else {
+        await owner.call('DELETE', `/v1/keys/${key_id}`)
+        await owner.call('POST', `/v1/keys/${key_id}/destroy`, { confirm: 'k' })
+      }
+      open()
+      await running
+      const code = { key: 'E_KEY_DESTROYED', 'API key': 'E_UNAUTHORIZED', tenant: 'E_TENANT_SUSPENDED' }[what]
+      const { body: answered } = await batched
+      expect([(await single).body.code, answered.code ?? answered.results[0].body.code]).toEqual([code, code])
+      expect(tasks).toHaveLength(1)
+    })
+  })
+
+  it('do not hold up the public key', async () => {
+    await newTenant()
+    await withThread(async ({ tasks, open }) => {
+      const running = blindHash(most)
+      await vi.waitFor(() => expect(tasks).toHaveLength(1))
+      expect((await owner.call('GET', `/v1/keys/${key_id}`)).body.blind_hash_public_key).toMatch(/^[\w+/]{43}=$/)
+      open()
+      await running
+    })
   })
 })
 
@@ -135,8 +279,8 @@ describe('the thread that evaluates blind hashes', () => {
       const hashes = finalizeBlinded(values, answer, deriveBlindHashKeys(seed).publicKey)
       expect(new Set(hashes.map(encodeBase64)).size).toBe(MAX_BLINDED_ELEMENTS)
       const here = runBlindHash({ hashKey, elements: elements.slice(0, 2) })
-      expect(here).toMatchObject({ public_key: there.public_key, elements: evaluated.slice(0, 2) })
-      expect(await run({ hashKey, elements: [ELEMENT, ODD] })).toEqual({ public_key: there.public_key, wrong: 1 })
+      expect(here).toMatchObject({ elements: evaluated.slice(0, 2) })
+      expect(await run({ hashKey, elements: [ELEMENT, ODD] })).toEqual({ wrong: 1 })
     } finally {
       await close()
     }

@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
+import { dek, ELEMENT } from '../support/audit/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { findPostgres } from '../support/database/find-postgres.js'
 import { type PostgresServer, startPostgres } from '../support/database/postgres.js'
@@ -160,6 +161,29 @@ describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no wri
     })
     await set('default_transaction_read_only', 'off')
     await expect.poll(health, SOON).toEqual(HEALTHY)
+  })
+
+  it('answers what needs no write while the database is read-only, and 503 to calls with budgets', async () => {
+    const owner = await service.createTenant()
+    const key_id = (await owner.call('POST', '/v1/keys', { name: 'k' })).body.id
+    const { wrapped_key } = (await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })).body
+    const budgets = { hash: { per_day: 9 }, unwrap: { per_day: 9 } }
+    const permissions = ['hash', 'decrypt']
+    const made = await owner.call('POST', '/v1/api-keys', { name: 'b', permissions, budgets })
+    const budgeted = service.caller(made.body.secret)
+    await set('default_transaction_read_only', 'on')
+    await expect.poll(health, SOON).toEqual(degraded('read_only', /read-only/))
+    const calls = [
+      ['/v1/hash', { key_id, value: 'x' }],
+      ['/v1/hash/blind', { key_id, elements: [ELEMENT] }],
+      ['/v1/batch', { operations: [{ op: 'blind_hash', key_id, elements: [ELEMENT] }] }],
+      [`/v1/keys/${key_id}/unwrap`, { wrapped_key }],
+    ] as const
+    for (const [path, body] of calls) {
+      const [plain, counted] = [await owner.call('POST', path, body), await budgeted.call('POST', path, body)]
+      expect([path, plain.status]).toEqual([path, path.endsWith('unwrap') ? 500 : 200])
+      expect([path, counted.status, counted.body.code]).toEqual([path, 503, 'E_UNAVAILABLE'])
+    }
   })
 
   it('says that commits are not acknowledged while the synchronous standby is missing, without any call', async () => {

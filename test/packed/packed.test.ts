@@ -168,6 +168,8 @@ describe('the package', () => {
       'src/models/index-texts.vectors.json',
       'src/models/local-index.md',
       'src/models/local-index.vectors.json',
+      'src/models/oblivious-index.md',
+      'src/models/oblivious-index.vectors.json',
       'streams/package.json',
       'sync/package.json',
       'testing/package.json',
@@ -192,7 +194,13 @@ describe('the package', () => {
     )
     expect(imported.length).toBeGreaterThan(scripts.length)
     expect(new Set(imported.filter((name) => !name.startsWith('.')))).toEqual(
-      new Set(['@noble/ciphers/aes.js', '@noble/hashes/hmac.js', '@noble/hashes/sha2.js']),
+      new Set([
+        '@noble/ciphers/aes.js',
+        '@noble/curves/ed25519.js',
+        '@noble/curves/utils.js',
+        '@noble/hashes/hmac.js',
+        '@noble/hashes/sha2.js',
+      ]),
     )
   })
 
@@ -383,6 +391,7 @@ describe('the package of the server', () => {
         '@eaas/audit/command',
         '@eaas/audit/formats',
         '@eaas/audit/node',
+        '@noble/curves/ed25519.js', // for blind hashes
         '@electric-sql/pglite',
         '@electric-sql/pglite/nodefs',
       ]),

@@ -13,12 +13,13 @@ import {
 } from '@eaas/protocol'
 import { createStretches, mapInStretches } from '../event-loop.js'
 import { assertPermissions, inServerMode, refuseServerMode } from '../runner/admission.js'
+import { COST_OF_TURN, costOfElements } from '../runner/blind-hashing.js'
 import { type Allowances, spend } from '../runner/budgets.js'
 import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { envelopeModeRoutes } from './envelope.js'
-import { bindRoutes, parse, type Route } from './route.js'
+import { bindRoutes, type Perform, parse, type Route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
 
 /**
@@ -29,7 +30,7 @@ const KEYS_AHEAD = 16
 
 type Item = wire.Batch['operations'][number]
 /** What operations of a batch have of its request. */
-type Request = Pick<Parameters<Route['operation']>[0], 'onError' | 'signal'>
+type Request = Pick<Parameters<Route['operation']>[0], 'onError'>
 interface Result {
   status: number
   body: unknown
@@ -44,12 +45,65 @@ export const batchRoutes = bindRoutes({
     summary: 'Make many calls in one request',
     bodyLimit: MAX_BATCH_BODY_BYTES,
     countOperations: ({ operations }) => operations.length,
-    operation: ({ body, onError, signal }) => batch(body.operations, { onError, ...(signal && { signal }) }),
+    operation: ({ body, onError }) => batch(body.operations, { onError }),
+    inParts: ({ body, onError }, perform) => performInParts(body.operations, { onError }, perform),
   },
 })
 
 /** The calls that a batch takes. */
 const BATCHABLE = { ...envelopeModeRoutes, ...serverModeRoutes }
+
+/** Operations of a batch that are decided together. */
+interface Part {
+  items: Item[]
+  /** where they are in the batch */
+  places: number[]
+  hashingCost: number
+}
+
+/**
+ * Performs the blind hashes of a batch after its other operations, whose room they do not take: as many together as a
+ * turn of the thread evaluates. A refusal of such a part is that of each of its operations.
+ */
+async function performInParts(items: readonly Item[], request: Request, perform: Perform): Promise<wire.BatchResults> {
+  const { others, turns } = divide(items)
+  if (turns.length === 0) return perform(batch(items, request), { operations: items.length })
+  const results: Result[] = []
+  const place = ({ places }: Part, resultOf: (at: number) => Result) => {
+    for (const [at, position] of places.entries()) results[position] = resultOf(at)
+  }
+  const performPart = async (part: Part, room: Parameters<Perform>[1]) => {
+    const made = await perform(batch(part.items, request), room)
+    place(part, (at) => made.results[at] as Result)
+  }
+  if (others.items.length > 0) await performPart(others, { operations: others.items.length })
+  // All at once, so that they count against the bound of the API key before any of them is evaluated.
+  const performTurn = (part: Part) =>
+    performPart(part, { hashingCost: part.hashingCost }).catch((error: unknown) => {
+      const result = refusedBy(error)
+      place(part, () => result)
+    })
+  await Promise.all(turns.map(performTurn))
+  return { results } as wire.BatchResults
+}
+
+function divide(items: readonly Item[]): { others: Part; turns: Part[] } {
+  const others: Part = { items: [], places: [], hashingCost: 0 }
+  const turns: Part[] = []
+  for (const [at, item] of items.entries()) {
+    const isHashed = item.op === 'blind_hash'
+    const cost = isHashed ? costOfElements(Array.isArray(item.elements) ? item.elements.length : 0) : 0
+    let part = isHashed ? turns.at(-1) : others
+    if (!part || part.hashingCost + cost > COST_OF_TURN) {
+      part = { items: [], places: [], hashingCost: 0 }
+      turns.push(part)
+    }
+    part.items.push(item)
+    part.places.push(at)
+    part.hashingCost += cost
+  }
+  return { others, turns }
+}
 
 /** Makes one operation of many calls. */
 function batch(items: readonly Item[], request: Request): Operation<wire.BatchResults> {

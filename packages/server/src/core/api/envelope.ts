@@ -5,6 +5,7 @@
 import { decodeBase64, encodeBase64, wire } from '@eaas/protocol'
 import { blindIndex, deriveIndexSecret } from '../crypto/blind-index.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
+import { costOfElements } from '../runner/blind-hashing.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import type { Operation } from '../runner/operation.js'
 import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './key-use.js'
@@ -44,7 +45,8 @@ export const envelopeModeRoutes = bindRoutes({
   blindHash: {
     summary: 'Evaluate blinded values, of which the server learns nothing',
     problems: ['E_BUDGET'],
-    operation: ({ body, signal }) => blindHash(body, signal),
+    hashingCost: ({ elements }) => costOfElements(elements.length),
+    operation: ({ body }) => blindHash(body),
   },
 })
 
@@ -141,23 +143,18 @@ function hash({ key_id, value }: { key_id: string; value: string }): Operation<w
 
 /**
  * Evaluates blinded values under a key, each of which counts as a hash (blind-hash.md 4). It is computed last, so a call
- * that is refused for an element, or because too many wait, is counted too. @throws Refusal E_NOT_FOUND, E_STATE,
- * E_BUDGET, E_VALIDATION, E_UNAVAILABLE
+ * that is refused for an element is counted too. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_VALIDATION
  */
-function blindHash(
-  { key_id, elements }: wire.Bodies['blindHash'],
-  signal: (() => AbortSignal) | undefined,
-): Operation<wire.BlindHashed> {
-  return ({ state, allowances, caller: { actor }, services }) =>
+function blindHash({ key_id, elements }: wire.Bodies['blindHash']): Operation<wire.BlindHashed> {
+  return ({ state, allowances, services }) =>
     decideWithKey({ state, key_id, call: 'blindHash' }, ({ hashKey }) => {
       assertBudget(allowances, 'hash', elements.length)
       if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
-      const caller = { tenant_id: state.tenant.tenant_id, actor, signal: signal?.() }
       return {
         entries: [],
         unrecorded: new Map([['hash', elements.length]]),
         release: async () => ({
-          ...(await services.blindHashing.evaluate(caller, hashKey, elements)),
+          ...(await services.blindHashing.evaluate(hashKey, elements)),
           key_id,
           suite: wire.BLIND_HASH_SUITE,
         }),

@@ -260,7 +260,7 @@ export function listKeysInPages({
 
 /** Reads one key; its versions are listed oldest first, with what each did. @throws Refusal E_NOT_FOUND */
 export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithVersions> {
-  return async ({ state, sql, services }) => {
+  return async ({ state, sql }) => {
     const { row, versions, hashKey } = await getKey(state, key_id)
     const uses = new Map((await listVersionUses(sql, row)).map((use) => [use.version, use]))
     return {
@@ -268,7 +268,7 @@ export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithV
       release: async () => ({
         ...viewKey(row),
         updated_at: row.updated_at,
-        blind_hash_public_key: hashKey ? await services.blindHashing.findPublicKey(hashKey) : null,
+        blind_hash_public_key: hashKey ? await blindHashPublicKey(hashKey) : null,
         versions: await mapInStretches(versions.values(), ({ row: { version, status, created_at } }) => {
           const { wraps = 0, opened_on } = uses.get(version) ?? {}
           const opened = opened_on ? { last_unwrapped_at: `${opened_on}T00:00:00.000Z` } : {}
@@ -278,6 +278,10 @@ export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithV
     }
   }
 }
+
+// The curve is loaded with the first key that is read, by no command.
+const blindHashPublicKey = async (hashKey: KeyObject) =>
+  (await import('../crypto/blind-hash.js')).findPublicKey(hashKey)
 
 /** Disables a key: it still opens what it protected, and protects nothing new. One that is disabled or waits for its destruction stays so. @throws Refusal E_NOT_FOUND, E_STATE */
 export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {

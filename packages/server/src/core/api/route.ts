@@ -38,6 +38,15 @@ interface RouteInput<Body, Query> {
   onError: (error: unknown) => void
 }
 
+/** What an operation needs before it is decided, as `Binding` says. */
+interface Room {
+  operations?: number | undefined
+  hashingCost?: number | undefined
+}
+
+/** Performs an operation as the caller's. */
+export type Perform = <Answer>(operation: Operation<Answer>, room: Room) => Promise<Answer>
+
 /** What the server adds to a row of the contract. */
 export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
@@ -55,6 +64,10 @@ export interface Binding<Body, Query, Answer> {
   bodyLimit?: number
   /** counts the operations of a call that has many; the call waits until there is room for all of them */
   countOperations?: (body: Body) => number
+  /** counts what a call has evaluated as a blind hash; the call waits for its turn */
+  hashingCost?: (body: Body) => number
+  /** performs a call as several, each of which waits for room of its own */
+  inParts?: (input: RouteInput<Body, Query>, perform: Perform) => Promise<Answer>
   /** how long the call may take, in milliseconds, if the usual limit is too short */
   timeoutMs?: number
   operation: (input: RouteInput<Body, Query>) => Operation<Answer> | Operation<Paged<Answer>>

@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import { DETAILS, foldUuid, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { Paged } from '../api/pages.js'
-import { parse, type ServedRoute } from '../api/route.js'
+import { type Perform, parse, type ServedRoute } from '../api/route.js'
 import { type Admitted, admitCall, type Credentials, performAdmitted } from '../runner/admission.js'
 import { findFailure } from '../runner/failure.js'
 import type { Operation, Services } from '../runner/operation.js'
@@ -95,28 +95,34 @@ async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const { credentials, holding } = request
-  if (!credentials || !holding) throw new Error('a handler was reached without admission')
+  const { credentials, admitted, holding } = request
+  if (!credentials || !admitted || !holding) throw new Error('a handler was reached without admission')
   const { id = '', version = '' } = request.params as { id?: string; version?: string }
   const body = row.body && parse(row.body, request.body, DETAILS.E_VALIDATION.body)
-  const operation = row.operation({
+  const signal = row.timeoutMs === undefined ? createSignal(reply) : () => request.signal
+  const input = {
     id: foldUuid(id),
     version,
     body,
     query: row.query && parse(row.query, request.query, DETAILS.E_VALIDATION.query),
     // Not a getter: V8 gives each object literal that has one a hidden class of its own, and keeps that, with the whole
     // request, until a full garbage collection.
-    signal: row.timeoutMs === undefined ? createSignal(reply) : () => request.signal,
-    onError: (error) => noteFailure(request, error, findFailure(error)?.log ?? UNEXPECTED),
-  })
-  if (row.contentType) holding.take(STREAMED_BYTES)
-  const call = {
-    credentials,
-    permissions: row.permissions,
-    operations: row.countOperations?.(body),
-    serverMode: row.serverMode && { operation: row.operationId, body: request.body },
+    signal,
+    onError: (error: unknown) => noteFailure(request, error, findFailure(error)?.log ?? UNEXPECTED),
   }
-  const value = await performAdmitted(services, call, operation)
+  if (row.contentType) holding.take(STREAMED_BYTES)
+  const { api_key_id } = admitted
+  const perform: Perform = (operation, { operations, hashingCost: cost }) => {
+    const hashing = cost === undefined ? undefined : { cost, api_key_id, signal: signal() }
+    const serverMode = row.serverMode && { operation: row.operationId, body: request.body }
+    return performAdmitted(
+      services,
+      { credentials, permissions: row.permissions, operations, hashing, serverMode },
+      operation,
+    )
+  }
+  const room = { operations: row.countOperations?.(body), hashingCost: row.hashingCost?.(body) }
+  const value = await (row.inParts?.(input, perform) ?? perform<unknown>(row.operation(input), room))
   if (row.countOperations) noteRefusedItems(request, value as wire.BatchResults)
   reply.code(row.status).header('cache-control', 'no-store')
   if (row.contentType) reply.type(row.contentType)

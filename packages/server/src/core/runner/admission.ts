@@ -14,7 +14,7 @@
  * While the body arrives, and while a long answer is read: 8. there is room for it (work-gate.ts).
  *
  * With the body, by `performAdmitted`:
- * 9. there is time for the operations of a batch (work-gate.ts);
+ * 9. there is time for the operations of a batch (work-gate.ts), or a turn for blind hashes (blind-hashing.ts);
  * 10. 2 to 5 hold on the state that the operation decides on: only a refusal on the current state counts;
  * 11. server mode is open to the tenant; a refusal of it is committed as an entry before the caller gets it.
  *
@@ -104,6 +104,8 @@ export async function admitCall(
 interface AdmittedCall extends Access {
   /** how many operations it has, if it is a batch */
   operations?: number | undefined
+  /** whose turn the call waits for, if it evaluates blind hashes */
+  hashing?: { cost: number; api_key_id: string; signal: AbortSignal | undefined } | undefined
   /** of a call of server mode */
   serverMode?: ServerModeCall | undefined
 }
@@ -114,7 +116,7 @@ interface AdmittedCall extends Access {
  */
 export function performAdmitted<Answer>(
   services: Services,
-  { credentials, permissions, operations, serverMode }: AdmittedCall,
+  { credentials, permissions, operations, hashing, serverMode }: AdmittedCall,
   operation: Operation<Answer>,
 ): Promise<Answer> {
   const { tenant_id } = credentials
@@ -123,6 +125,7 @@ export function performAdmitted<Answer>(
   const work = serverMode ? inServerMode(serverMode, operation) : operation
   const findCaller = (state: TenantState) => admitOn(services, state, { access, now: now() })
   const perform = () => carryOut(services, { tenant_id, findCaller }, work)
+  if (hashing) return services.blindHashing.inTurn({ tenant_id, ...hashing }, hashing.cost, perform)
   return operations === undefined ? perform() : whenAdmitted(services.gate, { tenant_id, operations }, perform)
 }
 

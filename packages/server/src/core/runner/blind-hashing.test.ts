@@ -2,20 +2,21 @@
 import { createSecretKey } from 'node:crypto'
 import { MAX_BATCH_ELEMENTS, MAX_BLINDED_ELEMENTS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import type { BlindHashResult } from '../crypto/blind-hash.js'
-import { createBlindHashing, type RunBlindHash } from './blind-hashing.js'
+import { costOfElements, createBlindHashing, type RunBlindHash } from './blind-hashing.js'
 import { Refusal } from './refusal.js'
 
 const hashKey = createSecretKey(new Uint8Array(32).fill(7))
-const RESULT: BlindHashResult = { public_key: 'key', elements: ['a'], proof: 'b' }
+const RESULT = { elements: ['a'], proof: 'b' }
 
 /** A thread that answers when it is told to. */
 function openThread() {
   const waiting: (() => void)[] = []
   const run: RunBlindHash = () => new Promise((resolve) => waiting.push(() => resolve(RESULT)))
   const hashing = createBlindHashing(run)
-  const evaluate = (actor: string, count: number, signal?: AbortSignal) =>
-    hashing.evaluate({ tenant_id: `tenant of ${actor}`, actor, signal }, hashKey, Array(count).fill('x'))
+  const evaluate = (api_key_id: string, count: number, signal?: AbortSignal) =>
+    hashing.inTurn({ tenant_id: `tenant of ${api_key_id}`, api_key_id, signal }, costOfElements(count), () =>
+      hashing.evaluate(hashKey, Array(count).fill('x')),
+    )
   const answer = async () => {
     while (waiting.length === 0) await Promise.resolve()
     waiting.shift()?.()
@@ -37,7 +38,14 @@ describe('a blind hash', () => {
     expect(await Promise.all(calls)).toHaveLength(7)
     const again = evaluate('one', MAX_BATCH_ELEMENTS)
     await answer()
-    expect(await again).toEqual({ elements: ['a'], proof: 'b' })
+    expect(await again).toEqual(RESULT)
+  })
+
+  it('costs four elements more than it has, so a turn has 52 of one element', async () => {
+    const { waiting, evaluate } = openThread()
+    for (let call = 0; call < 60; call++) void evaluate(`key ${call}`, 1)
+    await new Promise(setImmediate)
+    expect(waiting).toHaveLength(52)
   })
 
   it('is not evaluated once its caller has left', async () => {
@@ -53,20 +61,8 @@ describe('a blind hash', () => {
   })
 
   it('names the element that is none', async () => {
-    const { evaluate } = createBlindHashing(async () => ({ public_key: 'key', wrong: 3 }))
-    const refused = await refusalOf(evaluate({ tenant_id: 't', actor: 'a', signal: undefined }, hashKey, ['x']))
+    const { evaluate } = createBlindHashing(async () => ({ wrong: 3 }))
+    const refused = await refusalOf(evaluate(hashKey, ['x']))
     expect(refused).toMatchObject({ code: 'E_VALIDATION', message: expect.stringMatching(/^elements\.3: must be /) })
-  })
-
-  it('has a public key that is computed once, unless that fails', async () => {
-    let runs = 0
-    const { findPublicKey } = createBlindHashing(async () => {
-      runs += 1
-      if (runs === 1) throw new Error('no thread')
-      return RESULT
-    })
-    await expect(findPublicKey(hashKey)).rejects.toThrow('no thread')
-    expect(await Promise.all([findPublicKey(hashKey), findPublicKey(hashKey)])).toEqual(['key', 'key'])
-    expect(runs).toBe(2)
   })
 })

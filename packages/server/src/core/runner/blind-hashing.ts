@@ -1,6 +1,7 @@
 /**
- * Evaluates blind hashes within bounds: an element costs some forty times what a hash does. Calls wait, tenant by
- * tenant, and are refused if they would wait too long; one API key cannot take all that is admitted of its tenant.
+ * Has blind hashes evaluated in turns, because an element costs some forty times what a hash does. A call waits for its
+ * turn before anything is decided: so a call that is refused, or that nobody waits for any more, has used nothing, and what was
+ * taken away meanwhile is noticed. The tenants take turns, and one API key cannot take all that is admitted of its tenant.
  */
 import type { KeyObject } from 'node:crypto'
 import { DETAILS, MAX_BLINDED_ELEMENTS, type wire } from '@eaas/protocol'
@@ -9,13 +10,19 @@ import type { BlindHashResult, BlindHashTask } from '../crypto/blind-hash.js'
 import { Refusal } from './refusal.js'
 import { createWorkGate, whenAdmitted } from './work-gate.js'
 
-/** Elements of one API key that may wait or be evaluated in a process: those of six of the largest calls. */
-const ELEMENTS_OF_API_KEY = 6 * MAX_BLINDED_ELEMENTS
+/** What a call costs, in elements: besides its own, its keys and its proof (blind-hash.md 4). */
+export const costOfElements = (elements: number): number => elements + 4
 
-/** Whose call it is; `signal` is aborted when it is not waited for any more. */
+/** The cost of a turn: that of the largest call, some 0.4 seconds. */
+export const COST_OF_TURN = costOfElements(MAX_BLINDED_ELEMENTS)
+
+/** The cost of what one API key may have wait or be evaluated in a process: that of six of the largest calls. */
+const COST_OF_API_KEY = 6 * COST_OF_TURN
+
+/** Whose turn it is; `signal` is aborted when it is not waited for any more. */
 interface Caller {
   tenant_id: string
-  actor: string
+  api_key_id: string
   signal: AbortSignal | undefined
 }
 
@@ -23,59 +30,48 @@ interface Caller {
 export type RunBlindHash = (task: BlindHashTask) => Promise<BlindHashResult>
 
 export interface BlindHashing {
-  /** Finds the public key of a hash key, in base64, which is computed once while the key is in memory. */
-  findPublicKey(hashKey: KeyObject): Promise<string>
-  /** @throws Refusal E_VALIDATION for an element that is none, E_UNAVAILABLE if too many wait or the caller left */
-  evaluate(
-    caller: Caller,
-    hashKey: KeyObject,
-    elements: readonly string[],
-  ): Promise<Pick<wire.BlindHashed, 'elements' | 'proof'>>
+  /** Runs work that evaluates. @throws Refusal E_UNAVAILABLE if too much waits or the caller left */
+  inTurn<T>(caller: Caller, cost: number, work: () => Promise<T>): Promise<T>
+  /** To be called in a turn. @throws Refusal E_VALIDATION for an element that is none */
+  evaluate(hashKey: KeyObject, elements: readonly string[]): Promise<Pick<wire.BlindHashed, 'elements' | 'proof'>>
 }
 
 /** Creates it; once per process. */
 export function createBlindHashing(run: RunBlindHash): BlindHashing {
-  const gate = createWorkGate({ runningOperations: MAX_BLINDED_ELEMENTS })
+  const gate = createWorkGate({ runningOperations: COST_OF_TURN })
   const underWay = new Map<string, number>()
-  const publicKeys = new WeakMap<KeyObject, Promise<string>>()
 
-  function change(actor: string, by: number): void {
-    const count = (underWay.get(actor) ?? 0) + by
-    if (count > ELEMENTS_OF_API_KEY) throw new OverloadError('an API key has too many elements under way')
-    if (count > 0) underWay.set(actor, count)
-    else underWay.delete(actor)
+  function change(api_key_id: string, by: number): void {
+    const cost = (underWay.get(api_key_id) ?? 0) + by
+    if (cost > COST_OF_API_KEY) throw new OverloadError('an API key has too many elements under way')
+    if (cost > 0) underWay.set(api_key_id, cost)
+    else underWay.delete(api_key_id)
   }
 
-  async function evaluate({ tenant_id, actor, signal }: Caller, hashKey: KeyObject, elements: readonly string[]) {
-    const { length } = elements
-    change(actor, length)
+  async function wait<T>({ tenant_id, api_key_id, signal }: Caller, cost: number, work: () => Promise<T>): Promise<T> {
+    change(api_key_id, cost)
     try {
-      return await whenAdmitted(gate, { tenant_id, operations: length }, async () => {
+      return await whenAdmitted(gate, { tenant_id, operations: cost }, async () => {
         if (signal?.aborted) throw new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the hashes')
-        const result = await run({ hashKey, elements })
-        if (result.wrong === undefined) return { elements: result.elements, proof: result.proof }
-        throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.element(result.wrong))
+        return await work()
       })
     } finally {
-      change(actor, -length)
+      change(api_key_id, -cost)
     }
   }
 
   return {
-    findPublicKey(hashKey) {
-      const known = publicKeys.get(hashKey)
-      if (known) return known
-      const found = run({ hashKey, elements: [] }).then(({ public_key }) => public_key)
-      publicKeys.set(hashKey, found)
-      found.catch(() => publicKeys.delete(hashKey)) // the next caller tries again
-      return found
-    },
-    // A refusal, so that it fails only its own item of a batch.
-    evaluate: (...call) =>
-      evaluate(...call).catch((error: unknown) => {
+    // A refusal, so that it fails only its part of a batch.
+    inTurn: (...turn) =>
+      wait(...turn).catch((error: unknown) => {
         if (!(error instanceof OverloadError)) throw error
         const { retryAfterSeconds } = error
         throw new Refusal('E_UNAVAILABLE', DETAILS.E_UNAVAILABLE.busy, { retryAfterSeconds })
       }),
+    async evaluate(hashKey, elements) {
+      const result = await run({ hashKey, elements })
+      if (result.wrong === undefined) return result
+      throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.element(result.wrong))
+    },
   }
 }

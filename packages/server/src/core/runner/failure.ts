@@ -14,7 +14,7 @@ import { TamperedEntryError } from '../audit/listed-entries.js'
 import { UnknownStoreKeyError } from '../crypto/key-hierarchy.js'
 import { isStoreKeyGone } from '../store/store-keys.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { isUnreachable } from '../store/unreachable.js'
+import { isReadOnly, isUnreachable } from '../store/unreachable.js'
 
 interface Failure {
   code: ProblemCode
@@ -34,6 +34,13 @@ const STORE_KEY_ROTATED: Failure = {
   code: 'E_UNAVAILABLE',
   detail: 'the store key was rotated, and this server has not read the new one yet; try again later',
   log: 'a store key is missing',
+}
+
+/** For what writes apart from the log: the uses of a budget are counted before a call is carried out. */
+const READ_ONLY: Failure = {
+  code: 'E_UNAVAILABLE',
+  detail: 'the database accepts no writes, so the call was not carried out; try again later',
+  log: 'the database accepts no writes',
 }
 
 /** Describes an error of the layers below; undefined for any other error, which is a defect. */
@@ -58,6 +65,7 @@ export function findFailure(error: unknown): Failure | undefined {
   if (error instanceof AuditWriteError) return findWriteFailure(error)
   if (error instanceof TamperedRowError) return describeTampering(error)
   if (error instanceof UnknownStoreKeyError) return STORE_KEY_ROTATED
+  if (isReadOnly(error)) return READ_ONLY
   if (!isUnreachable(error)) return undefined
   const detail = 'the database does not answer; try again later'
   return { code: 'E_UNAVAILABLE', detail, log: 'the database does not answer' }

@@ -37,7 +37,27 @@ describe('the gate of batches', () => {
     const all = ['a', 'a', 'a', 'b', 'b'].map(wait)
     leave()
     await Promise.all(all)
-    expect(order).toEqual(['a', 'b', 'a', 'b', 'a'])
+    expect(order).toEqual(['b', 'a', 'b', 'a', 'a'])
+  })
+
+  it('begins the batch of a new tenant before another one of the tenant that runs, each time', async () => {
+    const gate = createWorkGate({ runningOperations: 10 })
+    let leave = await gate.enter('a', 10)
+    const order: string[] = []
+    const wait = (tenant_id: string) =>
+      gate.enter(tenant_id, 10).then((begun) => {
+        order.push(tenant_id)
+        leave = begun
+      })
+    const flood = Array.from({ length: 3 }, () => wait('a'))
+    for (let round = 0; round < 3; round++) {
+      const fair = wait('b')
+      leave()
+      await fair
+      leave()
+      await flood[round]
+    }
+    expect(order).toEqual(['b', 'a', 'b', 'a', 'b', 'a'])
   })
 
   it('lets a batch that is larger than all room work alone, and small ones do not pass it', async () => {

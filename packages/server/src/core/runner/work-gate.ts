@@ -70,8 +70,11 @@ export function createWorkGate({
   mostWaitMs = MOST_WAIT_MS,
   now = () => performance.now(),
 } = {}): WorkGate {
-  /** by tenant, in the order in which they begin */
+  /** by tenant, in the order in which they arrived */
   const waiters = new Map<string, Waiter[]>()
+  /** when each tenant last began, in turns of the gate; forgotten when nothing runs or waits */
+  const lastBegan = new Map<string, number>()
+  let turns = 0
   let running = 0
   let rate = FIRST_RATE
   let done = 0
@@ -105,7 +108,9 @@ export function createWorkGate({
     return running === 0 || running + operations <= runningOperations
   }
 
-  function begin(operations: number): () => void {
+  function begin(tenant_id: string, operations: number): () => void {
+    if (running === 0 && waiters.size === 0) lastBegan.clear()
+    lastBegan.set(tenant_id, ++turns)
     if (running === 0) countedFrom = now() - (done * 1_000) / rate // time without work does not lower the rate
     running += operations
     let hasLeft = false
@@ -130,17 +135,25 @@ export function createWorkGate({
   // A large batch without room holds up the others: if small ones could pass it, it would never get room.
   function beginNext(): void {
     for (;;) {
-      const [next] = waiters
-      const [tenant_id, [waiter] = []] = next ?? []
+      const tenant_id = findNext()
+      const waiter = tenant_id === undefined ? undefined : waiters.get(tenant_id)?.[0]
       if (tenant_id === undefined || !waiter || !hasRoom(waiter.operations)) return
       remove(tenant_id, waiter)
-      const others = waiters.get(tenant_id)
-      if (others) {
-        waiters.delete(tenant_id)
-        waiters.set(tenant_id, others) // moved to the end: another tenant is next
-      }
       waiter.begin()
     }
+  }
+
+  // The tenant that has not begun for the longest time, also if it has only just arrived.
+  function findNext(): string | undefined {
+    let next: string | undefined
+    let least = Number.POSITIVE_INFINITY
+    for (const tenant_id of waiters.keys()) {
+      const began = lastBegan.get(tenant_id) ?? 0
+      if (began >= least) continue
+      next = tenant_id
+      least = began
+    }
+    return next
   }
 
   function remove(tenant_id: string, waiter: Waiter): void {
@@ -152,7 +165,7 @@ export function createWorkGate({
   return {
     assertRoom: (tenant_id) => assertRoom(tenant_id),
     async enter(tenant_id, operations) {
-      if (waiters.size === 0 && hasRoom(operations)) return begin(operations)
+      if (waiters.size === 0 && hasRoom(operations)) return begin(tenant_id, operations)
       assertRoom(tenant_id, operations)
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
@@ -164,7 +177,7 @@ export function createWorkGate({
           operations,
           begin() {
             clearTimeout(timer)
-            resolve(begin(operations))
+            resolve(begin(tenant_id, operations))
           },
         }
         waiters.set(tenant_id, [...(waiters.get(tenant_id) ?? []), waiter])

@@ -70,6 +70,11 @@ export function isNotPrimary(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === NOT_PRIMARY
 }
 
+/** Whether the database refused a statement because it accepts no writes. */
+export function isReadOnly(error: unknown): boolean {
+  return codeOf(error) === '25006'
+}
+
 /** Whether the database was reached, and has no free connection: none at all, or none for the role or the database. */
 export function isWithoutConnection(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
