@@ -42,10 +42,12 @@ describe('a blind hash', () => {
   })
 
   it('costs four elements more than it has, so a turn has 52 of one element', async () => {
-    const { waiting, evaluate } = openThread()
-    for (let call = 0; call < 60; call++) void evaluate(`key ${call}`, 1)
+    const { waiting, evaluate, answer } = openThread()
+    const calls = Array.from({ length: 60 }, (_, call) => evaluate(`key ${call}`, 1))
     await new Promise(setImmediate)
     expect(waiting).toHaveLength(52)
+    for (const _ of calls) await answer()
+    await Promise.all(calls)
   })
 
   it('is not evaluated once its caller has left', async () => {
