@@ -1,4 +1,5 @@
 // The lock of a witness: nothing is saved or signed in a directory that another process may use.
+import { rmSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -59,6 +60,7 @@ describe('a witness whose directory', () => {
 
   it('is lost while it saves does not say that it has saved', async () => {
     const saving = files.save(next())
-    await Promise.all([rm(join(directory, 'server.lock.1')), expect(saving).rejects.toThrow(LostDirectoryError)])
+    rmSync(join(directory, 'server.lock.1')) // before the save has read or written anything
+    await expect(saving).rejects.toThrow(LostDirectoryError)
   })
 })
