@@ -3,7 +3,7 @@ import { createSecretKey } from 'node:crypto'
 import { once } from 'node:events'
 import { encodeBase64, MAX_BLINDED_ELEMENTS } from '@eaas/protocol'
 import { blindValue, deriveBlindHashKeys, finalizeBlinded } from '@eaas/protocol/blind-hash'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   type BlindHashResult,
   type BlindHashTask,
@@ -158,7 +158,7 @@ describe('blind hashes that wait', () => {
     await newTenant()
     await withThread(async ({ tasks, open }) => {
       const flood = Array.from({ length: 4 }, () => batchOf(1_000, [ELEMENT]))
-      await vi.waitFor(() => expect(tasks).not.toEqual([]))
+      await expect.poll(() => tasks).not.toEqual([])
       await newTenant()
       const operations = [{ op: 'wrap', key_id, dek: dek() }]
       const { status, body } = await owner.call('POST', '/v1/batch', { operations })
@@ -175,10 +175,10 @@ describe('blind hashes that wait', () => {
     await newTenant()
     await withThread(async ({ tasks, asked, open }) => {
       const flood = Array.from({ length: 5 }, () => blindHash(most))
-      await vi.waitFor(() => expect(tasks).toHaveLength(1))
+      await expect.poll(() => tasks).toHaveLength(1)
       await newTenant()
       const fair = batchOf(32, Array(8).fill(ELEMENT))
-      await vi.waitFor(() => expect(asked).toHaveLength(5 + 2))
+      await expect.poll(() => asked).toHaveLength(5 + 2)
       open()
       expect((await fair).body.results.map(({ status }: { status: number }) => status)).toEqual(Array(32).fill(200))
       await Promise.all(flood)
@@ -194,7 +194,7 @@ describe('blind hashes that wait', () => {
     const victim = service.caller(body.secret)
     await withThread(async ({ tasks, asked, open }) => {
       const running = blindHash(most)
-      await vi.waitFor(() => expect(tasks).toHaveLength(1))
+      await expect.poll(() => tasks).toHaveLength(1)
       const late = await victim.call('POST', '/v1/hash/blind', { key_id, elements: [ELEMENT, ELEMENT] })
       expect([late.status, late.body.code]).toEqual([503, 'E_UNAVAILABLE'])
       const leaving = new AbortController()
@@ -204,10 +204,10 @@ describe('blind hashes that wait', () => {
         body: JSON.stringify({ key_id, elements: [ELEMENT, ELEMENT] }),
         signal: leaving.signal,
       })
-      await vi.waitFor(() => expect(asked).toHaveLength(3))
+      await expect.poll(() => asked).toHaveLength(3)
       leaving.abort()
       await expect(left).rejects.toThrow('aborted')
-      await vi.waitFor(() => expect(asked[2]?.aborted).toBe(true))
+      await expect.poll(() => asked[2]?.aborted).toBe(true)
       open()
       await running
     })
@@ -223,11 +223,11 @@ describe('blind hashes that wait', () => {
     const other = service.caller(body.secret)
     await withThread(async ({ tasks, asked, open }) => {
       const running = blindHash(most)
-      await vi.waitFor(() => expect(tasks).toHaveLength(1))
+      await expect.poll(() => tasks).toHaveLength(1)
       const single = other.call('POST', '/v1/hash/blind', { key_id, elements: [ELEMENT] })
       const operations = [{ op: 'blind_hash', key_id, elements: [ELEMENT] }]
       const batched = other.call('POST', '/v1/batch', { operations })
-      await vi.waitFor(() => expect(asked).toHaveLength(3))
+      await expect.poll(() => asked).toHaveLength(3)
       if (what === 'API key') await owner.call('DELETE', `/v1/api-keys/${body.id}`)
       else if (what === 'tenant') await performAsSystem(service.services, owner.tenant.tenant_id, suspendTenant({}))
       else {
@@ -247,7 +247,7 @@ describe('blind hashes that wait', () => {
     await newTenant()
     await withThread(async ({ tasks, open }) => {
       const running = blindHash(most)
-      await vi.waitFor(() => expect(tasks).toHaveLength(1))
+      await expect.poll(() => tasks).toHaveLength(1)
       expect((await owner.call('GET', `/v1/keys/${key_id}`)).body.blind_hash_public_key).toMatch(/^[\w+/]{43}=$/)
       open()
       await running

@@ -156,7 +156,7 @@ describe('a backup', () => {
       const [{ waiting } = { waiting: false }] = await sql<{ waiting: boolean }[]>`
         select exists (select 1 from pg_locks where relation = 'key_versions'::regclass and not granted) as waiting`
       expect(waiting).toBe(true)
-    })
+    }, 20_000)
     let last = ''
     for await (const line of lines) last = line
     await rewritten

@@ -47,7 +47,7 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
     const from = performance.now()
     const begin = vi.spyOn(service.services.sql, 'begin')
     const first = rotate()
-    await vi.waitFor(() => expect(begin).toHaveBeenCalled()) // the others wait for another transaction
+    await expect.poll(() => begin).toHaveBeenCalled() // the others wait for another transaction
     const answers = await Promise.all([first, ...Array.from({ length: 4 }, rotate)])
     expect(performance.now() - from).toBeLessThan(IN_TIME_MS)
     const details = answers.map(({ status, body }) => `${status} ${body.code}: ${body.detail}`)

@@ -93,7 +93,7 @@ describe('where it would have to wait', () => {
     const eaas = connect({ deks: { maxMessages: 2 } })
     await warm(eaas, keyId)
     encryptSync(eaas, 'x', { keyId })
-    await vi.waitFor(() => encryptSync(eaas, 'x', { keyId })) // the next DEK, made in advance
+    await vi.waitFor(() => encryptSync(eaas, 'x', { keyId }), { timeout: 20_000 }) // the next DEK, made in advance
     const old = connect({ deks: { maxAgeMs: 1 } })
     await warm(old, keyId)
     await new Promise((resolve) => setTimeout(resolve, 5))

@@ -165,7 +165,7 @@ describe('signals and close', () => {
       eaas.decrypt({ ...vectors.valid, key_id: keyId } as Envelope),
     ]
     const failures = Promise.all(under.map(failure))
-    await vi.waitFor(() => expect(service.requests.length).toBe(2)) // wrap and unwrap are one
+    await expect.poll(() => service.requests.length).toBe(2) // wrap and unwrap are one
     eaas.close()
     eaas.close()
     for (const error of await failures) expect(error.code).toBe('E_ABORTED')

@@ -232,7 +232,7 @@ describe('secrets', () => {
     await failure(connect({ timeoutMs: 50 }).encrypt('x', { keyId }))
     const eaas = connect()
     const closed = failure(eaas.encrypt('x', { keyId }))
-    await vi.waitFor(() => expect(service.count('wrap')).toBe(3))
+    await expect.poll(() => service.count('wrap')).toBe(3)
     eaas.close()
     await closed
     expect(drawn).toEqual([new Uint8Array(32), new Uint8Array(32), new Uint8Array(32)])

@@ -104,7 +104,7 @@ describe('where requests are isolated, a request', () => {
     state.gate = new Promise((resolve) => answer.signal.addEventListener('abort', () => resolve()))
     const controllers = vi.spyOn(AbortController.prototype, 'abort')
     const call = eaas.tenant().catch((error: unknown) => error)
-    await vi.waitFor(() => expect(state.requested).toEqual(['tenant']))
+    await expect.poll(() => state.requested).toEqual(['tenant'])
     eaas.close()
     expect(controllers).not.toHaveBeenCalled()
     controllers.mockRestore()

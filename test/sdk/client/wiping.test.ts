@@ -220,7 +220,7 @@ describe('the key of a stream is wiped', () => {
         ?.some((byte) => byte !== 0),
     ).toBe(true)
     await reader.cancel()
-    await vi.waitFor(() => expectWiped(used(), 3))
+    await vi.waitFor(() => expectWiped(used(), 3), { timeout: 20_000 })
   })
 
   it.each<[string, (eaas: Client, abort: AbortController) => void]>([
@@ -233,7 +233,7 @@ describe('the key of a stream is wiped', () => {
     await reader.read()
     await reader.read()
     act(eaas, abort)
-    await vi.waitFor(() => expectWiped(used(), 1))
+    await vi.waitFor(() => expectWiped(used(), 1), { timeout: 20_000 })
   })
 
   it('and so is the plaintext that it held back', async () => {
@@ -292,8 +292,8 @@ describe('the DEKs that many rows are opened with are wiped, when all open and w
     await expect(connect({ apiKey, deks: { cache: false } }).decryptMany(rows, { fields: ['a'] })).rejects.toThrow(
       'no API key',
     )
-    await vi.waitFor(() => expect(openedWith).toHaveLength(19))
-    await vi.waitFor(() => expectWiped(openedWith, 19))
+    await expect.poll(() => openedWith).toHaveLength(19)
+    await vi.waitFor(() => expectWiped(openedWith, 19), { timeout: 20_000 })
   })
 })
 

@@ -198,12 +198,12 @@ describe('a DEK that opens by promise', () => {
       open = resolve
     })
     const first = cache.use(token('a'), undefined, () => opening)
-    await vi.waitFor(() => expect(source.deks.length).toBe(1))
+    await expect.poll(() => source.deks.length).toBe(1)
     const second = cache.use(token('a'), undefined, async () => 'second')
     open?.('first')
     expect(await Promise.all([first, second])).toEqual(['first', 'second'])
     expect(source.requested).toEqual(['a'])
-    await vi.waitFor(() => expect(cache.use(token('a'), undefined, () => 'at once')).toBe('at once'))
+    await expect.poll(() => cache.use(token('a'), undefined, () => 'at once')).toBe('at once')
     expect(source.requested).toEqual(['a'])
   })
 
@@ -212,7 +212,7 @@ describe('a DEK that opens by promise', () => {
     const opened: (() => void)[] = []
     const open = () => new Promise<void>((resolve) => opened.push(resolve))
     const first = cache.use(token('a'), undefined, open)
-    await vi.waitFor(() => expect(opened.length).toBe(1))
+    await expect.poll(() => opened.length).toBe(1)
     source.time = 400
     void cache.use(token('a'), undefined, open)
     opened[0]?.()
@@ -229,18 +229,18 @@ describe('a DEK that opens by promise', () => {
     const { cache, source } = start()
     const opened: (() => void)[] = []
     const first = cache.use(token('a'), undefined, () => new Promise<void>((resolve) => opened.push(resolve)))
-    await vi.waitFor(() => expect(opened.length).toBe(1))
+    await expect.poll(() => opened.length).toBe(1)
     cache.close()
     opened[0]?.()
     await first
-    await vi.waitFor(() => expect(source.deks.map(isZero)).toEqual([true]))
+    await expect.poll(() => source.deks.map(isZero)).toEqual([true])
   })
 
   it('is zeroed and not kept when it opens nothing', async () => {
     const { cache, source } = start()
     const failing = async () => failToOpen()
     await expect(cache.use(token('a'), undefined, failing)).rejects.toThrow('not authentic')
-    await vi.waitFor(() => expect(isZero(source.deks[0])).toBe(true))
+    await expect.poll(() => isZero(source.deks[0])).toBe(true)
     await cache.use(token('a'), undefined, async () => 'x')
     expect(source.requested).toEqual(['a', 'a'])
   })

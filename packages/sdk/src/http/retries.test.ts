@@ -168,7 +168,7 @@ describe('retries', () => {
       const eaas = connect({ fetch, apiKey, timeoutMs: 300 })
       const controller = new AbortController()
       const error = failure(eaas.keys.list({ signal: controller.signal }))
-      await vi.waitFor(() => expect(fetch).toHaveBeenCalledTimes(refused ? 1 : 0))
+      await expect.poll(() => fetch).toHaveBeenCalledTimes(refused ? 1 : 0)
       await new Promise((resolve) => setTimeout(resolve, 50))
       end(eaas, controller)
       expect((await error).code).toBe(code)

@@ -1,6 +1,6 @@
 // Parts of a stored stream (stream.md 6), and its first line, wrapped again.
 import { SEALED_SEGMENT_BYTES, SEGMENT_BYTES } from '@eaas/protocol'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { plaintextOf } from '../../../../test/support/vectors/stream-vectors.js'
 import { createClient } from '../index.js'
 import {
@@ -158,7 +158,7 @@ describe('a part of a stored stream', () => {
     })
     const reader = hanging.getReader()
     const reading = reader.read()
-    await vi.waitFor(() => expect(given).toBeDefined())
+    await expect.poll(() => given).toBeDefined()
     await reader.cancel()
     expect(given?.aborted).toBe(true)
     await reading

@@ -32,9 +32,9 @@ it('a line that standard output does not take in time counts as not written, and
   await new Promise((resolve) => setImmediate(resolve))
   expect([isSinkStuck(), onWritten.mock.calls.length]).toEqual([false, 1])
   const both = Promise.all(['b', 'c'].map((id) => createLineWriter(STANDARD_OUTPUT)(lineOf(id))))
-  await vi.waitFor(() => expect(taken).toEqual(['a', 'b']))
+  await expect.poll(() => taken).toEqual(['a', 'b'])
   waiting.shift()?.()
-  await vi.waitFor(() => expect(taken).toEqual(['a', 'b', 'c']))
+  await expect.poll(() => taken).toEqual(['a', 'b', 'c'])
   waiting.shift()?.()
   await both
 })
