@@ -50,7 +50,7 @@ export const LATER = [
 /** The parts of `npm run test:all`, for several machines; each file belongs to one. */
 export const SHARDS = {
   audit: ['packages/audit/', 'test/audit/', 'test/custody/', 'test/independent/'],
-  server: ['packages/console/', 'packages/server/', 'test/api/', 'test/cli/', 'test/faults/'],
+  server: ['packages/console/', 'packages/postgres/', 'packages/server/', 'test/api/', 'test/cli/', 'test/faults/'],
   sdk: ['packages/cli/', 'packages/conformance/', 'packages/protocol/', 'packages/sdk/', 'test/leaks/', 'test/sdk/'],
   orm: ['packages/drizzle/', 'packages/kysely/', 'packages/prisma/', 'packages/typeorm/', 'test/orm/'],
   shipped: ['test/browser/', 'test/examples/', 'test/packed/', 'test/repo/'],

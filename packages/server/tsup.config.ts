@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import { build, defineConfig, type Options } from 'tsup'
-import { patchedPostgres } from './patches/postgres.js'
-import { REQUIRED, requiredPackages } from './patches/required.js'
+import { patchedPostgres } from '../postgres/src/patch.js'
+import { REQUIRED, requiredPackages } from './required-packages.js'
 import { IMAGE_NAME, packCluster } from './src/embedded/cluster.js'
 
 const COMMON: Options = {
@@ -15,7 +15,7 @@ const COMMON: Options = {
   define: { EAAS_COMMIT: JSON.stringify(describeCommit()) },
   // Private, so inlined. The driver, because it is patched. zod, because loading its hundred files took half of the time that a command
   // needs to start; its licence is in licenses/. Those of REQUIRED are not inlined: the plugin has them required.
-  noExternal: ['@eaas/protocol', 'postgres', /^zod(\/|$)/, ...REQUIRED],
+  noExternal: ['@eaas/protocol', '@eaas/postgres', 'postgres', /^zod(\/|$)/, ...REQUIRED],
   external: ['@aws-sdk/client-kms', '@opentelemetry/api'], // optional: root-keys/aws-kms.ts, observe/tracing.ts
   esbuildPlugins: [patchedPostgres, requiredPackages],
 }

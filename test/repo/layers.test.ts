@@ -330,7 +330,7 @@ describe('the server', () => {
     expect(pathsOf(running)).toEqual([`${SERVER}core/store/grants.ts`, `${SERVER}core/store/migrations.ts`])
   })
 
-  it.each(['postgres', '@electric-sql/pglite'])('knows %s in store/ only', (name) => {
+  it.each(['@eaas/postgres', '@electric-sql/pglite'])('knows %s in store/ only', (name) => {
     const knowing = pathsOf(importersOf(server, name))
     expect(knowing).not.toEqual([])
     expect(knowing.filter((path) => !STORE.test(path))).toEqual([])

@@ -1,7 +1,7 @@
 /**
  * The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both.
  */
-import postgres from 'postgres'
+import postgres from '@eaas/postgres'
 import { readDatabaseUrl } from '../database-url.js'
 import { createLogin } from './login.js'
 import { startupFormats } from './text-formats.js'
@@ -44,7 +44,7 @@ const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
 /**
  * After how long without an answer the database is probed on another connection, which has as long again to
- * answer (patches/postgres/19-silent-host.diff).
+ * answer (packages/postgres/patches/19-silent-host.diff).
  */
 const SILENCE_S = 3
 /** After how long a connection is replaced by a new one, so that no change to its session lasts. */
@@ -207,7 +207,7 @@ function withLocalLimits(sql: postgres.Sql): postgres.Sql {
 }
 
 /**
- * The code of the patched driver (patches/postgres.ts) for a COMMIT that the database answered with the tag
+ * The code of the patched driver (packages/postgres) for a COMMIT that the database answered with the tag
  * ROLLBACK.
  */
 const COMMIT_ROLLED_BACK = 'COMMIT_ROLLED_BACK'

@@ -1,7 +1,7 @@
 /** Whether an error says that the database does not answer, rather than that it refused a statement. */
 import { DatabaseDeadlineError } from './deadline.js'
 
-/** Of the patched driver (patches/postgres.ts): none of the hosts takes writes. */
+/** Of the patched driver (packages/postgres): none of the hosts takes writes. */
 const NOT_PRIMARY = 'NOT_PRIMARY'
 /** Of the patched driver: the database offers no TLS, which `sslmode` requires. */
 const NO_TLS = 'NO_TLS'

@@ -1,11 +1,11 @@
-// Applies the changes to the database driver while it is bundled: each .diff in the folder `postgres` changes the pinned release of postgres.js,
+// Applies the changes to the database driver while it is bundled: each .diff in the folder `patches` changes the pinned release of postgres.js,
 // and says why, with the upstream issue and the test that fails without it. Numbers of issues and pull requests are those of
 // https://github.com/porsager/postgres. A change is dropped with the first release that contains the fix.
 import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { Plugin } from 'esbuild'
 
-const FOLDER = new URL('./postgres/', import.meta.url)
+const FOLDER = new URL('../patches/', import.meta.url)
 /** The driver's files that are patched. */
 export const PATCHED_FILES = /[\\/]postgres[\\/]src[\\/](connection|index|query)\.js$/
 
@@ -50,9 +50,7 @@ export function patchPostgres(text: string, path: string): string {
   const own = hunks.filter(({ file }) => path.replaceAll('\\', '/').endsWith(file))
   return own.reduce((rest, { diff, found, replacement }) => {
     if (rest.split(found).length !== 2)
-      throw new Error(
-        `patches/postgres/${diff} does not fit this release of postgres.js: cannot find exactly once\n${found}`,
-      )
+      throw new Error(`patches/${diff} does not fit this release of postgres.js: cannot find exactly once\n${found}`)
     return rest.replace(found, () => replacement)
   }, text)
 }

@@ -2,10 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { patchPostgres } from '../../packages/server/patches/postgres.js'
-import { ROOT } from '../support/sources/source-files.js'
+import { ROOT } from '../../../test/support/sources/source-files.js'
+import { patchPostgres } from './patch.js'
 
-const FOLDER = join(ROOT, 'packages/server/patches/postgres')
+const FOLDER = join(ROOT, 'packages/postgres/patches')
 const CONNECTION = join(ROOT, 'node_modules/postgres/src/connection.js')
 const driver = readFileSync(CONNECTION, 'utf8')
 
@@ -35,8 +35,6 @@ describe('the driver', () => {
     ['has such lines twice', driver + driver],
     ['was changed already', patchPostgres(driver, CONNECTION)],
   ])('is refused where it %s', (_, other) => {
-    expect(() => patchPostgres(other, CONNECTION)).toThrow(
-      /^patches\/postgres\/\d\d-\S+\.diff does not fit this release/,
-    )
+    expect(() => patchPostgres(other, CONNECTION)).toThrow(/^patches\/\d\d-\S+\.diff does not fit this release/)
   })
 })
