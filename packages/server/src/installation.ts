@@ -7,7 +7,6 @@ import { SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { expireApiKey } from './core/api/api-keys.js'
 import { type Clock, createClock } from './core/audit/append/clock.js'
 import { type Commit, createCommitter } from './core/audit/append/committer.js'
-import { followAuditKey, openAuditKey, readAuditKeys } from './core/audit/audit-key.js'
 import type { ThreadDatabase, Verifier } from './core/audit/verification-thread.js'
 import { verifyLog } from './core/audit/verify/verify.js'
 import type { Config } from './core/config.js'
@@ -20,27 +19,23 @@ import type { Services } from './core/runner/operation.js'
 import { createSharedVerifications } from './core/runner/shared-verification.js'
 import { createTenantStates } from './core/runner/tenant-state.js'
 import { createCallHoldings, createPatientGate, createSearchPlaces, createWorkGate } from './core/runner/work-gate.js'
-import type { Queryable, Sql } from './core/store/db.js'
+import type { Sql } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
 import { NoDatabaseError, openStore, type Store } from './core/store/open-store.js'
 import { describeElsewhere, findSchemas } from './core/store/search-path.js'
-import { findMissingTenants } from './core/store/tenants.js'
 import { untilReached, type Wait } from './core/store/until-reached.js'
 import { assertWhole } from './core/store/whole-tables.js'
 import { findDatabaseTime } from './core/store/writability.js'
 import { createTaskThread, type TaskThread } from './core/task-thread.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
-import { compareWithAnchor } from './guard/watch/anchor-watch.js'
-import type { KeysOfHeads } from './guard/watch/follow.js'
-import { holdsCheckpoints, type LineFault, readKeptFile } from './guard/watch/kept-witnesses.js'
+import { alarmMessage } from './guard/watch/shared-alarms.js'
 import {
-  ACCEPTED_ROW,
-  alarmMessage,
-  createSharedAlarms,
-  GONE_ACCEPTED,
-  MISSING_TENANT,
-  type SharedAlarms,
-} from './guard/watch/shared-alarms.js'
+  assertUnused,
+  type ComparisonOptions,
+  type Comparisons,
+  createComparisons,
+  rememberKept,
+} from './installation-comparisons.js'
 import { findOwnInstance, type InstallationSecrets, unlock, watchStoreKeys } from './installation-secrets.js'
 import { createErasure, type Erase } from './operate/store/erasure.js'
 import { MIGRATIONS_DIRECTORY } from './package-directory.js'
@@ -53,15 +48,9 @@ const STALE_LOGIN = 'the database is logged in to as before, because the file of
 
 export interface Installation
   extends ReturnType<typeof watchStoreKeys>,
+    Comparisons,
     Pick<Store, 'durability' | 'findDurability' | 'probeCommit'> {
   services: Services
-  /** call its `compare` about once a second */
-  sharedAlarms: SharedAlarms
-  /**
-   * Compares every tenant's log with the newest anchor, as opening the installation did; returns the errors of single
-   * tenants.
-   */
-  compareAnchored(): Promise<unknown[]>
   /** Removes from the database's files what destroyed keys left there. */
   eraseDestroyed: Erase
   /** where the database is, for messages; without credentials */
@@ -77,19 +66,12 @@ type BlindHasher = TaskThread<BlindHashTask, BlindHashResult>
 export const openBlindHasher = (): BlindHasher =>
   createTaskThread(new URL('./blind-hash-thread-program.js', import.meta.url))
 
-export interface OpenOptions {
+export interface OpenOptions extends ComparisonOptions {
   config: Config
   /** called when a tenant's chain in the database is not the one that was written */
   onAlarm: (message: string, details: Record<string, unknown>) => void
   /** called when the clock is found to be wrong, at most once a minute; a command reports it in its error instead */
   onWrongClock?: ((message: string) => void) | undefined
-  /** called with a problem that the operator should know about, but that does not prevent serving */
-  onWarning?: (message: string, details: Record<string, unknown>) => void
-  /**
-   * called with lines of the checkpoint file that are not as a server wrote them; without it they are not
-   * searched for
-   */
-  onKeptFaults?: (faults: readonly LineFault[]) => void
   /** use an embedded database that a server holds, through that server's socket; otherwise refused */
   beside?: boolean
   /** the folder of the migrations; the package's own by default */
@@ -171,15 +153,14 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
       actor,
     }
     if (config.checkpointFile !== undefined) await rememberKept(services, config.checkpointFile, options)
-    const { compareAnchored, sharedAlarms } = createComparisons(services, assertSessions, options)
-    await compareAnchored()
-    await sharedAlarms.compare() // an error of one tenant occurs again when that tenant is used
+    const comparisons = createComparisons(services, assertSessions, options)
+    await comparisons.compareAnchored()
+    await comparisons.sharedAlarms.compare() // an error of one tenant occurs again when that tenant is used
     const { durability, findDurability, probeCommit } = store
     let closing: Promise<void> | undefined
     return {
       services,
-      sharedAlarms,
-      compareAnchored,
+      ...comparisons,
       ...watchStoreKeys(sql, secrets, config),
       eraseDestroyed: createErasure(store),
       durability,
@@ -252,64 +233,3 @@ function createServices(
 
 // Imported here, so that no command loads the curve.
 const hashHere: RunBlindHash = async (task) => (await import('./core/crypto/blind-hash.js')).runBlindHash(task)
-
-// The logs are compared with what the checkpoint file says of them.
-async function rememberKept(
-  { sql, storeKeys, signingKey, committer: { watches } }: Services,
-  file: string,
-  { onKeptFaults, onWarning }: OpenOptions,
-): Promise<void> {
-  const { faults, witnesses, others } = await readKeptFile(file, signingKey.publicKeys, {
-    isThorough: onKeptFaults !== undefined,
-    findAuditKeys: (tenants) => readAuditKeys(sql, storeKeys, tenants),
-  })
-  if (faults.length > 0) onKeptFaults?.(faults)
-  for (const [tenant_id, witness] of witnesses) watches.get(tenant_id).held.remember(witness)
-  for (const other of others) watches.get(other.tenant_id).held.remember(other)
-  for (const tenant_id of await findMissingTenants(sql, [...witnesses.keys()]))
-    onWarning?.(MISSING_TENANT, { tenant_id, file, line: witnesses.get(tenant_id)?.line })
-}
-
-function createComparisons(
-  { sql, storeKeys, states, committer: { watches }, installationKey, now }: Services,
-  assertSessions: () => Promise<void>,
-  { onWarning }: OpenOptions,
-): Pick<Installation, 'compareAnchored' | 'sharedAlarms'> {
-  const findAuditKey = async (tenant_id: string) => {
-    const auditKey = (await states.find(tenant_id))?.auditKey
-    if (auditKey) await followAuditKey(sql, auditKey)
-    return auditKey
-  }
-  const openKey: KeysOfHeads['openKey'] = (row) => openAuditKey(storeKeys, row)
-  const shared = { sql, watches, installationKey, findAuditKey, openKey }
-  return {
-    compareAnchored: () => compareWithAnchor(shared),
-    sharedAlarms: createSharedAlarms({
-      ...shared,
-      assertSessions,
-      isGone: async (tenant_id) => {
-        const isGone = (await findMissingTenants(sql, [tenant_id])).length > 0
-        if (isGone) states.forget(tenant_id)
-        return isGone
-      },
-      onGoneAccepted: (tenant_id) => onWarning?.(GONE_ACCEPTED, { tenant_id }),
-      onAcceptedRow: (tenant_id) => onWarning?.(ACCEPTED_ROW, { tenant_id }),
-      now,
-    }),
-  }
-}
-
-/**
- * Refuses a checkpoint file that has been used if the database has no installation: the database was emptied, or the
- * settings name another one.
- *
- * @throws NoDatabaseError, HiddenRowsError
- */
-export async function assertUnused(sql: Queryable, checkpointFile: string): Promise<void> {
-  if (!(await holdsCheckpoints(checkpointFile))) return
-  await assertWhole(sql)
-  throw new NoDatabaseError(
-    `There is no installation in this database, but ${checkpointFile} (EAAS_CHECKPOINT_FILE) holds checkpoints of one: somebody emptied the ` +
-      'database, or this is another one, or another schema of it. Connect to the right one, or restore a backup. For a new installation, name another file.',
-  )
-}

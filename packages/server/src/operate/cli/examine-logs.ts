@@ -37,7 +37,7 @@ import {
 } from '../../guard/watch/kept-witnesses.js'
 import { readAnchorTime } from '../../guard/watch/newest-anchor.js'
 import { describeRefused, MISSING_TENANT, TENANT_GONE } from '../../guard/watch/shared-alarms.js'
-import { assertUnused } from '../../installation.js'
+import { assertUnused } from '../../installation-comparisons.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
 import { type Result, someOf } from './finding.js'

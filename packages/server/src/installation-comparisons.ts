@@ -1,0 +1,102 @@
+/**
+ * What an installation's logs are compared with: the newest anchor, the heads that others saw, and the checkpoint file.
+ */
+import { followAuditKey, openAuditKey, readAuditKeys } from './core/audit/audit-key.js'
+import type { Services } from './core/runner/operation.js'
+import type { Queryable } from './core/store/db.js'
+import { NoDatabaseError } from './core/store/open-store.js'
+import { findMissingTenants } from './core/store/tenants.js'
+import { assertWhole } from './core/store/whole-tables.js'
+import { compareWithAnchor } from './guard/watch/anchor-watch.js'
+import type { KeysOfHeads } from './guard/watch/follow.js'
+import { holdsCheckpoints, type LineFault, readKeptFile } from './guard/watch/kept-witnesses.js'
+import {
+  ACCEPTED_ROW,
+  createSharedAlarms,
+  GONE_ACCEPTED,
+  MISSING_TENANT,
+  type SharedAlarms,
+} from './guard/watch/shared-alarms.js'
+
+/** Who is told what the comparisons find. */
+export interface ComparisonOptions {
+  /** called with a problem that the operator should know about, but that does not prevent serving */
+  onWarning?: (message: string, details: Record<string, unknown>) => void
+  /**
+   * called with lines of the checkpoint file that are not as a server wrote them; without it they are not
+   * searched for
+   */
+  onKeptFaults?: (faults: readonly LineFault[]) => void
+}
+
+export interface Comparisons {
+  /** call its `compare` about once a second */
+  sharedAlarms: SharedAlarms
+  /**
+   * Compares every tenant's log with the newest anchor, as opening the installation did; returns the errors of single
+   * tenants.
+   */
+  compareAnchored(): Promise<unknown[]>
+}
+
+/** Remembers what the checkpoint file says of the logs, for the comparisons. */
+export async function rememberKept(
+  { sql, storeKeys, signingKey, committer: { watches } }: Services,
+  file: string,
+  { onKeptFaults, onWarning }: ComparisonOptions,
+): Promise<void> {
+  const { faults, witnesses, others } = await readKeptFile(file, signingKey.publicKeys, {
+    isThorough: onKeptFaults !== undefined,
+    findAuditKeys: (tenants) => readAuditKeys(sql, storeKeys, tenants),
+  })
+  if (faults.length > 0) onKeptFaults?.(faults)
+  for (const [tenant_id, witness] of witnesses) watches.get(tenant_id).held.remember(witness)
+  for (const other of others) watches.get(other.tenant_id).held.remember(other)
+  for (const tenant_id of await findMissingTenants(sql, [...witnesses.keys()]))
+    onWarning?.(MISSING_TENANT, { tenant_id, file, line: witnesses.get(tenant_id)?.line })
+}
+
+/** `assertSessions` is called before each comparison with what is in the database. */
+export function createComparisons(
+  { sql, storeKeys, states, committer: { watches }, installationKey, now }: Services,
+  assertSessions: () => Promise<void>,
+  { onWarning }: ComparisonOptions,
+): Comparisons {
+  const findAuditKey = async (tenant_id: string) => {
+    const auditKey = (await states.find(tenant_id))?.auditKey
+    if (auditKey) await followAuditKey(sql, auditKey)
+    return auditKey
+  }
+  const openKey: KeysOfHeads['openKey'] = (row) => openAuditKey(storeKeys, row)
+  const shared = { sql, watches, installationKey, findAuditKey, openKey }
+  return {
+    compareAnchored: () => compareWithAnchor(shared),
+    sharedAlarms: createSharedAlarms({
+      ...shared,
+      assertSessions,
+      isGone: async (tenant_id) => {
+        const isGone = (await findMissingTenants(sql, [tenant_id])).length > 0
+        if (isGone) states.forget(tenant_id)
+        return isGone
+      },
+      onGoneAccepted: (tenant_id) => onWarning?.(GONE_ACCEPTED, { tenant_id }),
+      onAcceptedRow: (tenant_id) => onWarning?.(ACCEPTED_ROW, { tenant_id }),
+      now,
+    }),
+  }
+}
+
+/**
+ * Refuses a checkpoint file that has been used if the database has no installation: the database was emptied, or the
+ * settings name another one.
+ *
+ * @throws NoDatabaseError, HiddenRowsError
+ */
+export async function assertUnused(sql: Queryable, checkpointFile: string): Promise<void> {
+  if (!(await holdsCheckpoints(checkpointFile))) return
+  await assertWhole(sql)
+  throw new NoDatabaseError(
+    `There is no installation in this database, but ${checkpointFile} (EAAS_CHECKPOINT_FILE) holds checkpoints of one: somebody emptied the ` +
+      'database, or this is another one, or another schema of it. Connect to the right one, or restore a backup. For a new installation, name another file.',
+  )
+}
