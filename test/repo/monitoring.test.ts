@@ -63,7 +63,7 @@ describe('the alerts', () => {
 
   it('are about each metric that the guide has an alert on', () => {
     const guide = readFileSync(join(SERVER, 'docs/monitoring.md'), 'utf8')
-    const [, section = ''] = /^## Alerts\n(.*?)^These are for graphs/ms.exec(guide) ?? []
+    const [, section = ''] = /^## Alerts\n(.*?)^Use these metrics for graphs/ms.exec(guide) ?? []
     const named = namesIn(section).filter((name) => name.startsWith('eaas_'))
     expect(named.length).toBeGreaterThan(20)
     const watched = rules.flatMap(({ expr }) => namesIn(expr))

@@ -105,77 +105,82 @@ function choice<const Value extends string>(
 
 const SETTINGS = {
   EAAS_CONFIG: filled(
-    'a JSON file with any of these settings except the secrets themselves, each under its name in lower case without EAAS_; a variable wins over it',
+    'a JSON file with settings other than secrets, each under its name in lower case without EAAS_; a variable overrides it',
     { unset: 'none' },
   ),
   EAAS_DATABASE_URL: filled(
-    'PostgreSQL to use, postgres://user:password@host:port/database, several hosts separated by commas',
+    'URL of PostgreSQL, postgres://user:password@host:port/database, with several hosts separated by commas',
     { unset: 'an embedded database', secret: 'whole' },
   ),
-  EAAS_DATABASE_URL_FILE: filled('a file with the URL of PostgreSQL; each new connection reads it again'),
-  EAAS_DATABASE_POOLER: choice(
-    'the pooler in front of PostgreSQL, transaction for one in that mode: ',
-    ['auto', 'transaction', 'none'],
-    { otherwise: 'auto', unset: 'auto, detected' },
-  ),
+  EAAS_DATABASE_URL_FILE: filled('a file with the URL of PostgreSQL, which each new connection reads again'),
+  EAAS_DATABASE_POOLER: choice('mode of the pooler in front of PostgreSQL: ', ['auto', 'transaction', 'none'], {
+    otherwise: 'auto',
+    unset: 'auto, detected',
+  }),
   EAAS_DATABASE_APPENDS: choice(
-    "how many tenants' logs one statement appends to; a database sharded by tenant needs one: ",
+    "how many tenants' logs one statement may append to; set one for a database sharded by tenant: ",
     ['many', 'one'],
     { otherwise: 'many' },
   ),
-  EAAS_START_WAIT_SECONDS: number(
-    'seconds that a starting server keeps trying to reach PostgreSQL, 0 for one attempt',
-    { otherwise: 60, least: 0, most: 3_600 },
-  ),
+  EAAS_START_WAIT_SECONDS: number('how many seconds a starting server tries to reach PostgreSQL, 0 for one attempt', {
+    otherwise: 60,
+    least: 0,
+    most: 3_600,
+  }),
   EAAS_DATA_DIR: textOr('.eaas', 'directory of the embedded database and its root key', { neverEmpty: true }),
   EAAS_ROOT_KEY: filled('the root key, base64 of 32 bytes', {
     unset: 'root.key in the data directory, embedded database only',
     secret: 'whole',
   }),
   EAAS_ROOT_KEY_FILE: filled('a file that holds the root key'),
-  EAAS_ROOT_KEY_COMMAND: program('a program with its arguments that prints the root key; no shell reads them'),
+  EAAS_ROOT_KEY_COMMAND: program('a program that prints the root key, with its arguments; no shell is used'),
   EAAS_ROOT_KEY_SHARES: list(
-    'files with shares of the root key, separated by commas (no file name may have one), or ask to enter the shares on the terminal',
+    'files with shares of the root key, separated by commas; or the word ask, to enter the shares on the terminal',
     { neverEmpty: true },
   ),
   EAAS_ROOT_KEY_EXEC: program(
-    'a program that holds the root key, with its arguments; called with wrap or unwrap added, it reads standard input and writes standard output',
+    'a program that uses the root key, with its arguments; the server adds wrap or unwrap, writes to its standard input and reads its standard output',
   ),
-  EAAS_ROOT_KEY_TRANSIT: filled('a key of OpenBao or Vault as the root key: https://host:8200/v1/transit/keys/NAME', {
-    secret: 'part',
-  }),
+  EAAS_ROOT_KEY_TRANSIT: filled(
+    'URL of a Transit key of OpenBao or Vault that is the root key: https://host:8200/v1/transit/keys/NAME',
+    {
+      secret: 'part',
+    },
+  ),
   EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE: text('a file with the token for OpenBao or Vault'),
   EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE: text(
-    'a file with an AppRole instead of a token: role_id and secret_id, one per line',
+    'a file with an AppRole to use instead of a token: role_id and secret_id, one per line',
   ),
-  EAAS_ROOT_KEY_AWS_KMS: filled('the ARN of a key of AWS KMS as the root key; needs the package @aws-sdk/client-kms'),
+  EAAS_ROOT_KEY_AWS_KMS: filled(
+    'the ARN of the AWS KMS key that is the root key; needs the package @aws-sdk/client-kms',
+  ),
   EAAS_HOST: textOr('127.0.0.1', 'address to listen on'),
-  EAAS_PORT: number('port to listen on, 0 for any free one', { otherwise: 8420, least: 0, most: 65_535 }),
+  EAAS_PORT: number('port to listen on, 0 for any free port', { otherwise: 8420, least: 0, most: 65_535 }),
   EAAS_SOCKET: text('path of a unix socket to listen on instead of an address', { unset: 'none' }),
-  EAAS_SOCKET_MODE: textOr('660', 'mode of the socket, which says who may connect'),
+  EAAS_SOCKET_MODE: textOr('660', 'file mode of the socket, which limits who may connect'),
   EAAS_TLS_CERT_FILE: filled('a file with the certificate chain for TLS, in PEM', { unset: 'none, plain HTTP' }),
   EAAS_TLS_KEY_FILE: filled(
-    'a file with the private key for TLS, in PEM; both files are read again when they change, and at SIGHUP',
+    'a file with the private key for TLS, in PEM; the server reads both files again when they change, and at SIGHUP',
   ),
   EAAS_TLS_CLIENT_CA_FILE: filled(
-    'a file with authorities, in PEM; each client must show a certificate from one of them, as well as its API key',
+    'a file with authorities, in PEM; besides its API key, each client must show a certificate that one of them issued',
     { unset: 'none' },
   ),
   EAAS_TLS_MIN_VERSION: choice('the earliest version of TLS that clients may use: ', ['1.3', '1.2'], {
     otherwise: '1.3',
   }),
   EAAS_TRUST_PROXY: list(
-    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas; unix for those that connect to EAAS_SOCKET',
+    'addresses or CIDR ranges, separated by commas, of proxies whose X-Forwarded-For the server trusts; unix for proxies that connect to EAAS_SOCKET',
   ),
   EAAS_CORS_ORIGINS: list(
     'origins of pages that may call the API, such as https://app.example.org, separated by commas',
   ),
   EAAS_OPERATOR_API: choice(
-    'on serves /admin/v1 to the API keys of operators (eaas operator-key); a proxy should let only operators reach it: ',
+    'whether the server serves /admin/v1 to the API keys of operators (eaas operator-key); let only operators reach it: ',
     ['off', 'on'],
     { otherwise: 'off' },
   ),
-  EAAS_CONSOLE: choice('whether the web console is served, at /console: ', ['off', 'on'], { otherwise: 'on' }),
+  EAAS_CONSOLE: choice('whether the server serves the web console at /console: ', ['off', 'on'], { otherwise: 'on' }),
   EAAS_DESTROY_WINDOW_DAYS: number('days between the request to destroy a key and its destruction, 0 for at once', {
     otherwise: 7,
     least: 0,
@@ -186,37 +191,42 @@ const SETTINGS = {
     { otherwise: ROTATE_AFTER_WRAPS, least: LEAST_WRAPS, most: ROTATE_AFTER_WRAPS },
   ),
   EAAS_AUDIT_RETENTION_MONTHS: number(
-    'months after which audit entries are purged for good, 0 to keep them; a purge that looks wrong is held back until you act: see eaas purge --help',
+    'months after which servers purge audit entries for good, 0 to keep them; see eaas purge --help',
     { otherwise: 60, least: 0, most: 1_200 },
   ),
-  EAAS_AUDIT_ARCHIVE_DIR: filled('directory that entries are exported to before they are purged', { unset: 'none' }),
+  EAAS_AUDIT_ARCHIVE_DIR: filled('directory to which the server exports entries before it purges them', {
+    unset: 'none',
+  }),
   EAAS_CHECKPOINT_FILE: text(
-    'file for signed checkpoints, which each start compares with the database; - for standard output, none for no checkpoints',
-    { unset: 'checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY if that is set' },
+    'file for signed checkpoints, which the server compares with the database at each start; - for standard output, none for no checkpoints',
+    { unset: 'checkpoints in the data directory; with PostgreSQL in $STATE_DIRECTORY, if that is set' },
   ),
-  EAAS_CHECKPOINT_MINUTES: number('minutes between two checkpoints of a log that grew', {
+  EAAS_CHECKPOINT_MINUTES: number('minutes between two checkpoints of a growing log', {
     otherwise: 60,
     least: 1,
     most: 10_080,
   }),
   EAAS_WITNESSES: list(
-    "up to three witnesses that cosign the installation's log, each its key, a blank and its URL, separated by commas",
+    "up to three witnesses that cosign the installation's log, separated by commas; write the key, a space and the URL of each",
   ),
   EAAS_AUDIT_VERIFY_HOURS: number(
-    'hours between two verifications of every log by one server of the installation, 0 for never',
+    'hours after which one server of the installation verifies every log again, 0 for never',
     { otherwise: 24, least: 0, most: 8_760 },
   ),
   EAAS_MAX_CLOCK_SKEW_SECONDS: number(
-    "seconds that the server's clock and the database's may differ; beyond that nothing is written; 0 disables the check",
+    "how many seconds the server's clock and the database's may differ before the server stops writing; 0 disables the check",
     { otherwise: 300, least: 0, most: 86_400 },
   ),
-  EAAS_DRAIN_SECONDS: number('seconds that the server still serves after SIGTERM, while /health answers 503', {
-    otherwise: 0,
-    least: 0,
-    most: 3_600,
-    unset: '0; behind a balancer: 15',
-  }),
-  EAAS_LOG_LEVEL: choice('', LOG_LEVELS, { otherwise: 'info' }),
+  EAAS_DRAIN_SECONDS: number(
+    'how many seconds the server still serves calls after SIGTERM, while /health answers 503',
+    {
+      otherwise: 0,
+      least: 0,
+      most: 3_600,
+      unset: '0; set 15 behind a balancer',
+    },
+  ),
+  EAAS_LOG_LEVEL: choice('least severe level that the server logs: ', LOG_LEVELS, { otherwise: 'info' }),
 } satisfies Record<string, Setting>
 
 export type Variable = keyof typeof SETTINGS
