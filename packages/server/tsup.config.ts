@@ -44,14 +44,18 @@ async function writeOpenApi(): Promise<void> {
   await rm(program)
 }
 
-// A new embedded database, which a first start unpacks.
+// A new embedded database, which a first start unpacks: without PostgreSQL's templates, two thirds of its files, from which nothing is
+// made, and with a log in files of 1 MB instead of 16.
 async function writeClusterImage(): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'eaas-cluster-'))
+  const dataDir = await mkdtemp(join(tmpdir(), 'eaas-cluster-'))
   try {
-    await (await PGlite.create(folder)).close()
-    await writeFile(`dist/${IMAGE_NAME}`, packCluster(folder))
+    const database = await PGlite.create({ dataDir, initDbStartParams: ['--wal-segsize=1', '--set=wal_recycle=off'] })
+    await database.exec('update pg_database set datistemplate = false')
+    for (const name of ['template0', 'template1']) await database.exec(`drop database ${name}`)
+    await database.close()
+    await writeFile(`dist/${IMAGE_NAME}`, packCluster(dataDir))
   } finally {
-    await rm(folder, { recursive: true })
+    await rm(dataDir, { recursive: true })
   }
 }
 

@@ -27,14 +27,6 @@ export async function copyCreatedCluster(runDir: string, directory: string): Pro
   copyFolder(join(await createdCluster(runDir), 'postgres'), directory)
 }
 
-/**
- * Copies an embedded database that is not open, on the same file system. Files of PostgreSQL's templates, the
- * databases 1 and 4, become links, since nothing ever connects to these. They are two thirds of all files.
- */
-export function linkCluster(from: string, to: string): void {
-  copyFolder(from, to, /\/base\/[14]$/)
-}
-
 /** Opens a copy of the created database in this process. The end of the run removes the copy. */
 export async function openCreatedCluster(runDir: string): Promise<PGlite> {
   const { PGlite } = await import('@electric-sql/pglite')

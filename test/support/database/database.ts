@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { inject } from 'vitest'
-import { linkCluster } from './created-cluster.js'
+import { copyFolder } from '../run/copy-folder.js'
 import { copyDatabase, MIGRATED } from './postgres.js'
 
 export type Backend = 'embedded' | 'postgres'
@@ -85,7 +85,7 @@ export async function databaseOfRun(
     const dataDir = await mkdtemp(join(inject('embeddedDir'), `${name}-`))
     if (created) {
       const original = copyOf ?? join(inject('embeddedDir'), migrated ? 'migrated' : 'empty')
-      linkCluster(join(original, 'postgres'), join(dataDir, 'postgres'))
+      copyFolder(join(original, 'postgres'), join(dataDir, 'postgres'))
     }
     return { backend: 'embedded', dataDir, drop: () => rm(dataDir, { recursive: true, force: true }) }
   }

@@ -5,12 +5,13 @@ import type { TestProject } from 'vitest/node'
 import { migrate } from '../../../packages/server/src/core/store/migrations.js'
 import { openStore } from '../../../packages/server/src/core/store/open-store.js'
 import { MIGRATIONS_DIRECTORY } from '../../../packages/server/src/package-directory.js'
-import { copyCreatedCluster, linkCluster } from '../database/created-cluster.js'
+import { copyCreatedCluster } from '../database/created-cluster.js'
 import type {} from '../database/database.js'
 import { findPgbouncer } from '../database/find-pgbouncer.js'
 import { findPostgres } from '../database/find-postgres.js'
 import { startPgbouncer } from '../database/pgbouncer.js'
 import { createDatabase, MIGRATED, startPostgres } from '../database/postgres.js'
+import { copyFolder } from './copy-folder.js'
 import { guardedDir } from './guarded-dir.js'
 
 /** PostgreSQL starts a process for each database once a minute, to find nothing to vacuum: a run makes hundreds of databases. */
@@ -41,7 +42,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const [empty, migrated] = [join(dir.path, 'empty'), join(dir.path, 'migrated')]
   await mkdir(empty)
   await copyCreatedCluster(project.getProvidedContext().runDir, join(empty, 'postgres'))
-  linkCluster(empty, migrated)
+  copyFolder(empty, migrated)
   await migrateDatabase({ databaseUrl: undefined, dataDir: migrated })
   project.provide('embeddedDir', dir.path)
   return dir.remove

@@ -343,6 +343,10 @@ describe('the embedded database', () => {
     expect(command.output()).toBe('sum 42\n')
     expect(readdirSync(deep)).toContain('.s.PGSQL.5432')
     expect(readdirSync(deep)).not.toContain('postgres.creating')
+    const sql = postgres({ path: opened.socketPath, user: 'postgres', database: 'postgres', max: 1 } as object)
+    // The maintenance vacuums one database, and PostgreSQL stops writing once any other is 2^31 transactions old.
+    expect(await sql`select datname from pg_database`).toEqual([{ datname: 'postgres' }])
+    await sql.end()
     await opened.close()
   })
 
