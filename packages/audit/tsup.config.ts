@@ -8,7 +8,7 @@ export default defineConfig({
   format: 'esm',
   target: 'es2022',
   platform: 'neutral',
-  external: [/^node:/],
+  external: [/^node:/, '#ed25519'],
   removeNodeProtocol: false,
   treeshake: true,
   clean: true,

@@ -8,12 +8,16 @@ const signature = new Uint8Array(sign(null, message, privateKey))
 
 afterEach(() => {
   vi.restoreAllMocks()
+  vi.doUnmock('#ed25519')
   vi.resetModules()
 })
 
 /** The functions as Node computes them, or as noble does on a platform without node:crypto. */
 async function load(platform: 'node' | 'noble') {
-  if (platform === 'noble') vi.spyOn(process, 'getBuiltinModule').mockReturnValue(undefined)
+  if (platform === 'noble') {
+    vi.spyOn(process, 'getBuiltinModule').mockReturnValue(undefined)
+    vi.doMock('#ed25519', () => import('@noble/curves/ed25519.js'))
+  }
   vi.resetModules()
   return import('./crypto.js')
 }

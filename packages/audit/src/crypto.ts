@@ -3,8 +3,10 @@
  * an entry in a sixth of the time that noble takes. It is reached through globalThis, so nothing here imports a
  * module of Node.
  */
-import { ed25519 } from '@noble/curves/ed25519.js'
+// noble's, or nothing on Node (`imports` in package.json): loading it would take each command 30 ms.
+
 import { sha256 as nobleSha256 } from '@noble/hashes/sha2.js'
+import { ed25519 } from '#ed25519'
 
 /** Renamed as in the server, so that both verifiers read alike. */
 export { equalInConstantTime as equalBytes } from '@eaas/protocol'
