@@ -13,6 +13,8 @@ export interface Application {
   isModule: boolean
   /** The sources, as they are. */
   sources: ReadonlyMap<string, string>
+  /** Configuration that says how the ORM works, such as `typeorm.config.ts`. Nothing of it is changed. */
+  settings: ReadonlyMap<string, string>
   /** The sources and new files, as they will be. */
   files: Map<string, string>
   /** What is left to do by hand, a line each. */
@@ -55,7 +57,8 @@ export interface FoundTable {
 const MAX_FILES = 5_000
 const NOT_SOURCES = ['node_modules', 'dist', 'build', 'out', 'coverage', 'generated', 'migrations']
 const SOURCE = /\.(prisma|[cm]?[jt]sx?)$/
-const NO_SOURCE = /\.(d|test|spec|config)\.\w+$/
+const NO_SOURCE = /\.(d|test|spec)\.\w+$/
+const SETTINGS = /\.config\.\w+$|(^|[\\/])ormconfig\.\w+$/
 
 /** Names a page for what `init` does not do. */
 export function guide(name: string, from = '@eaas/sdk'): string {
@@ -68,9 +71,11 @@ export function readApplication(io: Io): Application {
   if (text === undefined) throw new UsageError('there is no package.json: run init in the folder of an application')
   const { type, dependencies, devDependencies } = parse(text)
   const packages = Object.keys({ ...(dependencies as object), ...(devDependencies as object) })
-  const sources = new Map<string, string>()
-  readSources(io, '', sources)
-  return { packages, isModule: type === 'module', sources, files: new Map(sources), byHand: [] }
+  const found = new Map<string, string>()
+  readSources(io, '', found)
+  const settings = new Map([...found].filter(([path]) => SETTINGS.test(path)))
+  const sources = new Map([...found].filter(([path]) => !settings.has(path)))
+  return { packages, isModule: type === 'module', sources, settings, files: new Map(sources), byHand: [] }
 }
 
 function parse(text: string): Record<string, unknown> {
@@ -86,7 +91,7 @@ function readSources(io: Io, folder: string, sources: Map<string, string>): void
     const path = join(folder, entry.name)
     if (entry.isDirectory() && !/^\./.test(entry.name) && !NOT_SOURCES.includes(entry.name))
       readSources(io, path, sources)
-    if (!entry.isFile() || !SOURCE.test(path) || NO_SOURCE.test(path)) continue
+    if (!entry.isFile() || !(SOURCE.test(path) || SETTINGS.test(path)) || NO_SOURCE.test(path)) continue
     if (sources.size === MAX_FILES) throw new UsageError(`there are more than ${MAX_FILES} sources in this folder`)
     sources.set(path, readFileSync(resolvePath(io, path), 'utf8'))
   }

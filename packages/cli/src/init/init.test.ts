@@ -1,6 +1,6 @@
 // `init` on small applications: what it adds, what it shows and asks, and what it leaves to the reader.
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { createClient, text } from '@eaas/sdk'
@@ -881,6 +881,15 @@ describe('init in an application of TypeORM', () => {
     'refuses %s, with which TypeORM would drop the columns when the application starts',
     async (option) => {
       const argv = ['--table', 'StaffMember', '--fields', 'visits', '--yes']
+      for (const [name, text] of [
+        ['typeorm.config.ts', `export default { ${option}, type: 'postgres' }`],
+        ['ormconfig.json', '{ "synchronize": true }'],
+      ] as const) {
+        put(name, text)
+        const err = expect.stringContaining(`${name} has synchronize`)
+        expect(await init(argv)).toMatchObject({ code: 2, out: '', err })
+        rmSync(join(folder, name))
+      }
       put('src/source.ts', SOURCE.replace(' entities', ` ${option}, entities`))
       const before = files()
       const message = 'src/source.ts has synchronize, with which TypeORM would drop these columns'

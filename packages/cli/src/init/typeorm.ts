@@ -41,7 +41,7 @@ const NOT_PLAIN = /\b(default|transformer|array|enum|generatedType|asExpression|
 const OF_TYPE = /^\s*(type|length|precision|width|collation)\s*:/
 
 /** An option of a data source, unless it is false. */
-const SYNCHRONIZES = /(?<!\/\/.*)\bsynchronize\s*(?::\s*(?!false\b)|[,}])/
+const SYNCHRONIZES = /(?<!\/\/.*)\bsynchronize\b['"]?\s*(?::\s*(?!false\b)|[,}])/
 
 interface Property {
   column: Column
@@ -54,9 +54,9 @@ interface Property {
   semicolon: string
 }
 
-export function readTypeorm({ sources }: Application): FoundTable[] {
+export function readTypeorm({ sources, settings }: Application): FoundTable[] {
   const own = [...sources].filter(([, text]) => /from ['"]typeorm['"]/.test(text))
-  for (const [, text] of own) {
+  for (const [, text] of [...own, ...settings]) {
     const [, type] = /\bnew DataSource\(\s*\{[^}]*?\btype:\s*['"](\w+)['"]/.exec(text) ?? []
     if (type && type !== 'postgres')
       throw new UsageError(`init knows PostgreSQL, and the data source is of ${type}: see ${guide('typeorm')}`)
@@ -140,9 +140,9 @@ function readProperties(source: string, found: RegExpExecArray): Property[] {
  * Makes `text` of the columns that sealed text does not fit in, and adds those of indexes.
  * @throws UsageError if the application would drop the columns as soon as it starts
  */
-export function changeTypeorm({ files, sources, byHand }: Application, change: Change): void {
+export function changeTypeorm({ files, sources, settings, byHand }: Application, change: Change): void {
   const { table, columns, lacking } = change
-  const [synchronized] = [...sources].find(([, text]) => SYNCHRONIZES.test(text)) ?? []
+  const [synchronized] = [...sources, ...settings].find(([, text]) => SYNCHRONIZES.test(text)) ?? []
   if (synchronized !== undefined && columns.some(isConverted))
     throw new UsageError(
       `${synchronized} has synchronize, with which TypeORM would drop these columns and their values to change their type. Set synchronize: false there first, and run init again`,
