@@ -559,6 +559,19 @@ describe('a reader', () => {
     expect(await backfill(migrating(), table, options)).toMatchObject({ changed: 1, failed: 0 })
   })
 
+  it('gets no value that JavaScript cannot hold, which stays, and whose message says so', async () => {
+    const unheld = Symbol('JSON with a number that JavaScript cannot hold')
+    for (const model of [modelOf(), migrating()]) {
+      const table = tableOf(plain.map((row, at) => (at === 2 ? { ...row, email: unheld } : row)))
+      for (const options of [{}, { read: { email: (stored: unknown) => (stored === unheld ? 'asked@example.org' : stored) } }]) {
+        const { failures } = await backfill(model, table, { ...options, dryRun: true })
+        const failure = failures.find(({ key }) => key === 'u2')
+        expect(failure).toMatchObject({ field: 'email', code: 'E_CONTENT', message: expect.stringContaining('cannot hold') })
+      }
+      expect(table.rows.get('u2')?.email).toBe(unheld)
+    }
+  })
+
   it('is not asked for what is sealed, and reads its own field only', async () => {
     const asked = vi.fn((stored: unknown) => stored)
     const table = tableOf([...(await modelOf().encryptMany(plain.slice(0, 3))), ...plain.slice(3)])

@@ -98,7 +98,7 @@ export function readColumn(column: PostgresColumn, text: string | null): unknown
   if (text === null) return null
   if (isJson(column)) {
     const value: unknown = JSON.parse(text)
-    return isKept(text, value) ? value : Symbol('a number that JavaScript cannot hold, or a name twice')
+    return isKept(text, value) ? value : Symbol('JSON with a number that JavaScript cannot hold, or with a name twice')
   }
   // Only indexes: their values are hexadecimal digits, so none is quoted.
   if (base === 'text[]') return text === '{}' ? [] : text.slice(1, -1).split(',')

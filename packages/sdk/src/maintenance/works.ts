@@ -294,6 +294,11 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
     }
     if (form !== 'plaintext') continue
     const stored = getAt(row, path)
+    if (typeof stored === 'symbol') {
+      const hint =
+        'No reader gets it either. Give the column the type text, where text() and a reader get it as written.'
+      return new ContentError(`it is ${stored.description}`, hint, place)
+    }
     const reader = read[name]
     const plain = reader ? await readOne(reader, { stored, row }, place) : stored
     if (isEaasError(plain)) return plain
@@ -325,7 +330,6 @@ async function readOne(
   { stored, row }: { stored: unknown; row: Row },
   place: RecordPlace,
 ): Promise<unknown> {
-  if (typeof stored === 'symbol') return undefined // a value that the table could not represent
   try {
     return await reader(stored, row)
   } catch (error) {
