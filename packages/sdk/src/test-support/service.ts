@@ -60,6 +60,7 @@ export class Service {
   readonly #server = createServer((request, response) => void this.#serve(request, response))
 
   async start(): Promise<void> {
+    this.#server.keepAliveTimeout = 0 // otherwise, on a busy machine, it closes a connection just when the client uses it
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
     this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
@@ -207,7 +208,10 @@ export class Service {
     const apiKey = { id: TENANT_ID, name: 'ci', prefix: 'eaas_sk_ab', status: 'active', created_at }
     if (operation === 'list api-keys') return ok({ api_keys: [{ ...apiKey, permissions: ['encrypt'] }], count: 1 })
     if (operation === 'create api-keys') return { status: 201, body: { ...apiKey, ...body, secret: 'eaas_sk_SHOWN' } }
-    if (operation === 'update api-keys') return ok({ ...apiKey, permissions: ['encrypt'], ...body })
+    if (operation === 'update api-keys') {
+      const kept = Object.entries(body).filter(([, value]) => value !== null) // null clears
+      return ok({ ...apiKey, permissions: ['encrypt'], ...Object.fromEntries(kept) })
+    }
     if (operation === 'revoke api-keys') return { status: 204, body: undefined }
     if (operation === 'tenant') {
       return ok({ tenant_id: TENANT_ID, name: 'acme', envelope_only: false, created_at, monthly_encrypt_quota: null })
