@@ -1,4 +1,5 @@
 // The request log: under failures its lines are short, and repeated ones are sampled; calls whose client leaves have lines.
+import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -43,13 +44,15 @@ function openApp() {
   const dek = Buffer.alloc(32, 1).toString('base64')
   return {
     close: () => app.close(),
-    /** Sends a call over a connection of its own, which the caller closes. */
+    /** Sends a call over a connection of its own, which the caller closes. Returns once the server has its head. */
     async send(method: string, path: string, body = '', length = body.length) {
       if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' })
       const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
       const head = [`${method} ${path} HTTP/1.1`, 'host: x', `authorization: ${headers.authorization}`]
       if (body !== '') head.push('content-type: application/json', `content-length: ${length}`)
+      const received = once(app.server, 'request') // what is written before the connection is there is lost with the socket
       socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
+      await received
       return socket
     },
     wrap: () => app.inject({ method: 'POST', url: `/v1/keys/${key_id}/wrap`, headers, payload: { dek } }),
