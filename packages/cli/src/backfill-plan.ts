@@ -25,7 +25,7 @@ export async function printPlan(
     return value === true ? [name] : [value].flat().flatMap((text) => withValue(name, String(text)))
   })
   const line = `${loaderFor(file)}npx @eaas/cli backfill ${[file, ...words].map(quoteWord).join(' ')}`
-  const { left, steps } = await withTable(io, file, { ...given, createKey: undefined }, (open) =>
+  const { left, steps } = await withTable(io, file, { ...given, createKey: undefined, mayCallNothing: true }, (open) =>
     open.plan({ command: (more) => `${line} ${more}`, inspect: () => inspect(io, open, { open: false }) }),
   )
   if (given.json) await print(io, JSON.stringify({ table: given.table, left: left ?? null, steps }))

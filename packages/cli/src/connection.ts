@@ -20,27 +20,37 @@ interface ClientUse {
    * of a value: with a wrong wrapped key it could never be read again. Needs `unwrap` in addition to `wrap`.
    */
   verify?: boolean
+  /** Whether the command may do without the service, and so without an API key. */
+  mayCallNothing?: boolean
 }
 
 /** Runs a command with a client, and closes it. */
 export async function withClient<T>(
   io: Io,
   given: DecryptingOptions,
-  { verify = false }: ClientUse,
+  { verify = false, mayCallNothing = false }: ClientUse,
   run: (eaas: Client) => Promise<T>,
 ): Promise<T> {
   const secret = given.secretFile !== undefined && { secret: await readSecret(io, given.secretFile) }
   if (given.kit !== undefined) return withKit(io, given.kit, secret, run)
+  const apiKey = await findApiKey(io, given.apiKeyFile)
+  if (apiKey === undefined && !mayCallNothing) throw lacksApiKey()
+  let isCalled = false
+  const refuse = async (): Promise<never> => {
+    isCalled = true
+    throw lacksApiKey()
+  }
   const eaas = createClient({
     baseUrl: baseUrlOf(io),
-    apiKey: await readApiKey(io, given.apiKeyFile),
     allowInsecure: given.allowInsecure ?? false,
-    fetch: io.fetch,
+    ...(apiKey === undefined ? { apiKey: 'none', fetch: refuse, retries: 0 } : { apiKey, fetch: io.fetch }),
     deks: { verify },
     ...secret,
   })
   try {
     return await run(eaas)
+  } catch (error) {
+    throw isCalled ? lacksApiKey() : error
   } finally {
     eaas.close()
   }
@@ -81,10 +91,12 @@ export function baseUrlOf({ env }: Io): string {
   return env.EAAS_URL || LOCAL_SERVER
 }
 
-async function readApiKey(io: Io, file: string | undefined): Promise<string> {
-  if (file !== undefined) return readPrivate(io, file, 'API key')
-  if (io.env.EAAS_API_KEY) return io.env.EAAS_API_KEY.trim()
-  throw new UsageError('no API key: set EAAS_API_KEY, or pass --api-key-file <file>')
+async function findApiKey(io: Io, file: string | undefined): Promise<string | undefined> {
+  return file === undefined ? io.env.EAAS_API_KEY?.trim() || undefined : readPrivate(io, file, 'API key')
+}
+
+function lacksApiKey(): UsageError {
+  return new UsageError('no API key: set EAAS_API_KEY, or pass --api-key-file <file>')
 }
 
 /** Reads the application's secret. @throws UsageError when the file does not hold the base64 of 32 bytes */

@@ -8,6 +8,15 @@ import type { Sdk } from './backfill/backfill.js'
 import { refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
 
+/** What Node.js reports of TypeScript: before it strips types, and of what it does not strip, such as an enum. */
+const UNREAD = [
+  'ERR_UNKNOWN_FILE_EXTENSION',
+  'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX',
+  'ERR_INVALID_TYPESCRIPT_SYNTAX',
+  'ERR_NO_TYPESCRIPT',
+  'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING',
+]
+
 interface ModelModule {
   /** The file, without symbolic links. */
   path: string
@@ -25,9 +34,9 @@ export async function loadModule(io: Io, file: string): Promise<ModelModule> {
   try {
     loaded = await import(pathToFileURL(path).href)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error
+    if (!UNREAD.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     throw new UsageError(
-      `${file}: this Node.js does not load such a file. Name the compiled one, or set NODE_OPTIONS="--import tsx"`,
+      `${file}: this Node.js does not load such a file. Name the compiled one, or run npm install --save-dev tsx, and then this command behind NODE_OPTIONS="--import tsx"`,
     )
   }
   return {

@@ -28,6 +28,8 @@ export interface TableOptions extends DecryptingOptions {
   key?: string
   /** Undefined if the command does not create keys. */
   createKey?: boolean | undefined
+  /** Whether the command may do without the service, and so without an API key. */
+  mayCallNothing?: boolean
   /** Whether the command only decrypts. */
   decrypts?: boolean
   column?: string[]
@@ -93,7 +95,7 @@ export async function withTable<T>(
   given: TableOptions,
   run: (open: OpenTable) => Promise<T>,
 ): Promise<T> {
-  const { table, export: name, key, createKey, decrypts } = given
+  const { table, export: name, key, createKey, decrypts, mayCallNothing = false } = given
   if (createKey && key === undefined) throw new ArgumentsError('--create-key needs --key <name>')
   const columns = readPairs('column', given.column)
   const keyColumns = readNames('key-columns', given.keyColumns)
@@ -130,7 +132,7 @@ export async function withTable<T>(
   }
   try {
     if (typeof exported === 'function') {
-      return await withClient(io, given, { verify: true }, async (eaas) => {
+      return await withClient(io, given, { verify: true, mayCallNothing }, async (eaas) => {
         const keyId = key === undefined ? undefined : await findKeyId(eaas, key, io, { create: createKey, decrypts })
         return runWith(await callExport(() => exported(eaas, keyId), keyId))
       })

@@ -563,10 +563,17 @@ describe('a reader', () => {
     const unheld = Symbol('JSON with a number that JavaScript cannot hold')
     for (const model of [modelOf(), migrating()]) {
       const table = tableOf(plain.map((row, at) => (at === 2 ? { ...row, email: unheld } : row)))
-      for (const options of [{}, { read: { email: (stored: unknown) => (stored === unheld ? 'asked@example.org' : stored) } }]) {
+      for (const options of [
+        {},
+        { read: { email: (stored: unknown) => (stored === unheld ? 'asked@example.org' : stored) } },
+      ]) {
         const { failures } = await backfill(model, table, { ...options, dryRun: true })
         const failure = failures.find(({ key }) => key === 'u2')
-        expect(failure).toMatchObject({ field: 'email', code: 'E_CONTENT', message: expect.stringContaining('cannot hold') })
+        expect(failure).toMatchObject({
+          field: 'email',
+          code: 'E_CONTENT',
+          message: expect.stringContaining('cannot hold'),
+        })
       }
       expect(table.rows.get('u2')?.email).toBe(unheld)
     }
