@@ -78,6 +78,8 @@ export interface OpenOptions extends ComparisonOptions {
   migrations?: URL
   /** called now and then while a migration waits for locks that others hold; the message says who */
   onMigrationLocked?: (message: string) => void
+  /** called before the embedded database is opened or created, once the configured root key is there */
+  onOpening?: (() => void) | undefined
   /** create an installation if there is none; true by default */
   mayCreate?: boolean
   /** how long to wait for a database that cannot be reached; by default not at all */
@@ -122,6 +124,7 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
   const onStaleLogin = (error: Error) => onWarning?.(STALE_LOGIN, { reason: error.message })
   const serves = wait !== undefined
   const onFailure = options.onDatabaseFailure
+  if (config.databaseUrl === undefined) options.onOpening?.()
   const store = await openStore(config, { beside, mayCreate, serves, onFailure, onStaleLogin })
   try {
     const sql = withDeadlines(store.sql) // the states and the committer set their own

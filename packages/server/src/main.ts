@@ -1,14 +1,9 @@
 /** The `eaas` command: its commands, and how it ends. */
-import { setFlagsFromString } from 'node:v8'
 import { createProgram, runProgram } from '@eaas/audit/command'
 import { endBySignals } from '@eaas/audit/node'
 import { COMMANDS } from './operate/cli/commands.js'
 import { fail } from './operate/cli/fail.js'
 import { VERSION } from './version.js'
-
-// V8 leaves PGlite's WebAssembly as its baseline compiler makes it. Optimizing it would take each start a second of CPU, and
-// on Node 24 600 MB for one function. Calls take no more CPU without.
-for (const flag of ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']) setFlagsFromString(flag)
 
 endBySignals()
 const program = createProgram('eaas', { version: VERSION })

@@ -46,6 +46,7 @@ export async function openServer({
   openVerifier,
   openBlindHasher,
   onDatabaseFailure,
+  onOpening,
   takesSchemas = false,
 }: {
   config: Config
@@ -58,6 +59,7 @@ export async function openServer({
   openBlindHasher?: OpenOptions['openBlindHasher']
   /** called when the embedded database has failed, after `keepWitnessed`; by default a rejection ends the process */
   onDatabaseFailure?: (error: Error) => void
+  onOpening?: OpenOptions['onOpening']
   /** whether routes with Fastify schemas may be added; by default such a route is refused */
   takesSchemas?: boolean
 }): Promise<Server> {
@@ -103,6 +105,7 @@ export async function openServer({
       keptFaults = faults
     },
     observeCommit: metrics.observeCommit,
+    onOpening,
     openVerifier,
     openBlindHasher,
     observeUnrecorded: metrics.observeUnrecorded,

@@ -8,6 +8,7 @@ import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
 import {
   answers,
   createDirectory,
@@ -239,6 +240,9 @@ async function assertNotServed(socketPath: string): Promise<void> {
 }
 
 async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): Promise<PGlite> {
+  // V8 leaves PGlite's WebAssembly as its baseline compiler makes it. Optimizing it would take each start a second of CPU,
+  // and on Node 24 600 MB for one function. Calls take no more CPU without.
+  for (const flag of ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']) setFlagsFromString(flag)
   const { PGlite } = await import('@electric-sql/pglite')
   const output: string[] = []
   try {

@@ -44,12 +44,13 @@ export async function serve(config: Config, say: (server: Server, url: string) =
   // later calls into the old generation, which keeps them, and each request with them, until a full garbage collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
   if (!config.socket) await assertListenable(config)
-  const { databaseUrl, dataDir } = config
-  if (databaseUrl === undefined)
-    print(`${hasEmbeddedDatabase(dataDir) ? 'Opening the' : 'Creating a'} database in ${dataDir}`)
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../../server.js')
-  const server = await openServer({ config, openVerifier, openBlindHasher, onDatabaseFailure: failWithoutDatabase })
+  const { dataDir } = config
+  const server = await openServer({
+    ...{ config, openVerifier, openBlindHasher, onDatabaseFailure: failWithoutDatabase },
+    onOpening: () => print(`${hasEmbeddedDatabase(dataDir) ? 'Opening the' : 'Creating a'} database in ${dataDir}`),
+  })
   const { app } = server
   const notifier = createNotifier(config.serviceManager, app.log)
   try {
