@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { PROBLEMS, type ProblemCode } from '../../packages/protocol/src/problem.js'
 import { ROUTES } from '../../packages/protocol/src/routes.js'
 import type { BrokerProblemCode } from '../../packages/sdk/src/broker/problem.js'
-import { mayPass } from '../../packages/sdk/src/http/send.js'
+import { mayPass } from '../../packages/sdk/src/http/failures.js'
 import type { EaasErrorCode } from '../../packages/sdk/src/index.js'
 import { sourcesBelow } from '../support/sources/source-files.js'
 

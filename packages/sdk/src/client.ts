@@ -2,7 +2,8 @@
 import { type Context, DEK_MAX_MESSAGES, type Envelope, type EnvelopeV1, type EnvelopeV2 } from '@eaas/protocol'
 import { ENGINES, type EngineName } from './engines/engine.js'
 import { InvalidInputError } from './errors.js'
-import { environmentApiKey, environmentUrl, resolveBaseUrl } from './http/base-url.js'
+import type * as Failures from './failures.js'
+import { resolveBaseUrl } from './http/base-url.js'
 import type { ApiKey } from './http/calls.js'
 import { type ClientEvent, createEmit } from './http/events.js'
 import type { Fetch } from './http/fetch.js'
@@ -37,7 +38,11 @@ import {
 import type { ModelOptions, RowFormat } from './models/definition.js'
 import { createModel, type Model } from './models/model.js'
 import type { Compounds, Extras, ExtrasOf, Fields } from './models/model-types.js'
+import type * as More from './more.js'
+import type * as Parts from './parts.js'
 import type { Connection } from './parts.js'
+import type * as Rare from './rare.js'
+import type { OpenDeps } from './records/blocks.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
 import type { DecryptManyOptions, EncryptManyOptions } from './records/many-records.js'
 import type { StoredEnvelope } from './records/read-envelope.js'
@@ -48,7 +53,7 @@ import type { CallOptions, Keys } from './resources/keys.js'
 import { createResources } from './resources/resources.js'
 import type { ServerMode } from './resources/server-mode.js'
 import type { Service } from './resources/service.js'
-import { isPromise, loadOnce, loadPart, type Soon, traced } from './waiting.js'
+import { isPromise, loadOnce, loadPart, type Soon, traced, use } from './waiting.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
@@ -386,32 +391,43 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   const settings = readOptions(options)
   let connection: Connection | undefined
   let isClosed = false
-  const load = loadOnce(async () => {
-    const parts = await loadPart(() => import('./parts.js'))
-    if (!connection) {
-      connection = parts.connect(settings)
-      if (isClosed) connection.close()
-    }
-    return { ...parts, ...connection }
+  let opener: (Pick<typeof Parts, 'openOne'> & Connection) | undefined
+  /** Makes what loads a part of the SDK, each of which can connect and open a value. */
+  const createLoad = <T extends Pick<typeof Parts, 'connect' | 'openOne'>>(load: () => Promise<T>) =>
+    loadOnce(async () => {
+      const part = await loadPart(load)
+      if (!connection) {
+        connection = part.connect({ ...settings, loadMore, loadRare, loadFailures })
+        if (isClosed) connection.close()
+      }
+      const loaded = { ...part, ...connection }
+      opener ??= loaded
+      return loaded
+    })
+  const loadMore: () => Soon<typeof More & Connection> = createLoad(() => import('./more.js'))
+  const loadFailures: () => Soon<typeof Failures> = createLoad(() => import('./failures.js'))
+  const loadOpening = createLoad(() => import('./opening.js'))
+  const loadParts = createLoad(() => import('./parts.js'))
+  const load = () => opener ?? loadParts()
+  const loadRare: () => Soon<typeof Rare> = createLoad(() => import('./rare.js'))
+  const loadSealer = createLoad(() => import('./sealing.js'))
+  const loadSealing = loadOnce(async () => {
+    const sealing = await loadSealer()
+    return { ...sealing, records: sealing.addSealing(sealing, settings) }
   })
-  const loadAll = async () => (await load()).withMore()
-  const resources = createResources(loadAll)
+  const resources = createResources(loadMore)
   const models = {
-    load,
+    ...{ loadSealing, loadOpening, loadRare, loadMore },
     maxMessages: settings.encryptLimits.maxMessages,
     hasSecret: settings.secrets.list.length > 0,
     changesSecret: settings.secrets.list.length > 1 || settings.secrets.acceptWithout,
   }
-  type Loaded = Awaited<ReturnType<typeof load>>
-  const readyEngine = (parts: Loaded): Soon<Loaded> => {
-    const readying = parts.records.envelopes.ready()
-    return readying ? readying.then(() => parts) : parts
-  }
-  /** Loads the parts and the engine. Returns no promise if both are already loaded. */
-  const prepare = (): Soon<Loaded> => {
-    const parts = load()
-    return isPromise(parts) ? parts.then(readyEngine) : readyEngine(parts)
-  }
+  /** Loads a part and the engine. Returns no promise if both are already loaded. */
+  const prepare = <T extends { records: OpenDeps }>(load: () => Soon<T>): Soon<T> =>
+    use(load(), (parts) => {
+      const readying = parts.records.envelopes.ready()
+      return readying ? readying.then(() => parts) : parts
+    })
 
   const close = () => {
     isClosed = true
@@ -429,7 +445,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     assertFormat(options, models.hasSecret)
     const given = readValue(value)
     const pairs = copyPlain(context)
-    const preparing = prepare()
+    const preparing = prepare(loadSealing)
     // Copied if the call has to wait: meanwhile the caller may zero or change the value.
     const bytes = isPromise(preparing) || dek !== 'shared' ? new Uint8Array(given) : given
     const { records, sealOne } = isPromise(preparing) ? await preparing : preparing
@@ -440,7 +456,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     const { signal } = options
     assertNotAborted(signal)
     const demand = readDemand(options)
-    const preparing = prepare()
+    const preparing = prepare(load)
     // Copied if the call has to wait: meanwhile the caller may change the envelope.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
     const { records, openOne } = isPromise(preparing) ? await preparing : preparing
@@ -449,7 +465,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   const client = {
     encrypt,
     encryptJson: traced(async (value: unknown, options: EncryptOptions) => {
-      const { readJson } = await load()
+      const { readJson } = await loadRare()
       return encrypt(readJson(value), options)
     }),
     decrypt,
@@ -458,13 +474,13 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)
-        const { records, encryptMany } = await loadAll()
+        const [{ records }, { encryptMany }] = await Promise.all([loadSealing(), loadMore()])
         return encryptMany(records, taken, options)
       },
     ),
     decryptMany: traced(async (rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) => {
-      const { records, decryptMany } = await loadAll()
-      return decryptMany(records, rows, options)
+      const [{ records, eachBlock, openBlock }, { decryptMany }] = await Promise.all([loadOpening(), loadMore()])
+      return decryptMany({ ...records, eachBlock, openBlock }, rows, options)
     }),
     hash: traced(async (value: string, options: Partial<HashOptions> = {}) => {
       assertOptions('hash()', options, ['keyId', 'signal'])
@@ -479,14 +495,14 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
       assertOptions('rewrap()', options, ['context', 'signal'])
       assertNotAborted(options.signal)
       const [given, context] = [copyPlain(envelope), copyPlain(options.context)]
-      const { records, rewrapEnvelope } = await load()
+      const { records, rewrapEnvelope } = await loadMore()
       return rewrapEnvelope(records, given, { context, signal: options.signal })
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>) =>
       createModel(models, options),
     ...resources,
     close,
-    [CLIENT_PARTS]: prepare,
+    [CLIENT_PARTS]: (toSeal = true) => prepare<{ records: OpenDeps }>(toSeal ? loadSealing : load),
     ...(dispose ? { [dispose]: close } : {}),
   }
   return Object.freeze(client) as unknown as ClosableClient // many-records.ts takes any field; Client's types are what callers see
@@ -495,10 +511,10 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
 function readOptions(options: ClientOptions) {
   assertOptions('createClient()', options, CLIENT_OPTIONS)
   const isByEnvironment = !('baseUrl' in options)
-  const { baseUrl, apiKey = isByEnvironment ? environmentApiKey : undefined } = options
+  const { baseUrl, apiKey } = options
   const { engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
-  // The first request reports a missing API key: `missingApiKey` in http/calls.ts.
+  // The first request reports a missing API key: `missingApiKey` in http/environment.ts.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }
@@ -520,7 +536,8 @@ function readOptions(options: ClientOptions) {
     assertWhole(`deks.${name}`, value, 1)
   }
   return {
-    findBase: isByEnvironment ? environmentUrl(allowInsecure) : resolveBaseUrl(baseUrl, allowInsecure),
+    findBase: isByEnvironment ? undefined : resolveBaseUrl(baseUrl, allowInsecure),
+    allowInsecure,
     apiKey,
     // A variable that was forgotten, `apiKey: undefined`, must not stand for the key of another tenant.
     fromEnv: !('apiKey' in options),

@@ -12,7 +12,7 @@ import { type Definition, ROW_SEAL } from './models/definition.js'
 import type { IndexColumn } from './models/index-columns.js'
 import type { AnyModel } from './models/model.js'
 import { findInternals, getInternals } from './models/model-access.js'
-import type { ModelDeps } from './models/model-types.js'
+import type { RecordsDeps } from './records/blocks.js'
 import type { CallOptions } from './resources/keys.js'
 
 export { DatabaseError, withoutPlace } from './errors.js'
@@ -149,7 +149,7 @@ export function describeModel(model: AnyModel) {
 export async function getVersions(model: AnyModel, options: CallOptions = {}): Promise<Record<string, number>> {
   const signal = readSignal('getVersions()', options)
   const { definition, load } = getInternals(model)
-  const { deps } = await load()
+  const { deps } = await load(definition)
   await definition.named?.find(deps.findKey, signal)
   return Object.fromEntries(await readVersions(definition, deps, signal))
 }
@@ -200,7 +200,7 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
 
 async function readVersions(
   { keyIds }: Definition,
-  deps: ModelDeps,
+  deps: RecordsDeps,
   signal: AbortSignal | undefined,
 ): Promise<Versions> {
   const read = async (id: string) => [id, (await deps.getKey(id, signal)).current_version] as const

@@ -5,8 +5,10 @@
  */
 export { ANSWERS, BASE64_ANSWERS, readAnswer } from '@eaas/protocol/answers'
 export { resealRows, rewrapRows } from './models/rotation.js'
+export { connect, openOne } from './parts.js'
+export { readJson } from './rare.js'
 export { decryptMany, encryptMany } from './records/many-records.js'
-export { rewrap } from './records/rewrapping.js'
+export { rewrap, rewrapEnvelope } from './records/rewrapping.js'
 export { default as createApiKeys } from './resources/api-keys.js'
 export { default as createAudit } from './resources/audit.js'
 export { findKey } from './resources/ensure-key.js'

@@ -51,9 +51,9 @@ import {
   openParts,
   readFormatAad,
   readingContext,
-  sealBound,
 } from './records/bound-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
+import { sealBound } from './records/seal-envelopes.js'
 import type { Soon } from './waiting.js'
 
 export type { Context, Envelope, Purpose, WrapContext, WrappedKey } from '@eaas/protocol'

@@ -18,7 +18,7 @@ import {
 } from './input.js'
 import { demandContext, readFormatAad } from './records/bound-envelopes.js'
 import { clientParts } from './records/client-parts.js'
-import type { Envelopes } from './records/envelopes.js'
+import type { OpenEnvelopes } from './records/envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
 import type { CallOptions } from './resources/keys.js'
 import { isPromise, type Soon, use } from './waiting.js'
@@ -72,7 +72,7 @@ export function encryptSync(client: Client, value: string | Binary, options: Enc
   const bytes = readValue(value)
   const aad = readFormatAad(keyId, options)
   return atOnce(
-    client,
+    clientParts(client)(),
     `the key ${keyId} has no DEK at hand`,
     'Await warm(client, keyId) before, and regularly.',
     (envelopes) => use(envelopes.seal(bytes, keyId, NEVER_WAIT, aad), encodeSealed),
@@ -95,7 +95,7 @@ export function decryptSync(
   assertOptions('decryptSync()', options, ['context', 'acceptUnbound', 'keyIds'])
   const parts = demandContext(readEnvelope(envelope), readDemand(options))
   const hint = 'Await decrypt() of it before: its DEK is then kept for deks.cacheMaxAgeMs, unless deks.cache is false.'
-  return atOnce(client, "the envelope's DEK is not cached", hint, (envelopes) =>
+  return atOnce(clientParts(client)(false), "the envelope's DEK is not cached", hint, (envelopes) =>
     envelopes.open(parts, NEVER_WAIT),
   ) as Bytes
 }
@@ -112,8 +112,13 @@ export function decryptTextSync(
   return toText(decryptSync(client, envelope, options))
 }
 
-function atOnce<T>(client: Client, message: string, hint: string, run: (envelopes: Envelopes) => Soon<T>): T {
-  const loaded = waitingFor(clientParts(client)())
+function atOnce<T, E extends OpenEnvelopes>(
+  loading: Soon<{ records: { envelopes: E } }>,
+  message: string,
+  hint: string,
+  run: (envelopes: E) => Soon<T>,
+): T {
+  const loaded = waitingFor(loading)
   if (!loaded) throw new ColdError(message, hint)
   const { envelopes } = loaded.records
   assertSync(envelopes)
@@ -134,7 +139,7 @@ function waitingFor<T>(soon: Soon<T>): T | undefined {
   return undefined
 }
 
-function assertSync(envelopes: Envelopes): void {
+function assertSync(envelopes: OpenEnvelopes): void {
   if (envelopes.isSync()) return
   throw new InvalidInputError(
     'the engine of this client is WebCrypto, which is asynchronous',

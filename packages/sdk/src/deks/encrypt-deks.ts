@@ -2,9 +2,10 @@
  * Keeps the DEKs that seal, one for each key and use, within limits; makes the next one shortly before it is needed.
  */
 import { decodeBase64, encodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
-import { AbortedError, isEaasError, ProtocolError } from '../errors.js'
+import { AbortedError, ProtocolError } from '../errors.js'
 import { type NamedUse, type WrappedFor, wrappedFor } from '../uses.js'
 import { joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
+import { unwrapIfAuthentic } from './decrypt-deks.js'
 import { randomDek } from './random.js'
 import { createSecret, type Secret, Sweeper } from './secret.js'
 
@@ -296,15 +297,4 @@ export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
     }
     throw refuse('does not unwrap to the same DEK')
   }
-}
-
-/** Returns the DEK, which the caller zeroes, or undefined if the service says that the wrapped key is not authentic. */
-export async function unwrapIfAuthentic(
-  unwrap: WrapCalls['unwrap'],
-  wrapped: WrappedFor,
-): Promise<Uint8Array | undefined> {
-  return unwrap(wrapped).catch((error: unknown) => {
-    if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
-    throw error
-  })
 }

@@ -8,11 +8,7 @@
  */
 import { type BoundKeys, splitBoundKeys } from '@eaas/protocol'
 import { AbortedError } from '../errors.js'
-import { assertNotAborted } from '../input.js'
-import type { NamedUse, WrappedFor } from '../uses.js'
-import { isPromise, requestsAreIsolated, type Soon, use as take, untilAborted } from '../waiting.js'
-import type { Wrap } from './encrypt-deks.js'
-import { randomDek } from './random.js'
+import { isPromise, requestsAreIsolated, type Soon, use as take } from '../waiting.js'
 
 /** One holder's share of a key of 32 bytes. */
 export interface Secret {
@@ -159,48 +155,5 @@ export class Sweeper {
     if (now - this.#sweptAt < this.#everyMs) return
     this.#sweptAt = now
     this.#sweep()
-  }
-}
-
-/** A DEK with its wrapped key. The code that made it releases it. */
-export interface OwnDek {
-  dek: Secret
-  wrapped: WrappedFor
-}
-
-/**
- * Runs a task with a DEK of its own, and then releases the DEK. @throws AbortedError as soon as the signal is
- * aborted
- */
-export async function withOwnDek<T>(
-  wrap: Wrap,
-  { keyId, signal, use }: { keyId: string; signal: AbortSignal | undefined; use?: NamedUse | undefined },
-  task: (own: OwnDek) => Soon<T>,
-): Promise<T> {
-  const own = await createOwnDek(wrap, keyId, signal, use)
-  try {
-    assertNotAborted(signal)
-    return await task(own)
-  } finally {
-    own.dek.release()
-  }
-}
-
-/**
- * Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is
- * aborted
- */
-export async function createOwnDek(
-  wrap: Wrap,
-  keyId: string,
-  signal: AbortSignal | undefined,
-  use?: NamedUse | undefined,
-): Promise<OwnDek> {
-  const dek = createSecret(randomDek())
-  try {
-    return { dek, wrapped: await untilAborted(wrap(dek, keyId, use), signal) }
-  } catch (error) {
-    dek.release()
-    throw error
   }
 }

@@ -1,7 +1,4 @@
-/**
- * Reads the base URL of a service: an absolute URL, a path in pages and workers, or what the environment names for a
- * client without a `baseUrl`.
- */
+/** Reads the base URL of a service: an absolute URL, or a path in pages and workers. */
 import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
 
@@ -84,28 +81,4 @@ export function resolveBaseUrl(baseUrl: string | undefined, allowInsecure = fals
 export function pageOrigin(): string | undefined {
   const origin = (globalThis as { location?: { origin?: unknown } }).location?.origin
   return typeof origin === 'string' && /^https?:\/\//.test(origin) ? origin : undefined
-}
-
-const UNSET_HINT = 'Run `npx @eaas/server dev`, or pass `baseUrl` and `apiKey`.'
-
-/** Makes a function that returns the URL in EAAS_URL. Throws InvalidInputError where it is not set, or wrong. */
-export function environmentUrl(allowInsecure: boolean): () => URL {
-  return () => readBaseUrl(fromEnvironment('EAAS_URL'), allowInsecure)()
-}
-
-/** Returns the API key in EAAS_API_KEY, of a client that has its URL from there too. @throws InvalidInputError where it is not set */
-export function environmentApiKey(): string {
-  return fromEnvironment('EAAS_API_KEY')
-}
-
-/** Looked up at each request: the code that fills the environment may run after the module that makes the client. */
-export function inEnvironment(name: string): string | false | undefined {
-  const { env = {} } = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process ?? {}
-  return Object.hasOwn(env, name) && env[name]
-}
-
-function fromEnvironment(name: string): string {
-  const value = inEnvironment(name)
-  if (value) return value
-  throw new InvalidInputError(`${name} is not set in the environment`, UNSET_HINT)
 }

@@ -16,7 +16,6 @@ import { AbortedError, DecryptionError, isEaasError, ProtocolError } from '../er
 import { type AuditContext, assertNotAborted } from '../input.js'
 import { recordedAs, type WrappedFor } from '../uses.js'
 import { microtasks, onAbort, requestsAreIsolated, traced, turn } from '../waiting.js'
-import { asTampering } from './call-errors.js'
 import { type Answer, type Call, type Http, type Outcome, observe, toCall } from './calls.js'
 import type { Emit } from './events.js'
 
@@ -172,7 +171,7 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
         const ignoreSignal = onAbort(request.signal, leave)
         const settle = (outcome: Outcome) => {
           ignoreSignal()
-          if ('error' in outcome) return reject(isOpening(op) ? asTampering(outcome.error) : outcome.error)
+          if ('error' in outcome) return reject(outcome.error)
           resolve(outcome.value as Answer<typeof op>) // send.ts parsed it by the schema of this operation
         }
         const queued: Queued = { call, operation, units: units ?? JSON.stringify(operation).length, settle }
@@ -181,10 +180,6 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
       })
     return observe(emit, call, run)
   }
-}
-
-function isOpening(op: BatchedOperation): boolean {
-  return op === 'unwrap' || op === 'rewrap'
 }
 
 function createBatchCall(queued: readonly Queued[]): Call<'batch'> {

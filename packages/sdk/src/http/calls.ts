@@ -3,11 +3,13 @@ import { fillPath, type OperationId, type OperationWithId, ROUTES, type RouteRow
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
 import { onAbort, requestsAreIsolated, type Soon } from '../waiting.js'
-import { ENVIRONMENT_HINT, inEnvironment, pageOrigin } from './base-url.js'
+import { pageOrigin } from './base-url.js'
 import { hintFor, nameOf } from './call-errors.js'
+import type * as Environment from './environment.js'
 import type { CallEvent, ClientEvent, Emit, FailureEvent, RefusalEvent } from './events.js'
 import type { Fetch } from './fetch.js'
-import { type OpenTelemetry, type TraceHeaders, withSpan } from './open-telemetry.js'
+import type * as Spans from './open-telemetry.js'
+import type { OpenTelemetry, TraceHeaders } from './open-telemetry.js'
 import { type Schemas, type SendOptions, send } from './send.js'
 
 /**
@@ -17,8 +19,9 @@ import { type Schemas, type SendOptions, send } from './send.js'
 export type ApiKey = string | ((refused?: string) => string | Promise<string>)
 
 export interface HttpOptions {
-  /** Returns the base URL, which ends with a slash. */
-  findBase: () => URL
+  /** Returns the base URL, which ends with a slash. Without it, the environment names the service and the API key. */
+  findBase: (() => URL) | undefined
+  allowInsecure: boolean
   /** Undefined if a session authenticates the caller. */
   apiKey: ApiKey | undefined
   /** Whether the environment's API key serves without one, outside pages. */
@@ -29,6 +32,9 @@ export interface HttpOptions {
   /** Ends every call when it is aborted: the client was closed. */
   closed: AbortSignal
   loadSchemas: () => Soon<Schemas>
+  loadFailures: SendOptions['loadFailures']
+  /** Loads what few clients need: the environment, and spans. */
+  loadRare: () => Soon<typeof Environment & Pick<typeof Spans, 'withSpan'>>
   /** Makes spans. */
   openTelemetry?: OpenTelemetry | undefined
   /** Takes events. */
@@ -97,16 +103,28 @@ export type Http = <Id extends OperationId>(call: Call<Id>) => Promise<Answer<Id
 
 /** Makes the function that all calls go through. */
 export function createHttp(options: HttpOptions): Http {
-  return function http(call) {
-    return options.openTelemetry ? withSpan(options.openTelemetry, call, (trace) => once(call, trace)) : once(call, {})
+  return async function http(call) {
+    const { openTelemetry, loadRare } = options
+    if (!openTelemetry) return once(call, {})
+    const { withSpan } = await loadRare()
+    return withSpan(openTelemetry, call, (trace) => once(call, trace))
+  }
+
+  /** Returns where a call is sent, and with which API key; in pages and workers, the session's cookie may replace it. */
+  async function findService(): Promise<{ base: URL; given: ApiKey | undefined }> {
+    const { findBase, allowInsecure, apiKey, fromEnv, loadRare } = options
+    if (findBase && (apiKey !== undefined || pageOrigin() !== undefined)) return { base: findBase(), given: apiKey }
+    const { environmentUrl, environmentApiKey, environmentApiKeyFor, missingApiKey } = await loadRare()
+    if (!findBase) return { base: environmentUrl(allowInsecure), given: apiKey ?? environmentApiKey }
+    const base = findBase()
+    if (!fromEnv) throw missingApiKey()
+    return { base, given: environmentApiKeyFor(base) }
   }
 
   async function once<Id extends OperationId>(call: Call<Id>, trace: TraceHeaders): Promise<Answer<Id>> {
-    const base = options.findBase()
-    const { apiKey: given = options.fromEnv ? environmentApiKeyFor(base) : undefined } = options
-    if (given === undefined && pageOrigin() === undefined) throw missingApiKey()
+    const { base, given } = await findService()
     return withDeadline(call, options, async (signal) => {
-      const { fetch, retries, emit, loadSchemas } = options
+      const { fetch, retries, emit, loadSchemas, loadFailures } = options
       const apiKey = await readApiKey(given)
       const onRetry: SendOptions['onRetry'] = (retry) => {
         emit?.({ type: 'retry', ...retry, ...subjectOf(call) }) // not returned: ky would wait for the promise of `onEvent`
@@ -118,6 +136,7 @@ export function createHttp(options: HttpOptions): Http {
           trace,
           fetch,
           loadSchemas,
+          loadFailures,
           retries,
           signal,
           onRetry,
@@ -151,34 +170,6 @@ function apiKeyHint(value: unknown): string {
   if (text.trim() !== '' && text.trim() !== text) return 'Trim it: a file ends with a line break.'
   if (/^bearer /i.test(text)) return 'Pass it without "Bearer".'
   return 'Check where the API key is read from.'
-}
-
-/**
- * Returns the API key in EAAS_API_KEY for a client with a `baseUrl`, if EAAS_URL names the same service, or none. Returns
- * undefined in pages and workers, where the session's cookie authenticates the user. @throws InvalidInputError
- */
-function environmentApiKeyFor(base: URL): string | undefined {
-  if (pageOrigin() !== undefined) return undefined
-  const key = inEnvironment('EAAS_API_KEY')
-  const url = inEnvironment('EAAS_URL')
-  if (key && (!url || isSame(url, base))) return key
-  throw missingApiKey(
-    key ? 'EAAS_API_KEY belongs to the service of EAAS_URL, which is another one than that of baseUrl. ' : '',
-  )
-}
-
-/** Compares URLs as they are requested: the case of the host, a default port and a final slash do not count. */
-function isSame(url: string, base: URL): boolean {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined
-  if (parsed && !parsed.pathname.endsWith('/')) parsed.pathname += '/'
-  return parsed?.href === base.href
-}
-
-function missingApiKey(why = ''): InvalidInputError {
-  return new InvalidInputError(
-    'apiKey is missing: only pages and workers that call a broker need none',
-    `${why}Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`,
-  )
 }
 
 function isUnauthorized(error: unknown): boolean {

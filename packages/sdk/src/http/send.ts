@@ -1,50 +1,37 @@
 /**
- * Sends one call, and checks the answer. If the first attempt fails in a way that may pass, ky is loaded: it gets the
- * outcome of that attempt, makes the further ones and waits between them. It never holds a header, a body or an answer,
- * so none of its errors can show one. `calls.ts` sets the deadline: it includes the time to get the API key, whereas
- * ky's is per attempt.
+ * Sends one call, and checks the answer. `failures.ts` is loaded if it is none, or if there was none. `calls.ts` sets the
+ * deadline: it includes the time to get the API key, whereas ky's is per attempt.
  */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import type * as wire from '@eaas/protocol/answers'
-import { AnswerError, isPageCall, readBatchResults, readPageAnswer, readProblem } from '@eaas/protocol/page-answers'
-import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
-import { loadOnce, loadPart, type Soon } from '../waiting.js'
-import { apiHint, hintFor, nameOf } from './call-errors.js'
-import type { Answer, Call, Outcome } from './calls.js'
+import { AnswerError, isPageCall, readBatchResults, readPageAnswer } from '@eaas/protocol/page-answers'
+import { isEaasError, NetworkError, ProtocolError } from '../errors.js'
+import type { Soon } from '../waiting.js'
+import { hintFor, nameOf } from './call-errors.js'
+import type { Answer, Call } from './calls.js'
 import type { RetryEvent } from './events.js'
+import type { recover } from './failures.js'
 import { type Fetch, type FetchInit, type FetchResponse, readText } from './fetch.js'
 import type { TraceHeaders } from './open-telemetry.js'
-import { causeOf, hide, spellingsOf, toPrintable } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
 /** The longest answer of a call whose row says `isLong`. */
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
-/** The most characters kept of a text from the other end. */
-const MAX_TEXT = 1_000
-
-/**
- * Statuses of failures that may pass within seconds. Not 429, which lasts longer than retries take, so the caller
- * decides whether to wait: the server's quota lasts until the month ends, a budget for up to a minute or a day, as
- * the error says, and a broker's limit (`E_TOO_MANY_CALLS`) for up to 60 s, as its Retry-After and the error's detail
- * state.
- */
-const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
-const FIRST_DELAY_MS = 100
-const MAX_DELAY_MS = 2_000
-
-const loadKy = /* @__PURE__ */ loadOnce(() => import('ky'))
-
 /** The schemas of all answers. Loaded for the calls that a page that seals and opens does not make, since they need zod. */
 export type Schemas = Pick<typeof wire, 'ANSWERS' | 'BASE64_ANSWERS' | 'readAnswer'>
 
 /** Reads the answer of a call; undefined where the call has none. @throws AnswerError */
-type Read = (id: OperationId, json: unknown) => { value: unknown } | undefined
+export type Read = (id: OperationId, json: unknown) => { value: unknown } | undefined
 
 /** Returns what reads the answer of a call and of its parts. Loaded before anything is sent, so that what was done can be read. */
-async function readerFor({ operationId, parts = [] }: Call, loadSchemas: SendOptions['loadSchemas']): Promise<Read> {
+async function readerFor(
+  { operationId, parts = [] }: Call,
+  { loadSchemas, loadFailures }: Pick<SendOptions, 'loadSchemas' | 'loadFailures'>,
+): Promise<Read> {
   const ids = parts.length > 0 ? parts.map((part) => part.operationId) : [operationId]
   if (ids.every(isPageCall)) return (id, json) => (isPageCall(id) ? { value: readPageAnswer(id, json) } : undefined)
+  await loadFailures() // such a call may not be repeated if its failure cannot be read
   const { ANSWERS, BASE64_ANSWERS, readAnswer } = await loadSchemas()
   const schemas: Partial<Record<OperationId, wire.Answer>> = { ...ANSWERS, ...BASE64_ANSWERS }
   return (id, json) => {
@@ -60,6 +47,8 @@ export interface SendOptions {
   trace?: TraceHeaders
   fetch: Fetch | undefined
   loadSchemas: () => Soon<Schemas>
+  /** Loads what a call needs that fails. */
+  loadFailures: () => Soon<{ recover: typeof recover }>
   /** How often a repeatable call is tried again. */
   retries: number
   /** Ends all attempts. Its reason is the error that the caller gets. */
@@ -68,20 +57,20 @@ export interface SendOptions {
   onRetry(failed: Pick<RetryEvent, 'attempt' | 'status' | 'durationMs'>): void
 }
 
-/** Returns the spellings of everything that no error may show. Called only for an error. */
-type Spellings = () => readonly string[]
-
-/** How an answer is read, and what no error about it may show. */
-interface Reading {
-  read: Read
-  secrets: Spellings
-}
-
-interface RawAnswer {
+export interface RawAnswer {
   status: number
   contentType: string
+  /** The type without its parameters, in lower case. */
+  mediaType: string
   requestId: string | undefined
   text: string
+}
+
+/** What an attempt came to: an answer, or what it threw. */
+export interface Attempt {
+  answer?: RawAnswer
+  error?: unknown
+  durationMs: number
 }
 
 /**
@@ -94,88 +83,30 @@ export async function send<Id extends OperationId>(
   call: Call<Id>,
   options: SendOptions,
 ): Promise<Answer<Id>> {
-  const { apiKey } = options
   for (const [name, value] of Object.entries(call.query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value))
   }
-  let hidden: readonly string[] | undefined
-  const secrets = () => {
-    hidden ??= spellingsOf([...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])])
-    return hidden
-  }
-  const read = await readerFor(call, options.loadSchemas)
-  const answer = await attempt(url, call, options).catch((error: unknown) => {
-    throw isEaasError(error) ? error : networkError(url, call, { error, secrets })
-  })
-  return readAnswer(call, answer, { read, secrets })
-}
-
-/**
- * Sends a call, and sends it again after a failure that may pass or without an answer, if its row in `ROUTES` is
- * repeatable. Returns the last answer. Waits a random time before the next attempt: up to 100 ms after the first, up
- * to twice as long after each further one, up to 2 s at most. It is random even at that limit, so that clients that
- * failed together do not retry together. Ignores Retry-After, which could delay a caller for an hour.
- *
- * @throws what the last attempt threw, or the signal's reason
- */
-async function attempt(url: URL, call: Call, options: SendOptions): Promise<RawAnswer> {
-  const { fetch = globalThis.fetch, retries, signal, onRetry } = options
-  let answer: RawAnswer | undefined
-  let durationMs = 0
-  const retryStatus = (status: number) => status !== call.alsoStatus && mayPass(call, status)
-  const sendOnce = async () => {
-    const startedAt = performance.now()
-    answer = undefined
-    try {
-      answer = await receive(call, await fetch(url.href, requestInit(call, options)))
-    } finally {
-      durationMs = performance.now() - startedAt
-    }
-    return new Response(null, { status: retryStatus(answer.status) ? answer.status : 200 })
-  }
-  const beforeRetry = ({ retryCount }: { retryCount: number }) =>
-    onRetry({ attempt: retryCount, status: answer?.status, durationMs })
-  const limit = call.repeatable ? retries : 0
-  let first: { response: Response } | { error: unknown } | undefined = await sendOnce().then(
-    (response) => ({ response }),
+  const { fetch = globalThis.fetch, loadFailures } = options
+  const read = await readerFor(call, options)
+  const sendOnce = async () => receive(call, await fetch(url.href, requestInit(call, options)))
+  const startedAt = performance.now()
+  const outcome = await sendOnce().then(
+    (answer) => ({ answer }),
     (error: unknown) => ({ error }),
   )
-  const isOver = limit === 0 || ('error' in first ? isEaasError(first.error) : first.response.ok)
-  const loaded = isOver ? undefined : await loadPart(async () => loadKy()).catch(() => undefined) // without ky, this attempt is the last
-  if (!loaded && 'error' in first) throw first.error
-  if (!loaded && answer) return answer
-  try {
-    await loaded?.default(url.href, {
-      method: call.method,
-      async fetch() {
-        const outcome = first
-        first = undefined
-        if (outcome && 'error' in outcome) throw outcome.error
-        return outcome ? outcome.response : sendOnce()
-      },
-      signal,
-      timeout: false,
-      throwHttpErrors: retryStatus,
-      hooks: { beforeRetry: [beforeRetry] },
-      retry: {
-        limit,
-        methods: [call.method],
-        delay: (attempt) => Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS),
-        jitter: true,
-        // An error of the SDK means that another attempt would fail the same way.
-        shouldRetry: ({ error }) => !isEaasError(error),
-      },
-    })
-  } catch (error) {
-    if (!loaded?.isHTTPError(error)) throw error
-  }
-  if (!answer) throw new TypeError('fetch returned nothing')
-  return answer
-}
-
-/** Tells whether a call that failed with this status may succeed if it is sent again, and does no harm. */
-export function mayPass(call: Call, status: number): boolean {
-  return call.repeatable && RETRY_STATUSES.has(status)
+  const first: Attempt = { ...outcome, durationMs: performance.now() - startedAt }
+  if ('answer' in outcome) {
+    try {
+      return readAnswer(call, outcome.answer, read) as Answer<Id>
+    } catch (error) {
+      if (!(error instanceof AnswerError)) throw error // `recover` reads it again, and says what is wrong
+    }
+  } else if (isEaasError(outcome.error)) throw outcome.error
+  const failures = await (async () => loadFailures())().catch((error: unknown) => {
+    if ('answer' in outcome) throw error
+    throw new NetworkError(`${nameOf(call)}: no answer from ${url.origin}`, hintFor(call), call.repeatable)
+  })
+  return failures.recover({ url, call, options, read, first, sendOnce }) as Promise<Answer<Id>>
 }
 
 /** Plain options, which the fetch of another library takes too. */
@@ -220,137 +151,80 @@ async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> 
     throw new ProtocolError(`${nameOf(call)}: a redirect, which is never followed`, response.status)
   }
   const requestId = response.headers.get('x-request-id') ?? ''
+  const contentType = response.headers.get('content-type') ?? ''
   const most = call.isLong ? MAX_LONG_ANSWER_BYTES : MAX_ANSWER_BYTES
   const refuse = (fault: string) => new ProtocolError(`${nameOf(call)}: the answer is ${fault}`, response.status)
   return {
     status: response.status,
-    contentType: response.headers.get('content-type') ?? '',
+    contentType,
+    mediaType: contentType.replace(/;.*$/s, '').trim().toLowerCase(),
     requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined,
     text: await readText(response.body, most, refuse),
   }
 }
 
-function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, reading: Reading): Answer<Id> {
-  const { status, contentType } = answer
-  const mediaType = contentType.replace(/;.*$/s, '').trim().toLowerCase()
-  // A response with `alsoStatus` has an answer or a problem.
-  const succeeded = isSuccess(status) || (status === call.alsoStatus && mediaType !== PROBLEM_CONTENT_TYPE)
-  if (call.status === 204 && status === 204 && answer.text === '') return undefined as Answer<Id>
-  const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
-  if (mediaType !== expected) {
-    const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, reading.secrets))
-    throw new ProtocolError(
-      `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`,
-      status,
-      mayPass(call, status),
-    )
-  }
-  return readBody(call, { ...answer, succeeded, json: parseJson(call, answer) }, reading)
+/** Tells whether it should be the answer of the call; a response with `alsoStatus` has an answer or a problem. */
+export function isSuccess(call: Call, { status, mediaType }: RawAnswer): boolean {
+  return isGood(status) || (status === call.alsoStatus && mediaType !== PROBLEM_CONTENT_TYPE)
 }
 
-interface ParsedAnswer {
-  status: number
-  /** Whether it must be the answer of the call, and not a problem. */
-  succeeded: boolean
-  requestId: string | undefined
-  json: unknown
-}
-
-function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, reading: Reading): Answer<Id> {
-  const { read, secrets } = reading
-  const { status, succeeded, requestId } = answer
-  if (succeeded) {
-    if (call.parts) return readResults(call, answer, reading) as Answer<Id>
-    const parsed = parse(call, (json) => read(call.operationId, json), answer, secrets)
-    if (!parsed) throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
-    assertAbout(call, parsed.value, status)
-    return parsed.value as Answer<Id>
-  }
-  const problem = parse(call, readProblem, answer, secrets)
-  if (problem.status !== status) {
-    throw new ProtocolError(`${nameOf(call)}: status ${status} has a problem of status ${problem.status}`, status)
-  }
-  const shown = {
-    httpStatus: status,
-    title: clean(problem.title, secrets),
-    detail: clean(problem.detail, secrets),
-    problem: clean(problem.code, secrets),
-    requestId: requestId && clean(requestId, secrets),
-    ...(problem.retry_after === undefined ? {} : { retryAfterSeconds: problem.retry_after }),
-  }
-  throw new ApiError(nameOf(call), shown, apiHint(shown), mayPass(call, status))
-}
-
-/** Reads each result of a batch as the answer of its own call, so that a failed one fails alone. */
-function readResults(call: Call, answer: ParsedAnswer, reading: Reading): Outcome[] {
-  const { status, requestId } = answer
-  const { results } = parse(call, readBatchResults, answer, reading.secrets)
-  const { parts = [] } = call
-  if (results.length !== parts.length) {
-    const counts = `expected ${parts.length} results, got ${results.length}`
-    throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${counts}`, status)
-  }
-  return parts.map((part, at) => {
-    const { status, body } = results[at] ?? { status: 0, body: undefined }
-    try {
-      return { value: readBody(part, { status, succeeded: isSuccess(status), json: body, requestId }, reading) }
-    } catch (error) {
-      if (!isEaasError(error)) throw error
-      return { error }
-    }
-  })
-}
-
-function isSuccess(status: number): boolean {
+function isGood(status: number): boolean {
   return status >= 200 && status < 300
 }
 
-function parseJson(call: Call, answer: RawAnswer): unknown {
+/** Reads the answer of a call. @throws AnswerError if it is none, or has a part that is none */
+function readAnswer(call: Call, answer: RawAnswer, read: Read): unknown {
+  if (call.status === 204 && answer.status === 204 && answer.text === '') return undefined
+  if (!isSuccess(call, answer) || answer.mediaType !== 'application/json') throw new AnswerError()
+  const json = parseJson(answer)
+  if (!call.parts) return readValue(call, json, read)
+  return readResults(call, json).map(({ part, status, body }) => {
+    if (!isGood(status)) throw new AnswerError()
+    return { value: readValue(part, body, read) }
+  })
+}
+
+/** Reads the results of a batch, each with its call. @throws AnswerError */
+export function readResults({ parts = [] }: Call, json: unknown): { part: Call; status: number; body: unknown }[] {
+  const { results } = violating(() => readBatchResults(json))
+  if (results.length === parts.length)
+    return parts.map((part, at) => ({ ...(results[at] ?? { status: 0, body: undefined }), part }))
+  throw new AnswerError(`${VIOLATES}expected ${parts.length} results, got ${results.length}`)
+}
+
+const VIOLATES = 'the answer violates the contract: '
+
+/** Says in the error what it is about. */
+function violating<T>(read: () => T): T {
   try {
-    return JSON.parse(answer.text)
+    return read()
+  } catch (error) {
+    throw error instanceof AnswerError ? new AnswerError(VIOLATES + error.message) : error
+  }
+}
+
+/** @throws AnswerError */
+export function parseJson({ text }: RawAnswer): unknown {
+  try {
+    return JSON.parse(text)
   } catch {
     // The parser's message quotes the text, which may hold a DEK.
-    throw new ProtocolError(`${nameOf(call)}: the answer is not JSON`, answer.status)
+    throw new AnswerError('the answer is not JSON')
   }
 }
 
-function parse<T>(call: Call, read: (json: unknown) => T, { json, status }: ParsedAnswer, secrets: Spellings): T {
-  try {
-    return read(json)
-  } catch (error) {
-    if (!(error instanceof AnswerError)) throw error
-    const what = clean(error.message, secrets) // it may hold a name that the other end chose
-    throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${what}`, status)
-  }
-}
-
-/** Refuses a valid answer that is about another id than the call, or has another name than was sent. */
-function assertAbout(call: Call, value: unknown, status: number): void {
+/**
+ * Reads the answer of a call. Refuses a valid one that is about another id than the call, or has another name than was
+ * sent. @throws AnswerError
+ */
+export function readValue(call: Call, json: unknown, read: Read): unknown {
+  const parsed = violating(() => read(call.operationId, json))
+  if (!parsed) throw new AnswerError('expected 204 and no body')
   const { about, body = {} } = call
-  const answer = value as { id?: unknown; key_id?: unknown; name?: unknown }
+  const answer = parsed.value as { id?: unknown; key_id?: unknown; name?: unknown }
   const sent = body as { name?: unknown }
   // Each answer about an id has one of them or both; one with a name repeats the one that was sent, if any.
   const { id = about, key_id = about, name = sent.name } = answer
-  if ((about === '' || (id === about && key_id === about)) && name === (sent.name ?? name)) return
-  throw new ProtocolError(`${nameOf(call)}: the answer is about another id or name`, status)
-}
-
-/** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
-function clean(text: string, secrets: Spellings): string {
-  const hidden = secrets()
-  const [longest = ''] = hidden
-  // Made printable before secrets are hidden, since that may create the spelling of one, and again because slicing
-  // may cut a character in half. Any secret that begins within the first MAX_TEXT characters is whole in `start`.
-  const start = toPrintable(text.slice(0, MAX_TEXT + longest.length))
-  const shown = hide(start, hidden)
-  // Without what was removed, a secret that is cut at the end of `start` would move into what is kept.
-  if (shown !== start && start.length < text.length) return '[removed]'
-  return toPrintable(shown.slice(0, MAX_TEXT))
-}
-
-function networkError(url: URL, call: Call, { error, secrets }: { error: unknown; secrets: Spellings }): NetworkError {
-  const cause = (error as { cause?: { code?: unknown } } | undefined)?.cause?.code
-  const reason = typeof cause === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(cause) ? ` (${cause})` : ''
-  const message = `${nameOf(call)}: no answer from ${url.origin}${reason}`
-  return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets()))
+  if ((about === '' || (id === about && key_id === about)) && name === (sent.name ?? name)) return parsed.value
+  throw new AnswerError('the answer is about another id or name')
 }

@@ -4,11 +4,11 @@ import { isMissing, type Row } from '../input.js'
 import { type Definition, ROW_SEAL } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
 import { hashColumnTexts } from '../models/index-texts.js'
-import { type ModelRows, type RowRead, readEach } from '../models/model-rows.js'
-import type { ModelDeps } from '../models/model-types.js'
+import type { ModelRows } from '../models/model-rows.js'
 import { copyStored, readJobs } from '../models/open-rows.js'
 import { looksSealed, readPlain } from '../models/plain-texts.js'
 import { rewrapRows } from '../models/rotation.js'
+import { type RowRead, readEach, type SealDeps } from '../models/seal-rows.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import {
@@ -36,7 +36,7 @@ export interface Workshop {
   /** What was found so far. */
   counts: TableCounts
   rows: ModelRows
-  deps: ModelDeps
+  deps: SealDeps
   signal: AbortSignal | undefined
 }
 
@@ -223,7 +223,10 @@ async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolea
   if (dry) for (const one of due) outcomes.set(one, tryReading(accepting, one))
   else {
     const rows = due.map(({ row }) => row)
-    const batches = rewrapRows(deps, accepting, rows, { signal, batchSize: Math.max(1, rows.length) })
+    const batches = rewrapRows({ ...deps, copyStored, readJobs }, accepting, rows, {
+      signal,
+      batchSize: Math.max(1, rows.length),
+    })
     for await (const { items } of batches) {
       for (const item of items) {
         const one = due[item.index]

@@ -8,7 +8,7 @@ import type { Row } from '../input.js'
 import { readingContext } from '../records/bound-envelopes.js'
 import { getAt } from '../records/paths.js'
 import { readBound, type Uses, usesOfModel } from '../uses.js'
-import type { Definition } from './definition.js'
+import type { Definition, Rare } from './definition.js'
 
 /** How many heads a model keeps: it has one for each key and field, and may have a key for each row. */
 const MAX_HEADS = 2_000
@@ -94,4 +94,9 @@ function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string,
 
 function shorten(text: string): string {
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
+}
+
+/** Returns what was loaded late. The code that loads it knows which rows need it. */
+export function rareOf({ late }: Definition): Rare {
+  return late.rare as Rare
 }

@@ -2,13 +2,16 @@
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, type RecordPlace } from '../errors.js'
 import { assertValue, isMissing, isoText, readBinary, readValue, toText } from '../input.js'
-import { assertJsonValue, encodeJson } from '../json.js'
+import type * as Json from '../json.js'
 import { type FieldKind, type FieldSpec, refuse } from './fields.js'
+
+/** What writes JSON, which only some models need. */
+type WriteJson = Pick<typeof Json, 'assertJsonValue' | 'encodeJson'>
 
 interface Codec {
   /** Refuses a value that cannot be sealed, for kinds whose `FieldSpec` does not. */
-  assert?(value: unknown, place: RecordPlace): void
-  encode(value: unknown, place: RecordPlace): Uint8Array
+  assert?(value: unknown, place: RecordPlace, json: WriteJson): void
+  encode(value: unknown, place: RecordPlace, json: WriteJson): Uint8Array
   decode(opened: Uint8Array, place: RecordPlace): unknown
 }
 
@@ -28,8 +31,8 @@ const CODECS: Readonly<Record<FieldKind, Codec>> = {
     decode: (opened) => opened,
   },
   json: {
-    assert: assertJsonValue,
-    encode: encodeJson,
+    assert: (value, place, json) => json.assertJsonValue(value, place),
+    encode: (value, place, json) => json.encodeJson(value, place),
     decode: (opened, place) => parse(opened, place, 'JSON', (read) => JSON.parse(read)),
   },
   number: {
@@ -52,14 +55,14 @@ const CODECS: Readonly<Record<FieldKind, Codec>> = {
 }
 
 /** Refuses a value that is not of the field's kind. @throws InvalidInputError */
-export function assertKind(spec: FieldSpec, value: unknown, place: RecordPlace): void {
-  const { assert } = spec.assert ? spec : CODECS[spec.kind]
-  assert?.(value, place)
+export function assertKind(spec: FieldSpec, value: unknown, place: RecordPlace, json: WriteJson): void {
+  if (spec.assert) spec.assert(value, place)
+  else CODECS[spec.kind].assert?.(value, place, json)
 }
 
 /** Makes the bytes that are sealed for a value, padded where the field says so. */
-export function encodeField({ kind, pad }: FieldSpec, value: unknown, place: RecordPlace): Uint8Array {
-  const encoded = CODECS[kind].encode(value, place)
+export function encodeField({ kind, pad }: FieldSpec, value: unknown, place: RecordPlace, json: WriteJson): Uint8Array {
+  const encoded = CODECS[kind].encode(value, place, json)
   if (pad === undefined) return encoded
   const padded = new Uint8Array((Math.floor(encoded.length / pad) + 1) * pad)
   padded.set(encoded)

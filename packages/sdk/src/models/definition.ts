@@ -20,6 +20,7 @@ import { assertByService, assertColumns, type IndexColumn, readIndexColumns } fr
 import { type IndexBy, type IndexSource, optionsOf, readIndexSource } from './index-source.js'
 import type { AnyField, Compounds, Extras, Fields, KnownOptions, NoExtras } from './model-types.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
+import type * as RareRows from './rare-rows.js'
 
 export type RowFormat = 'full' | 'compact' | 'text'
 
@@ -180,6 +181,13 @@ export interface PlacedField {
   spec: FieldSpec
 }
 
+/** The seal as a field, with an empty value. */
+export const SEAL_FIELD: PlacedField = {
+  name: ROW_SEAL,
+  path: [ROW_SEAL],
+  spec: { kind: 'bytes', missing: [], normalize: [] },
+}
+
 /** A column that rows are bound to, and its path in a row. */
 export interface BindColumn {
   name: string
@@ -221,7 +229,12 @@ export interface Definition {
   warn: boolean
   /** Whether the client has a secret of the application, with which all values are then sealed. */
   hasSecret: boolean
+  /** What is loaded when a row needs it, for all definitions that are derived from this one. */
+  late: { rare?: Rare }
 }
+
+/** What only some rows need; see `rare.ts`. */
+export type Rare = typeof RareRows
 
 /**
  * Reads a definition. `changesSecret` says whether the former indexes have another secret of the application, or none.
@@ -285,7 +298,7 @@ export function readDefinition(options: Options, hasSecret = false, changesSecre
   const keyOf = keyByRow ? keyOfRow(keyId, fields, names) : () => named?.id ?? (keyId as string)
   return {
     ...{ ...binding, named, keyOf, keyByRow, keyIds, acceptPlaintext },
-    ...{ fields, columns, names, format, header, dek, warn, hasSecret },
+    ...{ fields, columns, names, format, header, dek, warn, hasSecret, late: {} },
   }
 }
 
@@ -452,34 +465,6 @@ export function pickFields(definition: Definition, names: readonly string[]): De
   if (unknown !== undefined) throw new InvalidInputError(`the model has no field ${JSON.stringify(unknown)}`)
   const columns = definition.columns.filter((column) => column.fields.every(isPicked))
   return { ...definition, fields, columns, whole: definition.whole ?? definition }
-}
-
-/** What is made of which fields. */
-interface Parts<F> {
-  fields: readonly F[]
-  columns: readonly { column: string; fields: readonly F[] }[]
-  format: RowFormat
-  rowSeal: boolean
-}
-
-/**
- * Finds another field that must be written with the picked ones: a compact row, or one with a seal, is written as a
- * whole, and an index is made of all its fields.
- */
-export function findLacking<F extends { name: string }>(
-  { fields, columns, format, rowSeal }: Parts<F>,
-  isPicked: (field: F) => boolean,
-): { field: string; message: string } | undefined {
-  if (!fields.some(isPicked)) return undefined
-  const other = fields.find((field) => !isPicked(field))
-  if (rowSeal && other) return { field: other.name, message: 'a row with a seal is written as a whole' }
-  if (format === 'compact' && other) return { field: other.name, message: 'a compact row is sealed as a whole' }
-  for (const { column, fields: parts } of columns) {
-    const lacking = parts.find((part) => !isPicked(part))
-    if (lacking && parts.some(isPicked))
-      return { field: lacking.name, message: `the index ${JSON.stringify(column)} needs it too` }
-  }
-  return undefined
 }
 
 /** Lets each field that may be missing take null too, as databases store it. With `all`, every field may be missing. */

@@ -1,31 +1,23 @@
 /**
- * Makes what is hashed for an index column from the texts of its fields (index-texts.md 2) or the bucket of a range
- * (local-index.md 3), of a row or of a query, and the column's value (index-texts.md 3). Not in `index-columns.ts`, so
- * that it is loaded with the first call only.
+ * Makes what is hashed for an index column from the texts of its fields (index-texts.md 2), and the column's value
+ * (index-texts.md 3). Not in `index-columns.ts`, so that it is loaded with the first call that seals or searches only.
+ * `index-queries.ts` has the texts of queries and of ranges.
  */
+
 import { encodeUtf8, lengthPrefixed } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
-import { InvalidInputError, ProtocolError, type RecordPlace } from '../errors.js'
-import { assertHashable, assertNotAborted, HASH_BITS, isMissing, type Row } from '../input.js'
-import { assertHashedAsItIs, hashEach } from '../records/blocks.js'
+import { ProtocolError, type RecordPlace } from '../errors.js'
+import { assertHashable, assertNotAborted, HASH_BITS } from '../input.js'
+import { assertHashedAsItIs, type RecordsDeps } from '../records/blocks.js'
 import { createPace, loadOnce, loadPart, microtasks, requestsAreIsolated, untilAborted } from '../waiting.js'
-import type { Definition, PlacedField } from './definition.js'
-import {
-  type FieldRange,
-  findPartColumn,
-  getQueryFields,
-  type IndexColumn,
-  makeFieldText,
-  readPart,
-  readRange,
-} from './index-columns.js'
+import { rareOf } from './bindings.js'
+import type { Definition } from './definition.js'
+import type { IndexColumn } from './index-columns.js'
 import type { IndexSource } from './index-source.js'
 import { hashText, mixedIn, openColumns } from './local-index.js'
-import type { RowTexts } from './model-rows.js'
-import type { ModelDeps, RowsOptions } from './model-types.js'
-
-const ALL_FIELDS = 'Give the values of all fields of an index.'
+import type { RowsOptions } from './model-types.js'
+import type { RowTexts } from './seal-rows.js'
 
 /** What is hashed for a column: one text, or several for an index of the parts of a text. */
 export type ColumnTexts = string | readonly string[]
@@ -57,72 +49,11 @@ export function makeColumnTexts(
   return kind === 'prefix' ? characters.slice(0, length).join('') : partsOf(characters, length)
 }
 
-/** Makes the text of a field for a column. @throws InvalidInputError when it cannot be indexed */
-export function makePartText(
-  { kind }: Pick<IndexColumn, 'kind'>,
-  field: PlacedField,
-  value: unknown,
-  index = 0,
-): string {
-  return kind === 'range' ? makeBucketText(field, value, index) : makeFieldText(field, value, index)
-}
-
 /** Returns every `length` consecutive characters, or all of a shorter text. */
 function partsOf(characters: readonly string[], length: number): string[] {
   const count = Math.max(1, characters.length - length + 1)
   const parts = Array.from({ length: count }, (_, at) => characters.slice(at, at + length).join(''))
   return [...new Set(parts)]
-}
-
-function valueToFind({ name }: PlacedField, query: Row): unknown {
-  const value = query[name]
-  if (!isMissing(value)) return value
-  const hint = 'Search its column for null.'
-  throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
-}
-
-/**
- * Makes what is hashed for each index for which a query has all values, by its column.
- *
- * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and
- * would be ignored
- */
-export function readQueryTexts(definition: Definition, query: Row): Map<IndexColumn, ColumnTexts> {
-  const found = new Map<IndexColumn, ColumnTexts>()
-  const texts = new Map<PlacedField, string>()
-  for (const field of getQueryFields(definition, query)) {
-    const value = valueToFind(field, query)
-    const part = readPart(field, value)
-    const range = readRange(field, value)
-    const own = definition.columns.filter(({ fields }) => fields[0] === field)
-    for (const one of own.filter(({ kind }) => kind === 'range'))
-      found.set(one, range ? makeBucketTexts(field, range) : makeBucketText(field, value))
-    if (range) continue
-    if (!part) texts.set(field, makeFieldText(field, value))
-    else {
-      const { kind, length } = findPartColumn(definition, field, part)
-      for (const one of own.filter((column) => column.kind === kind && column.length === length))
-        found.set(one, makeColumnTexts(definition.name, one, [part.text]))
-    }
-  }
-  const whole = definition.columns.filter(({ kind }) => kind === 'exact')
-  const complete = whole.filter(({ fields }) => fields.every((field) => texts.has(field)))
-  if (complete.length === 0 && found.size === 0) {
-    throw new InvalidInputError('the query has all fields of no index', ALL_FIELDS)
-  }
-  const searched = [...complete, ...found.keys()]
-  const unused = [...texts.keys()].find((field) => !searched.some(({ fields }) => fields.includes(field)))
-  if (unused) {
-    throw new InvalidInputError(
-      `${JSON.stringify(unused.name)} has an index only with fields that the query lacks, or of its parts`,
-      ALL_FIELDS,
-    )
-  }
-  for (const column of complete) {
-    const values = column.fields.map((field) => texts.get(field) ?? '')
-    found.set(column, makeColumnTexts(definition.name, column, values))
-  }
-  return found
 }
 
 /** Joins texts, so that no two lists give the same text (index-texts.md 2). */
@@ -138,7 +69,7 @@ const BLOCK_MACS = 1_000
 
 /** Hashes what many rows need, each distinct text of a column once. The engine must be ready. */
 export async function hashColumnTexts(
-  deps: ModelDeps,
+  deps: RecordsDeps,
   definition: Definition,
   rows: readonly RowTexts[],
   options: RowsOptions,
@@ -165,11 +96,12 @@ export async function hashColumnTexts(
 type Hashes = Map<IndexColumn, Map<string, string>>
 
 async function hashBy(
-  deps: ModelDeps,
-  { keyOf, named, name }: Definition,
+  deps: RecordsDeps,
+  definition: Definition,
   source: IndexSource,
   { hashes, signal }: RowsOptions & { hashes: Hashes },
 ): Promise<void> {
+  const { keyOf, named, name } = definition
   const key = source.keyId === undefined ? (source.named ?? named) : undefined
   if (key && key.id === undefined) {
     await key.find(deps.findKey, signal) // a disabled key still derives secrets
@@ -177,7 +109,7 @@ async function hashBy(
   }
   const keyId = source.keyId ?? key?.id ?? keyOf({}, 0)
   const { secret, oblivious, publicKey } = source
-  if (secret === undefined) return hashByService(deps, hashes, { keyId, signal })
+  if (secret === undefined) return hashByService(deps, definition, hashes, { keyId, signal })
   const columns = [...hashes.keys()].map((one) => [one.column, kindName(one)] as const)
   const mixed = mixedIn(source, deps.envelopes.secrets)
   const made = { secret, mixed, keyId, model: name, columns, publicKey, signal }
@@ -191,12 +123,13 @@ const WAITING = { assertNotAborted, microtasks, requestsAreIsolated, untilAborte
 const TOOLS = [hashLocally, createPace, fillRandom, encodeUtf8, lengthPrefixed, ProtocolError, WAITING] as const
 
 async function hashByService(
-  { batcher }: ModelDeps,
+  { batcher }: RecordsDeps,
+  definition: Definition,
   hashes: Hashes,
   options: { keyId: string; signal: AbortSignal | undefined },
 ): Promise<void> {
   const texts = new Set([...hashes.values()].flatMap((own) => [...own.keys()]))
-  const made = await hashEach(batcher, texts, options) // equal texts have one hash, whatever their column
+  const made = await rareOf(definition).hashEach(batcher, texts, options) // equal texts have one hash, whatever their column
   for (const own of hashes.values()) for (const text of own.keys()) own.set(text, made.get(text) ?? '')
 }
 
@@ -236,49 +169,10 @@ export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string)
   return hash.slice(0, digits - 1) + ((last >> surplus) << surplus).toString(16)
 }
 
-/** The most buckets of a query: each is a value that the database compares with. */
-const MAX_BUCKETS = 400
-const DAY_MS = 86_400_000
-
 /** What buckets of a field are: a unit of dates, or the step of numbers. */
 export type Bucketing = 'day' | 'month' | 'year' | { readonly step: number }
 
 /** The kind of a column for the derivation of its key (local-index.md 2). */
 export function rangeKind(range: Bucketing): string {
   return `range:${typeof range === 'string' ? range : range.step}`
-}
-
-/** Returns the text of a value's bucket. @throws InvalidInputError for a number that is too many steps from zero */
-export function makeBucketText(field: PlacedField, value: unknown, index = 0): string {
-  makeFieldText(field, value, index) // refuses a value of another kind
-  return String(bucketOf(field, value as Date | number, index))
-}
-
-/**
- * Returns the text of each bucket that a query covers. For an empty range, that is the bucket of its lower bound, in
- * which no row matches: not every database takes an empty list. @throws InvalidInputError when they are too many
- */
-export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
-  // The last value below the bound is known only for dates, which are whole numbers.
-  const last = openAbove && typeof upper !== 'number' ? new Date(upper.getTime() - 1) : upper
-  const first = bucketOf(field, lower, 0)
-  const length = Math.max(1, bucketOf(field, last, 0) - first + 1)
-  if (length <= MAX_BUCKETS) return Array.from({ length }, (_, at) => String(first + at))
-  const hint = 'Search for less at a time, or declare larger buckets.'
-  const message = `the range covers ${length} buckets, and may cover ${MAX_BUCKETS}`
-  throw new InvalidInputError(message, hint, { index: 0, field: field.name })
-}
-
-function bucketOf({ name, spec: { range } }: PlacedField, value: Date | number, index: number): number {
-  const bucket = typeof value === 'number' ? Math.floor(value / Object(range).step) : dateBucket(value, range)
-  if (Number.isSafeInteger(bucket)) return bucket + 0 // no negative zero
-  throw new InvalidInputError('the number is too many steps from zero', 'Declare a larger step.', {
-    index,
-    field: name,
-  })
-}
-
-function dateBucket(date: Date, range: unknown): number {
-  if (range === 'day') return Math.floor(date.getTime() / DAY_MS)
-  return range === 'month' ? date.getUTCFullYear() * 12 + date.getUTCMonth() : date.getUTCFullYear()
 }

@@ -1,12 +1,13 @@
 /** Makes the values of index columns in this process (local-index.md). Loaded at the first call. */
+
 import { encodeHex, encodeUtf8, KEY_BYTES } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
 import { ProtocolError } from '../errors.js'
+import type { RecordsDeps } from '../records/blocks.js'
 import { type Secrets, withMixed } from '../records/bound-envelopes.js'
 import { type Soon, use } from '../waiting.js'
 import { columnInfo, type IndexSource } from './index-source.js'
-import type { ModelDeps } from './model-types.js'
 
 /** Tells secrets apart, and says nothing about one. No column has it: its info begins otherwise. */
 const DIGEST_INFO = encodeUtf8('eaas/index-secret-digest/v1')
@@ -17,7 +18,7 @@ const DIGEST_INFO = encodeUtf8('eaas/index-secret-digest/v1')
  * another secret than the first
  */
 export function createIndexSecrets(
-  derive: ModelDeps['batcher']['indexSecret'],
+  derive: RecordsDeps['batcher']['indexSecret'],
   engine: () => Engine,
 ): (wanted: { key_id: string; wrapped_key: string }) => Promise<Uint8Array> {
   const digests = new Map<string, string>()
@@ -55,7 +56,7 @@ export interface Made {
  * must be ready.
  */
 export function openColumns(
-  { indexSecrets, envelopes }: Pick<ModelDeps, 'indexSecrets' | 'envelopes'>,
+  { indexSecrets, envelopes }: Pick<RecordsDeps, 'indexSecrets' | 'envelopes'>,
   { secret: name, mixed, keyId, model, columns }: Made,
   signal: AbortSignal | undefined,
 ): Soon<Mac[]> {

@@ -1,11 +1,12 @@
 /** What a model exposes beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
+
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { Path } from '../records/paths.js'
 import type { Definition, PlacedField, RowFormat } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 import type { ModelRows } from './model-rows.js'
-import type { ModelDeps } from './model-types.js'
+import type { SealDeps } from './seal-rows.js'
 
 /** A column of `bind`, and where it is in a row. */
 export interface NamedPath {
@@ -61,11 +62,7 @@ export interface AccessRows {
 const MODEL_ACCESS = Symbol.for('eaas.model/1')
 
 /** Gives a model the member by which adapters reach it. */
-export function withAccess<M extends object>(
-  model: M,
-  definition: Definition,
-  load: () => Promise<{ rows: ModelRows }>,
-): M {
+export function withAccess<M extends object>(model: M, definition: Definition, load: () => Promise<AccessRows>): M {
   const { name, fields, bind, columns, format, rowSeal, header, keyByRow, keyOf } = definition
   const access: ModelAccess = {
     name,
@@ -77,7 +74,7 @@ export function withAccess<M extends object>(
     header,
     keyByRow,
     keyOf,
-    load: () => load().then(({ rows }) => rows.access),
+    load,
   }
   return Object.defineProperty(model, MODEL_ACCESS, { value: access })
 }
@@ -99,7 +96,7 @@ export function getModelAccess(model: unknown): ModelAccess {
 export interface ModelInternals {
   definition: Definition
   /** Makes the functions that seal and open rows of the definition, or of one derived from it. */
-  load(some?: Definition): Promise<{ rows: ModelRows; deps: ModelDeps }>
+  load(some: Definition): Promise<{ rows: ModelRows; deps: SealDeps }>
 }
 
 const known = new WeakMap<object, ModelInternals>()

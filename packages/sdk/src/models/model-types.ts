@@ -1,14 +1,19 @@
 /** The types of models: from the fields of a definition to the types of plain, sealed and opened rows. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
-import type { Progress, RecordsDeps } from '../records/blocks.js'
+import type { OpenDeps, Progress, RecordsDeps } from '../records/blocks.js'
 import type { StoredEnvelope } from '../records/read-envelope.js'
 import type { Show } from '../records/record-types.js'
 import type { CallOptions } from '../resources/keys.js'
 import type { Soon } from '../waiting.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
+import type { Rare } from './definition.js'
 import type { Field } from './fields.js'
+import type { mixedIn } from './local-index.js'
+import type { createModelRows } from './model-rows.js'
+import type { copyStored, openRows, readJobs } from './open-rows.js'
 import type { resealRows, rewrapRows } from './rotation.js'
+import type { findFewValues, hashQuery, sealEach, sealRows } from './seal-rows.js'
 
 /** A field of any kind. */
 export type AnyField = Field<unknown, null | undefined, string, boolean>
@@ -347,13 +352,31 @@ export interface Accepted {
 }
 
 /** What a model needs of its client. */
-export interface ModelDeps extends RecordsDeps {
+export interface ModelDeps {
   /** Counts what it accepts. */
   accepted: Accepted
   /** How many messages a DEK may seal. */
   maxMessages: number
+  loadSealing(): Soon<{
+    records: RecordsDeps
+    createModelRows: typeof createModelRows
+    sealRows: typeof sealRows
+    sealEach: typeof sealEach
+    hashQuery: typeof hashQuery
+    findFewValues: typeof findFewValues
+    mixedIn: typeof mixedIn
+  }>
+  loadOpening(): Soon<{
+    records: OpenDeps
+    createModelRows: typeof createModelRows
+    openRows: typeof openRows
+    copyStored: typeof copyStored
+    readJobs: typeof readJobs
+  }>
+  /** Loads what some rows need. */
+  loadRare(): Soon<Rare>
   /** Loads what few programs need. */
-  loadMore(): Soon<{ rewrapRows: typeof rewrapRows; resealRows: typeof resealRows }>
+  loadMore(): Soon<{ records: OpenDeps; rewrapRows: typeof rewrapRows; resealRows: typeof resealRows }>
 }
 
 export interface RowsOptions extends CallOptions {

@@ -2,10 +2,9 @@
 
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, copyPlain, isMissing, type Row, readSignal, takeRows } from '../input.js'
-import type { RecordsDeps } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
-import { type Soon, traced } from '../waiting.js'
+import { traced } from '../waiting.js'
 import { packRow, unpackRow } from './compact-rows.js'
 import {
   type Definition,
@@ -18,7 +17,6 @@ import {
 } from './definition.js'
 import { getQueryFields, matchesQuery } from './index-columns.js'
 import { keepInternals, withAccess } from './model-access.js'
-import type { createModelRows, warnOfFewValues } from './model-rows.js'
 import type {
   Accepted,
   Compounds,
@@ -233,18 +231,14 @@ export interface AnyModel {
   encryptPartial(row: never): Promise<unknown>
 }
 
-interface Loaded {
-  records: RecordsDeps
-  createModelRows: typeof createModelRows
-  warnOfFewValues: typeof warnOfFewValues
-  loadMore: ModelDeps['loadMore']
+interface ClientDeps extends Omit<ModelDeps, 'accepted'> {
+  hasSecret: boolean
+  changesSecret: boolean
 }
-
-type Deps = Omit<ModelDeps, keyof RecordsDeps | 'loadMore'> & { load: () => Soon<Loaded> }
 
 /** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
 export function createModel(
-  { hasSecret, changesSecret, ...deps }: Omit<Deps, 'accepted'> & { hasSecret: boolean; changesSecret: boolean },
+  { hasSecret, changesSecret, ...deps }: ClientDeps,
   options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>,
 ): unknown {
   const definition = readDefinition(options, hasSecret, changesSecret)
@@ -254,28 +248,22 @@ export function createModel(
   return modelOf({ ...deps, accepted: { plaintext: 0, unbound: 0 } }, definition)
 }
 
-function modelOf(deps: Deps, definition: Definition): unknown {
-  const { accepted } = deps
-  // Loaded at the first call, so a page that makes none does not pay for it.
-  const load = async (some = definition) => {
-    const { records, createModelRows, warnOfFewValues, loadMore } = await deps.load()
-    warnOfFewValues(definition, records.envelopes.secrets)
-    const all = { ...deps, ...records, loadMore }
-    return { rows: createModelRows(all, some), deps: all }
-  }
+function modelOf(deps: ModelDeps, definition: Definition): unknown {
+  const toSeal = async (some = definition) => (await deps.loadSealing()).createModelRows(deps, some, definition)
+  const toOpen = async (some = definition) => (await deps.loadOpening()).createModelRows(deps, some, definition)
   const paths = definition.fields.map(({ path }) => path)
   if (definition.rowSeal) paths.push([ROW_SEAL])
   const encryptOne = (name: string, pick: (row: Row) => Definition) =>
     traced(async (row: Row, options?: CallOptions) => {
       const signal = readSignal(name, options)
       const taken = takeRows([row])
-      const { rows } = await load(pick(taken[0] ?? row))
+      const rows = await toSeal(pick(taken[0] ?? row))
       return (await rows.seal(taken, { signal }))[0]
     })
   const decryptOne = (name: string, pick: (row: Row) => Definition) =>
     traced(async (row: Row, options?: CallOptions) => {
       const signal = readSignal(name, options)
-      const { rows } = await load(pick(row))
+      const rows = await toOpen(pick(row))
       const { ok, failed } = await rows.open([row], { signal })
       if (failed[0]) throw failed[0].error
       return ok[0]
@@ -284,21 +272,20 @@ function modelOf(deps: Deps, definition: Definition): unknown {
   const present = (row: Row) => pickPresent(definition, row)
   const model = {
     get accepted() {
-      return { ...accepted }
+      return { ...deps.accepted }
     },
     encrypt: encryptOne('encrypt()', all),
     encryptPartial: encryptOne('encryptPartial()', present),
     encryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
       assertOptions('encryptMany()', options, ROWS_OPTIONS)
       const taken = takeRows(list)
-      const { rows } = await load()
-      return rows.seal(taken, options)
+      return (await toSeal()).seal(taken, options)
     }),
     decrypt: decryptOne('decrypt()', all),
     decryptPartial: decryptOne('decryptPartial()', present),
     decryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
       assertOptions('decryptMany()', options, ROWS_OPTIONS)
-      const { rows } = await load()
+      const rows = await toOpen()
       const { ok, failed } = await rows.open(list, options)
       return { ok, failed }
     }),
@@ -306,8 +293,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     index: traced(async (query: Row, options?: CallOptions) => {
       const signal = readSignal('index()', options)
       const asked = copyPlain(query) // the caller may change it before the code has loaded
-      const { rows } = await load()
-      return rows.hash(asked, signal)
+      return (await toSeal()).hash(asked, signal)
     }),
     matches: (row: Row, query: Row) =>
       getQueryFields(definition, query).every((field) => {
@@ -315,13 +301,19 @@ function modelOf(deps: Deps, definition: Definition): unknown {
         return !isMissing(value) && matchesQuery(definition, field, value, query[field.name])
       }),
     async *rewrap(list: Iterable<Row>, options: RewrapOptions = {}) {
-      yield* (await load()).rows.rewrap(list, options)
+      yield* (await toOpen()).rewrap(list, options)
     },
     async *reseal(list: Iterable<Row>, options: RewrapOptions = {}) {
-      yield* (await load()).rows.reseal(list, options)
+      yield* (await toSeal()).reseal(list, options)
     },
     pack: (row: Row) => packRow(row, paths, definition.header),
     unpack: (row: Row) => unpackRow(row, paths, definition.header),
   }
-  return keepInternals(Object.freeze(withAccess(model, definition, load)), { definition, load })
+  const load = async (some: Definition) => {
+    const { records } = await deps.loadSealing()
+    some.late.rare ??= await deps.loadRare()
+    return { rows: await toSeal(some), deps: { ...records, loadRare: deps.loadRare } }
+  }
+  const access = withAccess(model, definition, async () => (await toSeal()).access)
+  return keepInternals(Object.freeze(access), { definition, load })
 }

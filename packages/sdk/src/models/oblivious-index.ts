@@ -3,15 +3,16 @@
  * only where a model asks for it. It imports nothing of ours that other files use, but gets it as `Tools`: bundlers
  * would cut what every page downloads into more pieces.
  */
+
 import { asciiToBytes, bytesToHex, hexToBytes } from '@noble/curves/utils.js'
 import type { FillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
 import { type BlindedValue, blindValue, finalizeValues } from '../engines/oprf.js'
 import type { EaasError, ProtocolError } from '../errors.js'
 import type { assertNotAborted } from '../input.js'
+import type { RecordsDeps } from '../records/blocks.js'
 import type { createPace, microtasks, requestsAreIsolated, untilAborted } from '../waiting.js'
 import type { Made } from './local-index.js'
-import type { ModelDeps } from './model-types.js'
 
 export type Tools = readonly [
   hashLocally: (macs: readonly Mac[], columns: Columns, signal: AbortSignal | undefined) => Promise<void>,
@@ -51,7 +52,7 @@ const BLOCK_VALUES = 256
  */
 export async function hashObliviously(
   tools: Tools,
-  deps: ModelDeps,
+  deps: RecordsDeps,
   options: Options,
   columns: Columns,
 ): Promise<void> {
@@ -86,9 +87,9 @@ interface Shared {
   inLine: Line
 }
 
-const sharedBy = new WeakMap<ModelDeps['batcher'], Shared>()
+const sharedBy = new WeakMap<RecordsDeps['batcher'], Shared>()
 
-function sharedOf([, createPace]: Tools, { batcher }: ModelDeps): Shared {
+function sharedOf([, createPace]: Tools, { batcher }: RecordsDeps): Shared {
   const shared = sharedBy.get(batcher) ?? { pinned: new Map(), waiting: new Map(), inLine: createLine(createPace) }
   sharedBy.set(batcher, shared)
   return shared
@@ -126,7 +127,7 @@ interface Proving {
 }
 
 /** Has a value hashed together with all others of this turn. */
-function joinWaiting(tools: Tools, deps: ModelDeps, proving: Proving, input: Uint8Array): Promise<string> {
+function joinWaiting(tools: Tools, deps: RecordsDeps, proving: Proving, input: Uint8Array): Promise<string> {
   const [, createPace, , , , , { microtasks, requestsAreIsolated }] = tools
   const { waiting, inLine } = sharedOf(tools, deps)
   const { keyId, publicKey, signal } = proving
@@ -152,7 +153,7 @@ function joinWaiting(tools: Tools, deps: ModelDeps, proving: Proving, input: Uin
 
 async function hashWaiting(
   tools: Tools,
-  deps: ModelDeps,
+  deps: RecordsDeps,
   proving: Proving,
   waiting: readonly Waiting[],
   inLine: Line,
@@ -187,7 +188,7 @@ async function hashWaiting(
 /** Has the service evaluate the values of a part, and checks its proof. */
 async function evaluate(
   tools: Tools,
-  deps: ModelDeps,
+  deps: RecordsDeps,
   { keyId, publicKey }: Proving,
   part: readonly (Waiting & BlindedValue)[],
   inLine: Line,
@@ -219,7 +220,7 @@ async function evaluate(
 /** Makes the functions that turn a text of each column into the input of the blind hash (oblivious-index.md 2). */
 function createInputMacs(
   [, , , encodeUtf8, lengthPrefixed]: Tools,
-  { envelopes }: ModelDeps,
+  { envelopes }: RecordsDeps,
   { secret: name, mixed, model, columns }: Made,
 ): Mac[] {
   const engine = envelopes.engine()
@@ -233,7 +234,7 @@ function createInputMacs(
 /** Returns the public key that a model names, or that the service stated first; none of a destroyed key. */
 async function findPublicKey(
   tools: Tools,
-  deps: ModelDeps,
+  deps: RecordsDeps,
   { keyId, publicKey, signal }: Options,
 ): Promise<string | undefined> {
   // Calls made together each ask: where requests are isolated, they could not wait for one another.
@@ -245,7 +246,7 @@ async function findPublicKey(
 }
 
 /** Keeps the public key of a key that was stated or proved. @throws ProtocolError when another one was before */
-function pin(tools: Tools, deps: ModelDeps, keyId: string, key: string): void {
+function pin(tools: Tools, deps: RecordsDeps, keyId: string, key: string): void {
   const { pinned } = sharedOf(tools, deps)
   const first = pinned.get(keyId) ?? key
   pinned.set(keyId, first)
@@ -263,7 +264,7 @@ const CANNOT_ASK = ['E_MISSING_PERMISSION', 'E_ROUTE_NOT_FOUND']
 
 async function ask(
   [, , , , , ProtocolError]: Tools,
-  { getKey }: ModelDeps,
+  { getKey }: RecordsDeps,
   { keyId, signal }: Pick<Options, 'keyId' | 'signal'>,
 ): Promise<string | undefined> {
   const found = await getKey(keyId, signal).catch((error: EaasError) => {

@@ -2,28 +2,19 @@
 
 import type { SealedParts } from '@eaas/protocol'
 import { type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import { hasRows, isMissing, type Row } from '../input.js'
-import {
-  attempt,
-  BLOCK_RECORDS,
-  eachBlock,
-  isIndexColumn,
-  type Opening,
-  type OpenJob,
-  openBlock,
-} from '../records/blocks.js'
+import { assertArray, assertNotAborted, hasRows, isMissing, type Row } from '../input.js'
+import { attempt, BLOCK_RECORDS, failureOf, isIndexColumn, type OpenDeps } from '../records/blocks.js'
 import { demandAad, foreignKey, type OpenableParts } from '../records/bound-envelopes.js'
+import { eachBlock, type Opening, type OpenJob, openBlock } from '../records/open-blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { assertNoLookalike, assertNoNullObject, assertPath, copyRow } from '../records/plain-rows.js'
+import { assertNoNullObject, assertPath, copyRow } from '../records/plain-rows.js'
 import { type Uses, wrappedFor } from '../uses.js'
-import { createPace } from '../waiting.js'
-import { bindField, bindRow, findUses, named, naming } from './bindings.js'
+import { createPace, type Soon } from '../waiting.js'
+import { bindField, bindRow, findUses, named, naming, rareOf } from './bindings.js'
 import { decodeField, isNothing } from './codecs.js'
 import { isHeaderUsed, readEnvelopeAt } from './compact-rows.js'
-import type { Definition, PlacedField } from './definition.js'
-import type { ModelDeps, RowsOptions } from './model-types.js'
-import { acceptPlain, countAccepted, readPlain } from './plain-texts.js'
-import { hasSeal, SEAL_FIELD, sealAad } from './row-seal.js'
+import { type Definition, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
+import type { Accepted, RowsOptions } from './model-types.js'
 
 // The format is no secret: the envelope shows it.
 const V1_HINT =
@@ -55,13 +46,24 @@ interface Job extends OpenJob {
   error?: EaasError
 }
 
+/** What opens rows, and counts the values that were not sealed, or bound to nothing. */
+interface Deps extends OpenDeps {
+  accepted: Accepted
+  loadRare: () => Soon<Rare>
+}
+
+/** Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by default. */
 export async function openRows(
-  deps: ModelDeps,
+  deps: Deps,
   definition: Definition,
   rows: readonly unknown[],
-  options: RowsOptions & { first: number; failure: EaasError | undefined },
+  { first = 0, ...options }: RowsOptions & { first?: number },
 ): Promise<Opened> {
-  const { first, failure } = options
+  const { late } = definition
+  assertNotAborted(options.signal)
+  assertArray('records', rows)
+  const failure = await definition.named?.find(deps.findKey, options.signal).catch(failureOf)
+  await deps.envelopes.ready()
   const opening: Opening<Job> = {
     ...{ ...options, pace: createPace() },
     progressOf: ({ place }) => ({ done: place.index - first, total: rows.length }),
@@ -75,12 +77,12 @@ export async function openRows(
   const result: Opened = { ok: [], failed: [], indexes: [] }
   await eachBlock(rows.length, async (start, deks) => {
     const block = rows.slice(start, start + BLOCK_RECORDS)
-    const read = Array.from(block, (given, at) => {
+    const copies = Array.from(block, (given, at) => attempt(() => copyStored(definition, given, first + start + at)))
+    if (!late.rare && copies.some((row) => needsRare(definition, row))) late.rare = await deps.loadRare()
+    const read = copies.map((row, at) => {
+      if (isEaasError(row)) return row
       const index = first + start + at
-      return attempt(() => {
-        const row = copyStored(definition, given, index)
-        return { row, jobs: naming(definition, row, () => readJobs(definition, row, index, failure)) }
-      })
+      return attempt(() => ({ row, jobs: naming(definition, row, () => readJobs(definition, row, index, failure)) }))
     })
     const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one.jobs))
     await openBlock(deps, jobs, deks, opening)
@@ -98,6 +100,11 @@ export async function openRows(
   })
   options.onProgress?.({ done: rows.length, total: rows.length })
   return result
+}
+
+/** Tells whether a row needs what few rows do; see `rare-rows.ts`. */
+function needsRare({ rowSeal, acceptPlaintext, fields }: Definition, row: Row | EaasError): boolean {
+  return rowSeal || acceptPlaintext || (!isEaasError(row) && fields.some(({ path }) => getAt(row, path) === undefined))
 }
 
 /** Copies a stored row. @throws InvalidInputError when it is not a row, or cannot be read */
@@ -139,12 +146,12 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
     assertPath(row, field.path, index)
     const value = getAt(row, field.path)
     if (!isMissing(value)) {
-      if (acceptPlain(definition, field, value, index)) return []
+      if (definition.acceptPlaintext && rareOf(definition).acceptPlain(definition, field, value, index)) return []
       const parts = readEnvelopeAt(row, field.path, header, place)
       assertOwn(parts, 'Name former keys in `formerKeyIds`, or restore the envelope.', place)
       return [{ place, field, parts: forRow(demand(parts, place)) }]
     }
-    if (value === undefined) assertNoLookalike(row, field, names, index)
+    if (value === undefined) rareOf(definition).assertNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
     assertNoNullObject(row, field, index)
     const hint = hasRows(row)
@@ -153,7 +160,7 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
     throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
   })
   const sealPlace = { index, field: SEAL_FIELD.name }
-  if (!definition.rowSeal || fields.length === 0 || !hasSeal(definition, row, sealPlace)) return jobs
+  if (!definition.rowSeal || fields.length === 0 || !rareOf(definition).hasSeal(definition, row, sealPlace)) return jobs
   const parts = readEnvelopeAt(row, SEAL_FIELD.path, header, sealPlace)
   assertOwn(parts, 'Restore the row.', sealPlace)
   const cellOf = ({ name, path }: PlacedField) => {
@@ -162,7 +169,11 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
     return jobs.find(({ field }) => field.name === name)?.parts ?? readEnvelopeAt(row, path, header, place)
   }
   binding ??= bindRow(definition, row, index)
-  const aad = sealAad(definition, parts.key_id, { row, binding: binding ?? new Uint8Array(0), cellOf })
+  const aad = rareOf(definition).sealAad(definition, parts.key_id, {
+    row,
+    binding: binding ?? new Uint8Array(0),
+    cellOf,
+  })
   const openable = forRow(demandAad(parts, { aad, hint: V1_HINT }, sealPlace))
   return [...jobs, { place: sealPlace, field: SEAL_FIELD, parts: openable }]
 }
@@ -171,7 +182,7 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
  * Returns the row with its opened values, and counts those that were not sealed; or returns its first error.
  */
 function join(
-  { accepted }: ModelDeps,
+  { accepted }: Deps,
   definition: Definition,
   { row, jobs, index }: { row: Row; jobs: readonly Job[]; index: number },
 ): Row | EaasError {
@@ -181,14 +192,17 @@ function join(
     if (job.error) return job.error
     if (job.field !== SEAL_FIELD) values.push([job.field.path, job.value])
   }
-  countAccepted(accepted, definition, row, jobs)
+  const { acceptPlaintext, acceptUnbound, envelope, rowSeal } = definition
+  if (envelope === 2) accepted.unbound += jobs.filter(({ parts }) => !parts.commitment).length
+  if (rowSeal && acceptUnbound && isMissing(row.row_seal)) accepted.unbound++
+  if (acceptPlaintext) rareOf(definition).countPlain(accepted, definition, row, jobs)
   for (const field of fields) {
     const { path, spec } = field
     const value = getAt(row, path)
     // A database stores null for a value that was left out.
     if (value === null && !spec.missing.includes(null)) values.push([path, undefined])
     else if (!isMissing(value) && !jobs.some((job) => job.field === field))
-      values.push([path, readPlain(definition, field, value, index)])
+      values.push([path, rareOf(definition).readPlain(definition, field, value, index)])
   }
   const plain = withValues(row, values)
   for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // any other value is the application's

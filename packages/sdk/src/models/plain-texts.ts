@@ -6,7 +6,8 @@
 import { decodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { isMissing, isObject, type Row } from '../input.js'
-import type { OpenJob } from '../records/blocks.js'
+import { assertJsonValue, encodeJson } from '../json.js'
+import type { OpenJob } from '../records/open-blocks.js'
 import { getAt } from '../records/paths.js'
 import { spellingsOf } from '../records/spellings.js'
 import { assertKind } from './codecs.js'
@@ -40,7 +41,7 @@ export function readPlain(
   const place = { index, field: name }
   const { kind } = spec
   if (typeof value !== 'string' || kind === 'text' || plainIsRead) {
-    assertKind(spec, value, place)
+    assertKind(spec, value, place, { assertJsonValue, encodeJson })
     return value
   }
   const [expected, read] = TEXTS[kind]
@@ -122,12 +123,12 @@ function decimalOf(number: string): string {
 }
 
 /**
- * Tells whether the model accepts a field's value as plaintext.
+ * Tells whether a model with `acceptPlaintext` accepts a field's value as plaintext.
  *
  * @throws InvalidInputError when it is not of the field's kind, or its text is not
  */
 export function acceptPlain(definition: Definition, field: PlacedField, value: unknown, index: number): boolean {
-  if (!definition.acceptPlaintext || looksSealed(value)) return false
+  if (looksSealed(value)) return false
   return !looksSealed(readPlain(definition, field, value, index)) // an envelope may be inside of JSON
 }
 
@@ -153,12 +154,9 @@ export function looksSealed(value: unknown): boolean {
   return false
 }
 
-/** Counts the accepted values of an opened row, and warns of the model's first one that was not sealed. */
-export function countAccepted(accepted: Accepted, definition: Definition, row: Row, jobs: readonly OpenJob[]): void {
-  const { acceptPlaintext, acceptUnbound, envelope, fields, name: model, rowSeal, warn } = definition
-  if (envelope === 2) accepted.unbound += jobs.filter(({ parts }) => !parts.commitment).length
-  if (rowSeal && acceptUnbound && isMissing(row.row_seal)) accepted.unbound++
-  if (!acceptPlaintext) return
+/** Counts the values of an opened row that were not sealed, and warns of the model's first one. */
+export function countPlain(accepted: Accepted, definition: Definition, row: Row, jobs: readonly OpenJob[]): void {
+  const { fields, name: model, warn } = definition
   const sealed = new Set(jobs.map(({ place }) => place.field))
   for (const { name, path } of fields) {
     if (sealed.has(name) || isMissing(getAt(row, path))) continue

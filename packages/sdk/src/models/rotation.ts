@@ -6,17 +6,17 @@ import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
 import { assertNotAborted, assertOptions, assertWhole, isObject, kindOf, listHint, type Row } from '../input.js'
-import { attempt, failureOf } from '../records/blocks.js'
+import { attempt, failureOf, type OpenDeps } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { withWrappedKey } from '../records/read-envelope.js'
 import type { CommittedKey } from '../records/rewrapping.js'
 import type { CallOptions } from '../resources/keys.js'
+import type { Soon } from '../waiting.js'
 import { named, naming } from './bindings.js'
 import { isCompact } from './compact-rows.js'
-import type { Definition } from './definition.js'
+import type { Definition, Rare } from './definition.js'
 import type { ModelRows } from './model-rows.js'
-import type { ModelDeps } from './model-types.js'
-import { copyStored, readJobs } from './open-rows.js'
+import type { copyStored as CopyStored, readJobs as ReadJobs } from './open-rows.js'
 
 const BATCH_ROWS = 500
 const MAX_BATCH_ROWS = 10_000
@@ -42,14 +42,21 @@ export interface RewrapBatch<R> {
   progress: { done: number; changed: number; current: number; failed: number }
 }
 
+interface RewrapDeps extends OpenDeps {
+  copyStored: typeof CopyStored
+  readJobs: typeof ReadJobs
+  loadRare: () => Soon<Rare>
+}
+
 /** Rewraps rows; see `Model.rewrap`. */
 export async function* rewrapRows(
-  deps: ModelDeps,
+  deps: RewrapDeps,
   definition: Definition,
   rows: Iterable<Row> | AsyncIterable<Row>,
   options: RewrapOptions,
 ): AsyncGenerator<RewrapBatch<Row>, void, undefined> {
   const { signal } = options
+  definition.late.rare ??= await deps.loadRare()
   const versions = new Map<string, Promise<number>>()
   const known = new Map<string, WrappedKey>()
   const refused = new Map<string, EaasError>()
@@ -91,8 +98,13 @@ export async function* rewrapRows(
     const asked = new Map<string, CommittedKey>()
     const read = batch.map((given, at) =>
       attempt(() => {
-        const row = copyStored(definition, given, start + at)
-        return { row, keys: naming(definition, row, () => wrappedKeys(definition, row, start + at, failure)) }
+        const row = deps.copyStored(definition, given, start + at)
+        return {
+          row,
+          keys: naming(definition, row, () =>
+            wrappedKeys(definition, deps.readJobs(definition, row, start + at, failure), row),
+          ),
+        }
       }),
     )
     for (const one of read) {
@@ -139,10 +151,10 @@ function nameOf(wrapped: CommittedKey): string {
 /** The wrapped keys of a row with their paths: of the envelopes, or of the header of the compact form. */
 type WrappedKeys = [Path, CommittedKey][]
 
-function wrappedKeys(definition: Definition, row: Row, index: number, failure: EaasError | undefined): WrappedKeys {
+function wrappedKeys(definition: Definition, jobs: ReturnType<typeof ReadJobs>, row: Row): WrappedKeys {
   const keys: WrappedKeys = []
   let headerSeen = false
-  for (const { field, parts } of readJobs(definition, row, index, failure)) {
+  for (const { field, parts } of jobs) {
     const isInHeader = isCompact(getAt(row, field.path))
     if (!isInHeader) keys.push([field.path, parts])
     else if (!headerSeen) keys.push([[definition.header], parts])

@@ -5,11 +5,10 @@
 import { compareUtf8, concatBytes, encodeUtf8, isWellFormed, lengthPrefixed } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
-import type { Plaintext } from '../records/envelopes.js'
 import { getAt } from '../records/paths.js'
+import type { Plaintext } from '../records/seal-envelopes.js'
 import { bindField } from './bindings.js'
-import type { Definition, PlacedField } from './definition.js'
-import { ROW_SEAL } from './definition.js'
+import { type Definition, type PlacedField, ROW_SEAL, SEAL_FIELD } from './definition.js'
 import { looksSealed } from './plain-texts.js'
 
 const LABEL = encodeUtf8('eaas/row/v1')
@@ -19,13 +18,6 @@ const NONE = new Uint8Array(0)
 export interface Cell {
   iv: Uint8Array
   sealed: Uint8Array
-}
-
-/** The seal as a field, with an empty value. */
-export const SEAL_FIELD: PlacedField = {
-  name: ROW_SEAL,
-  path: [ROW_SEAL],
-  spec: { kind: 'bytes', missing: [], normalize: [] },
 }
 
 /**

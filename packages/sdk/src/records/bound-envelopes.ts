@@ -1,6 +1,6 @@
 /**
  * Envelopes that are bound to a context, format v2 (envelope-v2.md): what a reader demands of them, how
- * they are sealed and opened, and how the application's secrets are mixed into their keys (application-secret.md).
+ * they are opened, and how the application's secrets are mixed into their keys (application-secret.md).
  */
 import {
   BOUND_KEYS_BYTES,
@@ -16,7 +16,7 @@ import {
   type SecretFlag,
   type WrappedKey,
 } from '@eaas/protocol'
-import { createSecret, type OwnDek, type Secret } from '../deks/secret.js'
+import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 import type { DemandOptions, GivenSecrets } from '../input.js'
@@ -112,33 +112,6 @@ export function demandAad(
   return openable
 }
 
-interface BoundMessage {
-  iv: Uint8Array
-  plaintext: Uint8Array
-  aad: Uint8Array
-  /** The application's. */
-  secret: Secret | undefined
-}
-
-/** Seals bytes (envelope-v2.md 5), which the caller may change afterwards. */
-export function sealBound(
-  engine: Engine,
-  { dek, wrapped }: OwnDek,
-  { iv, plaintext, aad, secret }: BoundMessage,
-): Soon<SealedParts> {
-  let bytes: Uint8Array | undefined
-  const sealed = useKeys(engine, dek, { keyId: wrapped.key_id, secret }, ({ key, commitment }) => {
-    bytes ??= plaintext
-    return use(engine.seal(key, iv, bytes, aad), (sealed) =>
-      Object.assign({ iv, sealed, commitment }, wrapped, flagOf(secret)),
-    )
-  })
-  if (bytes || !isPromise(sealed)) return sealed
-  const copy = new Uint8Array(plaintext) // the keys are being derived
-  bytes = copy
-  return sealed.finally(() => copy.fill(0))
-}
-
 /**
  * Opens an envelope of either format with the DEK itself (envelope.md 6), or with the keys that come from it and the
  * application's secrets (envelope-v2.md 6).
@@ -166,7 +139,8 @@ export function commitmentOf(engine: Engine, dek: Secret, keyId: string, secret:
   return useKeys(engine, dek, { keyId, secret }, ({ commitment }) => commitment)
 }
 
-function useKeys<T>(
+/** Runs the function with the keys that format v2 derives from a DEK and the application's secret. */
+export function useKeys<T>(
   engine: Engine,
   dek: Secret,
   { keyId, secret }: { keyId: string; secret: Secret | undefined },

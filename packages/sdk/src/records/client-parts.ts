@@ -5,14 +5,13 @@
 
 import { InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
-import type { RecordsDeps } from './blocks.js'
+import type { OpenDeps, RecordsDeps } from './blocks.js'
 
-/** What a client loads at its first call. */
-export interface ClientParts {
-  records: RecordsDeps
+/** Loads what seals and opens, or what opens only, and the engine. */
+export interface LoadParts {
+  (toSeal?: true): Soon<{ records: RecordsDeps }>
+  (toSeal: false): Soon<{ records: OpenDeps }>
 }
-
-export type LoadParts = () => Soon<ClientParts>
 
 /** A client, which `createClient` made. */
 export interface PartsOwner {

@@ -30,21 +30,18 @@ import {
   assertHashedAsItIs,
   assertIndexColumn,
   BLOCK_RECORDS,
-  eachBlock,
-  hashEach,
-  type Opening,
-  type OpenJob,
-  openBlock,
+  type OpenDeps,
   type Progress,
   type RecordsDeps,
   restAndReport,
-  withDeks,
 } from './blocks.js'
 import { demandContext, readFormatAad } from './bound-envelopes.js'
 import { createPresence, type PresenceOptions, placeFields } from './named-fields.js'
+import type { eachBlock, Opening, OpenJob, openBlock } from './open-blocks.js'
 import { getAt, type Path, putAt } from './paths.js'
 import { copyRows, type RecordField } from './plain-rows.js'
 import { readEnvelope } from './read-envelope.js'
+import { hashEach, withDeks } from './seal-blocks.js'
 
 export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row> {
   /** The key under which all fields are sealed. */
@@ -204,9 +201,14 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
 
 const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'keyIds', 'as', 'signal', 'onProgress']
 
+interface OpenManyDeps extends OpenDeps {
+  eachBlock: typeof eachBlock
+  openBlock: typeof openBlock
+}
+
 /** Opens the fields of all records; see `Client.decryptMany`. */
 export async function decryptMany(
-  deps: RecordsDeps,
+  deps: OpenManyDeps,
   records: readonly object[],
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
 ): Promise<Row[]> {
@@ -231,10 +233,10 @@ export async function decryptMany(
       throw error
     },
   }
-  await eachBlock(rows.length, async (start, deks) => {
+  await deps.eachBlock(rows.length, async (start, deks) => {
     const jobs = readJobs(rows, placed, start, demand)
     assertNotAborted(signal)
-    await openBlock(deps, jobs, deks, opening)
+    await deps.openBlock(deps, jobs, deks, opening)
   })
   options.onProgress?.({ done: rows.length, total: rows.length })
   return rows

@@ -1,16 +1,9 @@
 /** Checks that records have the fields that `encryptMany` and `decryptMany` name: a misspelt name would silently leave a value unencrypted. */
 import { InvalidInputError } from '../errors.js'
 import { didYouMean, nearestName, type Row } from '../input.js'
+import { AS_RECORDS_DO, assertNoLookalike } from './lookalikes.js'
 import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
-import {
-  AS_RECORDS_DO,
-  assertNoLookalike,
-  assertNoNullObject,
-  assertPath,
-  findEnd,
-  namesBoth,
-  type RecordField,
-} from './plain-rows.js'
+import { assertNoNullObject, assertPath, findEnd, namesBoth, type RecordField } from './plain-rows.js'
 
 /**
  * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly

@@ -1,9 +1,6 @@
-/**
- * Copies rows to plain objects, reading each member once, and refuses anything that is not a record, or that has a field
- * under another spelling of its name, which would silently leave a value unencrypted.
- */
+/** Copies rows to plain objects, reading each member once, and refuses anything that is not a record. */
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import { assertArray, isMissing, isObject, kindOf, plainName, type Row, valueIn } from '../input.js'
+import { assertArray, isMissing, isObject, kindOf, type Row, valueIn } from '../input.js'
 import type { Path } from './paths.js'
 
 export interface CopyOptions {
@@ -95,7 +92,7 @@ function kindOfRecord(value: unknown): string | undefined {
   return tag === 'Object' ? undefined : `a value of type ${tag}`
 }
 
-function isRecord(value: unknown): value is Row {
+export function isRecord(value: unknown): value is Row {
   return kindOfRecord(value) === undefined
 }
 
@@ -125,15 +122,6 @@ export function assertPath(row: Row, path: Path, index: number): void {
   }
 }
 
-/** Shorter names with two letters swapped are often two names. */
-const MIN_SWAPPED = 5
-const MAX_SPELLINGS = 10_000
-/** Longer names are not misspellings of a name that a person wrote. */
-const MAX_NAME = 128
-/** How deep the objects of a record are searched for a field. */
-const MAX_DEPTH = 5
-export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
-
 /** A field of records: its name as the caller wrote it, and its path in the records. */
 export interface RecordField {
   name: string
@@ -150,81 +138,6 @@ export function assertNoNullObject(row: Row, { name, path }: RecordField, index:
 }
 
 /**
- * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name.
- * A record that lacks the field is also refused if that other spelling has no value.
- *
- * @param taken the names of other fields and of index columns, which are no misspellings
- * @throws InvalidInputError
- */
-export function assertNoLookalike(
-  row: Row,
-  { name, path }: RecordField,
-  taken: ReadonlySet<string>,
-  index: number,
-): void {
-  const found = findLookalike(row, path, taken)
-  if (found === undefined) return
-  const place: RecordPlace = { index, field: name }
-  throw new InvalidInputError(
-    `the record has no value in the field, but has ${JSON.stringify(found)}`,
-    AS_RECORDS_DO,
-    place,
-  )
-}
-
-function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string | undefined {
-  const { parent, at, name } = findEnd(row, path)
-  const isNull = valueIn(parent, name) === null
-  const near = Object.keys(parent).find(
-    (key) =>
-      !isTaken([...path.slice(0, at), key], path, taken) &&
-      !(isNull && isMissing(parent[key])) &&
-      isSameName(name, key),
-  )
-  return near ?? findElsewhere(row, [], { path, taken, isNull })
-}
-
-/**
- * Finds a member whose name, joined to those of the objects around it, is another spelling of the whole path.
- */
-function findElsewhere(
-  object: Row,
-  around: Path,
-  wanted: { path: Path; taken: ReadonlySet<string>; isNull: boolean },
-): string | undefined {
-  const { path, taken, isNull } = wanted
-  for (const key of Object.keys(object)) {
-    const here = [...around, key]
-    if (isTaken(here, path, taken)) continue
-    const value = object[key]
-    if (isSameName(here.join(''), path.join(''))) {
-      if (!isNull || !isMissing(value)) return here.join('.')
-    } else if (here.length < MAX_DEPTH && leadsTo(here, path) && isRecord(value)) {
-      const found = findElsewhere(value, here, wanted)
-      if (found !== undefined) return found
-    }
-  }
-  return undefined
-}
-
-/**
- * Tells whether this is the path itself, or a known name. A column whose name is the path with its dots is
- * not the field.
- */
-function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
-  const full = here.join('.')
-  return full === path.join('.') ? here.length === path.length : taken.has(full)
-}
-
-/** Tells whether the names are another spelling of the beginning of the path. */
-function leadsTo(here: Path, path: Path): boolean {
-  return (
-    spellingOf(path.join('')).startsWith(spellingOf(here.join(''))) ||
-    isSameName(here.join(''), path.slice(0, here.length).join(''))
-  )
-}
-
-/**
  * Refuses a record that has a value both in the field and in a column of exactly the field's name. @throws
  * InvalidInputError
  */
@@ -235,30 +148,6 @@ export function assertNoColumn(row: Row, { name, path }: RecordField, index: num
 export function namesBoth(field: string, index: number): InvalidInputError {
   const message = 'it names a column and a field inside an object'
   return new InvalidInputError(message, 'Rename one of them.', { index, field })
-}
-
-/**
- * Tells whether two names differ only in case, word separators, a doubled letter, or two swapped neighbouring
- * letters in a name of five or more. Swapped digits make two names: `line12` and `line21`.
- */
-function isSameName(one: string, other: string): boolean {
-  const [a, b] = [spellingOf(one), spellingOf(other)]
-  if (a === b || a.length !== b.length || a.length < MIN_SWAPPED) return a === b
-  let at = 0
-  while (a[at] === b[at]) at++
-  const swapped = a.slice(0, at) + a.charAt(at + 1) + a.charAt(at) + a.slice(at + 2)
-  return swapped === b && !/\d/.test(a.slice(at, at + 2))
-}
-
-/** Cached, since the same few names are compared for each record. */
-const spellings = new Map<string, string>()
-
-function spellingOf(name: string): string {
-  if (name.length > MAX_NAME) return name
-  const spelling = spellings.get(name) ?? plainName(name.normalize()).replace(/(\p{L})\1+/gu, '$1')
-  if (spellings.size > MAX_SPELLINGS) spellings.clear()
-  spellings.set(name, spelling)
-  return spelling
 }
 
 /** Finds where a path ends in a row: the object, the position in the path, and the name there. */

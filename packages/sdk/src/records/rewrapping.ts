@@ -2,16 +2,17 @@
  * Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the
  * same DEK.
  */
-import { equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/protocol'
-import { unwrapIfAuthentic } from '../deks/encrypt-deks.js'
+import { type Context, equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/protocol'
+import { unwrapIfAuthentic } from '../deks/decrypt-deks.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, isEaasError, ProtocolError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
-import { inEitherUse, type WrappedFor } from '../uses.js'
+import { inEitherUse, usesIn, type WrappedFor, wrappedFor } from '../uses.js'
 import type { Soon } from '../waiting.js'
-import { commitmentOf } from './bound-envelopes.js'
-import type { Envelopes } from './envelopes.js'
+import { commitmentOf, readContext } from './bound-envelopes.js'
+import type { OpenEnvelopes } from './envelopes.js'
+import { readEnvelope, withWrappedKey } from './read-envelope.js'
 
 /** A wrapped key, with what is stored of its DEK: a commitment, or in format v1 what the DEK sealed. */
 export interface CommittedKey extends WrappedFor, SecretFlag {
@@ -38,7 +39,7 @@ export type Rewrap = (
 
 interface RewrapDeps {
   batcher: Batcher
-  envelopes: Envelopes
+  envelopes: OpenEnvelopes
   verify: boolean
 }
 
@@ -109,4 +110,21 @@ async function opens(
     if (isEaasError(error) && error.code === 'E_DECRYPTION') return false
     throw error
   }
+}
+
+/** Has the DEK of an envelope wrapped again, as `rewrap` of a client does. @throws InvalidInputError, DecryptionError */
+export async function rewrapEnvelope(
+  deps: { rewrap: Rewrap },
+  stored: unknown,
+  { context, signal }: { context: Context | undefined; signal: AbortSignal | undefined },
+): Promise<unknown> {
+  const old = readEnvelope(stored)
+  if (context !== undefined) readContext(old.key_id, context)
+  return withWrappedKey(
+    stored,
+    await deps.rewrap(
+      wrappedFor(old, () => usesIn(context)),
+      signal,
+    ),
+  )
 }

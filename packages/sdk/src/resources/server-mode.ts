@@ -1,7 +1,6 @@
 /** Server mode: `/v1/encrypt` and `/v1/decrypt`. The plaintext is sent to the service. */
 import { decodeBase64, encodeBase64, MAX_SERVER_MODE_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import { asTampering } from '../http/call-errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import {
   assertKeyId,
@@ -45,12 +44,8 @@ export default function createServerMode(http: Http): ServerMode {
     if ((fields as Row).envelope_version === 2)
       throw new InvalidInputError('server mode opens format v1, got an envelope of v2', 'Use decrypt() of the client.')
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
-    try {
-      const { plaintext } = await http(toCall('decrypt', { id: key_id, body, signal }))
-      return decodeBase64(plaintext) as Bytes
-    } catch (error) {
-      throw asTampering(error)
-    }
+    const { plaintext } = await http(toCall('decrypt', { id: key_id, body, signal }))
+    return decodeBase64(plaintext) as Bytes
   }
   return {
     async encrypt(plaintext, options) {

@@ -10,8 +10,9 @@ import {
   splitBoundKeys,
   streamKeysInfo,
 } from '@eaas/protocol'
+import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
 import { fillRandom } from '../deks/random.js'
-import { createSecret, type OwnDek, type Secret, withOwnDek } from '../deks/secret.js'
+import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
 import type { DekScope } from '../input.js'

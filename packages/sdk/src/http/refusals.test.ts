@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { apiHint } from './call-errors.js'
+import { apiHint } from './refusals.js'
 
 describe('the hint of a refusal', () => {
   it.each<[number, string, RegExp]>([

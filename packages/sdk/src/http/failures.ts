@@ -1,0 +1,221 @@
+/**
+ * What a call does after its first attempt failed, or was not answered as the contract says: tries again by ky, and makes
+ * the error. Loaded then only. ky gets the outcome of that attempt, makes the further ones and waits between them. It
+ * never holds a header, a body or an answer, so none of its errors can show one.
+ */
+import { PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
+import { AnswerError, readProblem } from '@eaas/protocol/page-answers'
+import ky, { isHTTPError } from 'ky'
+import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
+import { hintFor, nameOf } from './call-errors.js'
+import type { Call, Outcome } from './calls.js'
+import { apiHint, asTampering } from './refusals.js'
+import { causeOf, hide, spellingsOf, toPrintable } from './secrets.js'
+import {
+  type Attempt,
+  isSuccess,
+  parseJson,
+  type RawAnswer,
+  type Read,
+  readResults,
+  readValue,
+  type SendOptions,
+} from './send.js'
+
+/** The most characters kept of a text from the other end. */
+const MAX_TEXT = 1_000
+
+/**
+ * Statuses of failures that may pass within seconds. Not 429, which lasts longer than retries take, so the caller
+ * decides whether to wait: the server's quota lasts until the month ends, a budget for up to a minute or a day, as
+ * the error says, and a broker's limit (`E_TOO_MANY_CALLS`) for up to 60 s, as its Retry-After and the error's detail
+ * state.
+ */
+const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 2_000
+
+/** How an answer is read, and what no error about it may show. */
+interface Reading {
+  read: Read
+  secrets: Spellings
+}
+
+/** Returns the spellings of everything that no error may show. Called only for an error. */
+type Spellings = () => readonly string[]
+
+/** What was sent, and what came of it. */
+interface Failed {
+  url: URL
+  call: Call
+  options: SendOptions
+  read: Read
+  first: Attempt
+  /** Makes another attempt. */
+  sendOnce: () => Promise<RawAnswer>
+}
+
+/**
+ * Sends a call again where that is safe and may succeed, and returns the parsed answer.
+ *
+ * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
+ */
+export async function recover(failed: Failed): Promise<unknown> {
+  const { url, call, read } = failed
+  let hidden: readonly string[] | undefined
+  const secrets = () => {
+    const { apiKey } = failed.options
+    hidden ??= spellingsOf([...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])])
+    return hidden
+  }
+  const answer = await sendAgain(failed).catch((error: unknown) => {
+    throw isEaasError(error) ? error : networkError(url, call, { error, secrets })
+  })
+  return readAnswer(call, answer, { read, secrets })
+}
+
+/**
+ * Sends a call again after a failure that may pass or without an answer, if its row in `ROUTES` is
+ * repeatable. Returns the last answer. Waits a random time before the next attempt: up to 100 ms after the first, up
+ * to twice as long after each further one, up to 2 s at most. It is random even at that limit, so that clients that
+ * failed together do not retry together. Ignores Retry-After, which could delay a caller for an hour.
+ *
+ * @throws what the last attempt threw, or the signal's reason
+ */
+async function sendAgain({ url, call, options, first, sendOnce }: Failed): Promise<RawAnswer> {
+  const { retries, signal, onRetry } = options
+  let { answer, durationMs } = first
+  const retryStatus = (status: number) => status !== call.alsoStatus && mayPass(call, status)
+  const toResponse = ({ status }: RawAnswer) => new Response(null, { status: retryStatus(status) ? status : 200 })
+  const tryOnce = async () => {
+    const startedAt = performance.now()
+    answer = undefined
+    try {
+      answer = await sendOnce()
+    } finally {
+      durationMs = performance.now() - startedAt
+    }
+    return toResponse(answer)
+  }
+  const beforeRetry = ({ retryCount }: { retryCount: number }) =>
+    onRetry({ attempt: retryCount, status: answer?.status, durationMs })
+  const limit = call.repeatable ? retries : 0
+  const isOver = limit === 0 || (answer ? !retryStatus(answer.status) : isEaasError(first.error))
+  if (isOver && answer) return answer
+  if (isOver) throw first.error
+  let isFirst = true
+  try {
+    await ky(url.href, {
+      method: call.method,
+      async fetch() {
+        if (!isFirst) return tryOnce()
+        isFirst = false
+        if (answer) return toResponse(answer)
+        throw first.error
+      },
+      signal,
+      timeout: false,
+      throwHttpErrors: retryStatus,
+      hooks: { beforeRetry: [beforeRetry] },
+      retry: {
+        limit,
+        methods: [call.method],
+        delay: (attempt) => Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS),
+        jitter: true,
+        // An error of the SDK means that another attempt would fail the same way.
+        shouldRetry: ({ error }) => !isEaasError(error),
+      },
+    })
+  } catch (error) {
+    if (!isHTTPError(error)) throw error
+  }
+  if (!answer) throw new TypeError('fetch returned nothing')
+  return answer
+}
+
+/** Tells whether a call that failed with this status may succeed if it is sent again, and does no harm. */
+export function mayPass(call: Call, status: number): boolean {
+  return call.repeatable && RETRY_STATUSES.has(status)
+}
+
+/** Reads an answer that is none of the call, or of which a part is none. @throws the error that it means */
+function readAnswer(call: Call, answer: RawAnswer, reading: Reading): unknown {
+  const { status, contentType, text } = answer
+  const succeeded = isSuccess(call, answer)
+  if (call.status === 204 && status === 204 && text === '') return undefined
+  const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
+  if (answer.mediaType !== expected) {
+    const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, reading.secrets))
+    throw new ProtocolError(
+      `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`,
+      status,
+      mayPass(call, status),
+    )
+  }
+  const parsed = { ...answer, succeeded, json: parse(call, () => parseJson(answer), status, reading) }
+  if (!succeeded || !call.parts) return readBody(call, parsed, reading)
+  const parts = parse(call, () => readResults(call, parsed.json), status, reading)
+  return parts.map(({ part, status, body }): Outcome => {
+    try {
+      const isGood = status >= 200 && status < 300
+      return { value: readBody(part, { ...answer, status, succeeded: isGood, json: body }, reading) }
+    } catch (error) {
+      if (!isEaasError(error)) throw error
+      return { error }
+    }
+  })
+}
+
+interface ParsedAnswer extends Pick<RawAnswer, 'status' | 'requestId'> {
+  /** Whether it must be the answer of the call, and not a problem. */
+  succeeded: boolean
+  json: unknown
+}
+
+function readBody(call: Call, { status, succeeded, requestId, json }: ParsedAnswer, reading: Reading): unknown {
+  const { read, secrets } = reading
+  if (succeeded) return parse(call, () => readValue(call, json, read), status, reading)
+  const problem = parse(call, () => readProblem(json), status, reading)
+  if (problem.status !== status) {
+    throw new ProtocolError(`${nameOf(call)}: status ${status} has a problem of status ${problem.status}`, status)
+  }
+  const shown = {
+    httpStatus: status,
+    title: clean(problem.title, secrets),
+    detail: clean(problem.detail, secrets),
+    problem: clean(problem.code, secrets),
+    requestId: requestId && clean(requestId, secrets),
+    ...(problem.retry_after === undefined ? {} : { retryAfterSeconds: problem.retry_after }),
+  }
+  throw asTampering(call.operationId, new ApiError(nameOf(call), shown, apiHint(shown), mayPass(call, status)))
+}
+
+function parse<T>(call: Call, read: () => T, status: number, { secrets }: Reading): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof AnswerError)) throw error
+    const what = clean(error.message, secrets) // it may hold a name that the other end chose
+    throw new ProtocolError(`${nameOf(call)}: ${what}`, status)
+  }
+}
+
+/** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
+function clean(text: string, secrets: Spellings): string {
+  const hidden = secrets()
+  const [longest = ''] = hidden
+  // Made printable before secrets are hidden, since that may create the spelling of one, and again because slicing
+  // may cut a character in half. Any secret that begins within the first MAX_TEXT characters is whole in `start`.
+  const start = toPrintable(text.slice(0, MAX_TEXT + longest.length))
+  const shown = hide(start, hidden)
+  // Without what was removed, a secret that is cut at the end of `start` would move into what is kept.
+  if (shown !== start && start.length < text.length) return '[removed]'
+  return toPrintable(shown.slice(0, MAX_TEXT))
+}
+
+function networkError(url: URL, call: Call, { error, secrets }: { error: unknown; secrets: Spellings }): NetworkError {
+  const cause = (error as { cause?: { code?: unknown } } | undefined)?.cause?.code
+  const reason = typeof cause === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(cause) ? ` (${cause})` : ''
+  const message = `${nameOf(call)}: no answer from ${url.origin}${reason}`
+  return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets()))
+}

@@ -1,0 +1,113 @@
+/**
+ * Makes what is hashed to find rows by an index, and the texts of the buckets of a range (local-index.md 3), of a row or
+ * of a query.
+ */
+import { InvalidInputError } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import type { Definition, PlacedField } from './definition.js'
+import {
+  type FieldRange,
+  findPartColumn,
+  getQueryFields,
+  type IndexColumn,
+  makeFieldText,
+  readPart,
+  readRange,
+} from './index-columns.js'
+import type { ColumnTexts, makeColumnTexts as MakeColumnTexts } from './index-texts.js'
+
+const ALL_FIELDS = 'Give the values of all fields of an index.'
+
+function valueToFind({ name }: PlacedField, query: Row): unknown {
+  const value = query[name]
+  if (!isMissing(value)) return value
+  const hint = 'Search its column for null.'
+  throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
+}
+
+/**
+ * Makes what is hashed for each index for which a query has all values, by its column.
+ *
+ * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and
+ * would be ignored
+ */
+export function readQueryTexts(
+  definition: Definition,
+  query: Row,
+  makeColumnTexts: typeof MakeColumnTexts,
+): Map<IndexColumn, ColumnTexts> {
+  const found = new Map<IndexColumn, ColumnTexts>()
+  const texts = new Map<PlacedField, string>()
+  for (const field of getQueryFields(definition, query)) {
+    const value = valueToFind(field, query)
+    const part = readPart(field, value)
+    const range = readRange(field, value)
+    const own = definition.columns.filter(({ fields }) => fields[0] === field)
+    for (const one of own.filter(({ kind }) => kind === 'range'))
+      found.set(one, range ? makeBucketTexts(field, range) : makeBucketText(field, value))
+    if (range) continue
+    if (!part) texts.set(field, makeFieldText(field, value))
+    else {
+      const { kind, length } = findPartColumn(definition, field, part)
+      for (const one of own.filter((column) => column.kind === kind && column.length === length))
+        found.set(one, makeColumnTexts(definition.name, one, [part.text]))
+    }
+  }
+  const whole = definition.columns.filter(({ kind }) => kind === 'exact')
+  const complete = whole.filter(({ fields }) => fields.every((field) => texts.has(field)))
+  if (complete.length === 0 && found.size === 0) {
+    throw new InvalidInputError('the query has all fields of no index', ALL_FIELDS)
+  }
+  const searched = [...complete, ...found.keys()]
+  const unused = [...texts.keys()].find((field) => !searched.some(({ fields }) => fields.includes(field)))
+  if (unused) {
+    throw new InvalidInputError(
+      `${JSON.stringify(unused.name)} has an index only with fields that the query lacks, or of its parts`,
+      ALL_FIELDS,
+    )
+  }
+  for (const column of complete) {
+    const values = column.fields.map((field) => texts.get(field) ?? '')
+    found.set(column, makeColumnTexts(definition.name, column, values))
+  }
+  return found
+}
+
+/** The most buckets of a query: each is a value that the database compares with. */
+const MAX_BUCKETS = 400
+const DAY_MS = 86_400_000
+
+/** Returns the text of a value's bucket. @throws InvalidInputError for a number that is too many steps from zero */
+export function makeBucketText(field: PlacedField, value: unknown, index = 0): string {
+  makeFieldText(field, value, index) // refuses a value of another kind
+  return String(bucketOf(field, value as Date | number, index))
+}
+
+/**
+ * Returns the text of each bucket that a query covers. For an empty range, that is the bucket of its lower bound, in
+ * which no row matches: not every database takes an empty list. @throws InvalidInputError when they are too many
+ */
+export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
+  // The last value below the bound is known only for dates, which are whole numbers.
+  const last = openAbove && typeof upper !== 'number' ? new Date(upper.getTime() - 1) : upper
+  const first = bucketOf(field, lower, 0)
+  const length = Math.max(1, bucketOf(field, last, 0) - first + 1)
+  if (length <= MAX_BUCKETS) return Array.from({ length }, (_, at) => String(first + at))
+  const hint = 'Search for less at a time, or declare larger buckets.'
+  const message = `the range covers ${length} buckets, and may cover ${MAX_BUCKETS}`
+  throw new InvalidInputError(message, hint, { index: 0, field: field.name })
+}
+
+function bucketOf({ name, spec: { range } }: PlacedField, value: Date | number, index: number): number {
+  const bucket = typeof value === 'number' ? Math.floor(value / Object(range).step) : dateBucket(value, range)
+  if (Number.isSafeInteger(bucket)) return bucket + 0 // no negative zero
+  throw new InvalidInputError('the number is too many steps from zero', 'Declare a larger step.', {
+    index,
+    field: name,
+  })
+}
+
+function dateBucket(date: Date, range: unknown): number {
+  if (range === 'day') return Math.floor(date.getTime() / DAY_MS)
+  return range === 'month' ? date.getUTCFullYear() * 12 + date.getUTCMonth() : date.getUTCFullYear()
+}

@@ -1,0 +1,343 @@
+/** Seals the rows of a model, and makes its indexes. With a synchronous engine, its loops await nothing for each field. */
+
+import { encodeSealed, type SealedParts } from '@eaas/protocol'
+import type { OwnDek } from '../deks/own-dek.js'
+import { type EaasError, InvalidInputError, isEaasError } from '../errors.js'
+import { assertNotAborted, isMissing, type Row } from '../input.js'
+import { assertIndexColumn, attempt, failureOf, type RecordsDeps, restAndReport } from '../records/blocks.js'
+import { getAt, type Path, withValues } from '../records/paths.js'
+import { assertNoColumn, assertNoNullObject, assertPath, copyRows } from '../records/plain-rows.js'
+import { textOf } from '../records/read-envelope.js'
+import type { MakeSeal } from '../records/seal-envelopes.js'
+import type { NamedUse } from '../uses.js'
+import { createBacklog, createPace, isPromise, type Pace, type Soon } from '../waiting.js'
+import { bindField, bindRow, findUses, named, naming, rareOf } from './bindings.js'
+import { assertKind, encodeField, isNothing } from './codecs.js'
+import { assertHeaderColumn, packRow } from './compact-rows.js'
+import { type Definition, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
+import { type IndexColumn, makeFieldText } from './index-columns.js'
+import { type ColumnTexts, type GetValue, hashColumnTexts, makeColumnTexts } from './index-texts.js'
+import { findLacking } from './lacking-fields.js'
+import type { RowsOptions } from './model-types.js'
+
+/** What seals rows. */
+export interface SealDeps extends RecordsDeps {
+  loadRare: () => Soon<Rare>
+}
+
+/** Tells whether the rows need what few rows do; see `rare-rows.ts`. */
+function needRare({ whole, ...definition }: Definition, rows: readonly Row[]): boolean {
+  const { fields, columns, rowSeal, dek } = definition
+  return (
+    whole !== undefined || // the other fields are checked too
+    rowSeal ||
+    dek !== 'shared' ||
+    fields.some(({ spec }) => spec.kind === 'json') ||
+    columns.some(({ kind, source }) => kind === 'range' || source.secret === undefined) ||
+    rows.some((row) => fields.some(({ path }) => isMissing(getAt(row, path))))
+  )
+}
+
+/** Seals all rows, or none. */
+export async function sealRows(
+  deps: SealDeps,
+  definition: Definition,
+  records: readonly Row[],
+  options: SealOptions,
+): Promise<Row[]> {
+  const { bind, late, named: key, whole = definition } = definition
+  assertNotAborted(options.signal)
+  const rows = copyRows(records, { paths: [...whole.fields, ...bind].map(({ path }) => path), toStore: true })
+  await key?.find(deps.ensureKey, options.signal)
+  if (!late.rare && needRare(definition, rows)) late.rare = await deps.loadRare()
+  const pace = createPace()
+  const read: RowRead[] = []
+  for (const [at, row] of rows.entries()) {
+    if (pace.due()) await pace.rest(options.signal)
+    read.push(naming(definition, undefined, () => readRow(definition, row, at)))
+  }
+  return sealRead(deps, definition, read, { ...options, pace })
+}
+
+/**
+ * Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record numbers in
+ * errors.
+ */
+export async function sealEach(
+  deps: SealDeps,
+  definition: Definition,
+  rows: readonly Row[],
+  { indexes, ...options }: SealOptions & { indexes: readonly number[] },
+): Promise<(Row | EaasError)[]> {
+  const failure = await definition.named?.find(deps.ensureKey, options.signal).catch(failureOf)
+  definition.late.rare ??= await deps.loadRare()
+  const read = failure ? rows.map(() => failure) : readEach(definition, rows, indexes)
+  const byKey: Record<string, RowRead[]> = {}
+  for (const one of read) {
+    if (isEaasError(one)) continue
+    const { keyId = '' } = one
+    byKey[keyId] ??= []
+    byKey[keyId].push(one)
+  }
+  const sealed = new Map<unknown, Row | EaasError>()
+  const pace = createPace()
+  // A key that cannot be used fails its own rows alone. The wraps of all still go out together.
+  const sealing = Object.values(byKey).map(async (own) => {
+    const made = await sealRead(deps, definition, own, { ...options, pace }).catch((error) =>
+      own.map(() => failureOf(error)),
+    )
+    for (const [at, one] of own.entries()) sealed.set(one, made[at] ?? {})
+  })
+  await Promise.all(sealing)
+  return read.map((one) => (isEaasError(one) ? one : (sealed.get(one) ?? {})))
+}
+
+/** Makes the index columns of a query. */
+export async function hashQuery(
+  deps: SealDeps,
+  definition: Definition,
+  query: Row,
+  signal: AbortSignal | undefined,
+): Promise<Row> {
+  definition.late.rare ??= await deps.loadRare()
+  const texts = rareOf(definition).readQueryTexts(definition, query, makeColumnTexts)
+  await deps.envelopes.ready()
+  const row = definition.columns.map((column) => texts.get(column))
+  const getValue = await hashColumnTexts(deps, definition, [row], { signal })
+  return Object.fromEntries([...texts].map(([column, one]) => [column.column, getValue(column, one)]))
+}
+
+async function sealRead(
+  deps: RecordsDeps,
+  definition: Definition,
+  read: readonly RowRead[],
+  options: SealOptions & { pace: Pace },
+): Promise<Row[]> {
+  await deps.envelopes.ready()
+  const indexing = hashColumnTexts(
+    deps,
+    definition,
+    read.map(({ texts }) => texts),
+    options,
+  ) // in one request with the wrap
+  const sealing = sealValues(deps, definition, read, { ...options, indexing })
+  const [getValue, sealed] = await Promise.all([indexing, sealing]).catch((error: unknown) => {
+    throw named(error, definition)
+  })
+  for (const [at, row] of sealed.entries()) Object.assign(row, indexesOf(definition, read[at], getValue))
+  options.onProgress?.({ done: read.length, total: read.length })
+  return sealed
+}
+
+/** The names of fields with few possible values, all of which an index gives away. */
+const LOW_ENTROPY =
+  /^(?:birth(?:day|date)?|dateofbirth|dob|born|age|gender|sex|zip(?:code)?|postal(?:code)?|postcode|plz|country|nationality|religion|race|ethnicity|marital|blood|diagnosis|salary|pin)$/
+
+const checked = new WeakSet<Definition>()
+
+/** Finds the indexes of a model that give all their values away, and of which it warns, at the first call only. */
+export function findFewValues(definition: Definition): IndexColumn[] {
+  if (checked.has(definition)) return []
+  checked.add(definition)
+  return definition.warn
+    ? definition.columns.filter(({ fields }) => fields.every(({ name }) => hasFewValues(name)))
+    : []
+}
+
+function hasFewValues(field: string): boolean {
+  const words = field.split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/).map((word) => word.toLowerCase())
+  // Two in a row may be one word: `post_code`.
+  return words.some((word, at) => LOW_ENTROPY.test(word) || LOW_ENTROPY.test(word + (words[at + 1] ?? '')))
+}
+
+export interface SealOptions extends RowsOptions {
+  /** Whether to seal under a new DEK instead of the key's shared one. */
+  ownDek?: boolean
+}
+
+/**
+ * What is hashed for each index column of a row, in the order of the columns; undefined where a value is
+ * missing.
+ */
+export type RowTexts = readonly (ColumnTexts | undefined)[]
+
+/** What is made of a row before anything is sent. */
+export interface RowRead {
+  row: Row
+  texts: RowTexts
+  /** The fields that have a value to seal. */
+  present: readonly PlacedField[]
+  /** The key of its values; undefined where it has none to seal. */
+  keyId: string | undefined
+  /** What its values are bound to: see `bindRow`. */
+  binding: Uint8Array | undefined
+  /** What its DEK is wrapped for. */
+  use?: NamedUse | undefined
+}
+
+/** Checks every value of each row, and makes the texts of its index columns and what its values are bound to. */
+export function readEach(
+  definition: Definition,
+  rows: readonly Row[],
+  indexes: readonly number[],
+): (RowRead | EaasError)[] {
+  return rows.map((row, at) =>
+    attempt(() => naming(definition, undefined, () => readRow(definition, row, indexes[at] ?? at))),
+  )
+}
+
+function readRow(definition: Definition, row: Row, index: number): RowRead {
+  const { fields, whole } = definition
+  if (whole) assertPicked(definition, whole, row, index)
+  const texts = readTexts(definition, row, index)
+  const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(row, path)))
+  // Picked fields without a value are bound to nothing, and need no column of the row.
+  const mayBeUnbound = whole && (!definition.rowSeal || fields.length === 0)
+  if (mayBeUnbound && present.length === 0) return { row, texts, present, keyId: undefined, binding: undefined }
+  const keyId = definition.keyOf(row, index)
+  const { use } = findUses(definition, row, index) ?? {}
+  return { row, texts, present, keyId, binding: bindRow(definition, row, index), use }
+}
+
+/**
+ * Refuses picked fields of a row with plaintext in other fields, or with an index that no longer fits.
+ * @throws InvalidInputError
+ */
+function assertPicked(definition: Definition, whole: Definition, row: Row, index: number) {
+  const { fields, columns, names } = definition
+  const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
+  const others = whole.fields.filter((field) => !isPicked(field))
+  const refuse = (field: string, message: string) => {
+    throw new InvalidInputError(message, 'Give what belongs together, such as all fields of a sealed row.', {
+      index,
+      field,
+    })
+  }
+  for (const field of others) {
+    assertPath(row, field.path, index)
+    if (getAt(row, field.path) !== undefined) refuse(field.name, 'it was not picked, but has a value')
+    rareOf(definition).assertNoLookalike(row, field, names, index)
+  }
+  const lacking = findLacking(whole, isPicked)
+  if (lacking) refuse(lacking.field, lacking.message)
+  const stale = whole.columns.find(
+    (one) => row[one.column] !== undefined && !columns.some(({ column }) => column === one.column),
+  )
+  if (stale) refuse(stale.column, 'the index of a field that was not picked')
+}
+
+function readTexts(definition: Definition, row: Row, index: number): RowTexts {
+  const { fields, columns, names, format, header } = definition
+  const rare = rareOf(definition)
+  for (const field of fields) {
+    const { path, spec } = field
+    assertPath(row, path, index)
+    const value = getAt(row, path)
+    if (isMissing(value)) rare.assertNoLookalike(row, field, names, index)
+    else assertNoColumn(row, field, index)
+    if (value === undefined && !spec.missing.includes(undefined)) assertNoNullObject(row, field, index)
+    if (!isNothing(spec.missing, value)) assertKind(spec, value, { index, field: field.name }, rare)
+  }
+  if (format === 'compact') assertHeaderColumn(row, header, index)
+  if (definition.rowSeal) rare.assertSealColumn(row, index)
+  return columns.map((column) => {
+    assertIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
+    return findColumnTexts(definition, column, row, index)
+  })
+}
+
+function findColumnTexts(
+  definition: Definition,
+  column: IndexColumn,
+  row: Row,
+  index: number,
+): ColumnTexts | undefined {
+  const makeText = column.kind === 'range' ? rareOf(definition).makeBucketText : makeFieldText
+  const texts: string[] = []
+  for (const field of column.fields) {
+    const value = getAt(row, field.path)
+    if (isMissing(value)) return undefined
+    texts.push(makeText(field, value, index))
+  }
+  return makeColumnTexts(definition.name, column, texts, { index, field: column.fields[0]?.name ?? '' })
+}
+
+async function sealValues(
+  deps: RecordsDeps,
+  definition: Definition,
+  read: readonly RowRead[],
+  options: SealOptions & { pace: Pace; indexing: Promise<GetValue> },
+): Promise<Row[]> {
+  const { envelopes } = deps
+  const { fields, format, header, keyByRow } = definition
+  const rare = rareOf(definition)
+  const { pace, signal } = options
+  const dek = options.ownDek && definition.dek === 'shared' ? 'call' : definition.dek
+  const paths = [...fields.map(({ path }) => path), ...(definition.rowSeal ? [SEAL_FIELD.path] : [])]
+  const backlog = createBacklog(envelopes.isSync() && !keyByRow) // with a key for each row, many DEKs are wrapped at a time
+  const out: Row[] = []
+  const encode = format === 'text' ? textOf : encodeSealed
+  const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly SealedParts[]) => {
+    const values = sealed.map((parts, number): [Path, unknown] => [present[number]?.path ?? [], encode(parts)])
+    const isSealed = definition.rowSeal && fields.length > 0 // without a field, the stored seal stays
+    const full = withValues(isSealed ? { [SEAL_FIELD.name]: null, ...row } : row, values)
+    out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
+  }
+  let isCollecting = false
+  const keyOf = (at: number) => read[at]?.keyId
+  const useOf = (at: number) => read[at]?.use
+  const getValue = definition.rowSeal ? await options.indexing : undefined // the seals are made from the indexes
+  const sealBlock = async (start: number, end: number, dekOf: (at: number) => OwnDek | undefined) => {
+    for (const [number, { row, present, keyId = '', binding, use }] of read.slice(start, end).entries()) {
+      const at = start + number
+      // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps of rows
+      // with their own keys are collected, which would then go out in many small requests.
+      if (at > 0 && !isCollecting && pace.due())
+        await restAndReport(deps, pace, options, { done: at, total: read.length })
+      const plaintexts = present.map(({ path, name, spec }) => ({
+        bytes: encodeField(spec, getAt(row, path), { index: at, field: name }, rare),
+        aad: binding && bindField(definition, keyId, name, binding),
+      }))
+      const own = dekOf(at)
+      const makeSeal: MakeSeal | undefined =
+        getValue &&
+        binding &&
+        ((values) => {
+          const cellOf = ({ name }: PlacedField) => values[present.findIndex((field) => field.name === name)]
+          return rare.sealPlaintext(definition, keyId, {
+            row: indexesOf(definition, read[at], getValue),
+            binding,
+            cellOf,
+          })
+        })
+      const sealed = own
+        ? envelopes.sealAllWith(own, plaintexts, makeSeal)
+        : plaintexts.length === 0 && !makeSeal
+          ? []
+          : envelopes.sealAll(plaintexts, { keyId, signal, seal: makeSeal, use })
+      const placed = makeSeal ? [...present, SEAL_FIELD] : present
+      if (isPromise(sealed)) {
+        const flushed = backlog.add(sealed.then((list) => put(at, row, placed, list)))
+        isCollecting = keyByRow && flushed === undefined
+        await flushed
+      } else {
+        isCollecting = false
+        put(at, row, placed, sealed)
+      }
+    }
+  }
+  const count = read.length
+  if (dek === 'shared') await sealBlock(0, count, () => undefined)
+  else await rare.withDeks(deps, { keyOf, useOf, dek, count, signal }, sealBlock)
+  await backlog.flush()
+  return out
+}
+
+/** The values of a row's index columns. */
+function indexesOf({ columns }: Definition, read: RowRead | undefined, getValue: GetValue): Row {
+  const values = columns.map((column, number): [string, unknown] => {
+    const texts = read?.texts[number]
+    return [column.column, texts === undefined ? null : getValue(column, texts)]
+  })
+  return Object.fromEntries(values)
+}

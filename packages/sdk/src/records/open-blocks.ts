@@ -1,0 +1,116 @@
+/** Opens the values of many rows, block by block. */
+import { dekName } from '../deks/decrypt-deks.js'
+import type { Secret } from '../deks/secret.js'
+import { type EaasError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
+import { inEitherUse } from '../uses.js'
+import { createBacklog, isPromise, type Pace } from '../waiting.js'
+import { BLOCK_RECORDS, failureOf, type OpenDeps, type Progress, type Report, restAndReport } from './blocks.js'
+import type { OpenableParts } from './bound-envelopes.js'
+
+/** One value to open. */
+export interface OpenJob {
+  place: RecordPlace
+  parts: OpenableParts
+  /** The name of its DEK. */
+  dek?: string
+  /** Set if it was already opened to check its DEK. */
+  plaintext?: Uint8Array
+}
+
+/** How the jobs of a block are opened. */
+export interface Opening<J extends OpenJob> extends Report {
+  pace: Pace
+  /** What `onProgress` receives before the job is opened. */
+  progressOf(job: J): Progress
+  /** Takes the plaintext of a job. An error of the SDK that it throws goes to `fail`. */
+  take(job: J, plaintext: Uint8Array): void
+  /** Takes the error of a job that does not open; what it throws ends the block. */
+  fail(job: J, error: EaasError): void
+}
+
+/** The DEKs that were unwrapped so far, by their names. */
+type Deks = Map<string, Secret>
+
+/** Runs a task for each block of records, and releases the DEKs that were unwrapped. */
+export async function eachBlock(count: number, task: (start: number, deks: Deks) => Promise<void>): Promise<void> {
+  const deks: Deks = new Map()
+  try {
+    for (let start = 0; start < count; start += BLOCK_RECORDS) await task(start, deks)
+  } finally {
+    for (const dek of deks.values()) dek.release()
+  }
+}
+
+/**
+ * Opens the jobs of a block, in order. Unwraps each wrapped key that is not in `deks` yet, all in one request; a
+ * refused one fails the jobs that need it.
+ */
+export async function openBlock<J extends OpenJob>(
+  deps: OpenDeps,
+  jobs: readonly J[],
+  deks: Deks,
+  opening: Opening<J>,
+): Promise<void> {
+  const { envelopes } = deps
+  const { pace, signal } = opening
+  const refused = await unwrapEach(deps, jobs, deks, signal)
+  const backlog = createBacklog(envelopes.isSync())
+  for (const job of jobs) {
+    if (pace.due()) await restAndReport(deps, pace, opening, opening.progressOf(job))
+    const { parts, place, dek: name = '' } = job
+    const fail = (error: unknown) => {
+      if (!isEaasError(error)) throw error
+      opening.fail(job, placedAt(error, place))
+    }
+    const take = (plaintext: Uint8Array) => opening.take(job, plaintext)
+    const dek = deks.get(name)
+    if (!dek) {
+      fail(refused.get(name))
+      continue
+    }
+    try {
+      const plaintext = job.plaintext ?? envelopes.openWith(dek, parts, place)
+      if (isPromise(plaintext)) await backlog.add(plaintext.then(take).catch(fail))
+      else take(plaintext)
+    } catch (error) {
+      fail(error)
+    }
+  }
+  await backlog.flush()
+}
+
+/**
+ * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the
+ * first envelope of each proves that its DEK is the right one. Returns the errors of refused ones by their
+ * DEK's name, in the order of the jobs. The caller releases `deks`: nothing is added once this has settled.
+ */
+async function unwrapEach(
+  { decryptDeks, envelopes }: OpenDeps,
+  jobs: readonly OpenJob[],
+  deks: Deks,
+  signal: AbortSignal | undefined,
+): Promise<Map<string, EaasError>> {
+  const firsts = new Map<string, OpenJob>()
+  for (const job of jobs) {
+    const name = dekName(job.parts)
+    job.dek = name
+    if (!deks.has(name) && !firsts.has(name)) firsts.set(name, job)
+  }
+  const refused = new Map<string, EaasError>()
+  const unwrap = async ([name, job]: [string, OpenJob]) => {
+    try {
+      job.plaintext = await inEitherUse(job.parts, (parts) =>
+        decryptDeks.use(parts, signal, (dek) => {
+          deks.set(name, dek.share())
+          return envelopes.openWith(dek, parts, job.place) // proves that it is the right one and may be cached
+        }),
+      )
+    } catch (error) {
+      refused.set(name, failureOf(error))
+    }
+  }
+  const outcomes = await Promise.allSettled([...firsts].map(unwrap))
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (failed) throw failed.reason
+  return refused
+}

@@ -1,0 +1,142 @@
+/**
+ * Seals values to envelopes (envelope.md 2, envelope-v2.md 5), with an engine and the DEKs of a client. `envelopes.ts`
+ * opens them.
+ */
+import { type Envelope, encodeSealed, type SealedParts } from '@eaas/protocol'
+import type { EncryptDeks } from '../deks/encrypt-deks.js'
+import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
+import type { Secret } from '../deks/secret.js'
+import type { Engine } from '../engines/engine.js'
+import { assertFormat, type DekScope } from '../input.js'
+import type { NamedUse } from '../uses.js'
+import { isPromise, type Soon, use } from '../waiting.js'
+import type { RecordsDeps } from './blocks.js'
+import { type Format, flagOf, readFormatAad, useKeys } from './bound-envelopes.js'
+import type { OpenEnvelopes } from './envelopes.js'
+
+/** Bytes to seal, and the AAD that binds them; without it they are sealed to format v1. */
+export interface Plaintext {
+  bytes: Uint8Array
+  aad: Uint8Array | undefined
+}
+
+/** Makes the last value of a record from the envelopes of the others. */
+export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
+
+/** Each function is synchronous if the engine is and the DEK is already held; otherwise it returns a promise. */
+export interface Envelopes extends OpenEnvelopes {
+  /**
+   * Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1
+   * without one. Its DEK is wrapped for no use.
+   */
+  seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<SealedParts>
+  /**
+   * Seals the values of one record under one DEK, and after them what `seal` makes of their envelopes: the seal of
+   * the row.
+   */
+  sealAll(
+    plaintexts: readonly Plaintext[],
+    options: { keyId: string; signal: AbortSignal | undefined; seal: MakeSeal | undefined; use?: NamedUse | undefined },
+  ): Soon<SealedParts[]>
+  /** The same under a DEK of the caller. */
+  sealAllWith(own: OwnDek, plaintexts: readonly Plaintext[], seal: MakeSeal | undefined): Soon<SealedParts[]>
+  /** Seals bytes under a DEK of the caller. */
+  sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts>
+}
+
+/** Adds the functions that seal to those that open. */
+export function createSealing(
+  envelopes: OpenEnvelopes,
+  { takeIv, encryptDeks }: { takeIv: () => Uint8Array; encryptDeks: EncryptDeks },
+): Envelopes {
+  const { secrets } = envelopes
+  const sealWith = (own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts> => {
+    const { dek, wrapped } = own
+    const iv = takeIv()
+    if (aad) return sealBound(envelopes.engine(), own, { iv, plaintext, aad, secret: secrets.list[0] })
+    assertFormat({ envelope: 1 }, secrets.list.length > 0)
+    return use(
+      dek.use((key) => envelopes.engine().seal(key, iv, plaintext)),
+      (sealed) => ({ ...wrapped, iv, sealed }),
+    )
+  }
+  const sealAllWith: Envelopes['sealAllWith'] = (own, plaintexts, seal) => {
+    const sealOne = ({ bytes, aad }: Plaintext) => sealWith(own, bytes, aad)
+    const sealed = plaintexts.map(sealOne)
+    const all = sealed.some(isPromise) ? Promise.all(sealed) : (sealed as SealedParts[])
+    if (!seal) return all
+    const sealLast = (list: SealedParts[]) => use(sealOne(seal(list)), (last) => [...list, last])
+    return own.dek.use(() => use(all, sealLast)) // whoever holds the DEK may release it before the last one
+  }
+  return {
+    ...envelopes,
+    sealWith,
+    seal(plaintext, keyId, signal, aad) {
+      let taken: Uint8Array | undefined
+      const sealed = encryptDeks.use(keyId, { messages: 1, bytes: plaintext.length }, signal, (dek, wrapped) => {
+        taken ??= plaintext
+        return sealWith({ dek, wrapped }, taken, aad)
+      })
+      taken ??= new Uint8Array(plaintext) // a DEK is being wrapped; meanwhile the caller may zero the plaintext
+      return sealed
+    },
+    sealAllWith,
+    sealAll(plaintexts, { keyId, signal, seal, use }) {
+      const bytes = plaintexts.reduce((sum, plaintext) => sum + plaintext.bytes.length, 0)
+      const messages = plaintexts.length + (seal ? 1 : 0)
+      return encryptDeks.use(keyId, { messages, bytes, use }, signal, (dek, wrapped) =>
+        sealAllWith({ dek, wrapped }, plaintexts, seal),
+      )
+    },
+  }
+}
+
+interface BoundMessage {
+  iv: Uint8Array
+  plaintext: Uint8Array
+  aad: Uint8Array
+  /** The application's. */
+  secret: Secret | undefined
+}
+
+/** Seals bytes (envelope-v2.md 5), which the caller may change afterwards. */
+export function sealBound(
+  engine: Engine,
+  { dek, wrapped }: OwnDek,
+  { iv, plaintext, aad, secret }: BoundMessage,
+): Soon<SealedParts> {
+  let bytes: Uint8Array | undefined
+  const sealed = useKeys(engine, dek, { keyId: wrapped.key_id, secret }, ({ key, commitment }) => {
+    bytes ??= plaintext
+    return use(engine.seal(key, iv, bytes, aad), (sealed) =>
+      Object.assign({ iv, sealed, commitment }, wrapped, flagOf(secret)),
+    )
+  })
+  if (bytes || !isPromise(sealed)) return sealed
+  const copy = new Uint8Array(plaintext) // the keys are being derived
+  bytes = copy
+  return sealed.finally(() => copy.fill(0))
+}
+
+interface SealOptions extends Format {
+  keyId: string
+  dek: DekScope
+  signal: AbortSignal | undefined
+}
+
+/**
+ * Seals bytes as `encrypt` of a client does. If the DEK is the shared one, the caller may change them afterwards.
+ * @throws InvalidInputError for a wrong context
+ */
+export function sealOne(
+  { envelopes, wrap }: Pick<RecordsDeps, 'envelopes' | 'wrap'>,
+  bytes: Uint8Array,
+  { keyId, dek, signal, ...format }: SealOptions,
+): Soon<Envelope> {
+  const aad = readFormatAad(keyId, format)
+  const sealed =
+    dek === 'shared'
+      ? envelopes.seal(bytes, keyId, signal, aad)
+      : withOwnDek(wrap, { keyId, signal }, (own) => envelopes.sealWith(own, bytes, aad))
+  return use(sealed, encodeSealed)
+}
