@@ -7,9 +7,9 @@ import { encodeUtf8, lengthPrefixed } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
 import { InvalidInputError, ProtocolError, type RecordPlace } from '../errors.js'
-import { assertHashable, assertNotAborted, HASH_BITS, isMissing, type Row } from '../input.js'
+import { assertHashable, HASH_BITS, isMissing, type Row } from '../input.js'
 import { assertHashedAsItIs, hashEach } from '../records/blocks.js'
-import { createPace, loadOnce, loadPart, microtasks, requestsAreIsolated, untilAborted } from '../waiting.js'
+import { createPace, loadOnce, loadPart, microtasks, onAbort, requestsAreIsolated, together } from '../waiting.js'
 import type { Definition, PlacedField } from './definition.js'
 import {
   type FieldRange,
@@ -187,7 +187,7 @@ async function hashBy(
 }
 
 const loadOblivious = loadOnce(() => loadPart(() => import('./oblivious-index.js')))
-const WAITING = { assertNotAborted, microtasks, requestsAreIsolated, untilAborted }
+const WAITING = { microtasks, onAbort, requestsAreIsolated, together }
 const TOOLS = [hashLocally, createPace, fillRandom, encodeUtf8, lengthPrefixed, ProtocolError, WAITING] as const
 
 async function hashByService(

@@ -10,7 +10,7 @@ import { AbortedError, type EaasError, InvalidInputError, isEaasError, placedAt,
 import type { Batcher } from '../http/batcher.js'
 import { assertHashable, type DekScope, HASH_BITS, isMissing, type Row, valueIn } from '../input.js'
 import { inEitherUse, type NamedUse } from '../uses.js'
-import { createBacklog, isPromise, type Pace } from '../waiting.js'
+import { createBacklog, isPromise, type Pace, together } from '../waiting.js'
 import type { OpenableParts } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
 import type { Rewrap } from './rewrapping.js'
@@ -265,8 +265,9 @@ export async function hashEach(
   const hashes = new Map<string, string>()
   const list = [...values]
   for (let start = 0; start < list.length; start += BLOCK_HASHES) {
-    const ask = async (value: string) => hashes.set(value, await batcher.hash(value, keyId, signal, valuesIn(value)))
-    await Promise.all(list.slice(start, start + BLOCK_HASHES).map(ask))
+    const block = list.slice(start, start + BLOCK_HASHES)
+    const made = await together(signal, (own) => block.map((one) => batcher.hash(one, keyId, own, valuesIn(one))))
+    for (const [at, one] of block.entries()) hashes.set(one, made[at] ?? '')
   }
   return hashes
 }
