@@ -1,4 +1,5 @@
 /** What the errors of a call say: its name, what to do, and whether a refusal means tampering. */
+import { type OperationId, PERMISSIONS } from '@eaas/protocol'
 import { type ApiProblem, DecryptionError, isEaasError } from '../errors.js'
 import type { Call } from './calls.js'
 
@@ -11,6 +12,27 @@ export function nameOf(call: Call): string {
 export function hintFor(call: Call): string {
   if (call.repeatable) return 'Check the base URL and the network, then try again.'
   return 'The service may have done it: check before you try again.'
+}
+
+/** The calls that send or return keys or plaintexts, besides those that the client makes as part of others. */
+const WITH_SECRETS: readonly OperationId[] = ['encrypt', 'decrypt', 'exportKey']
+const MISSING = 'missing permission: '
+
+/** The texts of a refusal that the other end chose. */
+type Texts = Pick<ApiProblem, 'title' | 'detail' | 'problem'>
+
+/**
+ * Returns what an error may show of a refusal: no sentence of the service where the call sends or returns secrets. The
+ * service knows more of them than this call sent, and could write any into it.
+ */
+export function shownOf({ operationId, sdk }: Call, { title, detail, problem }: Texts): Texts {
+  const code = /^E_[A-Z_]{1,40}$/.test(problem) ? problem : 'E_UNKNOWN'
+  if (sdk !== true && !WITH_SECRETS.includes(operationId)) return { title, detail, problem: code }
+  const missing = PERMISSIONS.find((permission) => detail === MISSING + permission)
+  const shown = missing
+    ? MISSING + missing
+    : 'the reason in words is not shown, since a service could write private data into it'
+  return { title: 'Refused', detail: shown, problem: code }
 }
 
 /**
@@ -37,7 +59,7 @@ export function apiHint({
         ? `Wait for ${retryAfterSeconds} s, or have the budget of the API key raised.`
         : 'The API key has expired: have it resumed.'
     case 'E_TOO_MANY_CALLS':
-      return 'Wait for the time that the detail states.'
+      return 'Wait for a minute: the broker counts the calls of each.'
     case 'E_TENANT_SUSPENDED':
       return 'Ask the operator, who alone can resume the tenant. No data is lost.'
     case 'E_IP_NOT_ALLOWED':
@@ -56,7 +78,7 @@ export function apiHint({
   if (httpStatus === 409) return 'Check the status of the key first.'
   if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'
   if (httpStatus >= 500) return 'Try again later, and quote the request id to the operator.'
-  return 'Correct what the detail names.'
+  return 'Correct what the detail names; without it, check the arguments, and that the service is not older than the SDK.'
 }
 
 /**
