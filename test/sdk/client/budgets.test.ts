@@ -72,19 +72,19 @@ async function bundle(entry: string, external: string[] = OBLIVIOUS, more: strin
 }
 
 describe('the size for browsers, minified and compressed', () => {
-  it('of the default entry is at most 18.6 KB with all that it loads at once, and 74 KB with all that it may load', async () => {
+  it('of the default entry is at most 18.6 KB with all that it loads at once, and 74.2 KB with all that it may load', async () => {
     const { atOnce, all } = await bundle('index.ts')
     // The options by which protection is demanded or given are checked at once: context, keyIds, secret.
     expect(atOnce).toBeLessThanOrEqual(18.6 * KB)
     // noble is 6 KB of it, for pages without WebCrypto; ky 5, once a call has failed; zod, the resources and many records
     // 16, which compress better where they are in one file with the rest.
-    expect(all).toBeLessThanOrEqual(74 * KB)
+    expect(all).toBeLessThanOrEqual(74.2 * KB)
   })
 
-  it('is at most 46.5 KB to seal one form, or to show one row', async () => {
+  it('is at most 46.8 KB to seal one form, or to show one row', async () => {
     const { of, code } = await bundle('index.ts')
     expect(code).toContain('must be RFC 3339') // zod's schemas are in another chunk
-    expect(of('parts.ts')).toBeLessThanOrEqual(46.5 * KB)
+    expect(of('parts.ts')).toBeLessThanOrEqual(46.8 * KB) // with what ends single calls, and keeps the service's sentences out of errors
   })
 
   it('counts the table of calls, and not the rules of each, which only servers need', async () => {
@@ -93,9 +93,9 @@ describe('the size for browsers, minified and compressed', () => {
     expect(code).not.toContain('cancel its destruction')
   })
 
-  it('of what the SDK adds to noble is at most 67.5 KB', async () => {
+  it('of what the SDK adds to noble is at most 68 KB', async () => {
     const { all } = await bundle('index.ts', [...OBLIVIOUS, '@noble/ciphers', '@noble/hashes'])
-    expect(all).toBeLessThanOrEqual(67.5 * KB)
+    expect(all).toBeLessThanOrEqual(68 * KB)
   })
 
   it('of the streams entry is at most 8.5 KB, and an application that imports it beside the default entry loads no code twice', async () => {
@@ -103,7 +103,7 @@ describe('the size for browsers, minified and compressed', () => {
     expect(all).toBeLessThanOrEqual(8.5 * KB) // with keyIds and the application's secret
     const { twice, all: both } = await bundle('index.ts', OBLIVIOUS, ['streams.ts'])
     expect(twice).toEqual([])
-    expect(both).toBeLessThanOrEqual(80 * KB)
+    expect(both).toBeLessThanOrEqual(80.2 * KB)
   })
 
   it('of the offline entry is at most 10 KB with all that it loads at once', async () => {
@@ -115,7 +115,7 @@ describe('the size for browsers, minified and compressed', () => {
 
 describe('what oblivious indexes need', () => {
   it.each([
-    ['index.ts', 18.6, 17],
+    ['index.ts', 18.6, 17.1],
     ['offline.ts', 10, 16],
   ])('is loaded by no other page, of %s', async (entry, atOnceKb, ownKb) => {
     const [without, whole] = [await bundle(entry), await bundle(entry, [])]

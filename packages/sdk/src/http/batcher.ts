@@ -238,16 +238,16 @@ async function toOutcome(answer: Promise<unknown>): Promise<Outcome> {
 }
 
 /** What the service says of one value or version, and what it says of one key; all else holds for all keys. */
-const OF_ONE = ['E_VALIDATION', 'E_WRAPPED_KEY', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD']
-const OF_ONE_KEY = ['E_NOT_FOUND', 'E_STATE', 'E_KEY_DESTROYED', 'E_LIMIT', 'E_TAMPERED']
+const OF_ONE = /^E_(?:VALIDATION|WRAPPED_KEY|VERSION_.*)$/
+const OF_ONE_KEY = /^E_(?:NOT_FOUND|STATE|KEY_DESTROYED|LIMIT|TAMPERED)$/
 
 /** Tells whether the error of one operation says that another would fail too. */
 function holdsFor(error: unknown, { call, units }: Queued, other: Queued): boolean {
   if (call.operationId !== other.call.operationId || call.signal?.aborted) return false
   if (httpStatusOf(error) === 413) return other.units >= units
   const problem = isEaasError(error) && error.code === 'E_API' ? error.problem : ''
-  if (OF_ONE_KEY.includes(problem)) return call.about === other.call.about
-  return !OF_ONE.includes(problem)
+  if (OF_ONE_KEY.test(problem)) return call.about === other.call.about
+  return !OF_ONE.test(problem)
 }
 
 /** The service refuses with E_API, and a proxy with a page, which is E_PROTOCOL. */

@@ -29,9 +29,7 @@ export function shownOf({ operationId, sdk }: Call, { title, detail, problem }: 
   const code = /^E_[A-Z_]{1,40}$/.test(problem) ? problem : 'E_UNKNOWN'
   if (sdk !== true && !WITH_SECRETS.includes(operationId)) return { title, detail, problem: code }
   const missing = PERMISSIONS.find((permission) => detail === MISSING + permission)
-  const shown = missing
-    ? MISSING + missing
-    : 'the reason in words is not shown, since a service could write private data into it'
+  const shown = missing ? MISSING + missing : 'not shown, since it could hold private data'
   return { title: 'Refused', detail: shown, problem: code }
 }
 
@@ -59,7 +57,7 @@ export function apiHint({
         ? `Wait for ${retryAfterSeconds} s, or have the budget of the API key raised.`
         : 'The API key has expired: have it resumed.'
     case 'E_TOO_MANY_CALLS':
-      return 'Wait for a minute: the broker counts the calls of each.'
+      return 'Wait for a minute.'
     case 'E_TENANT_SUSPENDED':
       return 'Ask the operator, who alone can resume the tenant. No data is lost.'
     case 'E_IP_NOT_ALLOWED':
@@ -78,7 +76,7 @@ export function apiHint({
   if (httpStatus === 409) return 'Check the status of the key first.'
   if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'
   if (httpStatus >= 500) return 'Try again later, and quote the request id to the operator.'
-  return 'Correct what the detail names; without it, check the arguments, and that the service is not older than the SDK.'
+  return 'Correct what the detail names, or update the service if it is older than the SDK.'
 }
 
 /**

@@ -223,11 +223,10 @@ async function evaluate(
 /** Returns a signal that is aborted once all of these are: nobody waits any more then. */
 function abortedWithAll([, , , , , , { onAbort }]: Tools, signals: readonly AbortSignal[]): AbortSignal {
   const controller = new AbortController()
-  const waiting = new Set(signals)
-  for (const signal of waiting) {
+  let waiting = signals.length
+  for (const signal of signals) {
     onAbort(signal, () => {
-      waiting.delete(signal)
-      if (waiting.size === 0) controller.abort(signal.reason)
+      if (--waiting === 0) controller.abort()
     })
   }
   return controller.signal
