@@ -230,8 +230,10 @@ export const PROPERTIES: Record<string, Record<string, JsonSchema>> = {
   Batch: {
     operations: {
       description:
-        'Each has the body of the single call, and its `key_id`. One that fails does not affect the others: its result ' +
-        'is the error that the single call would return. `blind_hash` takes 1,024 elements in all of them.',
+        'Each has the body of the single call, and its `key_id`. `op` is the last part of the path of that call, except for ' +
+        '`indexSecret`, which is POST /v1/keys/{id}/index-secret and takes `name`, and `blind_hash`, which is ' +
+        'POST /v1/hash/blind and takes `elements`, 1,024 in all of a batch. One that fails does not affect the others: ' +
+        'its result is the error that the single call would return.',
     },
   },
   BatchResults: {

@@ -81,7 +81,10 @@ export type ServiceProblem =
   | 'E_BAD_GATEWAY'
   | (string & Record<never, never>)
 
-/** What the service answered when it refused a call: the fields of its problem document. */
+/**
+ * What the service answered when it refused a call: the fields of its problem document. Where the call sends or returns
+ * keys or values, `title` and `detail` are the SDK's own, except for the permission that is missing.
+ */
 export interface ApiProblem {
   /** HTTP status of the answer. Not named `status`: Express, Fastify and others would send that to their own caller. */
   httpStatus: number

@@ -195,7 +195,6 @@ describe('an answer that repeats what was sent', () => {
       for (const error of await Promise.all(calls)) {
         expect(error.code).toMatch(/^E_API$|^E_PROTOCOL$/)
         expect(inspect(error, { depth: 9, showHidden: true })).not.toMatch(/Chaptal|SECRET|Paris|le-de-France/)
-        if (error.code === 'E_API') expect(error.detail).toContain('[removed]')
       }
     }
   })

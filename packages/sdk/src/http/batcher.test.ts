@@ -1,9 +1,9 @@
 import { inspect } from 'node:util'
 import { type Envelope, encodeBase64 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import type { Client } from '../index.js'
+import { type Client, text } from '../index.js'
 import { CLIENT_PARTS, type PartsOwner } from '../records/client-parts.js'
-import { keyId, useClients } from '../test-support/clients.js'
+import { failure, keyId, useClients } from '../test-support/clients.js'
 import { API_KEY, type Intercept, problem, type Recorded, send } from '../test-support/service.js'
 
 const { service, connect } = useClients()
@@ -15,6 +15,16 @@ async function sealEach(count: number): Promise<Envelope[]> {
   for (let at = 0; at < count; at++) envelopes.push(await eaas.encrypt(`value ${at}`, { keyId }))
   service.requests.length = 0
   return envelopes
+}
+
+/** Of no key: what the service proves is never reached. */
+const PUBLIC_KEY = Buffer.alloc(32, 1).toString('base64')
+/** Resolves once no call is sent any more, not even one that nobody waits for. */
+async function untilQuiet(): Promise<void> {
+  for (let sent = -1; sent !== service.requests.length; ) {
+    sent = service.requests.length
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
 }
 
 const operations = () => service.requests.map(({ operation }) => operation)
@@ -234,6 +244,93 @@ describe('a batch', () => {
     const hashes = await Promise.all(Array.from({ length: 64 }, (_, at) => eaas.hash(`${at}`, { keyId })))
     expect(new Set(hashes).size).toBe(64)
     expect(most).toBe(6)
+  })
+
+  describe.each([
+    ['there is none', 404, 'E_ROUTE_NOT_FOUND'],
+    ['something in front lets none through', 413, 'E_BODY_TOO_LARGE'],
+  ])('as single calls, where %s', (_, status, code) => {
+    /** Refuses each batch, and so each single call. */
+    const refuse = (single: number, problemCode: string, meanwhile?: () => void) => {
+      const refuseBatch = answering(status, code)
+      service.intercept = (request, response) => {
+        if (refuseBatch(request, response)) return true
+        meanwhile?.()
+        send(response, problem(single, 'As asked', problemCode))
+        return true
+      }
+    }
+    const values = (count: number) => Array.from({ length: count }, (_, at) => `${at + 1_000}`)
+    const singles = () => operations().filter((operation) => operation !== 'batch').length
+    const emails = (eaas: Client, by: 'service' | 'oblivious') =>
+      eaas.model({
+        ...{ name: 'users', keyId, bind: false, index: { by, ...(by === 'oblivious' && { publicKey: PUBLIC_KEY }) } },
+        fields: { email: text({ index: 'email_index' }) },
+      })
+
+    it.each([
+      [401, 'E_UNAUTHORIZED'],
+      [403, 'E_MISSING_PERMISSION'],
+      [404, 'E_NOT_FOUND'],
+      [404, 'E_ROUTE_NOT_FOUND'],
+      [409, 'E_KEY_DESTROYED'],
+      [413, 'E_BODY_TOO_LARGE'],
+      [429, 'E_BUDGET'],
+      [500, 'E_TAMPERED'],
+      [503, 'E_UNAVAILABLE'],
+    ])('ends with the first refusal that holds for all: %d %s', async (single, problemCode) => {
+      refuse(single, problemCode)
+      const eaas = connect({ retries: 0 })
+      const results = await Promise.allSettled(values(100).map((value) => eaas.hash(value, { keyId })))
+      for (const result of results) expect(result).toMatchObject({ reason: { code: 'E_API', problem: problemCode } })
+      expect(singles()).toBeLessThanOrEqual(12) // those that were in flight
+    })
+
+    it('goes on after a refusal of one value, of its key, or of its kind', async () => {
+      const missing = crypto.randomUUID()
+      const refuseBatch = answering(status, code)
+      service.intercept = (request, response) => {
+        if (refuseBatch(request, response)) return true
+        const wrong = request.operation === 'indexSecret' || request.body.includes('wrong')
+        if (wrong) send(response, problem(request.operation === 'hash' ? 400 : 403, 'As asked', 'E_VALIDATION'))
+        return wrong
+      }
+      const eaas = connect()
+      const { records } = await (eaas as Client & PartsOwner)[CLIENT_PARTS]()
+      const all = await Promise.allSettled([
+        records.batcher.indexSecret('users', keyId),
+        records.batcher.indexSecret('users', keyId),
+        eaas.hash('wrong', { keyId }),
+        ...values(10).map((value) => eaas.hash(value, { keyId: missing })),
+        ...values(20).map((value) => eaas.hash(value, { keyId })),
+      ])
+      expect(all.map((result) => result.status)).toEqual([
+        ...Array.from({ length: 13 }, () => 'rejected'),
+        ...Array.from({ length: 20 }, () => 'fulfilled'),
+      ])
+    })
+
+    it.each(['service', 'oblivious'] as const)(
+      'ends once the caller has its error, or has aborted: by %s',
+      async (by) => {
+        refuse(400, 'E_VALIDATION')
+        const rows = values(160).map((email) => ({ email }))
+        const model = emails(connect(), by)
+        expect(await failure(model.encryptMany(rows))).toMatchObject({ code: 'E_API', httpStatus: 400 })
+        await untilQuiet()
+        expect(singles()).toBeLessThanOrEqual(12)
+        service.requests.length = 0
+        const aborting = new AbortController()
+        refuse(400, 'E_VALIDATION', () => aborting.abort())
+        const { signal } = aborting
+        const searching = emails(connect(), by)
+        const searches = rows.map((row) => searching.index(row, { signal }))
+        for (const result of await Promise.allSettled(searches))
+          expect(result).toMatchObject({ reason: { code: 'E_ABORTED' } })
+        await untilQuiet()
+        expect(singles()).toBeLessThanOrEqual(12)
+      },
+    )
   })
 
   const good = ({ operations }: Recorded) =>

@@ -127,11 +127,16 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
 
   const flush = async () => {
     await untilAllQueued()
-    const parts = split([...queue], maxUnits)
+    const waiting = queue
     queue = new Set()
     let idle = CONCURRENCY
     const sendNext = () => {
-      for (; idle > 0 && parts.length > 0; idle--) void send(parts.shift() ?? [], parts).then(sent)
+      while (idle > 0) {
+        const part = takePart(waiting, maxUnits)
+        if (part.length === 0) return
+        idle--
+        void send(part, waiting).then(sent)
+      }
     }
     const sent = () => {
       idle++
@@ -140,21 +145,25 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
     sendNext()
   }
 
-  /** Sends one part. Settles each operation of it, or adds it to the parts still to send. Never rejects. */
-  const send = async (queued: readonly Queued[], parts: Queued[][]): Promise<void> => {
-    const [first] = queued
+  /** Sends one part. Settles each operation of it, or has it wait again. Never rejects. */
+  const send = async (part: readonly Queued[], waiting: Set<Queued>): Promise<void> => {
+    const [first] = part
     if (!first) return
-    if (queued.length === 1) return first.settle(await toOutcome(http(first.call)))
-    const outcome = await toOutcome(http(createBatchCall(queued)))
+    const isAlone = part.length === 1
+    const outcome = await toOutcome(http(isAlone ? first.call : createBatchCall(part)))
+    if (isAlone) return settleAlone(first, outcome, waiting)
     if ('value' in outcome) {
-      for (const [at, one] of queued.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
-    } else if (isTooLarge(outcome.error)) {
-      maxUnits = Math.min(maxUnits, queued.reduce((sum, { units }) => sum + units, 0) / 2)
-      parts.push(...split(queued, maxUnits))
-    } else if (isNoSuchRoute(outcome.error)) {
-      maxUnits = 0
-      parts.push(...split(queued, maxUnits))
-    } else for (const one of queued) one.settle(outcome)
+      for (const [at, one] of part.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
+      return
+    }
+    if (httpStatusOf(outcome.error) === 413)
+      maxUnits = Math.min(maxUnits, part.reduce((sum, { units }) => sum + units, 0) / 2)
+    else if (isNoSuchRoute(outcome.error)) maxUnits = 0
+    else {
+      for (const one of part) one.settle(outcome)
+      return
+    }
+    for (const one of part) waiting.add(one)
   }
 
   return (request) => {
@@ -164,11 +173,7 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
     const run = () =>
       new Promise<Answer<typeof op>>((resolve, reject) => {
         const operation = { op: name, key_id, ...sent.body }
-        const leave = () => {
-          queue.delete(queued)
-          reject(new AbortedError(request.signal))
-        }
-        const ignoreSignal = onAbort(request.signal, leave)
+        const ignoreSignal = onAbort(request.signal, () => reject(new AbortedError(request.signal)))
         const settle = (outcome: Outcome) => {
           ignoreSignal()
           if ('error' in outcome) return reject(outcome.error)
@@ -191,23 +196,32 @@ function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
 }
 
 /**
- * Splits operations into parts within the limits. An operation that is too long by itself becomes its own
- * part.
+ * Takes from those that wait what one request holds, without what was aborted meanwhile. An operation that is too long
+ * by itself goes alone.
  */
-function split(queued: readonly Queued[], maxUnits: number): Queued[][] {
-  const parts: Queued[][] = []
-  let part: Queued[] = []
+function takePart(waiting: Set<Queued>, maxUnits: number): Queued[] {
+  const part: Queued[] = []
   let units = 0
-  for (const one of queued) {
-    if (part.length === MAX_BATCH_OPERATIONS || (part.length > 0 && units + one.units > maxUnits)) {
-      parts.push(part)
-      part = []
-      units = 0
+  for (const one of waiting) {
+    if (!one.call.signal?.aborted) {
+      units += one.units
+      if (part.length === MAX_BATCH_OPERATIONS || (part.length > 0 && units > maxUnits)) break
+      part.push(one)
     }
-    part.push(one)
-    units += one.units
+    waiting.delete(one)
   }
-  return [...parts, part]
+  return part
+}
+
+/** Settles one that was sent alone, and those that wait for which its refusal holds too. */
+function settleAlone(sent: Queued, outcome: Outcome, waiting: Set<Queued>): void {
+  sent.settle(outcome)
+  if (!('error' in outcome)) return
+  for (const other of waiting) {
+    if (!holdsFor(outcome.error, sent, other)) continue
+    waiting.delete(other)
+    other.settle(outcome)
+  }
 }
 
 async function toOutcome(answer: Promise<unknown>): Promise<Outcome> {
@@ -218,9 +232,22 @@ async function toOutcome(answer: Promise<unknown>): Promise<Outcome> {
   }
 }
 
-// The service refuses with E_API; a proxy with a page, which is E_PROTOCOL.
-function isTooLarge(error: unknown): boolean {
-  return isEaasError(error) && 'httpStatus' in error && error.httpStatus === 413
+/** What the service says of one value or version, and what it says of one key; all else holds for all keys. */
+const OF_ONE = /^E_(?:VALIDATION|WRAPPED_KEY|VERSION_.*)$/
+const OF_ONE_KEY = /^E_(?:NOT_FOUND|STATE|KEY_DESTROYED|LIMIT|TAMPERED)$/
+
+/** Tells whether the error of one operation says that another would fail too. */
+function holdsFor(error: unknown, { call, units }: Queued, other: Queued): boolean {
+  if (call.operationId !== other.call.operationId || call.signal?.aborted) return false
+  if (httpStatusOf(error) === 413) return other.units >= units
+  const problem = isEaasError(error) && error.code === 'E_API' ? error.problem : ''
+  if (OF_ONE_KEY.test(problem)) return call.about === other.call.about
+  return !OF_ONE.test(problem)
+}
+
+/** The service refuses with E_API, and a proxy with a page, which is E_PROTOCOL. */
+function httpStatusOf(error: unknown): number | undefined {
+  return isEaasError(error) && 'httpStatus' in error ? error.httpStatus : undefined
 }
 
 // A service older than batches. A proxy's page does not count, since other routes would not answer either.

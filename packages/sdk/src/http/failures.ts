@@ -9,7 +9,7 @@ import ky, { isHTTPError } from 'ky'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import { hintFor, nameOf } from './call-errors.js'
 import type { Call, Outcome } from './calls.js'
-import { apiHint, asTampering } from './refusals.js'
+import { apiHint, asTampering, shownOf } from './refusals.js'
 import { causeOf, hide, spellingsOf, toPrintable } from './secrets.js'
 import {
   type Attempt,
@@ -24,6 +24,11 @@ import {
 
 /** The most characters kept of a text from the other end. */
 const MAX_TEXT = 1_000
+/** So many letters and digits in a row may be a key of 32 bytes: in base64 it has 43, in hexadecimal digits 64. */
+const KEY_LIKE = /[\w+/-]{43,}/g
+const KEY_LIKE_MARGIN = 100
+/** The types of an answer that an error names; a service could write a secret into any other. */
+const SHOWN_TYPES = ['application/json', PROBLEM_CONTENT_TYPE, 'text/html', 'text/plain']
 
 /**
  * Statuses of failures that may pass within seconds. Not 429, which lasts longer than retries take, so the caller
@@ -140,12 +145,12 @@ export function mayPass(call: Call, status: number): boolean {
 
 /** Reads an answer that is none of the call, or of which a part is none. @throws the error that it means */
 function readAnswer(call: Call, answer: RawAnswer, reading: Reading): unknown {
-  const { status, contentType, text } = answer
+  const { status, contentType, mediaType, text } = answer
   const succeeded = isSuccess(call, answer)
   if (call.status === 204 && status === 204 && text === '') return undefined
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
-  if (answer.mediaType !== expected) {
-    const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, reading.secrets))
+  if (mediaType !== expected) {
+    const got = contentType === '' ? 'no content type' : SHOWN_TYPES.includes(mediaType) ? mediaType : 'another'
     throw new ProtocolError(
       `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`,
       status,
@@ -179,11 +184,13 @@ function readBody(call: Call, { status, succeeded, requestId, json }: ParsedAnsw
   if (problem.status !== status) {
     throw new ProtocolError(`${nameOf(call)}: status ${status} has a problem of status ${problem.status}`, status)
   }
+  const { title, detail, code } = problem
+  const texts = shownOf(call, { title, detail, problem: code })
   const shown = {
     httpStatus: status,
-    title: clean(problem.title, secrets),
-    detail: clean(problem.detail, secrets),
-    problem: clean(problem.code, secrets),
+    title: clean(texts.title, secrets),
+    detail: clean(texts.detail, secrets),
+    problem: clean(texts.problem, secrets),
     requestId: requestId && clean(requestId, secrets),
     ...(problem.retry_after === undefined ? {} : { retryAfterSeconds: problem.retry_after }),
   }
@@ -206,8 +213,8 @@ function clean(text: string, secrets: Spellings): string {
   const [longest = ''] = hidden
   // Made printable before secrets are hidden, since that may create the spelling of one, and again because slicing
   // may cut a character in half. Any secret that begins within the first MAX_TEXT characters is whole in `start`.
-  const start = toPrintable(text.slice(0, MAX_TEXT + longest.length))
-  const shown = hide(start, hidden)
+  const start = toPrintable(text.slice(0, MAX_TEXT + Math.max(longest.length, KEY_LIKE_MARGIN)))
+  const shown = hide(start, hidden).replace(KEY_LIKE, '[removed]') // also the secrets of other calls
   // Without what was removed, a secret that is cut at the end of `start` would move into what is kept.
   if (shown !== start && start.length < text.length) return '[removed]'
   return toPrintable(shown.slice(0, MAX_TEXT))

@@ -20,7 +20,7 @@ describe('the hint of a refusal', () => {
     [409, 'E_NAME_TAKEN', /another name/],
     [413, 'E_BODY_TOO_LARGE', /less/],
     [429, 'E_QUOTA_EXCEEDED', /month/],
-    [429, 'E_TOO_MANY_CALLS', /detail/],
+    [429, 'E_TOO_MANY_CALLS', /minute/],
     [503, 'E_UNAVAILABLE', /later/],
   ])('says what to do: %d %s', (httpStatus, problem, expected) => {
     const hint = apiHint({ httpStatus, problem })

@@ -1,6 +1,26 @@
-/** What the errors of a refused call say: what to do, and whether a refusal means tampering. */
-import type { OperationId } from '@eaas/protocol'
+/** What the errors of a refused call say: what is shown of the refusal, what to do, and whether a refusal means tampering. */
+import { type OperationId, PERMISSIONS } from '@eaas/protocol'
 import { type ApiError, type ApiProblem, DecryptionError, type EaasError } from '../errors.js'
+import type { Call } from './calls.js'
+
+/** The calls that send or return keys or plaintexts, besides those that the client makes as part of others. */
+const WITH_SECRETS: readonly OperationId[] = ['encrypt', 'decrypt', 'exportKey']
+const MISSING = 'missing permission: '
+
+/** The texts of a refusal that the other end chose. */
+type Texts = Pick<ApiProblem, 'title' | 'detail' | 'problem'>
+
+/**
+ * Returns what an error may show of a refusal: no sentence of the service where the call sends or returns secrets. The
+ * service knows more of them than this call sent, and could write any into it.
+ */
+export function shownOf({ operationId, sdk }: Call, { title, detail, problem }: Texts): Texts {
+  const code = /^E_[A-Z_]{1,40}$/.test(problem) ? problem : 'E_UNKNOWN'
+  if (sdk !== true && !WITH_SECRETS.includes(operationId)) return { title, detail, problem: code }
+  const missing = PERMISSIONS.find((permission) => detail === MISSING + permission)
+  const shown = missing ? MISSING + missing : 'not shown, since it could hold private data'
+  return { title: 'Refused', detail: shown, problem: code }
+}
 
 /**
  * Returns what to do when the service, or a broker, refuses a call, in a sentence; by the problem's code where
@@ -26,7 +46,7 @@ export function apiHint({
         ? `Wait for ${retryAfterSeconds} s, or have the budget of the API key raised.`
         : 'The API key has expired: have it resumed.'
     case 'E_TOO_MANY_CALLS':
-      return 'Wait for the time that the detail states.'
+      return 'Wait for a minute.'
     case 'E_TENANT_SUSPENDED':
       return 'Ask the operator, who alone can resume the tenant. No data is lost.'
     case 'E_IP_NOT_ALLOWED':
@@ -45,7 +65,7 @@ export function apiHint({
   if (httpStatus === 409) return 'Check the status of the key first.'
   if (httpStatus === 429) return 'Wait for the next month, or have the quota raised.'
   if (httpStatus >= 500) return 'Try again later, and quote the request id to the operator.'
-  return 'Correct what the detail names.'
+  return 'Correct what the detail names, or update the service if it is older than the SDK.'
 }
 
 /** The calls that are refused for an envelope that is not authentic. */

@@ -8,9 +8,9 @@ import { encodeUtf8, lengthPrefixed } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
 import { ProtocolError, type RecordPlace } from '../errors.js'
-import { assertHashable, assertNotAborted, HASH_BITS } from '../input.js'
+import { assertHashable, HASH_BITS } from '../input.js'
 import { assertHashedAsItIs, type RecordsDeps } from '../records/blocks.js'
-import { createPace, loadOnce, loadPart, microtasks, requestsAreIsolated, untilAborted } from '../waiting.js'
+import { createPace, loadOnce, loadPart, microtasks, onAbort, requestsAreIsolated, together } from '../waiting.js'
 import { rareOf } from './bindings.js'
 import type { Definition } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
@@ -119,7 +119,7 @@ async function hashBy(
 }
 
 const loadOblivious = loadOnce(() => loadPart(() => import('./oblivious-index.js')))
-const WAITING = { assertNotAborted, microtasks, requestsAreIsolated, untilAborted }
+const WAITING = { microtasks, onAbort, requestsAreIsolated, together }
 const TOOLS = [hashLocally, createPace, fillRandom, encodeUtf8, lengthPrefixed, ProtocolError, WAITING] as const
 
 async function hashByService(

@@ -9,9 +9,8 @@ import type { FillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
 import { type BlindedValue, blindValue, finalizeValues } from '../engines/oprf.js'
 import type { EaasError, ProtocolError } from '../errors.js'
-import type { assertNotAborted } from '../input.js'
 import type { RecordsDeps } from '../records/blocks.js'
-import type { createPace, microtasks, requestsAreIsolated, untilAborted } from '../waiting.js'
+import type { createPace, microtasks, onAbort, requestsAreIsolated, together } from '../waiting.js'
 import type { Made } from './local-index.js'
 
 export type Tools = readonly [
@@ -22,10 +21,10 @@ export type Tools = readonly [
   lengthPrefixed: (parts: readonly Uint8Array[]) => Uint8Array,
   ProtocolError: typeof ProtocolError,
   waiting: {
-    assertNotAborted: typeof assertNotAborted
     microtasks: typeof microtasks
+    onAbort: typeof onAbort
     requestsAreIsolated: typeof requestsAreIsolated
-    untilAborted: typeof untilAborted
+    together: typeof together
   },
 ]
 
@@ -56,31 +55,34 @@ export async function hashObliviously(
   options: Options,
   columns: Columns,
 ): Promise<void> {
-  const [hashLocally, , , , , , { assertNotAborted, untilAborted }] = tools
+  const [hashLocally, , , , , , { together }] = tools
   const { signal } = options
   await hashLocally(createInputMacs(tools, deps, options), columns, signal)
   const values = columns.flatMap((own) => [...own].map(([text, input]) => ({ own, text, input: hexToBytes(input) })))
   const publicKey = await findPublicKey(tools, deps, options)
   for (let start = 0; start < values.length; start += BLOCK_VALUES) {
-    assertNotAborted(signal)
-    const made = values.slice(start, start + BLOCK_VALUES).map(async ({ own, text, input }) => {
-      own.set(text, await joinWaiting(tools, deps, { ...options, publicKey }, input))
-    })
-    await untilAborted(Promise.all(made), signal)
+    const block = values.slice(start, start + BLOCK_VALUES)
+    const hashes = await together(signal, (signal) =>
+      block.map(({ input }) => joinWaiting(tools, deps, { keyId: options.keyId, publicKey, signal }, input)),
+    )
+    for (const [at, { own, text }] of block.entries()) own.set(text, hashes[at] ?? '')
   }
 }
 
 /** A value that waits for its hash. */
 interface Waiting {
   input: Uint8Array
-  signal: AbortSignal | undefined
+  signal: AbortSignal
   resolve(hash: string): void
   reject(error: unknown): void
 }
 
 /** What the calls of one client share. */
 interface Shared {
-  /** By key: the public key that the service stated first, or proved. */
+  /**
+   * By key: the public key that the service stated first, or proved. None is forgotten, since another one would then pass
+   * unseen: there are as many as keys that the application names.
+   */
   pinned: Map<string, string>
   /** By key and public key: the values of this turn. */
   waiting: Map<string, Waiting[]>
@@ -123,7 +125,7 @@ function createLine(start: typeof createPace): Line {
 interface Proving {
   keyId: string
   publicKey: string | undefined
-  signal: AbortSignal | undefined
+  signal: AbortSignal
 }
 
 /** Has a value hashed together with all others of this turn. */
@@ -165,7 +167,7 @@ async function hashWaiting(
     return bytes
   }
   for (let start = 0; start < waiting.length; start += BLOCK_VALUES) {
-    const block = waiting.slice(start, start + BLOCK_VALUES).filter(({ signal }) => !signal?.aborted)
+    const block = waiting.slice(start, start + BLOCK_VALUES).filter(({ signal }) => !signal.aborted)
     const blinding = []
     for (let at = 0; at < block.length; at += PROVEN) {
       const part = block.slice(at, at + PROVEN)
@@ -195,8 +197,10 @@ async function evaluate(
 ): Promise<Uint8Array[]> {
   const body = { elements: part.map(({ blinded }) => btoa(String.fromCharCode(...blinded))), key_id: keyId }
   const units = part.length * ELEMENT_UNITS
-  const [first] = part
-  const signal = part.every((one) => one.signal === first?.signal) ? first?.signal : undefined
+  const signal = abortedWithAll(
+    tools,
+    part.map((one) => one.signal),
+  )
   const operation = { op: 'blindHash', name: 'blind_hash', key_id: keyId, units, body, signal } as const
   const made = await deps.batcher.run(operation)
   const [, , , , , ProtocolError] = tools
@@ -215,6 +219,18 @@ async function evaluate(
   const hint =
     'Compare the publicKey of the model with the blind_hash_public_key of the key. If they are equal, check the base URL.'
   throw Object.assign(new ProtocolError(message, 200), { hint })
+}
+
+/** Returns a signal that is aborted once all of these are: nobody waits any more then. */
+function abortedWithAll([, , , , , , { onAbort }]: Tools, signals: readonly AbortSignal[]): AbortSignal {
+  const controller = new AbortController()
+  let waiting = signals.length
+  for (const signal of signals) {
+    onAbort(signal, () => {
+      if (--waiting === 0) controller.abort()
+    })
+  }
+  return controller.signal
 }
 
 /** Makes the functions that turn a text of each column into the input of the blind hash (oblivious-index.md 2). */

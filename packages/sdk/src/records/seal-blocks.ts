@@ -4,6 +4,7 @@ import type { OwnDek } from '../deks/own-dek.js'
 import type { Batcher } from '../http/batcher.js'
 import type { DekScope } from '../input.js'
 import type { NamedUse } from '../uses.js'
+import { together } from '../waiting.js'
 import { BLOCK_RECORDS, MADE_TEXT, type RecordsDeps } from './blocks.js'
 
 /** How many values are hashed at a time: a few full requests. */
@@ -69,8 +70,9 @@ export async function hashEach(
   const hashes = new Map<string, string>()
   const list = [...values]
   for (let start = 0; start < list.length; start += BLOCK_HASHES) {
-    const ask = async (value: string) => hashes.set(value, await batcher.hash(value, keyId, signal, valuesIn(value)))
-    await Promise.all(list.slice(start, start + BLOCK_HASHES).map(ask))
+    const block = list.slice(start, start + BLOCK_HASHES)
+    const made = await together(signal, (own) => block.map((one) => batcher.hash(one, keyId, own, valuesIn(one))))
+    for (const [at, one] of block.entries()) hashes.set(one, made[at] ?? '')
   }
   return hashes
 }
