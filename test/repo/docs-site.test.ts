@@ -53,7 +53,7 @@ beforeAll(async () => {
     // Thrown here, it would leave the tests below skipped.
     failure = error
   }
-}, 60_000)
+})
 afterAll(() => rmSync(target, { recursive: true, force: true }))
 
 const read = (path: string) => readFileSync(join(target, path), 'utf8')
