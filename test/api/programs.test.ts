@@ -59,6 +59,13 @@ const raw = async (apiKey: string, path: string) => {
 
 const PROGRAMS: Program[] = [
   {
+    program: 'a web server whose model names its key',
+    async run(apiKey) {
+      const model = () => connect(apiKey).model({ name: 'customers', key: 'shop/customers', bind: false, fields })
+      expect(await model().decrypt(await model().encrypt(ada))).toMatchObject(ada)
+    },
+  },
+  {
     program: 'a web server that writes, reads and searches with the hashes',
     async run(apiKey) {
       const model = hashed(connect(apiKey))
