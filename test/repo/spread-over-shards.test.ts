@@ -51,4 +51,62 @@ describe('the statements', () => {
       'operate/store/erasure.ts', // counts destroyed versions
     ])
   })
+
+  it('name the tenant by a parameter, not by the row of another table, but for those about many tenants', () => {
+    const byColumn = statements.filter(({ text }) => /\btenant_id = \w+\.tenant_id\b|\w+\}?\.tenant_id`/.test(text))
+    expect([...new Set(byColumn.map(({ file }) => file))].sort()).toEqual([
+      'core/store/append-many.ts', // not used there
+      'core/store/audit.ts', // the heads of many logs, with their keys
+      'core/store/keys.ts', // the keys that are due
+      'core/store/version-uses.ts', // the keys that wrap
+      'guard/store/alarms.ts', // the comparison once a second
+      'guard/store/anchors.ts', // the heads that an anchor covers
+      'operate/store/all-rows.ts', // the rows of a backup
+      'operate/store/database-settings.ts', // the logs of the future
+      'operate/store/purge.ts', // whether any log has an entry between two times
+      'operate/store/sealed-rows.ts', // the rows under a store key
+    ])
+  })
+
+  it('name the tenant beside a hash of it, where that is not a worse plan', () => {
+    const hashed = statements.filter(({ text }) => /\$\{byHash\}/.test(text))
+    expect(hashed).toHaveLength(1)
+    expect(hashed[0]?.text).toMatch(/^sql`tenant_id = \$\{tenant_id\} and/)
+  })
+
+  it('take a column from each part that locks', () => {
+    expect(named(/\bas (?:materialized )?\(\s*select\s+from\b/)).toEqual([])
+  })
+
+  it('narrow what they join to an array, which would otherwise be read whole, and ask for no row of it by a subquery', () => {
+    expect(named(new RegExp(`from\\s+unnest\\([\\s\\S]*left join (?:${tenantTables.join('|')})\\b`))).toEqual([])
+    expect(named(/where tenant_id = s\.tenant_id/)).toEqual([])
+  })
+
+  it('ask in no subquery for rows that fit a row of a table without tenants, or of a page', () => {
+    expect(named(/\binstance\.\w+ and|where store_key = \w+\.number/)).toEqual([])
+    const ofPage = statements.filter(({ text }) => {
+      const [, page] = /limit \$\{\w+\}\s*\) as (\w+)/.exec(text) ?? []
+      return page !== undefined && text.includes(`= ${page}.tenant_id`)
+    })
+    expect(ofPage.map(({ file }) => file)).toEqual([])
+  })
+
+  it('write nothing volatile, compute no time in what they return, and move no time of a row that they write', () => {
+    const writes = statements.flatMap(({ file, text }) =>
+      [...text.matchAll(/(?<!for )\b(?:update|delete from|insert into)\s[\s\S]*?(?=\n {4}\)|$)/g)].map(([write]) => ({
+        file,
+        write,
+      })),
+    )
+    expect(writes.length).toBeGreaterThan(40)
+    const wrong = writes.filter(({ write }) =>
+      /\bclock_timestamp\b|\brandom\b|_at [-+] |returning[\s\S]*\bextract\(/.test(write),
+    )
+    expect(wrong.map(({ file }) => file)).toEqual([])
+  })
 })
+
+function named(pattern: RegExp): string[] {
+  return statements.filter(({ text }) => pattern.test(text)).map(({ file }) => file)
+}

@@ -148,7 +148,13 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
     const verifier =
       url === undefined
         ? undefined
-        : options.openVerifier?.({ url, urlFile, isPooled: store.isPooled, searchPath: store.searchPath })
+        : options.openVerifier?.({
+            url,
+            urlFile,
+            isPooled: store.isPooled,
+            isSpread: store.isSpread,
+            searchPath: store.searchPath,
+          })
     const blindHasher = options.openBlindHasher?.()
     const services: Services = {
       ...secrets,
@@ -211,7 +217,7 @@ function createServices(
     committer: createCommitter({
       sql: store.sql,
       clock,
-      tenantsPerStatement: config.tenantsPerAppend,
+      tenantsPerStatement: store.isSpread ? 'one' : config.tenantsPerAppend,
       onAlarm: (tenant_id, reason) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason }),
       observe: observeCommit,
     }),

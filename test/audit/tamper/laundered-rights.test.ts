@@ -445,7 +445,7 @@ describe('a row that somebody put back is refused at use:', () => {
         from generate_series(1, 5000) as n`
       await transaction`analyze audit_log`
       throw await transaction`
-        explain select ${newestEntryOfApiKey(transaction as Transaction)} from api_keys
+        explain select ${newestEntryOfApiKey(transaction as Transaction, owner.tenant.tenant_id)} from api_keys
         where tenant_id = ${owner.tenant.tenant_id} and api_key_id = ${limited.id}`
     })
     const lines = await plan.catch((explained) => explained) // a rollback, since the log must not keep the entries

@@ -46,7 +46,7 @@ afterAll(async () => {
 })
 
 function open(program = PROGRAM, on = url): Verifier {
-  const verifier = createVerificationThread({ url: on, isPooled, searchPath: undefined }, program)
+  const verifier = createVerificationThread({ url: on, isPooled, isSpread: false, searchPath: undefined }, program)
   onTestFinished(() => verifier.close())
   return verifier
 }

@@ -28,6 +28,10 @@ describe('the age of the comparisons', () => {
   })
 })
 
+/** What Citus answers if a machine does not answer it. */
+const noNode = () =>
+  scene.sql`do $$ begin raise exception 'connection to the remote node failed' using errcode = '08006'; end $$`.simple()
+
 describe('comparisons that fail', () => {
   it.each(['heads', 'chain_alarms', 'audit_log'])(
     'because %s cannot be read are overdue after some time, until one succeeds',
@@ -45,7 +49,7 @@ describe('comparisons that fail', () => {
       now = OVERDUE_MS
       expect(comparisons.isOverdue).toBe(false) // a process that was only suspended
       await expect(compare()).rejects.toThrow()
-      expect(() => comparisons.assertNotOverdue()).toThrow(ComparisonOverdueError)
+      expect(() => comparisons.assertNotOverdue(scene.tenant_id)).toThrow(ComparisonOverdueError)
       isLocked = false
       expect(await compare()).toEqual([])
       expect([comparisons.isOverdue, comparisons.age]).toEqual([false, 0])
@@ -72,6 +76,48 @@ describe('comparisons that fail', () => {
     overdue.mockRestore()
     for (const call of calls) expect((await call()).status).toBe(200)
     await scene.readLate()
+  })
+
+  it('because a part of the database does not answer concern the tenants whose rows it holds, and no others', async () => {
+    let now = 0
+    let isDown = true
+    const comparisons = new Comparisons(() => now)
+    const other = await scene.service.createTenant()
+    // The installation's log is whole, as are those of other tenants that are asked for alone.
+    const sql = answering(scene.sql, /heads|audit_log/, (ask, _, values) =>
+      isDown &&
+      (JSON.stringify(values).includes(scene.tenant_id) || !JSON.stringify(values).includes(other.tenant.tenant_id))
+        ? noNode()
+        : ask(),
+    )
+    const { compare, watches } = newWatch({ comparisons, sql })
+    watches.get(other.tenant.tenant_id).witness(await scene.readHead(other.tenant.tenant_id))
+    const refused = (tenant_id: string) => {
+      try {
+        return comparisons.assertNotOverdue(tenant_id)
+      } catch (error) {
+        return error
+      }
+    }
+    for (now of [0, OVERDUE_MS]) await expect(compare()).rejects.toThrow('remote node')
+    expect(comparisons.isOverdue).toBe(false)
+    expect(comparisons.age).toBe(OVERDUE_MS)
+    expect(refused(scene.tenant_id)).toBeInstanceOf(ComparisonOverdueError)
+    expect(refused(other.tenant.tenant_id)).toBeUndefined()
+    isDown = false
+    expect(await compare()).toEqual([])
+    expect(refused(scene.tenant_id)).toBeUndefined()
+    expect(comparisons.age).toBe(0)
+  })
+
+  it('because no part of the database answers are overdue for all', async () => {
+    let now = 0
+    const comparisons = new Comparisons(() => now)
+    const sql = answering(scene.sql, /heads|audit_log/, () => noNode())
+    const { compare } = newWatch({ comparisons, sql })
+    now = OVERDUE_MS
+    await expect(compare()).rejects.toThrow('remote node')
+    expect(comparisons.isOverdue).toBe(true)
   })
 
   it('of one tenant count too, or its table would be locked alone', async () => {

@@ -8,13 +8,17 @@ type Rows = Record<string, unknown>[]
  * Makes a database of which another answer comes to each statement that matches, also within transactions.
  * @param answer is told how to have the statement executed after all
  */
-export function answering(sql: Sql, matching: RegExp, answer: (ask: () => Promise<Rows>, sql: Sql) => unknown): Sql {
+export function answering(
+  sql: Sql,
+  matching: RegExp,
+  answer: (ask: () => Promise<Rows>, sql: Sql, values: readonly unknown[]) => unknown,
+): Sql {
   return new Proxy(sql, {
     apply(target, self, args) {
       const ask = () => Reflect.apply(target, self, args) as Promise<Rows>
-      const [strings] = args
+      const [strings, ...values] = args
       return Array.isArray(strings) && 'raw' in strings && matching.test(strings.join('?'))
-        ? answer(ask, target)
+        ? answer(ask, target, values)
         : ask()
     },
     get(target, name) {

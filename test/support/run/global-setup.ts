@@ -2,8 +2,10 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
+import { connect } from '../../../packages/server/src/core/store/db.js'
 import { migrate } from '../../../packages/server/src/core/store/migrations.js'
 import { openStore } from '../../../packages/server/src/core/store/open-store.js'
+import { distributeTables } from '../../../packages/server/src/operate/store/distribute.js'
 import { MIGRATIONS_DIRECTORY } from '../../../packages/server/src/package-directory.js'
 import { copyCreatedCluster } from '../database/created-cluster.js'
 import type {} from '../database/database.js'
@@ -16,6 +18,9 @@ import { guardedDir } from './guarded-dir.js'
 
 /** PostgreSQL starts a process for each database once a minute, to find nothing to vacuum: a run makes hundreds of databases. */
 const NO_VACUUM = { autovacuum: 'off' }
+/** Whether the tables are spread over shards, on one machine: test/slow/distributed.test.ts. */
+const IS_DISTRIBUTED = process.env.EAAS_TEST_DISTRIBUTED === '1'
+const CITUS = { shared_preload_libraries: 'citus', 'citus.shard_count': '4', max_prepared_transactions: '200' }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { backend, isPooled } = project.config.provide
@@ -25,8 +30,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   if (backend === 'postgres') {
     const bin = findPostgres()
     if (!bin) throw new Error('PostgreSQL was there when the configuration was read and is gone now: run again')
-    const server = await startPostgres({ bin, runDir: project.getProvidedContext().runDir, settings: NO_VACUUM })
-    await migrateDatabase({ databaseUrl: await createDatabase(server.url, MIGRATED), dataDir: '' })
+    const settings = { ...NO_VACUUM, ...(IS_DISTRIBUTED && CITUS) }
+    const server = await startPostgres({ bin, runDir: project.getProvidedContext().runDir, settings })
+    const databaseUrl = await createDatabase(server.url, MIGRATED)
+    await migrateDatabase({ databaseUrl, dataDir: '' })
+    if (IS_DISTRIBUTED) await distributeDatabase(databaseUrl)
     project.provide('postgresUrl', server.url)
     if (!isPooled) return server.remove
     const program = findPgbouncer()
@@ -55,5 +63,21 @@ async function migrateDatabase(location: { databaseUrl: string | undefined; data
     await migrate(store.sql, MIGRATIONS_DIRECTORY)
   } finally {
     await store.close()
+  }
+}
+
+/** Spreads the tables over shards of this machine, and ends what the extension keeps running: a database in use can't be copied. */
+async function distributeDatabase(databaseUrl: string): Promise<void> {
+  const { port, password } = new URL(databaseUrl)
+  const sql = connect({ url: databaseUrl, max: 1 })
+  try {
+    await sql`create extension citus`
+    await sql`select citus_set_coordinator_host('127.0.0.1', ${Number(port)}::integer)`
+    await sql`insert into pg_dist_authinfo values (0, 'postgres', ${`password=${password}`})`
+    await sql`select citus_set_node_property('127.0.0.1', ${Number(port)}::integer, 'shouldhaveshards', true)`
+    await distributeTables(sql)
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+  } finally {
+    await sql.end()
   }
 }

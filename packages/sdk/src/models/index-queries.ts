@@ -14,7 +14,7 @@ import {
   readPart,
   readRange,
 } from './index-columns.js'
-import type { ColumnTexts, makeColumnTexts as MakeColumnTexts } from './index-texts.js'
+import type { ColumnTexts, makeColumnTexts } from './index-texts.js'
 
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
@@ -34,7 +34,7 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
 export function readQueryTexts(
   definition: Definition,
   query: Row,
-  makeColumnTexts: typeof MakeColumnTexts,
+  makeTexts: typeof makeColumnTexts,
 ): Map<IndexColumn, ColumnTexts> {
   const found = new Map<IndexColumn, ColumnTexts>()
   const texts = new Map<PlacedField, string>()
@@ -50,7 +50,7 @@ export function readQueryTexts(
     else {
       const { kind, length } = findPartColumn(definition, field, part)
       for (const one of own.filter((column) => column.kind === kind && column.length === length))
-        found.set(one, makeColumnTexts(definition.name, one, [part.text]))
+        found.set(one, makeTexts(definition.name, one, [part.text]))
     }
   }
   const whole = definition.columns.filter(({ kind }) => kind === 'exact')
@@ -68,7 +68,7 @@ export function readQueryTexts(
   }
   for (const column of complete) {
     const values = column.fields.map((field) => texts.get(field) ?? '')
-    found.set(column, makeColumnTexts(definition.name, column, values))
+    found.set(column, makeTexts(definition.name, column, values))
   }
   return found
 }

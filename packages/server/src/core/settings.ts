@@ -118,7 +118,7 @@ const SETTINGS = {
     unset: 'auto, detected',
   }),
   EAAS_DATABASE_APPENDS: choice(
-    "how many tenants' logs one statement may append to; set one for a database sharded by tenant: ",
+    "how many tenants' logs one statement may append to; on a database that spans machines always one: ",
     ['many', 'one'],
     { otherwise: 'many' },
   ),

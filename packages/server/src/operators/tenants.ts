@@ -1,6 +1,6 @@
 /** What operators do with tenants, over HTTP and by commands: each change is in the log of the tenant and in that of the installation. */
 import { randomUUID } from 'node:crypto'
-import { encodeHex, INSTALLATION_ID, isUuid, PERMISSIONS, type wire } from '@eaas/protocol'
+import { encodeHex, INSTALLATION_ID, isUuid, PERMISSIONS, readJson, type wire } from '@eaas/protocol'
 import type { z } from 'zod/mini'
 import { recordGrant } from '../core/api/api-key-grants.js'
 import { newApiKey } from '../core/api/api-keys.js'
@@ -23,8 +23,8 @@ import {
 import { systemCaller } from '../core/runner/perform.js'
 import { Refusal } from '../core/runner/refusal.js'
 import { type ApiKeyRow, insertApiKey } from '../core/store/api-keys.js'
-import { insertHead } from '../core/store/audit.js'
-import type { Transaction } from '../core/store/db.js'
+import { insertHead, listEntriesOf } from '../core/store/audit.js'
+import { isSpread, type Transaction } from '../core/store/db.js'
 import { withDeadline } from '../core/store/deadline.js'
 import {
   findTenantByName,
@@ -58,7 +58,8 @@ export async function createTenant(
 ): Promise<NewTenant> {
   // One at a time: the name is checked before it is inserted.
   const created = services.sql.begin(async (sql) => {
-    await lockInstallationHead(services, sql)
+    const { last_id } = await lockInstallationHead(services, sql)
+    await assertNotJustCreated(sql, options.name, last_id)
     return insertAll(services, sql, options, caller)
   })
   // A commit that is acknowledged too late is witnessed too.
@@ -94,17 +95,32 @@ function witnessed({ committer: { watches } }: Creating, { tenant, heads }: Crea
   return tenant
 }
 
+/** Of a tenant that another server created just before, the log may show the entry before each machine shows the row. */
+const JUST_CREATED_ENTRIES = 16
+
+async function assertNotJustCreated(sql: Transaction, name: string, last_id: number): Promise<void> {
+  if (!isSpread(sql)) return
+  const actions = ['installation.tenant_create'] as const
+  const after_id = Math.max(0, last_id - JUST_CREATED_ENTRIES)
+  const created = await listEntriesOf(sql, INSTALLATION_ID, { actions, after_id, limit: JUST_CREATED_ENTRIES })
+  const names = created.map(({ metadata }) => (readJson(metadata ?? '') as { name?: unknown } | undefined)?.name)
+  if (names.includes(name)) throw nameTaken(name)
+}
+
+function nameTaken(name: string): Refusal {
+  return new Refusal(
+    'E_NAME_TAKEN',
+    `a tenant named ${name} already exists, perhaps as a deleted one: choose another name`,
+  )
+}
+
 async function insertAll(
   services: Creating,
   sql: Transaction,
   { name, envelope_only }: TenantOptions,
   caller: Caller,
 ): Promise<Created> {
-  if (await findTenantByName(sql, name))
-    throw new Refusal(
-      'E_NAME_TAKEN',
-      `a tenant named ${name} already exists, perhaps as a deleted one: choose another name`,
-    )
+  if (await findTenantByName(sql, name)) throw nameTaken(name)
   const tenant_id = randomUUID()
   const wrapped_audit_key = sealNewSecret(services.storeKeys, { purpose: 'audit-key', tenant_id })
   const auditKey = openAuditKey(services.storeKeys, { tenant_id, wrapped_audit_key })

@@ -117,6 +117,15 @@ export function createHealthCheck(
     }
   }
 
+  function findUnreached(): Failure | undefined {
+    const tenants = committer.watches.comparisons.overdueTenants
+    if (tenants.length === 0) return undefined
+    return {
+      database: 'unwatched',
+      detail: `${nameLogs(tenants, 'the log of a tenant')} could not be compared with what the server wrote, because a part of the database does not answer: calls of ${tenants.length === 1 ? 'this tenant' : 'these tenants'} are refused until it does`,
+    }
+  }
+
   function findAlarm(): Failure | undefined {
     const alarmed = committer.alarmed()
     if (alarmed.length === 0) return undefined
@@ -168,6 +177,7 @@ export function createHealthCheck(
     const failure = (await findFailure()) ?? findStop()
     const { database, detail } = failure ??
       findAlarm() ??
+      findUnreached() ??
       findAhead() ??
       findUnpurged() ??
       findFailedJobs() ?? { database: 'up', detail: undefined }

@@ -13,6 +13,7 @@ export interface ThreadDatabase {
   url: string
   urlFile?: string | undefined
   isPooled: boolean
+  isSpread: boolean
   searchPath: string | undefined
 }
 

@@ -46,7 +46,7 @@ export async function findApiKeyByDigest(
   digest: string,
 ): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
   const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
-    select ${columns(sql)}, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
+    select ${columns(sql)}, ${newestEntryOfApiKey(sql, tenant_id)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
   return onlyRow(rows, `an API key of tenant ${tenant_id}`, { tenant_id, digest })
 }
 
@@ -57,7 +57,7 @@ export async function findApiKey(
   api_key_id: string,
 ): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
   const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
-    select ${columns(sql)}, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
+    select ${columns(sql)}, ${newestEntryOfApiKey(sql, tenant_id)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
   return onlyRow(rows, `API key ${api_key_id} of tenant ${tenant_id}`, { tenant_id, api_key_id })
 }
 

@@ -216,6 +216,7 @@ function readPage(
 ): Promise<ListedEntry[]> {
   return readEntries(
     sql,
+    tenant_id,
     order,
     sql`where ${within(sql, tenant_id, filter, range)}
     order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
@@ -231,6 +232,7 @@ async function readPageOfKeyAndAction(
 ): Promise<ListedEntry[]> {
   const entries = await readEntries(
     sql,
+    of.tenant_id,
     order,
     sql`where ${ofKeyAndAction(sql, of)} and id > ${after_id} and id <= ${through_id}
     order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
@@ -250,17 +252,22 @@ function readPageOfBlocks(
   page: Page,
 ): Promise<ListedEntry[]> {
   const condition: ReturnType<typeof sql> = sql`${withinBlocks(sql, range)} and ${matching(sql, filter)}`
-  return readEntries(sql, page.order, pageOfBlocks(sql, tenant_id, condition, page))
+  return readEntries(sql, tenant_id, page.order, pageOfBlocks(sql, tenant_id, condition, page))
 }
 
 /** Reads the entries that `where` selects, each with the hash before it, which is not read for those before an offset. */
-function readEntries(sql: Queryable, order: Page['order'], where: ReturnType<typeof sql>): Promise<ListedEntry[]> {
+function readEntries(
+  sql: Queryable,
+  tenant_id: string,
+  order: Page['order'],
+  where: ReturnType<typeof sql>,
+): Promise<ListedEntry[]> {
   return sql<ListedEntry[]>`
     select page.*,
            coalesce(
-             (select p.hash from audit_log as p where p.tenant_id = page.tenant_id and p.id = page.id - 1),
+             (select p.hash from audit_log as p where p.tenant_id = ${tenant_id} and p.id = page.id - 1),
              (select m.hash from purge_marks as m
-              where m.tenant_id = page.tenant_id and m.purged_through = page.id - 1)
+              where m.tenant_id = ${tenant_id} and m.purged_through = page.id - 1)
            ) as previous_hash
     from (
       select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac

@@ -66,7 +66,9 @@ async function update(
       select minutes.*, greatest(0, least(granted_by_minute, ${per_day}::bigint - in_day)) as granted from minutes
     ), firsts as materialized (
       select days.*, granted_by_minute < ${calls}::bigint and minute_over is distinct from ${per_minute}::bigint as is_minute_first,
-             granted < granted_by_minute and day_over is distinct from ${per_day}::bigint as is_day_first
+             granted < granted_by_minute and day_over is distinct from ${per_day}::bigint as is_day_first,
+             pg_catalog.ceil(extract(epoch from minute + interval '1 minute' - at))::integer as minute_ends_in,
+             pg_catalog.ceil(extract(epoch from (day + 1)::timestamp at time zone 'UTC' - at))::integer as day_ends_in
       from days
     )
     update budget_uses as b set
@@ -78,8 +80,7 @@ async function update(
     where b.tenant_id = ${tenant_id} and b.api_key_id = ${api_key_id} and b.kind = ${kind}
     returning u.granted, u.granted_by_minute, u.is_minute_first, u.is_day_first,
               u.granted < ${calls}::bigint and b.in_day >= ${per_day}::bigint as is_day_used_up,
-              pg_catalog.ceil(extract(epoch from u.minute + interval '1 minute' - u.at))::integer as minute_ends_in,
-              pg_catalog.ceil(extract(epoch from (u.day + 1)::timestamp at time zone 'UTC' - u.at))::integer as day_ends_in`
+              u.minute_ends_in, u.day_ends_in`
   return use
 }
 

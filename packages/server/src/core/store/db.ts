@@ -68,6 +68,8 @@ interface ConnectOptions {
   max: number
   /** whether a pooler gives each transaction another back end, so that no state may be kept in a session */
   isPooled?: boolean
+  /** whether the tables are spread over machines */
+  isSpread?: boolean
   /**
    * the search path that sessions begin with, unless a pooler gives them another one; the role's by default
    */
@@ -129,6 +131,7 @@ export function connect({
   socketPath,
   max,
   isPooled = false,
+  isSpread = false,
   searchPath,
 }: ConnectOptions): Sql {
   const options: postgres.Options<Record<string, postgres.PostgresType>> = {
@@ -162,7 +165,8 @@ export function connect({
     : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as postgres.Options<
         typeof types
       >)
-  return (isPooled ? withLocalLimits(sql) : sql) as unknown as Sql
+  const limited = isPooled ? withLocalLimits(sql) : sql
+  return (isSpread ? markSpread(limited) : limited) as unknown as Sql
 }
 
 // Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its
@@ -174,6 +178,24 @@ function target(url: string, options: postgres.Options<Record<string, postgres.P
   const lists = { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) } as object
   const place = socketPath === undefined ? (hosts.length > 0 ? lists : {}) : { path: socketPath }
   return [first, { ...options, target_session_attrs, database, ...place }] as const
+}
+
+/** Marks connections to a database that spans machines, and their transactions. */
+function markSpread(sql: postgres.Sql): postgres.Sql {
+  const begin = sql.begin.bind(sql) as (...args: unknown[]) => unknown
+  const beginMarked = (...args: unknown[]) => {
+    const work = args.pop() as (transaction: object) => unknown
+    return begin(...args, (transaction: object) => work(Object.assign(transaction, { isSpread: true })))
+  }
+  return Object.assign(sql, { isSpread: true, begin: beginMarked })
+}
+
+/**
+ * Whether statements go to a database that spans machines: a few of them then name the tenant, for which another one would
+ * choose a worse plan.
+ */
+export function isSpread(sql: Queryable): boolean {
+  return 'isSpread' in sql
 }
 
 // Repeats SESSION_LIMITS and WHOLE_TABLES as text, because a statement with parameters would have to be prepared. If it fails,
@@ -227,6 +249,14 @@ export function isRolledBack(error: unknown): boolean {
     return error.severity === 'ERROR' && !CONNECTION_EXCEPTION.test(error.code)
   if (error instanceof DroppedRowsError) return true
   return error instanceof Error && 'code' in error && error.code === COMMIT_ROLLED_BACK
+}
+
+/**
+ * Whether a database that spans machines answered that one of them does not: a statement then fails that asks for rows
+ * which that machine holds, and others do not.
+ */
+export function isPartUnreachable(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.severity === 'ERROR' && CONNECTION_EXCEPTION.test(error.code)
 }
 
 /**

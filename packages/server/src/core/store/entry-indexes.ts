@@ -3,7 +3,7 @@
  * 027), and by the hash of a key with an action (029). Each reads a few blocks at most, however few or many entries
  * PostgreSQL expects to find.
  */
-import type { Queryable } from './db.js'
+import { isSpread, type Queryable } from './db.js'
 
 type Fragment = ReturnType<Queryable>
 
@@ -63,7 +63,9 @@ export function ofKeyAndAction(
   const hash = (tenant: string | Fragment, key: string | Fragment, of: string | Fragment) => sql`
     pg_catalog.uuid_hash_extended(
       ${key}::uuid, pg_catalog.hashtextextended(${of}::text, pg_catalog.uuid_hash(${tenant}::uuid)::bigint))`
-  return sql`${hash(sql`tenant_id`, sql`key_id`, sql`action`)} = ${hash(tenant_id, key_id, action)}`
+  const byHash: Fragment = sql`${hash(sql`tenant_id`, sql`key_id`, sql`action`)} = ${hash(tenant_id, key_id, action)}`
+  // The hash is of one tenant; but a database that spans machines would ask all of them.
+  return isSpread(sql) ? sql`tenant_id = ${tenant_id} and ${byHash}` : byHash
 }
 
 /** The entries of the index of times that are within a bound, such as `>= …`. */

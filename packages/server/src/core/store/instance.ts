@@ -88,7 +88,7 @@ export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTe
 export async function noteBackup(sql: Queryable, takenAt: string): Promise<void> {
   await sql`
     update instance set backed_up_at = ${takenAt} where id = 1 and (backed_up_at is null
-      or backed_up_at not between ${takenAt} and pg_catalog.clock_timestamp())`
+      or backed_up_at not between ${takenAt} and pg_catalog.statement_timestamp())`
 }
 
 /**

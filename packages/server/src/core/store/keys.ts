@@ -139,7 +139,7 @@ export async function findKey(
   key_id: string,
 ): Promise<WithNewestEntry<KeyRow> | undefined> {
   const rows = await sql<WithNewestEntry<KeyRow>[]>`
-    select ${keyColumns(sql)}, ${newestEntryOfKey(sql)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
+    select ${keyColumns(sql)}, ${newestEntryOfKey(sql, tenant_id)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
   return onlyRow(rows, `key ${key_id} of tenant ${tenant_id}`, { tenant_id, key_id })
 }
 

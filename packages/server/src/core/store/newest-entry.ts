@@ -11,27 +11,27 @@ import { TamperedRowError } from './tampered-row.js'
 export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
 
 /** For a row of `keys`. */
-export function newestEntryOfKey(sql: Queryable) {
+export function newestEntryOfKey(sql: Queryable, tenant_id: string) {
   return sql`(
     select pg_catalog.max(newest.id)
     from pg_catalog.unnest(array['key.create', 'key.rotate', 'key.update', 'key.enable', 'key.disable', 'key.destroy',
                                  'key.rotation_policy', 'key.restate']) as change (action),
     lateral (
       select id from audit_log
-      where ${ofKeyAndAction(sql, { tenant_id: sql`keys.tenant_id`, key_id: sql`keys.key_id`, action: sql`change.action` })}
-        and id > ${purgedOf(sql, sql`keys`)}
+      where ${ofKeyAndAction(sql, { tenant_id, key_id: sql`keys.key_id`, action: sql`change.action` })}
+        and id > ${purgedOf(sql, tenant_id)}
       order by id desc limit 1
     ) as newest
   )::bigint as newest_entry`
 }
 
 /** For a row of `api_keys`; with the expression of the index audit_log_api_key. */
-export function newestEntryOfApiKey(sql: Queryable) {
+export function newestEntryOfApiKey(sql: Queryable, tenant_id: string) {
   return sql`(
     select a.id from audit_log as a
-    where a.tenant_id = api_keys.tenant_id
+    where a.tenant_id = ${tenant_id}
       and pg_catalog.substring(a.metadata, '"api_key_id":"([^"]*)"') = api_keys.api_key_id::text
-      and a.id > ${purgedOf(sql, sql`api_keys`)} and a.metadata is not null
+      and a.id > ${purgedOf(sql, tenant_id)} and a.metadata is not null
       and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate')
     order by a.id desc limit 1
   )::bigint as newest_entry`
@@ -40,26 +40,26 @@ export function newestEntryOfApiKey(sql: Queryable) {
 /**
  * For a row of `tenants`: it is written with entry 1, by each `tenant.update` and by each `tenant.restate`.
  */
-export function newestEntryOfTenant(sql: Queryable) {
+export function newestEntryOfTenant(sql: Queryable, tenant_id: string) {
   return sql`coalesce(
     (
       select pg_catalog.max(newest.id) from pg_catalog.unnest(array['tenant.update', 'tenant.restate']) as change (action),
       lateral (
         select id from audit_log ${pageOfBlocks(
           sql,
-          sql`tenants.tenant_id`,
-          sql`action = change.action and (id > ${purgedOf(sql, sql`tenants`)}) is true`,
+          tenant_id,
+          sql`action = change.action and (id > ${purgedOf(sql, tenant_id)}) is true`,
           { limit: 1 },
         )}
       ) as newest
     ),
-    (select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.id = 1 and ${purgedOf(sql, sql`tenants`)} = 0)
+    (select a.id from audit_log as a where a.tenant_id = ${tenant_id} and a.id = 1 and ${purgedOf(sql, tenant_id)} = 0)
   )::bigint as newest_entry`
 }
 
-/** The last entry that a purge took of the tenant of a table's row; 0 if there was none. */
-function purgedOf(sql: Queryable, table: ReturnType<Queryable>) {
-  return sql`coalesce((select pg_catalog.max(m.purged_through) from purge_marks as m where m.tenant_id = ${table}.tenant_id), 0)`
+/** The last entry that a purge took of a tenant; 0 if there was none. */
+function purgedOf(sql: Queryable, tenant_id: string) {
+  return sql`coalesce((select pg_catalog.max(m.purged_through) from purge_marks as m where m.tenant_id = ${tenant_id}), 0)`
 }
 
 /** A row that grants rights, with a name for people. */
@@ -69,11 +69,11 @@ type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: str
 export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promise<NamedRow | undefined> {
   const [row] = await sql<NamedRow[]>`
     select tenant_id, entry_id, what, newest_entry from (
-      select tenant_id, entry_id, 'the settings' as what, ${newestEntryOfTenant(sql)} from tenants where tenant_id = ${tenant_id}
+      select tenant_id, entry_id, 'the settings' as what, ${newestEntryOfTenant(sql, tenant_id)} from tenants where tenant_id = ${tenant_id}
       union all
-      select tenant_id, entry_id, 'key ' || key_id, ${newestEntryOfKey(sql)} from keys where tenant_id = ${tenant_id}
+      select tenant_id, entry_id, 'key ' || key_id, ${newestEntryOfKey(sql, tenant_id)} from keys where tenant_id = ${tenant_id}
       union all
-      select tenant_id, entry_id, 'API key ' || api_key_id, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id}
+      select tenant_id, entry_id, 'API key ' || api_key_id, ${newestEntryOfApiKey(sql, tenant_id)} from api_keys where tenant_id = ${tenant_id}
     ) as recorded
     where newest_entry is distinct from entry_id
     limit 1`

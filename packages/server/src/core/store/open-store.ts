@@ -10,6 +10,7 @@ import { readDatabaseUrl } from '../database-url.js'
 import { connect, type Sql } from './db.js'
 import type { Login } from './login.js'
 import { EMBEDDED_PATH, ownPath } from './search-path.js'
+import { areTablesSpread } from './spread-tables.js'
 import { assertFormats } from './text-formats.js'
 import { untilReached } from './until-reached.js'
 import { type Durability, findDurability, probeCommit } from './writability.js'
@@ -37,6 +38,8 @@ export interface Store {
   isEmbedded: boolean
   /** whether it is reached through a pooler that gives each transaction another back end */
   isPooled: boolean
+  /** whether its tables are spread over machines, as at its opening */
+  isSpread: boolean
   /** the search path that its sessions begin with */
   searchPath: string | undefined
   /** as at its opening; undefined beside a server of the embedded database that does not report it */
@@ -140,6 +143,7 @@ async function embeddedStore(
     sql,
     isEmbedded: true,
     isPooled: false,
+    isSpread: false,
     searchPath: EMBEDDED_PATH,
     durability,
     // Its settings do not show what its file system does.
@@ -157,11 +161,11 @@ async function openPostgres(
 ): Promise<Store> {
   const { url } = login
   const reached = await findReached(login)
-  const { searchPath, encoding } = reached
+  const { searchPath, encoding, isSpread } = reached
   const { description } = readDatabaseUrl(url) ?? { description: '' }
   if (!LOSSLESS_ENCODINGS.includes(encoding ?? '')) throw new DatabaseEncodingError(description, encoding)
   const isPooled = pooler === 'auto' ? reached.isPooled : pooler === 'transaction'
-  const sql = connect({ ...login, max: POSTGRES_CONNECTIONS, isPooled, searchPath })
+  const sql = connect({ ...login, max: POSTGRES_CONNECTIONS, isPooled, isSpread, searchPath })
   try {
     await openConnections(sql, connections)
     await assertFormats(sql)
@@ -170,6 +174,7 @@ async function openPostgres(
       sql,
       isEmbedded: false,
       isPooled,
+      isSpread,
       searchPath,
       durability,
       findDurability: () => findDurability(sql),
@@ -202,6 +207,8 @@ interface Reached {
   searchPath: string | undefined
   /** the encoding in which the database stores text, such as `UTF8`; it was chosen when the database was created */
   encoding: string | undefined
+  /** whether our tables are spread over machines */
+  isSpread: boolean
 }
 
 /**
@@ -217,7 +224,8 @@ export async function findReached(login: Login): Promise<Reached> {
     const { 0: row, state } = await sql<{ pid: number; path: string | null; encoding: string }[]>`
       select pg_catalog.pg_backend_pid() as pid, ${ownPath(sql)} as path,
              pg_catalog.current_setting('server_encoding') as encoding`
-    return { isPooled: row?.pid !== state.pid, searchPath: row?.path ?? undefined, encoding: row?.encoding }
+    const isSpread = await areTablesSpread(sql)
+    return { isPooled: row?.pid !== state.pid, searchPath: row?.path ?? undefined, encoding: row?.encoding, isSpread }
   } finally {
     await sql.end({ timeout: 1 })
   }

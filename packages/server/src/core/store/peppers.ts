@@ -38,8 +38,9 @@ export async function renewDigest(
  * key counts as expired if it is by the database's clock and by `now`, in milliseconds since 1970.
  */
 export async function countWaiting(sql: Queryable, now: number): Promise<number> {
-  const [row] = await sql<{ waiting: number }[]>`select ${waiting(sql, now)} as waiting from instance where id = 1`
-  return row?.waiting ?? 0
+  const [row] = await sql<{ pepper: number }[]>`
+    select pepper from instance where id = 1 and wrapped_former_pepper is not null`
+  return row ? countOfEarlier(sql, row.pepper, now) : 0
 }
 
 /** How much still needs what a rotation of the store key replaced. */
@@ -58,17 +59,18 @@ export async function countFormer(sql: Queryable, now: number): Promise<Former> 
 
 /** Deletes the former pepper if no API key needs it. It stays for a minute in any case, for calls that are under way. */
 export async function deleteFormerPepper(sql: Queryable, now: number): Promise<void> {
-  await sql`
-    update instance set wrapped_former_pepper = null
-    where id = 1 and wrapped_former_pepper is not null
-      and pepper_since < pg_catalog.clock_timestamp() - interval '1 minute' and ${waiting(sql, now)} = 0`
+  const [row] = await sql<{ pepper: number }[]>`
+    select pepper from instance where id = 1 and wrapped_former_pepper is not null
+      and pepper_since < pg_catalog.clock_timestamp() - interval '1 minute'`
+  if (!row || (await countOfEarlier(sql, row.pepper, now)) > 0) return
+  await sql`update instance set wrapped_former_pepper = null where id = 1 and pepper = ${row.pepper}`
 }
 
-function waiting(sql: Queryable, now: number) {
-  return sql`
-    case when wrapped_former_pepper is null then 0 else
-      (select pg_catalog.count(*)::integer from api_keys as a
-       where a.pepper < instance.pepper and a.revoked_at is null
-         and (a.expires_at is null or a.expires_at > least(pg_catalog.clock_timestamp(), ${new Date(now).toISOString()}::timestamptz)))
-    end`
+async function countOfEarlier(sql: Queryable, pepper: number, now: number): Promise<number> {
+  const [row] = await sql<{ waiting: number }[]>`
+    select pg_catalog.count(*)::integer as waiting from api_keys
+    where pepper < ${pepper} and revoked_at is null
+      and (expires_at is null or expires_at > least(pg_catalog.clock_timestamp(), ${new Date(now).toISOString()}::timestamptz))`
+  if (!row) throw new Error('the API keys that need the former pepper could not be counted')
+  return row.waiting
 }

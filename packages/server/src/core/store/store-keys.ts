@@ -38,9 +38,9 @@ export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal
 /** Refuses the store keys after a number, which this server cannot open, unless they may have sealed something. */
 export async function refuseStoreKeysAfter(sql: Queryable, number: number): Promise<void> {
   await sql`
-    update store_keys set refused_at = pg_catalog.clock_timestamp()
+    update store_keys set refused_at = pg_catalog.statement_timestamp()
     where number > ${number} and refused_at is null
-      and created_at + ${REFUSE_SECONDS} * interval '1 second' > pg_catalog.clock_timestamp()`
+      and created_at > pg_catalog.statement_timestamp() - ${REFUSE_SECONDS} * interval '1 second'`
 }
 
 /** Inserts a store key, dated by the database's clock; false if its number is taken. */
@@ -49,7 +49,7 @@ export async function insertStoreKey(
   { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
 ): Promise<boolean> {
   const result = await sql`
-    insert into store_keys (number, wrapped, created_at) values (${number}, ${wrapped}, pg_catalog.clock_timestamp())
+    insert into store_keys (number, wrapped, created_at) values (${number}, ${wrapped}, pg_catalog.statement_timestamp())
     on conflict (number) do nothing`
   return result.count === 1
 }
@@ -67,10 +67,12 @@ const FOREIGN_KEY_VIOLATION = '23503'
 /** How many rows have secrets that are sealed under each store key, oldest first. */
 export function countSealed(sql: Queryable): Promise<{ number: number; created_at: string; rows: number }[]> {
   return sql`
-    select k.number, k.created_at,
-           ((select pg_catalog.count(*) from instance where store_key = k.number)
-          + (select pg_catalog.count(*) from tenants where store_key = k.number)
-          + (select pg_catalog.count(*) from keys where store_key = k.number)
-          + (select pg_catalog.count(*) from key_versions where store_key = k.number))::integer as rows
-    from store_keys as k order by k.number`
+    select k.number, k.created_at, coalesce(pg_catalog.sum(s.rows), 0)::integer as rows
+    from store_keys as k left join (
+      select store_key, pg_catalog.count(*) as rows from instance group by store_key
+      union all select store_key, pg_catalog.count(*) from tenants group by store_key
+      union all select store_key, pg_catalog.count(*) from keys group by store_key
+      union all select store_key, pg_catalog.count(*) from key_versions group by store_key
+    ) as s on s.store_key = k.number
+    group by k.number, k.created_at order by k.number`
 }

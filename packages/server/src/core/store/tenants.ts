@@ -124,14 +124,14 @@ export interface CurrentTenant {
  */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
   const rows = await sql<Row[]>`
-    select ${tenantColumns(sql)}, ${newestEntryOfTenant(sql)},
+    select ${tenantColumns(sql)}, ${newestEntryOfTenant(sql, tenant_id)},
            coalesce(h.policy_version, 0)::bigint as policy_version, coalesce(h.last_id, 0)::bigint as last_id,
            pg_catalog.substr(h.hash, 1, 33) as head_hash, m.purged_through, m.hash as mark_hash, m.entries, m.cutoff, m.created_at as marked_at,
            m.previous_mac, m.mac as mark_mac
-    from tenants left join heads h on h.tenant_id = tenants.tenant_id left join lateral (
+    from tenants left join heads h on h.tenant_id = ${tenant_id} left join lateral (
       select purged_through, pg_catalog.substr(hash, 1, 33) as hash, entries, cutoff, created_at,
              pg_catalog.substr(previous_mac, 1, 33) as previous_mac, pg_catalog.substr(mac, 1, 33) as mac
-      from purge_marks where purge_marks.tenant_id = tenants.tenant_id order by purged_through desc limit 1
+      from purge_marks where purge_marks.tenant_id = ${tenant_id} order by purged_through desc limit 1
     ) as m on true
     where tenants.tenant_id = ${tenant_id}`
   const row = onlyRow(rows, `tenant ${tenant_id}, or its head,`, { tenant_id })
@@ -180,9 +180,9 @@ export async function findStatuses(sql: Queryable, tenant_ids: readonly string[]
 /** Which of these tenants have no row. The installation, which has none, is never missing. */
 export async function findMissingTenants(sql: Queryable, tenant_ids: readonly string[]): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`
-    select w.tenant_id from pg_catalog.unnest(${[...tenant_ids]}::uuid[]) as w (tenant_id)
-    where w.tenant_id <> ${INSTALLATION_ID} and not exists (select 1 from tenants as t where t.tenant_id = w.tenant_id)`
-  return rows.map(({ tenant_id }) => tenant_id)
+    select distinct tenant_id from tenants where tenant_id = any(${[...tenant_ids]}::uuid[])`
+  const found = new Set(rows.map(({ tenant_id }) => tenant_id))
+  return tenant_ids.filter((tenant_id) => tenant_id !== INSTALLATION_ID && !found.has(tenant_id))
 }
 
 /**

@@ -72,10 +72,7 @@ export function listWrappingKeys(
              where c.tenant_id = k.tenant_id and c.key_id = k.key_id and c.key_version = k.current_version
                and c.action = any(${WRAPS}::text[])
            ) else 0 end as wraps
-    from (
-      select tenant_id, key_id, current_version from keys
-      where status = 'active' ${after ? sql`and (tenant_id, key_id) > (${after.tenant_id}, ${after.key_id})` : sql``}
-      order by tenant_id, key_id limit ${limit}
-    ) as k
-    order by k.tenant_id, k.key_id`
+    from keys as k
+    where k.status = 'active' ${after ? sql`and (k.tenant_id, k.key_id) > (${after.tenant_id}, ${after.key_id})` : sql``}
+    order by k.tenant_id, k.key_id limit ${limit}`
 }

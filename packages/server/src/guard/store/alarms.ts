@@ -3,7 +3,7 @@
 import type { LogAction } from '@eaas/protocol'
 import type { ChainAlarm, Witness } from '../../core/audit/formats/chain.js'
 import { type HeadWithKey, headColumns } from '../../core/store/audit.js'
-import type { Queryable, Transaction } from '../../core/store/db.js'
+import { isSpread, type Queryable, type Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
 
@@ -103,18 +103,24 @@ export async function compareWitnesses(
   witnesses: readonly (Witness & { tenant_id: string })[],
 ): Promise<ComparedHead[]> {
   // The witnessed tenant's id replaces the head's, which is null if there is no head.
+  const tenants = witnesses.map((witness) => witness.tenant_id)
+  const ids = witnesses.map((witness) => witness.last_id)
   const rows = await sql<(HeadWithKey & { is_contradicted: boolean; is_there: boolean })[]>`
     select ${headColumns(sql)}, w.tenant_id, h.last_id is not null as is_there,
-           (select pg_catalog.substr(wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) from tenants where tenant_id = w.tenant_id limit 1) as wrapped_audit_key,
+           pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key,
            e.hash is distinct from w.hash or coalesce(
              h.last_id < w.id or h.policy_version < w.policy_version or (h.last_id = w.id and h.hash <> w.hash), true
            ) as is_contradicted
     from unnest(
-      ${witnesses.map((witness) => witness.tenant_id)}::uuid[], ${witnesses.map((witness) => witness.last_id)}::bigint[],
+      ${tenants}::uuid[], ${ids}::bigint[],
       ${sql.array(witnesses.map((witness) => witness.hash))}::bytea[], ${witnesses.map((witness) => witness.policy_version)}::bigint[]
     ) as w (tenant_id, id, hash, policy_version)
-    left join audit_log as e on e.tenant_id = w.tenant_id and e.id = w.id
-    left join heads as h on h.tenant_id = w.tenant_id
+    left join (
+      select a.tenant_id, a.id, a.hash from unnest(${tenants}::uuid[], ${ids}::bigint[]) as p (tenant_id, id)
+      join audit_log as a on a.tenant_id = p.tenant_id and a.id = p.id ${isSpread(sql) ? sql`where a.tenant_id = any(${tenants}::uuid[])` : sql``}
+    ) as e on e.tenant_id = w.tenant_id and e.id = w.id
+    left join (select * from heads where tenant_id = any(${tenants}::uuid[])) as h on h.tenant_id = w.tenant_id
+    left join (select tenant_id, wrapped_audit_key from tenants where tenant_id = any(${tenants}::uuid[])) as t on t.tenant_id = w.tenant_id
     where e.hash is distinct from w.hash
       or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version or h.hash <> w.hash, true)
     limit ${2 * witnesses.length}`

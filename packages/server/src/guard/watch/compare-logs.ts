@@ -6,7 +6,7 @@
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import type { AuditKey, KeptHead } from '../../core/audit/formats/chain.js'
 import { findHead, type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } from '../../core/store/audit.js'
-import type { Queryable, Sql } from '../../core/store/db.js'
+import { isPartUnreachable, type Queryable, type Sql } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { compareWitnesses } from '../store/alarms.js'
 import { followHeads, type KeysOfHeads, LATER_AT_ONCE } from './follow.js'
@@ -19,6 +19,8 @@ const COMPARED_AT_ONCE = LATER_AT_ONCE
  * continues.
  */
 const FOLLOW_MS = 1_000
+/** How long one run compares logs one by one, in milliseconds. */
+const APART_MS = 5_000
 /** Sorts before every tenant's id and that of the installation. */
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
@@ -36,6 +38,10 @@ export interface LogComparisonOptions extends KeysOfHeads {
 export interface Portion {
   begins: boolean
   ends: boolean
+  /** whether any log could be compared, or listed if this process has seen none */
+  isReached: boolean
+  /** whether each log of the portion could be compared, where those that could not were tried one by one */
+  isWhole: boolean
 }
 
 /** Called with an error: of the database, or of a single tenant, which does not stop the others. */
@@ -74,22 +80,65 @@ export function createLogComparison({
     else if (auditKey) await compareLog(sql, watch, auditKey)
   }
 
+  /**
+   * Compares logs one by one, so that a part of the database that does not answer stops only the tenants whose rows it
+   * holds. Those that were tried last come last; a log that has no turn counts as not compared.
+   */
+  async function compareApart(tenant_ids: Iterable<string>): Promise<Pick<Portion, 'isReached' | 'isWhole'>> {
+    const { comparisons } = watches
+    const until = performance.now() + APART_MS
+    const triedAt = (tenant_id: string) => comparisons.unreachedAt(tenant_id) ?? -1
+    let [isReached, isWhole] = [false, true]
+    for (const tenant_id of [...new Set(tenant_ids)].sort((a, b) => triedAt(a) - triedAt(b))) {
+      if (performance.now() >= until) {
+        comparisons.failedOf(tenant_id, { isTried: false })
+        isWhole = false
+        continue
+      }
+      try {
+        await examine(watches.get(tenant_id))
+        comparisons.reached([tenant_id])
+        isReached = true
+      } catch {
+        comparisons.failedOf(tenant_id) // the error of the statement for all is logged
+        isWhole = false
+      }
+    }
+    return { isReached, isWhole }
+  }
+
   return async ({ unread, ofTenant }, { findsUnseen }) => {
     const { points, ...round } = nextPoints()
-    const compared = points.length > 0 ? await compareWitnesses(sql, points).catch(unread) : []
+    const { comparisons } = watches
+    // Those that could not be compared are tried after the others, which one statement then reads.
+    const isApart = ({ tenant_id }: { tenant_id: string }) => comparisons.unreachedAt(tenant_id) !== undefined
+    const together = points.filter((point) => !isApart(point))
+    const apart = new Set(points.filter(isApart).map(({ tenant_id }) => tenant_id))
+    let isReached = together.length > 0
+    const compared = await (isReached ? compareWitnesses(sql, together) : Promise.resolve([])).catch(
+      (error: unknown) => {
+        unread(error)
+        isReached = false
+        if (isPartUnreachable(error)) for (const { tenant_id } of together) apart.add(tenant_id)
+        return undefined
+      },
+    )
+    const tried = await compareApart(apart)
+    if (tried.isReached) isReached = true
     const contradicted = new Set(compared?.flatMap((each) => (each.is_contradicted ? [each.tenant_id] : [])))
     for (const tenant_id of contradicted) await examine(watches.get(tenant_id)).catch(ofTenant)
     const later = new Map(
       compared?.map(({ tenant_id, head }) => [tenant_id, contradicted.has(tenant_id) ? undefined : head]),
     )
     const unseen = findsUnseen ? await listUnseen().catch(unread) : []
+    if (points.length === 0) isReached = unseen !== undefined
     const heads = [...later.values(), ...(unseen ?? [])].filter((head) => head !== undefined)
     // From now on these logs must not go back behind these heads.
     const unreached = await followHeads(sql, heads, { watches, ...keys }).catch(unread)
     const until = performance.now() + FOLLOW_MS
     for (const { watch, isBroken } of unreached ?? [])
       if (isBroken || performance.now() < until) await examine(watch).catch(ofTenant)
-    return round
+    return { ...round, isReached, isWhole: tried.isWhole }
   }
 }
 
@@ -100,7 +149,7 @@ export function createLogComparison({
  */
 export function createPortions(watches: {
   all(): Iterable<{ tenant_id: string; held: { all: readonly KeptHead[] } }>
-}): () => Portion & { points: (KeptHead & { tenant_id: string })[] } {
+}): () => Pick<Portion, 'begins' | 'ends'> & { points: (KeptHead & { tenant_id: string })[] } {
   let next = 0
   return () => {
     const all = [...watches.all()]

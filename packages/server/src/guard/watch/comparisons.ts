@@ -18,6 +18,8 @@ export class Comparisons {
   /** when the round began that is under way; undefined if a run of it failed */
   #beganAt: number | undefined
   #isOverdue = false
+  /** tenants whose logs alone could not be compared: since when, when that was tried last, and whether for too long */
+  readonly #unreached = new Map<string, { since: number; triedAt: number; isOverdue: boolean }>()
 
   /** `elapsed` is in milliseconds, of a clock that never goes back */
   constructor(private readonly elapsed: () => number = () => performance.now()) {
@@ -26,6 +28,11 @@ export class Comparisons {
 
   get isOverdue(): boolean {
     return this.#isOverdue
+  }
+
+  /** The tenants whose comparison is overdue although others are compared. */
+  get overdueTenants(): string[] {
+    return [...this.#unreached].flatMap(([tenant_id, { isOverdue }]) => (isOverdue ? [tenant_id] : []))
   }
 
   /**
@@ -56,9 +63,32 @@ export class Comparisons {
     this.#isOverdue ||= isCertain || this.elapsed() - this.#succeededAt >= OVERDUE_MS
   }
 
+  /** Records that one tenant's log could not be compared, while those of others may be, or had no turn. */
+  failedOf(tenant_id: string, { isTried = true } = {}): void {
+    const now = this.elapsed()
+    const { since = now, triedAt = 0 } = this.#unreached.get(tenant_id) ?? {}
+    this.#unreached.set(tenant_id, { since, triedAt: isTried ? now : triedAt, isOverdue: now - since >= OVERDUE_MS })
+  }
+
+  /** Records that these tenants' logs were compared. */
+  reached(tenant_ids: Iterable<string>): void {
+    for (const tenant_id of tenant_ids) this.#unreached.delete(tenant_id)
+  }
+
+  /** When the comparison of this tenant's log alone was tried last and failed; undefined if it did not. */
+  unreachedAt(tenant_id: string): number | undefined {
+    return this.#unreached.get(tenant_id)?.triedAt
+  }
+
+  /** Records a run in which a part of the database did not answer, and the rest did. */
+  succeededInPart(): void {
+    this.#beganAt = undefined
+    this.succeeded({ begins: false, ends: false })
+  }
+
   /** @throws ComparisonOverdueError */
-  assertNotOverdue(): void {
-    if (this.isOverdue)
+  assertNotOverdue(tenant_id: string): void {
+    if (this.isOverdue || this.#unreached.get(tenant_id)?.isOverdue)
       throw new ComparisonOverdueError('the audit chains could not be compared with what was witnessed for too long')
   }
 }

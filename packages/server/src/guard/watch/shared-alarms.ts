@@ -7,6 +7,7 @@ import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
 import { findEntryHash } from '../../core/store/audit.js'
+import { isPartUnreachable } from '../../core/store/db.js'
 import { assertFormats } from '../../core/store/text-formats.js'
 import { assertWhole, HiddenRowsError } from '../../core/store/whole-tables.js'
 import { isLossAccepted } from '../recorded-tenants.js'
@@ -66,7 +67,8 @@ export function createSharedAlarms({
     const unread: unknown[] = []
     const note = (list: unknown[]) => (error: unknown) => {
       list.push(error)
-      watches.comparisons.failed() // at once: the rest of a run may take long if each statement waits for a lock
+      // At once: the rest of a run may take long if each statement waits for a lock.
+      if (!isPartUnreachable(error)) watches.comparisons.failed()
       return undefined
     }
     try {
@@ -82,7 +84,11 @@ export function createSharedAlarms({
     // Even if the alarms could not be read: an attacker who locks them must not keep this process from
     // raising its own.
     const portion = await compareLogs({ unread: note(unread), ofTenant: note(errors) }, { findsUnseen })
-    if (unread.length + errors.length === 0) watches.comparisons.succeeded(portion)
+    if (unread.length + errors.length === 0 && portion.isWhole) watches.comparisons.succeeded(portion)
+    else if (!portion.isReached) watches.comparisons.failed()
+    // While a machine does not answer, statements that ask all of them fail too.
+    else if (errors.every(isPartUnreachable) && (!portion.isWhole || unread.every(isPartUnreachable)))
+      watches.comparisons.succeededInPart()
     const found = new Map(rows?.map((row) => [row.tenant_id, row]))
     for (const watch of rows ? watches.alarmed() : []) {
       await share(watch, found.get(watch.tenant_id)).catch((error: unknown) => void errors.push(error))

@@ -31,6 +31,7 @@ import {
   examineDurability,
   examineErasure,
   examineLimits,
+  examineMachines,
   examineOtherSchemas,
   examineRights,
   examineSchema,
@@ -150,6 +151,7 @@ async function examine(config: Config): Promise<Finding[]> {
       if (!store.isEmbedded) await examineOne('erasure', () => examineErasure(store.sql))
       await examineOne('alarms', () => examineAlarms(store.sql))
     }
+    if (store.isSpread) await examineOne('machines', () => examineMachines(store))
     await examineOne('durability', async () => examineDurability(store))
     await examineOne('clock', () => examineClock(store))
     const storeKeys = await examineOne('root key', () => examineRootKey(store, config, schema === 'current'))

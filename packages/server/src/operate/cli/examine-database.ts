@@ -25,6 +25,7 @@ import {
   mayCreateTables,
   tryWrite,
 } from '../store/database-settings.js'
+import { listUnspread } from '../store/distribute.js'
 import { isVacuumed, MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
 import { examineNewDirectory } from './examine-files.js'
 import { failWithoutDatabase } from './fail.js'
@@ -248,6 +249,22 @@ export async function examineErasure(sql: Sql): Promise<Result> {
   return {
     detail:
       'this role may not vacuum the tables of keys, but they were vacuumed, and have had no earlier versions of rows since, as PostgreSQL counts',
+  }
+}
+
+/** Whether all tables of a database that spans machines are spread, and what is not examined there. */
+export async function examineMachines({ sql }: Store): Promise<Result> {
+  const left = await listUnspread(sql)
+  if (left.length > 0) {
+    return {
+      ok: false,
+      detail: `not all tables are spread: ${left.join(', ')}. Stop the servers and run eaas migrate --distribute`,
+    }
+  }
+  return {
+    warning: true,
+    detail:
+      'the tables are spread over machines. Of the others than this one nothing is examined: neither durability, nor triggers on shards, nor what a vacuum left',
   }
 }
 

@@ -27,6 +27,7 @@ import { DecryptError, RecipientError } from '../../root-keys/age.js'
 import { PIN_REFUSED } from '../../root-keys/program.js'
 import { ChangedMeanwhileError } from '../operations/renew-tenant.js'
 import { RowsError, UsedDatabaseError } from '../store/all-rows.js'
+import { NoCitusError } from '../store/distribute.js'
 import { withAdvice } from './advice.js'
 
 /** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
@@ -48,6 +49,7 @@ const EXPECTED = [
   LockedTablesError,
   LockLostError,
   MovedInstallationError,
+  NoCitusError,
   NoDatabaseError,
   RecipientError,
   WrongFormatError,

@@ -5,6 +5,7 @@ import type { Services } from '../../core/runner/operation.js'
 import { type Granted, grantServing, RoleError } from '../../core/store/grants.js'
 import { findSchemaVersion } from '../../core/store/migrations.js'
 import { openStore } from '../../core/store/open-store.js'
+import { distributeTables } from '../store/distribute.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 import { print, printJson } from './output.js'
@@ -17,6 +18,7 @@ export function addMigrate(program: Command): void {
     .description("Migrate the database to this version's schema. Starting a server does this too.")
     .option('--existing', 'fail if the database has no installation, instead of creating one', false)
     .option('--role <role>', 'then grant this PostgreSQL role the rights that a server needs, and no others')
+    .option('--distribute', 'before that, spread the tables over the machines of Citus, while no server runs', false)
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => migrateDatabase(commandConfig(), options))
@@ -24,13 +26,18 @@ export function addMigrate(program: Command): void {
 
 /**
  * Migrates and prints the schema's version before and after; opening an installation migrates, after checking
- * its root key. With a `role`, that role is then granted the rights that a server needs, and no others.
+ * its root key. With `distribute`, its tables are then spread over machines. With a `role`, that role is then granted the rights that a server needs, and no others.
  *
- * @throws RoleError
+ * @throws RoleError, NoCitusError
  */
 async function migrateDatabase(
   config: Config,
-  { json, role, existing }: { json: boolean; role?: string | undefined; existing: boolean },
+  {
+    json,
+    role,
+    existing,
+    distribute,
+  }: { json: boolean; role?: string | undefined; existing: boolean; distribute: boolean },
 ): Promise<void> {
   if (role !== undefined && config.databaseUrl === undefined) {
     throw new RoleError('The embedded database has no roles: --role needs EAAS_DATABASE_URL.')
@@ -40,18 +47,25 @@ async function migrateDatabase(
   const before = await findSchemaVersion(store.sql).finally(() => store.close())
   const grantAndPrint = async ({ sql }: Services) => {
     const after = await findSchemaVersion(sql)
+    const spread = distribute ? await distributeTables(sql) : undefined
     const mayPurge = config.auditRetentionMonths > 0
     const granted =
       role === undefined ? undefined : { role, ...(await grantServing(sql, role, { mayPurge })), mayPurge }
     if (json) {
       const { may_create, set_path } = granted ?? {}
       const ofRole = granted && { role, may_purge: mayPurge, may_create, set_path }
-      printJson({ schema_before: before, schema: after, ...ofRole })
+      printJson({ schema_before: before, schema: after, ...(spread && { distributed: spread }), ...ofRole })
       return
     }
     print(
       before === after ? `The schema is up to date (${after}).` : `The schema was migrated from ${before} to ${after}.`,
     )
+    if (spread)
+      print(
+        spread.length > 0
+          ? `These tables were spread over the machines: ${spread.join(', ')}.`
+          : 'All tables are spread over the machines.',
+      )
     if (granted) print(...describe(granted))
   }
   await withServices(config, grantAndPrint, { mayCreate })

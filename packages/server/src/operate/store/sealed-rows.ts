@@ -130,9 +130,9 @@ export async function resealInstance(sql: Queryable, was: InstanceSecrets, next:
     update instance
     set wrapped_pepper = ${next.wrapped_pepper}, wrapped_signing_key = ${next.wrapped_signing_key},
         wrapped_audit_key = ${next.wrapped_audit_key}, wrapped_former_pepper = ${next.wrapped_former_pepper},
-        pepper_since = case when pepper = ${next.pepper} then pepper_since else pg_catalog.clock_timestamp() end,
+        pepper_since = ${next.pepper === was.pepper ? sql`pepper_since` : sql`pg_catalog.statement_timestamp()`},
         pepper = ${next.pepper}
-    where id = 1 and wrapped_pepper = ${was.wrapped_pepper} and wrapped_signing_key = ${was.wrapped_signing_key}
+    where id = 1 and pepper = ${was.pepper} and wrapped_pepper = ${was.wrapped_pepper} and wrapped_signing_key = ${was.wrapped_signing_key}
       and wrapped_audit_key = ${was.wrapped_audit_key} and wrapped_former_pepper is not distinct from ${was.wrapped_former_pepper}`
   return result.count === 1
 }

@@ -41,7 +41,7 @@ export interface CommitterOptions {
   sql: Sql
   /** dates the entries */
   clock: Clock
-  /** `one` for an engine that shards by tenant; many by default */
+  /** `one` for a database that spans machines; many by default */
   tenantsPerStatement?: TenantsPerStatement
   /** called once when a tenant's chain in the database turns out to be truncated, rolled back or forged */
   onAlarm: (tenant_id: string, reason: string) => void

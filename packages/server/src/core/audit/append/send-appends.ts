@@ -4,9 +4,10 @@
  * whole commit. While one such statement runs, the next one gathers.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
+import { appendInTransaction } from '../../store/append-in-transaction.js'
 import { appendToMany } from '../../store/append-many.js'
-import { appendEntries } from '../../store/audit.js'
-import { isRolledBack, type Queryable, type Sql, type Transaction } from '../../store/db.js'
+import { type Append, type Appended, appendEntries } from '../../store/audit.js'
+import { isRolledBack, isSpread, type Queryable, type Sql, type Transaction } from '../../store/db.js'
 import { AuditWriteError } from '../append-errors.js'
 import type { Head } from '../formats/chain.js'
 import type { Clock } from './clock.js'
@@ -55,9 +56,12 @@ interface Waiting {
   reject: (error: unknown) => void
 }
 
-/** Sends each tenant's appends separately. */
+/** Sends each tenant's appends separately; to a database that spans machines in transactions. */
 export function createSeparateAppends({ sql, clock }: { sql: Sql; clock: Clock }): Appends {
-  return { gathering: () => undefined, append: (chained) => appendChained(sql, clock, chained) }
+  return {
+    gathering: () => undefined,
+    append: (chained) => appendChained(sql, clock, chained, isSpread(sql) ? appendInTransaction : appendEntries),
+  }
 }
 
 /** Sends the appends of many tenants together. */
@@ -137,8 +141,13 @@ function atMost(ms: number, work: Promise<void>): Promise<void> {
  *
  * @throws WrongClockError if nothing was written because the clocks differ too much
  */
-async function appendChained(sql: Queryable, clock: Clock, { time, ...chained }: Chained): Promise<boolean> {
-  const { isMoved, database_time } = await appendEntries(sql, {
+async function appendChained<Store extends Queryable>(
+  sql: Store,
+  clock: Clock,
+  { time, ...chained }: Chained,
+  append: (sql: Store, append: Append) => Promise<Appended> = appendEntries,
+): Promise<boolean> {
+  const { isMoved, database_time } = await append(sql, {
     ...chained,
     clock: { time, toleranceMs: clock.toleranceMs },
   })

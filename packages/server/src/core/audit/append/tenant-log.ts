@@ -157,7 +157,7 @@ export class TenantLog {
 
   #assertWatched(): void {
     this.head.assertNoAlarm()
-    this.shared.watches.comparisons.assertNotOverdue()
+    this.shared.watches.comparisons.assertNotOverdue(this.head.tenant_id)
   }
 
   #report(group: readonly Waiting[], seconds: number): void {
