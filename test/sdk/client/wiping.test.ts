@@ -292,8 +292,9 @@ describe('the DEKs that many rows are opened with are wiped, when all open and w
     await expect(connect({ apiKey, deks: { cache: false } }).decryptMany(rows, { fields: ['a'] })).rejects.toThrow(
       'no API key',
     )
-    await expect.poll(() => openedWith).toHaveLength(19)
-    await vi.waitFor(() => expectWiped(openedWith, 19), { timeout: 20_000 })
+    // Six calls are made at once. The one that failed ends those that wait, and five were on their way.
+    await expect.poll(() => openedWith).toHaveLength(5)
+    await vi.waitFor(() => expectWiped(openedWith, 5), { timeout: 20_000 })
   })
 })
 
