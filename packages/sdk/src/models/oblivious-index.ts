@@ -224,8 +224,10 @@ async function evaluate(
 /** Returns a signal that is aborted once all of these are: nobody waits any more then. */
 function abortedWithAll([, , , , , , { onAbort }]: Tools, signals: readonly AbortSignal[]): AbortSignal {
   const controller = new AbortController()
-  let waiting = signals.length
-  for (const signal of signals) {
+  const living = signals.filter((signal) => !signal.aborted) // some were aborted while their values were blinded
+  let waiting = living.length
+  if (waiting === 0) controller.abort()
+  for (const signal of living) {
     onAbort(signal, () => {
       if (--waiting === 0) controller.abort()
     })
