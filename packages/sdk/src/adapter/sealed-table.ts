@@ -11,6 +11,7 @@ import { ROW_SEAL, withNull } from '../models/definition.js'
 import { findLacking } from '../models/lacking-fields.js'
 import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
+import { together } from '../waiting.js'
 import { refuseField, refuseOperator } from './refusals.js'
 import { createSearches, refuseUnindexed, type Searches, wholeValue } from './searches.js'
 
@@ -320,7 +321,7 @@ export function createSealedTable(model: object): SealedTable {
       async hash() {
         const rows = await access.load()
         const queries = values.map((value) => ({ [field.name]: wholeValue(table, column, value) }))
-        const found = await Promise.all(queries.map((query) => rows.index(query)))
+        const found = await together(undefined, (signal) => queries.map((query) => rows.index(query, signal)))
         return found.map(({ [index.column]: hash }) => hash as string)
       },
     }

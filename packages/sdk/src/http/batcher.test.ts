@@ -310,27 +310,41 @@ describe('a batch', () => {
       ])
     })
 
-    it.each(['service', 'oblivious'] as const)(
-      'ends once the caller has its error, or has aborted: by %s',
-      async (by) => {
-        refuse(400, 'E_VALIDATION')
-        const rows = values(160).map((email) => ({ email }))
-        const model = emails(connect(), by)
-        expect(await failure(model.encryptMany(rows))).toMatchObject({ code: 'E_API', httpStatus: 400 })
-        await untilQuiet()
-        expect(singles()).toBeLessThanOrEqual(12)
-        service.requests.length = 0
-        const aborting = new AbortController()
-        refuse(400, 'E_VALIDATION', () => aborting.abort())
-        const { signal } = aborting
-        const searching = emails(connect(), by)
-        const searches = rows.map((row) => searching.index(row, { signal }))
-        for (const result of await Promise.allSettled(searches))
-          expect(result).toMatchObject({ reason: { code: 'E_ABORTED' } })
-        await untilQuiet()
-        expect(singles()).toBeLessThanOrEqual(12)
-      },
-    )
+    it.each([
+      ['service', 400, 'E_VALIDATION'],
+      ['service', 413, 'E_BODY_TOO_LARGE'],
+      ['oblivious', 400, 'E_VALIDATION'],
+      ['oblivious', 413, 'E_BODY_TOO_LARGE'],
+    ] as const)('ends once the caller has its error, or has aborted: by %s, %d', async (by, single, problemCode) => {
+      let [isOver, late] = [false, 0]
+      const fetch: typeof globalThis.fetch = (...call) => {
+        if (isOver) late++
+        return globalThis.fetch(...call)
+      }
+      refuse(single, problemCode)
+      const rows = values(160).map((email) => ({ email }))
+      const model = emails(connect({ fetch }), by)
+      expect(await failure(model.encryptMany(rows))).toMatchObject({ code: 'E_API', httpStatus: single })
+      isOver = true
+      await untilQuiet()
+      expect(late).toBe(0)
+      expect(singles()).toBeLessThanOrEqual(12)
+      service.requests.length = 0
+      isOver = false
+      const aborting = new AbortController()
+      refuse(single, problemCode, () => {
+        aborting.abort()
+        isOver = true
+      })
+      const { signal } = aborting
+      const searching = emails(connect({ fetch }), by)
+      const searches = rows.map((row) => searching.index(row, { signal }))
+      for (const result of await Promise.allSettled(searches))
+        expect(result).toMatchObject({ reason: { code: 'E_ABORTED' } })
+      await untilQuiet()
+      expect(late).toBe(0)
+      expect(singles()).toBeLessThanOrEqual(12)
+    })
   })
 
   const good = ({ operations }: Recorded) =>

@@ -10,7 +10,16 @@ import type { Mac } from '../engines/engine.js'
 import { ProtocolError, type RecordPlace } from '../errors.js'
 import { assertHashable, HASH_BITS } from '../input.js'
 import { assertHashedAsItIs, type RecordsDeps } from '../records/blocks.js'
-import { createPace, loadOnce, loadPart, microtasks, onAbort, requestsAreIsolated, together } from '../waiting.js'
+import {
+  type Calls,
+  createPace,
+  loadOnce,
+  loadPart,
+  microtasks,
+  onAbort,
+  requestsAreIsolated,
+  together,
+} from '../waiting.js'
 import { rareOf } from './bindings.js'
 import type { Definition } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
@@ -85,11 +94,26 @@ export async function hashColumnTexts(
     bySource.set(column.source, own.set(column, hashes))
   }
   // At once, so that what they ask the service goes out in one request.
-  await Promise.all([...bySource].map(([source, hashes]) => hashBy(deps, definition, source, { hashes, ...options })))
+  await inParallel(definition, options.signal, (signal) =>
+    [...bySource].map(([source, hashes]) => hashBy(deps, definition, source, { hashes, signal })),
+  )
   return (column, texts) => {
     const toValue = (text: string) => makeColumnValue(column, byColumn.get(column)?.get(text) ?? '')
     return typeof texts === 'string' ? toValue(texts) : [...new Set(texts.map(toValue))].sort()
   }
+}
+
+/**
+ * Makes the calls for rows or a query, all of which must succeed. The first error ends the others if there may be many of
+ * them: a call for each value or row. Otherwise that costs more than it saves.
+ */
+export async function inParallel<T extends readonly unknown[]>(
+  { dek, columns }: Definition,
+  signal: AbortSignal | undefined,
+  call: (signal: AbortSignal | undefined) => Calls<T>,
+): Promise<T> {
+  const isMany = dek === 'record' || columns.some(({ source }) => source.secret === undefined || source.oblivious)
+  return isMany ? together(signal, call) : ((await Promise.all(call(signal))) as readonly unknown[] as T)
 }
 
 /** By column, the hash of each text. */

@@ -55,7 +55,7 @@ export interface AccessRows {
    */
   open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
   /** Makes the index columns of a query, as `index` of the model does. */
-  index(query: Row): Promise<Row>
+  index(query: Row, signal?: AbortSignal): Promise<Row>
 }
 
 /** The member of a model that is its `ModelAccess`. The number changes with that interface. */

@@ -68,7 +68,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition, model =
         if (failed[0]) throw failed[0].error
         return ok
       },
-      index: (query) => rows.hash(query, undefined),
+      index: (query, signal) => rows.hash(query, signal),
     },
     async hash(query, signal) {
       const { hashQuery, records } = await load()

@@ -16,7 +16,7 @@ import { assertKind, encodeField, isNothing } from './codecs.js'
 import { assertHeaderColumn, packRow } from './compact-rows.js'
 import { type Definition, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
 import { type IndexColumn, makeFieldText } from './index-columns.js'
-import { type ColumnTexts, type GetValue, hashColumnTexts, makeColumnTexts } from './index-texts.js'
+import { type ColumnTexts, type GetValue, hashColumnTexts, inParallel, makeColumnTexts } from './index-texts.js'
 import { findLacking } from './lacking-fields.js'
 import type { RowsOptions } from './model-types.js'
 
@@ -114,14 +114,11 @@ async function sealRead(
   options: SealOptions & { pace: Pace },
 ): Promise<Row[]> {
   await deps.envelopes.ready()
-  const indexing = hashColumnTexts(
-    deps,
-    definition,
-    read.map(({ texts }) => texts),
-    options,
-  ) // in one request with the wrap
-  const sealing = sealValues(deps, definition, read, { ...options, indexing })
-  const [getValue, sealed] = await Promise.all([indexing, sealing]).catch((error: unknown) => {
+  const texts = read.map((one) => one.texts)
+  const [getValue, sealed] = await inParallel(definition, options.signal, (signal) => {
+    const indexing = hashColumnTexts(deps, definition, texts, { ...options, signal }) // in one request with the wrap
+    return [indexing, sealValues(deps, definition, read, { ...options, signal, indexing })]
+  }).catch((error: unknown) => {
     throw named(error, definition)
   })
   for (const [at, row] of sealed.entries()) Object.assign(row, indexesOf(definition, read[at], getValue))
