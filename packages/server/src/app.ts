@@ -10,9 +10,8 @@ import Fastify, {
 } from 'fastify'
 import { createHealthCheck } from './core/api/health.js'
 import { readJsonBodies } from './core/http/bodies/json-body.js'
-import { continueInOrder, endConnections, endHoldings } from './core/http/connections.js'
+import { continueInOrder, endConnections, endHoldings, onParserError } from './core/http/connections.js'
 import { correlate, requestId, type Tracing } from './core/http/correlation.js'
-import { sendParserError } from './core/http/early-answers.js'
 import { ROUTES } from './core/http/endpoints.js'
 import { answerNotFound, sendError } from './core/http/errors.js'
 import { serveDocs, serveProbes } from './core/http/open-paths.js'
@@ -120,7 +119,7 @@ export function buildApp({
       requestLog.logWithoutHooks(request, reply)
       sendError(error, request, reply)
     },
-    clientErrorHandler: sendParserError,
+    clientErrorHandler: onParserError,
     http: { headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECK_MS },
   })
   app.setErrorHandler(sendError)

@@ -3,14 +3,15 @@
  * its answers. A closed connection gives back the memory that its calls hold.
  */
 
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Server, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { Holding } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { WITHDRAWN } from './client-certificates.js'
-import { linger } from './early-answers.js'
+import { endWithoutAnswer, linger, sendParserError } from './early-answers.js'
 
 /**
  * How long a connection without a call may still begin one after the server stops, because its request may be
@@ -53,8 +54,17 @@ interface Connection {
   isUnused: boolean
   /** bytes that had arrived when the last call was answered; any more bytes begin another call */
   readBefore: number
-  /** whether it takes no more calls, because its client's certificate is no longer accepted */
+  /** whether it takes no more calls: its client's certificate is no longer accepted, or what it sent is no request */
   isWithdrawn: boolean
+  /** the call that arrived last */
+  newest?: { request: IncomingMessage; response: ServerResponse }
+}
+
+const PARSER_ERROR = 'parserError'
+
+/** Handles what is no request: the calls before it on its connection are answered first. Once the handshake is over. */
+export function onParserError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (!socket.emit(PARSER_ERROR, error)) sendParserError(error, socket)
 }
 
 /**
@@ -90,11 +100,26 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
       socket.destroy()
       return
     }
-    const connection = { calls: 0, waiting: [], isUnused: true, readBefore: socket.bytesRead, isWithdrawn: false }
+    const connection: Connection = {
+      calls: 0,
+      waiting: [],
+      isUnused: true,
+      readBefore: socket.bytesRead,
+      isWithdrawn: false,
+    }
     open.set(socket, connection)
     socket.once(WITHDRAWN, () => {
       connection.isWithdrawn = true
       if (connection.calls === 0) socket.destroy()
+    })
+    socket.on(PARSER_ERROR, (error: NodeJS.ErrnoException) => {
+      const { calls, newest } = connection
+      const isInside = newest?.request.complete === false
+      const isUnanswered = calls === 1 && isInside && !newest.response.headersSent
+      if (calls === 0 && isInside)
+        endWithoutAnswer(socket) // the call has its answer
+      else if (calls === 0 || isUnanswered) sendParserError(error, socket)
+      else connection.isWithdrawn = true // closes it after the answer to the call under way
     })
     socket.once('close', () => open.delete(socket))
   })
@@ -105,9 +130,10 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
       socket.once('close', () => handshakes.delete(socket))
     })
   }
-  app.addHook('onRequest', (request, _, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const connection = open.get(request.raw.socket)
     if (connection) {
+      connection.newest = { request: request.raw, response: reply.raw }
       connection.calls += 1
       connection.isUnused = false
       if (connection.calls > MOST_CALLS) {

@@ -44,6 +44,13 @@ export function sendParserError(error: NodeJS.ErrnoException, socket: Duplex): v
   discard(socket, socket) // until the client ends the connection
 }
 
+/** Closes a connection on which the HTTP parser has failed within a request that has its answer. */
+export function endWithoutAnswer(socket: Duplex): void {
+  if (socket.writableEnded) return
+  socket.end()
+  discard(socket, socket)
+}
+
 /** Twice the largest body: no client sends more by mistake. */
 const MOST_BYTES = 16_777_216
 const MOST_MS = 10_000
