@@ -6,8 +6,10 @@ import { PGlite } from '@electric-sql/pglite'
 import { build, defineConfig, type Options } from 'tsup'
 import { patchedPostgres } from '../postgres/src/patch.js'
 import { REQUIRED, requiredPackages } from './required-packages.js'
+import type { Transaction } from './src/core/store/db.js'
 import { IMAGE_NAME, packCluster } from './src/embedded/cluster.js'
 
+const MIGRATIONS = new URL('migrations/', import.meta.url)
 const COMMON: Options = {
   format: 'esm',
   target: 'node20',
@@ -33,25 +35,33 @@ export default defineConfig({
   },
 })
 
-// What the server serves at /openapi.json and /docs, made of its own routes: no server loads the program that makes it. That is in
-// `dist` while it runs, since modules of the server find files by their place there.
-async function writeOpenApi(): Promise<void> {
-  const entry = { 'openapi-files': '../../docs/openapi/files.ts' }
-  await build({ ...COMMON, config: false, silent: true, entry, splitting: false })
-  const program = new URL('dist/openapi-files.js', import.meta.url)
-  const { openApiFiles } = (await import(program.href)) as typeof import('../../docs/openapi/files.js')
-  for (const [name, content] of Object.entries(openApiFiles())) await writeFile(`dist/${name}`, content)
-  await rm(program)
+// Bundles and loads a module that only this build needs. From `dist`, since modules of the server find files by their place there.
+async function load<Module>(path: string): Promise<Module> {
+  await build({ ...COMMON, config: false, silent: true, entry: { 'of-the-build': path }, splitting: false })
+  const bundle = new URL('dist/of-the-build.js', import.meta.url)
+  const module: Module = await import(`${bundle.href}?${path}`)
+  await rm(bundle)
+  return module
 }
 
-// A new embedded database, which a first start unpacks: without PostgreSQL's templates, two thirds of its files, from which nothing is
-// made, and with a log in files of 1 MB instead of 16.
+// What the server serves at /openapi.json and /docs, made of its own routes: no server loads the program that makes it.
+async function writeOpenApi(): Promise<void> {
+  const { openApiFiles } = await load<typeof import('../../docs/openapi/files.js')>('../../docs/openapi/files.ts')
+  for (const [name, content] of Object.entries(openApiFiles())) await writeFile(`dist/${name}`, content)
+}
+
+// A new embedded database with this version's tables, which a first start unpacks: without PostgreSQL's templates, two thirds of its
+// files, from which nothing is made, and with a log in files of 1 MB instead of 16.
 async function writeClusterImage(): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'eaas-cluster-'))
   try {
     const database = await PGlite.create({ dataDir, initDbStartParams: ['--wal-segsize=1', '--set=wal_recycle=off'] })
     await database.exec('update pg_database set datistemplate = false')
     for (const name of ['template0', 'template1']) await database.exec(`drop database ${name}`)
+    const { makeTables } = await load<typeof import('./src/core/store/migrations.js')>('src/core/store/migrations.ts')
+    await database.transaction(({ sql, exec }) =>
+      makeTables(Object.assign(sql, { unsafe: exec }) as unknown as Transaction, MIGRATIONS),
+    )
     await database.close()
     await writeFile(`dist/${IMAGE_NAME}`, packCluster(dataDir))
   } finally {

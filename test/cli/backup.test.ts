@@ -357,8 +357,14 @@ describe('eaas restore', () => {
   it('restores into an empty database only', async () => {
     const before = await rowsOf(database)
     const { code, stderr } = await eaas(['restore', plain])
-    expect([code, stderr]).toEqual([1, expect.stringContaining('has tables of eaas already, and nothing was changed')])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('has rows of eaas already, and nothing was changed')])
     expect(await rowsOf(database)).toEqual(before)
+  })
+
+  it('restores into tables without a row, which a first start that failed leaves', async () => {
+    const restored = await freshDatabase('unused', { migrated: true })
+    expect((await eaas(['restore', plain], restored)).code).toBe(0)
+    expect((await rowsOf(restored)).audit_log).toEqual((await rowsOf(database)).audit_log)
   })
 
   it('leaves the database empty under another root key', async () => {

@@ -58,13 +58,8 @@ export async function measureIdle(scene: Scene): Promise<Findings> {
   const cases = {
     'PostgreSQL, first start': { database: () => scene.database(), ready: 1_000, cpu: undefined, rss: 120 },
     'PostgreSQL, next start': { database: once(() => scene.database()), ready: 1_000, cpu: 300, rss: 120 },
-    'embedded, first start': { database: async () => scene.dataDir(), ready: 6_000, cpu: undefined, rss: undefined },
-    'embedded, next start': {
-      database: once(async () => scene.dataDir()),
-      ready: 1_500,
-      cpu: undefined,
-      rss: undefined,
-    },
+    'embedded, first start': { database: async () => scene.dataDir(), ready: 1_000, cpu: undefined, rss: 300 },
+    'embedded, next start': { database: once(async () => scene.dataDir()), ready: 1_000, cpu: undefined, rss: 300 },
   }
   const ready: Record<string, number[]> = {}
   const readyCpu: Record<string, number[]> = {}

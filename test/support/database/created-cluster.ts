@@ -1,4 +1,4 @@
-// An embedded database as the server creates it, unpacked once in a run and copied unless a test is about its creation.
+// An embedded database as the server creates it, but without its tables, made once in a run and copied unless a test is about its creation.
 import { execFile } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,12 +14,28 @@ const IN_MEMORY = new URL('created-in-memory.mjs', import.meta.url).href
 /** The server's own setting. With PGlite's default of 160 MB, the buffers take half of the CPU time of opening. */
 const FEW_BUFFERS = ['-c', 'shared_buffers=16MB']
 
+/** Drops all tables. */
+const DROP_TABLES = `do $$ begin
+  execute (select 'drop table ' || string_agg(tablename, ', ') from pg_tables where schemaname = 'public');
+end $$`
+
 /**
- * Returns a folder of the run whose `postgres` is a newly created database that was never opened.
+ * Returns a folder of the run whose `postgres` is a newly created database without tables.
  * @param runDir the folder of the run
  */
 export function createdCluster(runDir: string): Promise<string> {
-  return madeOnce(runDir, 'created', (folder) => createClusterIfAbsent(join(folder, 'postgres')))
+  return madeOnce(runDir, 'created', async (folder) => {
+    const directory = join(folder, 'postgres')
+    await createClusterIfAbsent(directory)
+    const database = await openCluster(directory)
+    await database.exec(DROP_TABLES)
+    await database.close()
+  })
+}
+
+async function openCluster(directory: string): Promise<PGlite> {
+  const { PGlite } = await import('@electric-sql/pglite')
+  return PGlite.create(directory, { startParams: [...PGlite.defaultStartParams, ...FEW_BUFFERS] })
 }
 
 /** Copies the created database to `directory`, which need not exist. */
@@ -29,10 +45,9 @@ export async function copyCreatedCluster(runDir: string, directory: string): Pro
 
 /** Opens a copy of the created database in this process. The end of the run removes the copy. */
 export async function openCreatedCluster(runDir: string): Promise<PGlite> {
-  const { PGlite } = await import('@electric-sql/pglite')
   const directory = mkdtempSync(join(runDir, 'copy-'))
   await copyCreatedCluster(runDir, directory)
-  return PGlite.create(directory, { startParams: [...PGlite.defaultStartParams, ...FEW_BUFFERS] })
+  return openCluster(directory)
 }
 
 /** Returns a value of NODE_OPTIONS that makes a child process's database in memory a copy, where PGlite would create one. */

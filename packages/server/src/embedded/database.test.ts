@@ -233,7 +233,8 @@ describe('the embedded database', () => {
     writer.process.kill('SIGKILL')
     await writer.ended
     const [, path = ''] = /file (\S+) of it/.exec(writer.output()) ?? []
-    const filesOf = () => readdirSync(join(other, 'postgres', path, '..'))
+    const isNoMap = (name: string) => !name.includes('_') // PostgreSQL makes its maps when it needs them
+    const filesOf = () => readdirSync(join(other, 'postgres', path, '..')).filter(isNoMap)
     const before = filesOf()
     expect(before).toContain(basename(path))
     await (await openEmbedded({ dataDir: other })).close()

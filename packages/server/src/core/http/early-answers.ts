@@ -76,6 +76,14 @@ export function linger(request: IncomingMessage): void {
 }
 
 /**
+ * How fast all discarded bytes together are read, in bytes a millisecond, and how far ahead of that they may be, in
+ * milliseconds. Each piece that is read is garbage, and collecting more of it would delay the other calls.
+ */
+const BYTES_A_MS = 65_536
+const AHEAD_MS = 4
+let discardedUntil = 0
+
+/**
  * Discards what arrives until a time, a length or a number of pieces is exceeded, then destroys the socket. Returns a
  * function that lifts the time limit.
  */
@@ -88,6 +96,11 @@ function discard(source: Readable, socket: Duplex): () => void {
   source.on('data', (chunk: Uint8Array) => {
     left -= chunk.length
     if (left < 0 || isOnePieceTooMany()) socket.destroy()
+    const now = performance.now()
+    discardedUntil = Math.max(now, discardedUntil) + chunk.length / BYTES_A_MS
+    if (discardedUntil - now <= AHEAD_MS) return
+    source.pause()
+    setTimeout(() => source.resume(), discardedUntil - now)
   })
   source.once('close', stop)
   source.resume()

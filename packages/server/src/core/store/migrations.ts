@@ -267,12 +267,13 @@ async function hasTable(sql: Queryable): Promise<boolean> {
 }
 
 /**
- * Makes the tables of a schema in a database that has none, for rows of another one.
+ * Makes the tables of a schema, the newest by default, in a database that has none.
  *
  * @throws SchemaVersionError if this version does not migrate that schema
  */
-export async function makeTables(transaction: Transaction, directory: URL, version: number): Promise<void> {
+export async function makeTables(transaction: Transaction, directory: URL, schema?: number): Promise<void> {
   const migrations = await readMigrations(directory)
+  const version = schema ?? newestVersion(migrations)
   if (!migrations.some((migration) => migration.version === version)) {
     throw new SchemaVersionError(
       `The rows are of schema ${version}, which no migration of this server ends with: its newest is ${newestVersion(migrations)}. Use the version of eaas that wrote them.`,

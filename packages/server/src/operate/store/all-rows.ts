@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import { splitLines } from '@eaas/audit/formats'
 import { encodeHex, readJson } from '@eaas/protocol'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
-import { assertInserted } from '../../core/store/db.js'
+import { assertInserted, exists } from '../../core/store/db.js'
 import { GRANTED_TABLES } from '../../core/store/grants.js'
 import { findSchemaVersion, makeTables } from '../../core/store/migrations.js'
 
@@ -186,7 +186,7 @@ export async function writeAllRows(
     await transaction`
       select pg_catalog.set_config('statement_timeout', '0', true),
              pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)`
-    await assertEmpty(transaction)
+    await makeEmpty(transaction)
     await makeTables(transaction, directory, header.schema)
     const { counts, leftOut } = await insertAll(transaction, lines, onRows)
     await assertCounts(transaction, counts)
@@ -200,11 +200,20 @@ export async function isEmptyDatabase(sql: Queryable): Promise<boolean> {
   return (await listTables(sql)).length === 0 && (await findSchemaVersion(sql)) === 0
 }
 
-async function assertEmpty(sql: Queryable): Promise<void> {
+/**
+ * Drops tables without a row, which a new embedded database has, and so does one whose first start failed: the lines may
+ * be of another schema. @throws UsedDatabaseError if there is a row
+ */
+async function makeEmpty(sql: Transaction): Promise<void> {
   if (await isEmptyDatabase(sql)) return
-  throw new UsedDatabaseError(
-    'This database has tables of eaas already, and nothing was changed. Rows are written into an empty database only: create another one.',
-  )
+  const tables = await listTables(sql)
+  if (tables.length > 0) await sql`lock table ${sql(tables)} in access exclusive mode`.simple()
+  const isUsed = await Promise.all(tables.map((table) => exists(sql, sql`select from ${sql(table)}`)))
+  if (tables.length === 0 || isUsed.includes(true))
+    throw new UsedDatabaseError(
+      'This database has rows of eaas already, and nothing was changed. Rows are written into an empty database only: create another one.',
+    )
+  await sql`drop table if exists schema_version, ${sql(tables)}`.simple()
 }
 
 interface Line {
