@@ -6,8 +6,8 @@
 
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import { isNothing } from '../models/codecs.js'
-import { ROW_SEAL, withNull } from '../models/definition.js'
+import { withNull } from '../models/access-rows.js'
+import { isNothing, ROW_SEAL } from '../models/definition.js'
 import { findLacking } from '../models/lacking-fields.js'
 import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
