@@ -519,7 +519,7 @@ const SDK_LAYERS: Layers = [
   ['opening', ['records', 'models', 'parts']],
   ['rare', ['http', 'models', 'parts']],
   ['failures', ['http', 'parts']],
-  ['more', ['records', 'resources', 'models', 'parts', 'rare']],
+  ['more', ['http', 'records', 'resources', 'models', 'parts', 'rare']],
   [
     'client',
     ['engines', 'http', 'records', 'resources', 'models', 'parts', 'sealing', 'opening', 'rare', 'failures', 'more'],

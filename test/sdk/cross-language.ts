@@ -2,15 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
 import type { Engine } from '../../packages/sdk/src/engines/engine.js'
-import { createNobleEngine } from '../../packages/sdk/src/engines/noble.js'
-import * as primitives from '../../packages/sdk/src/engines/noble-primitives.js'
-import { createNodeEngine } from '../../packages/sdk/src/engines/node.js'
 import { createWebEngine } from '../../packages/sdk/src/engines/web.js'
 import { DecryptionError } from '../../packages/sdk/src/errors.js'
+import { nobleEngine, nodeEngine } from '../../packages/sdk/src/test-support/engines.js'
 import { type Job, openElsewhere, sealElsewhere } from '../support/vectors/other-language.js'
 
-const nodeAead = createNodeEngine()
-if (!nodeAead) throw new Error('these tests need node:crypto')
 const webEngine = createWebEngine()
 if (!webEngine) throw new Error('these tests need WebCrypto')
 
@@ -19,8 +15,8 @@ const LONG = 2 ** 16
 
 /** Our implementations of AES-256-GCM. One of them wipes the key that it gets: each call gets a copy. */
 export const ENGINES: readonly (readonly [string, Engine])[] = [
-  ['noble', createNobleEngine(primitives)],
-  ['node:crypto', nodeAead],
+  ['noble', nobleEngine],
+  ['node:crypto', nodeEngine],
   ['WebCrypto', webEngine],
 ]
 

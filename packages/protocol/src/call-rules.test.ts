@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { CALL_RULES, findStateRefusal, findUsefulPermissions } from './call-rules.js'
-import { KEY_STATUSES } from './names.js'
+import { KEY_STATUSES } from './routes.js'
 
 describe('the table of key states', () => {
   it('lists the states of each call in the order of KEY_STATUSES, which the refusing sentence repeats', () => {

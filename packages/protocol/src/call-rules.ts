@@ -3,10 +3,18 @@
  * it, and the rights report reads from it what an API key can do with a key.
  */
 import { FREE_KEY_VERSIONS, MAX_KEY_VERSIONS_PER_HOUR } from './limits.js'
-import { type HeldPermission, KEY_STATUSES, type Permission } from './names.js'
+import type { HeldPermission, Permission } from './names.js'
 import type { ProblemCode } from './problem.js'
 import { DETAILS } from './problem-details.js'
-import { type CallRule, type KeyCall, type KeyRule, type KeyStatus, type OperationId, RULES } from './routes.js'
+import {
+  type CallRule,
+  KEY_STATUSES,
+  type KeyCall,
+  type KeyRule,
+  type KeyStatus,
+  type OperationId,
+  RULES,
+} from './routes.js'
 import type { WrapContext } from './wrapped-key-v2.js'
 
 const HOUR_MS = 3_600_000

@@ -1,10 +1,7 @@
 /**
- * The names of the states of a key, and of what an API key, a tenant's or an operator's, may be allowed to do. What they
- * mean is in call-rules.ts, because web pages download these lists and not those rules.
+ * The names of what an API key, a tenant's or an operator's, may be allowed to do. What they mean is in call-rules.ts, because
+ * web pages download these lists once a call is refused, and not those rules.
  */
-
-/** The states of a key. */
-export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
 
 /** Every permission; a tenant's first API key holds all of them. */
 export const PERMISSIONS = [

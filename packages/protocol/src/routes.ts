@@ -4,7 +4,7 @@
  * and the broker and the OpenAPI document read them. Two tables, because pages download the first with the SDK
  * and bundlers leave the second out. The schemas are in wire/ under the same names, which pages load later.
  */
-import { KEY_STATUSES, type Permission } from './names.js'
+import type { Permission } from './names.js'
 
 /** A row of the table. */
 export interface RouteRow {
@@ -84,6 +84,9 @@ export type SdkOperation = {
 export type OperationWithId = {
   [Id in OperationId]: (typeof ROUTES)[Id]['path'] extends `${string}:id${string}` ? Id : never
 }[OperationId]
+
+/** The states of a key. */
+export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
 
 export type KeyStatus = (typeof KEY_STATUSES)[number]
 

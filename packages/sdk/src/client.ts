@@ -1,11 +1,11 @@
 /** The client, which an application creates once and keeps. */
 import { type Context, DEK_MAX_MESSAGES, type Envelope, type EnvelopeV1, type EnvelopeV2 } from '@eaas/protocol'
 import { ENGINES, type EngineName } from './engines/engine.js'
-import { InvalidInputError } from './errors.js'
+import { InvalidInputError, isEaasError } from './errors.js'
 import type * as Failures from './failures.js'
 import { resolveBaseUrl } from './http/base-url.js'
 import type { ApiKey } from './http/calls.js'
-import { type ClientEvent, createEmit } from './http/events.js'
+import type { ClientEvent } from './http/events.js'
 import type { Fetch } from './http/fetch.js'
 import type { OpenTelemetry } from './http/open-telemetry.js'
 import {
@@ -32,13 +32,13 @@ import {
   readValue,
   type SecretOptions,
   takeRows,
-  toJson,
   toText,
 } from './input.js'
 import type { ModelOptions, RowFormat } from './models/definition.js'
 import { createModel, type Model } from './models/model.js'
 import type { Compounds, Extras, ExtrasOf, Fields } from './models/model-types.js'
 import type * as More from './more.js'
+import type * as Opening from './opening.js'
 import type * as Parts from './parts.js'
 import type { Connection } from './parts.js'
 import type * as Rare from './rare.js'
@@ -388,32 +388,29 @@ export interface ClosableClient extends Client, Closable {}
  * ```
  */
 export function createClient(options: ClientOptions = {}): ClosableClient {
-  const settings = readOptions(options)
+  const { onEvent, ...settings } = readOptions(options)
   let connection: Connection | undefined
   let isClosed = false
-  let opener: (Pick<typeof Parts, 'openOne'> & Connection) | undefined
-  /** Makes what loads a part of the SDK, each of which can connect and open a value. */
-  const createLoad = <T extends Pick<typeof Parts, 'connect' | 'openOne'>>(load: () => Promise<T>) =>
+  const loadObserver = async () =>
+    onEvent && (await loadPart(() => import('./http/observer.js'))).createObserver(onEvent, isEaasError)
+  /** Makes what loads a part of the SDK, each of which can connect. */
+  const createLoad = <T extends Pick<typeof Parts, 'connect'>>(load: () => Promise<T>) =>
     loadOnce(async () => {
-      const part = await loadPart(load)
+      const [part, observer] = await Promise.all([loadPart(load), loadObserver()])
       if (!connection) {
-        connection = part.connect({ ...settings, loadMore, loadRare, loadFailures })
+        connection = part.connect({ ...settings, observer, loadMore, loadOpening, loadRare, loadFailures })
         if (isClosed) connection.close()
       }
-      const loaded = { ...part, ...connection }
-      opener ??= loaded
-      return loaded
+      return { ...part, ...connection }
     })
   const loadMore: () => Soon<typeof More & Connection> = createLoad(() => import('./more.js'))
   const loadFailures: () => Soon<typeof Failures> = createLoad(() => import('./failures.js'))
-  const loadOpening = createLoad(() => import('./opening.js'))
-  const loadParts = createLoad(() => import('./parts.js'))
-  const load = () => opener ?? loadParts()
+  const loadOpening: () => Soon<typeof Opening & Connection> = createLoad(() => import('./opening.js'))
   const loadRare: () => Soon<typeof Rare> = createLoad(() => import('./rare.js'))
   const loadSealer = createLoad(() => import('./sealing.js'))
   const loadSealing = loadOnce(async () => {
     const sealing = await loadSealer()
-    return { ...sealing, records: sealing.addSealing(sealing, settings) }
+    return { ...sealing, records: sealing.addSealing(sealing, { ...settings, loadMore, loadRare }) }
   })
   const resources = createResources(loadMore)
   const models = {
@@ -456,7 +453,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     const { signal } = options
     assertNotAborted(signal)
     const demand = readDemand(options)
-    const preparing = prepare(load)
+    const preparing = prepare(loadOpening)
     // Copied if the call has to wait: meanwhile the caller may change the envelope.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
     const { records, openOne } = isPromise(preparing) ? await preparing : preparing
@@ -470,7 +467,10 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     }),
     decrypt,
     decryptText: async (envelope: StoredEnvelope, options?: DecryptOptions) => toText(await decrypt(envelope, options)),
-    decryptJson: async (envelope: StoredEnvelope, options?: DecryptOptions) => toJson(await decrypt(envelope, options)),
+    decryptJson: async (envelope: StoredEnvelope, options?: DecryptOptions) => {
+      const bytes = await decrypt(envelope, options)
+      return (await loadOpening()).toJson(bytes)
+    },
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)
@@ -479,8 +479,8 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
       },
     ),
     decryptMany: traced(async (rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) => {
-      const [{ records, eachBlock, openBlock }, { decryptMany }] = await Promise.all([loadOpening(), loadMore()])
-      return decryptMany({ ...records, eachBlock, openBlock }, rows, options)
+      const [opening, { decryptMany }] = await Promise.all([loadOpening(), loadMore()])
+      return decryptMany({ ...opening, ...opening.records }, rows, options)
     }),
     hash: traced(async (value: string, options: Partial<HashOptions> = {}) => {
       assertOptions('hash()', options, ['keyId', 'signal'])
@@ -488,21 +488,22 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
       assertNotAborted(signal)
       assertKeyId(keyId)
       assertHashable(value)
-      const { records } = await load()
+      const { records } = await loadSealing()
       return records.batcher.hash(value, keyId, signal)
     }),
     async rewrap(envelope: StoredEnvelope, options: RewrapEnvelopeOptions = {}) {
       assertOptions('rewrap()', options, ['context', 'signal'])
       assertNotAborted(options.signal)
       const [given, context] = [copyPlain(envelope), copyPlain(options.context)]
-      const { records, rewrapEnvelope } = await loadMore()
-      return rewrapEnvelope(records, given, { context, signal: options.signal })
+      const [{ records, rewrapEnvelope }, { usesIn }] = await Promise.all([loadMore(), loadOpening()])
+      return rewrapEnvelope({ ...records, usesIn }, given, { context, signal: options.signal })
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>) =>
       createModel(models, options),
     ...resources,
     close,
-    [CLIENT_PARTS]: (toSeal = true) => prepare<{ records: OpenDeps }>(toSeal ? loadSealing : load),
+    [CLIENT_PARTS]: (toSeal = true) =>
+      prepare<{ records: OpenDeps }>(toSeal ? loadSealing : () => connection ?? loadOpening()),
     ...(dispose ? { [dispose]: close } : {}),
   }
   return Object.freeze(client) as unknown as ClosableClient // many-records.ts takes any field; Client's types are what callers see
@@ -514,7 +515,7 @@ function readOptions(options: ClientOptions) {
   const { baseUrl, apiKey } = options
   const { engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
-  // The first request reports a missing API key: `missingApiKey` in http/environment.ts.
+  // The first request reports a missing API key: http/environment.ts.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }
@@ -548,7 +549,7 @@ function readOptions(options: ClientOptions) {
     verify,
     openTelemetry: options.openTelemetry,
     auditContext,
-    emit: options.onEvent && createEmit(options.onEvent),
+    onEvent: options.onEvent,
     secrets: readSecrets(options),
     encryptLimits: { maxMessages, maxBytes, maxAgeMs, maxKeys: cacheSize },
     decryptLimits: { maxDeks: cache ? cacheSize : 0, maxAgeMs: cacheMaxAgeMs },

@@ -184,16 +184,6 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   }
 }
 
-/** Parses opened bytes as JSON. @throws ContentError when they are not JSON in UTF-8 */
-export function toJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(decodeUtf8(bytes))
-  } catch {
-    // The parser's message quotes the text.
-    throw new ContentError('the decrypted value is not JSON', 'Use decryptText() or decrypt().')
-  }
-}
-
 /**
  * Refuses a value that cannot be hashed for a blind index: no text, a lone surrogate, or too long. @throws
  * InvalidInputError

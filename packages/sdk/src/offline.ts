@@ -41,17 +41,10 @@ import {
   readSecrets,
   readValue,
   type SecretOptions,
-  toJson,
   toText,
 } from './input.js'
-import {
-  demandContext,
-  holdSecrets,
-  type OpenableParts,
-  openParts,
-  readFormatAad,
-  readingContext,
-} from './records/bound-envelopes.js'
+import { holdSecrets, readFormatAad, readingContext } from './records/bound-envelopes.js'
+import { demandContext, type OpenableParts, openParts, toJson } from './records/open-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
 import { sealBound } from './records/seal-envelopes.js'
 import type { Soon } from './waiting.js'

@@ -1,36 +1,36 @@
-/** What the client loads at its first call, in one file: HTTP, and what opens values. */
+/** What the parts share that the client loads at its first call, in one file: HTTP, the DEKs that open, and the engine. */
 import { type DecryptDekLimits, DecryptDeks } from './deks/decrypt-deks.js'
 import type { EncryptDekLimits } from './deks/encrypt-deks.js'
 import type { EngineName } from './engines/engine.js'
 import { type Fallback, selectEngine } from './engines/select.js'
-import { InvalidInputError } from './errors.js'
-import { type Batcher, createBatcher } from './http/batcher.js'
-import { createHttp, type Http, type HttpOptions, observe } from './http/calls.js'
-import type { Emit } from './http/events.js'
-import type { Schemas } from './http/send.js'
+import { createBatcher } from './http/batcher.js'
+import { createHttp, type Http, type HttpOptions } from './http/calls.js'
+import type { Observer } from './http/observer.js'
+import type { settleRefused } from './http/refused-batches.js'
+import type { Schemas, SendOptions } from './http/send.js'
 import type { AuditContext, GivenSecrets } from './input.js'
+import type { Rare } from './models/definition.js'
 import type { OpenDeps } from './records/blocks.js'
 import { holdSecrets } from './records/bound-envelopes.js'
 import { createEnvelopes } from './records/envelopes.js'
-import type { rewrap } from './records/rewrapping.js'
-import type { findKey } from './resources/ensure-key.js'
-import type createKeys from './resources/keys.js'
+import type { inEitherUse } from './records/open-envelopes.js'
+import type { rewrap, unwrapsTo } from './records/rewrapping.js'
+import type { createKeyLookup } from './resources/key-lookup.js'
 import { now, requestsAreIsolated, type Soon } from './waiting.js'
 
 // What sealing and opening both load, so that bundlers put it in the same file.
 export { bindRow } from './models/bindings.js'
-export { encodeField } from './models/codecs.js'
 export { packRow } from './models/compact-rows.js'
+export { pickFields } from './models/definition.js' // only so that each part reaches what pages load at once
 export { createModelRows } from './models/model-rows.js'
 export { attempt } from './records/blocks.js'
-export { openOne } from './records/envelopes.js'
 export { copyRow } from './records/plain-rows.js'
 
 /** What few programs need, and the client loads later. */
 interface Later extends Schemas {
   rewrap: typeof rewrap
-  createKeys: typeof createKeys
-  findKey: typeof findKey
+  unwrapsTo: typeof unwrapsTo
+  createKeyLookup: typeof createKeyLookup
 }
 
 export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchemas'> {
@@ -46,12 +46,16 @@ export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchema
   encryptLimits: EncryptDekLimits
   decryptLimits: DecryptDekLimits
   loadMore: () => Soon<Later>
+  loadOpening: () => Soon<{ inEitherUse: typeof inEitherUse }>
+  loadRare: () => Soon<Rare & Awaited<ReturnType<HttpOptions['loadRare']>>>
+  loadFailures: () => Soon<Awaited<ReturnType<SendOptions['loadFailures']>> & { settleRefused: typeof settleRefused }>
 }
 
 /** The parts that belong to one client. */
 export interface Connection {
   /** Makes the calls of the resources. */
   http: Http
+  observer: Observer | undefined
   records: OpenDeps
   /** Runs the function when the client is closed; at once if it is. */
   onClose(run: () => void): void
@@ -60,58 +64,54 @@ export interface Connection {
 }
 
 /** Emits that a DEK was there already, so that no call was needed. */
-export function hitOf(emit: Emit | undefined, operation: 'wrap' | 'unwrap'): ((keyId: string) => void) | undefined {
-  return emit && ((keyId) => emit({ type: 'hit', operation, keyId }))
+export function hitOf(
+  observer: Observer | undefined,
+  operation: 'wrap' | 'unwrap',
+): ((keyId: string) => void) | undefined {
+  return observer && ((keyId) => observer.emit({ type: 'hit', operation, keyId }))
 }
 
 /**
- * Puts together the parts that call the service and open for one client. Does not use the network. @throws
- * InvalidInputError when the engine is known to be unavailable
+ * Puts together the parts that call the service for one client, and its engine. Does not use the network.
  */
 export function connect(options: ConnectOptions): Connection {
-  const { engine, verify, emit, loadMore } = options
+  const { engine, verify, observer, loadMore, loadOpening, loadRare } = options
   const closing = createCloser()
   const closed = closing.signal
   const secrets = holdSecrets(options.secrets)
   const http = createHttp({ ...options, closed, loadSchemas: loadMore })
-  const batcher = createBatcher(http, { emit, auditContext: options.auditContext })
-  if (secrets.list.length > 0) batcher.hash = refuseHash
+  const batcher = createBatcher(http, options)
+  if (secrets.list.length > 0) {
+    batcher.hash = async () => {
+      throw (await loadRare()).hashDespiteSecret()
+    }
+  }
   const decryptDeks = new DecryptDeks(options.decryptLimits, {
     unwrap: (wrapped) => batcher.unwrap(wrapped),
-    hit: hitOf(emit, 'unwrap'),
+    hit: hitOf(observer, 'unwrap'),
     now,
   })
   let hasFallenBack = false
   const fellBack = (why: Fallback) => {
     if (hasFallenBack) return // the engine is selected twice: early, and when it is first needed
     hasFallenBack = true
-    emit?.({ type: 'fallback', engine: 'noble', ...why })
+    observer?.emit({ type: 'fallback', engine: 'noble', ...why })
   }
-  const envelopes = createEnvelopes({ selectEngine: () => selectEngine(engine, fellBack), decryptDeks, secrets })
-  const observed: Http = (call) => observe(emit, call, () => http(call))
-  const loadKeys = async () => {
-    const { createKeys, findKey } = await loadMore()
-    return { keys: createKeys(observed), findKey }
-  }
+  const envelopes = createEnvelopes(() => selectEngine(engine, fellBack), secrets)
+  const observed: Http = observer ? (call) => observer.observe(call, () => http(call)) : http
+  const loadKeys = async () => (await loadMore()).createKeyLookup(observed)
   const records: OpenDeps = {
     envelopes,
     decryptDeks,
     batcher,
-    rewrap: async (old, signal, options) =>
-      (await loadMore()).rewrap({ batcher, envelopes, verify }, old, signal, options),
+    async rewrap(old, signal, options) {
+      const [{ rewrap }, { inEitherUse }] = await Promise.all([loadMore(), loadOpening()])
+      return rewrap({ batcher, envelopes, verify, inEitherUse }, old, signal, options)
+    },
     closed,
-    async getKey(keyId, signal) {
-      const { keys } = await loadKeys()
-      return keys.get(keyId, { signal })
-    },
-    async findKey(name) {
-      const { keys, findKey } = await loadKeys()
-      return (await findKey(keys, name))?.id
-    },
-    async ensureKey(name) {
-      const { keys } = await loadKeys()
-      return (await keys.ensure({ name })).id
-    },
+    getKey: async (...key) => (await loadKeys()).getKey(...key),
+    findKey: async (name) => (await loadKeys()).findKey(name),
+    ensureKey: async (name) => (await loadKeys()).ensureKey(name),
   }
   const closers = [
     () => {
@@ -121,6 +121,7 @@ export function connect(options: ConnectOptions): Connection {
   ]
   return {
     http: observed,
+    observer,
     records,
     onClose(run) {
       closers.unshift(run)
@@ -131,12 +132,6 @@ export function connect(options: ConnectOptions): Connection {
       for (const run of closers) run()
     },
   }
-}
-
-/** Hashing would show the service the value, which a secret is there to prevent. */
-const refuseHash: Batcher['hash'] = async () => {
-  const hint = 'Let a model make the index, or leave it out.'
-  throw new InvalidInputError('a client with a secret sends no value to be hashed', hint)
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What the client loads to seal values and rows, and to make indexes, in one file. */
 import { DecryptDeks } from './deks/decrypt-deks.js'
-import { createWrap, EncryptDeks } from './deks/encrypt-deks.js'
+import { createWrap, EncryptDeks, type Verify } from './deks/encrypt-deks.js'
 import { createOwnDek } from './deks/own-dek.js'
 import { createIvPool } from './deks/random.js'
 import { createIndexSecrets } from './models/local-index.js'
@@ -9,24 +9,26 @@ import type { RecordsDeps } from './records/blocks.js'
 import { createSealing } from './records/seal-envelopes.js'
 import { now } from './waiting.js'
 
+export { hashColumnTexts, makeColumnTexts } from './models/index-texts.js'
 export { mixedIn } from './models/local-index.js'
-export { findFewValues, hashQuery, sealEach, sealRows } from './models/seal-rows.js'
-export { connect, createModelRows, openOne } from './parts.js'
+export { findFewValues, readRow, sealRead, sealRows } from './models/seal-rows.js'
+export { connect, createModelRows } from './parts.js'
 export { sealOne } from './records/seal-envelopes.js'
 
-type SealOptions = Pick<ConnectOptions, 'verify' | 'emit' | 'encryptLimits' | 'decryptLimits'>
+type SealOptions = Pick<ConnectOptions, 'verify' | 'loadMore' | 'loadRare' | 'encryptLimits' | 'decryptLimits'>
 
 /** Adds the parts that seal for one client. Does not use the network. */
-export function addSealing({ records, onClose }: Connection, options: SealOptions): RecordsDeps {
+export function addSealing({ observer, records, onClose }: Connection, options: SealOptions): RecordsDeps {
   const { batcher, decryptDeks, envelopes } = records
-  const { verify, emit, encryptLimits, decryptLimits } = options
+  const { verify, loadMore, loadRare, encryptLimits, decryptLimits } = options
   const indexSecrets = new DecryptDeks(decryptLimits, {
-    unwrap: createIndexSecrets(batcher.indexSecret, envelopes.engine),
+    unwrap: createIndexSecrets(batcher.indexSecret, envelopes.engine, loadRare),
     now,
   })
-  const wrap = createWrap(batcher, verify)
+  const unwraps: Verify = async (...made) => (await loadMore()).unwrapsTo(batcher.unwrap, ...made)
+  const wrap = createWrap(batcher.wrap, verify ? unwraps : undefined)
   const made = decryptDeks.add.bind(decryptDeks)
-  const encryptDeks = new EncryptDeks(encryptLimits, { wrap, made, hit: hitOf(emit, 'wrap'), now })
+  const encryptDeks = new EncryptDeks(encryptLimits, { wrap, made, hit: hitOf(observer, 'wrap'), now })
   onClose(() => {
     encryptDeks.close()
     indexSecrets.close()

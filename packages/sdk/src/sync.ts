@@ -16,9 +16,10 @@ import {
   readValue,
   toText,
 } from './input.js'
-import { demandContext, readFormatAad } from './records/bound-envelopes.js'
+import { readFormatAad } from './records/bound-envelopes.js'
 import { clientParts } from './records/client-parts.js'
-import type { OpenEnvelopes } from './records/envelopes.js'
+import type { EnvelopeEngine } from './records/envelopes.js'
+import { demandContext, openEnvelope } from './records/open-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
 import type { CallOptions } from './resources/keys.js'
 import { isPromise, type Soon, use } from './waiting.js'
@@ -75,7 +76,7 @@ export function encryptSync(client: Client, value: string | Binary, options: Enc
     clientParts(client)(),
     `the key ${keyId} has no DEK at hand`,
     'Await warm(client, keyId) before, and regularly.',
-    (envelopes) => use(envelopes.seal(bytes, keyId, NEVER_WAIT, aad), encodeSealed),
+    ({ envelopes }) => use(envelopes.seal(bytes, keyId, NEVER_WAIT, aad), encodeSealed),
   )
 }
 
@@ -95,8 +96,8 @@ export function decryptSync(
   assertOptions('decryptSync()', options, ['context', 'acceptUnbound', 'keyIds'])
   const parts = demandContext(readEnvelope(envelope), readDemand(options))
   const hint = 'Await decrypt() of it before: its DEK is then kept for deks.cacheMaxAgeMs, unless deks.cache is false.'
-  return atOnce(clientParts(client)(false), "the envelope's DEK is not cached", hint, (envelopes) =>
-    envelopes.open(parts, NEVER_WAIT),
+  return atOnce(clientParts(client)(false), "the envelope's DEK is not cached", hint, (records) =>
+    openEnvelope(records, parts, NEVER_WAIT),
   ) as Bytes
 }
 
@@ -112,18 +113,18 @@ export function decryptTextSync(
   return toText(decryptSync(client, envelope, options))
 }
 
-function atOnce<T, E extends OpenEnvelopes>(
-  loading: Soon<{ records: { envelopes: E } }>,
+function atOnce<T, R extends { envelopes: EnvelopeEngine }>(
+  loading: Soon<{ records: R }>,
   message: string,
   hint: string,
-  run: (envelopes: E) => Soon<T>,
+  run: (records: R) => Soon<T>,
 ): T {
   const loaded = waitingFor(loading)
   if (!loaded) throw new ColdError(message, hint)
-  const { envelopes } = loaded.records
-  assertSync(envelopes)
+  const { records } = loaded
+  assertSync(records.envelopes)
   try {
-    return run(envelopes) as T // synchronous: the engine is, and no call may wait for a DEK
+    return run(records) as T // synchronous: the engine is, and no call may wait for a DEK
   } catch (error) {
     throw isEaasError(error) && error.cause === NEVER_WAIT.reason ? new ColdError(message, hint) : error
   }
@@ -139,7 +140,7 @@ function waitingFor<T>(soon: Soon<T>): T | undefined {
   return undefined
 }
 
-function assertSync(envelopes: OpenEnvelopes): void {
+function assertSync(envelopes: EnvelopeEngine): void {
   if (envelopes.isSync()) return
   throw new InvalidInputError(
     'the engine of this client is WebCrypto, which is asynchronous',

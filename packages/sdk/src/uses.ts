@@ -13,9 +13,8 @@ import {
   type WrappedKey,
   type WrapUse,
 } from '@eaas/protocol'
-import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
+import { InvalidInputError, type RecordPlace } from './errors.js'
 import { type AuditContext, kindOf } from './input.js'
-import { isPromise, type Soon } from './waiting.js'
 
 /** What a call that states a use says about its audit entry. */
 export function recordedAs(auditContext: AuditContext | undefined): { record?: 'digests' } {
@@ -60,27 +59,9 @@ export function usesOfModel(model: string, pairs: () => Context, ofRow = false):
   return one ? { use: one, orUse: () => many } : { use: many, orUse: findOne }
 }
 
-/** The uses that a value's context implies; undefined unless it says that a model sealed the value. */
-export function usesIn(context: Context | undefined): Uses | undefined {
-  const { model } = context ?? {}
-  return model === undefined ? undefined : usesOfModel(model, () => context ?? {})
-}
-
 /** Adds its uses to a stored wrapped key. One of format 1 has none. */
 export function wrappedFor<K extends WrappedKey>(wrapped: K, find: () => Uses | undefined): K & WrappedFor {
   return isBoundWrappedKey(wrapped.wrapped_key) ? Object.assign(wrapped, find()) : wrapped
-}
-
-/** Runs with a wrapped key in its first use, and in its other one if the service refuses the first. */
-export function inEitherUse<K extends WrappedFor, T>(wrapped: K, run: (wrapped: K) => Soon<T>): Soon<T> {
-  const ran = run(wrapped)
-  if (!wrapped.orUse || !isPromise(ran)) return ran
-  return ran.catch((error: unknown) => {
-    const cause = isEaasError(error) && (error.cause as { problem?: unknown } | undefined)
-    const use = cause && cause.problem === 'E_WRAPPED_KEY' && wrapped.orUse?.()
-    if (!use) throw error
-    return run({ ...wrapped, use, orUse: undefined })
-  })
 }
 
 /**

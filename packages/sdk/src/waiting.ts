@@ -145,31 +145,6 @@ export function untilAborted<T>(soon: Soon<T>, signal: AbortSignal | undefined):
   })
 }
 
-/** The promises of some results. */
-export type Calls<T extends readonly unknown[]> = readonly [...{ [K in keyof T]: Promise<T[K]> }]
-
-/**
- * Makes calls of which all must succeed. The first error, and the caller's signal, aborts the others: so none is sent for
- * a caller that has its error. @throws AbortedError, or the first error
- */
-export async function together<T extends readonly unknown[]>(
-  signal: AbortSignal | undefined,
-  call: (signal: AbortSignal) => Calls<T>,
-): Promise<T> {
-  assertNotAborted(signal)
-  const controller = new AbortController()
-  const ignoreSignal = onAbort(signal, () => controller.abort(signal?.reason))
-  try {
-    const all = Promise.all(call(controller.signal))
-    return (await untilAborted(all, controller.signal)) as readonly unknown[] as T
-  } catch (error) {
-    controller.abort(error)
-    throw error
-  } finally {
-    ignoreSignal()
-  }
-}
-
 /** One of the callers that wait for the same thing. Each has a function to run with it. */
 export interface Waiter<A> {
   /** Runs the caller's function at once, so that nothing else holds what it gets. */

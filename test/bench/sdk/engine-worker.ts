@@ -1,11 +1,9 @@
 // The node engine alone: bytes in, bytes out, without the base64 of an envelope. Prints `RESULT <json>`: CPU µs an operation, by
 // size and direction, round by round.
 import { randomBytes } from 'node:crypto'
-import { createNodeEngine } from '../../../packages/sdk/src/engines/node.js'
+import { nodeEngine as engine } from '../../../packages/sdk/src/test-support/engines.js'
 
 const { rounds, targetMs, sizes } = JSON.parse(process.argv[2] ?? '{}')
-const engine = createNodeEngine()
-if (!engine) throw new Error('there is no node:crypto')
 const [key, iv] = [randomBytes(32), randomBytes(12)]
 
 const measured: Record<string, Record<'encrypt' | 'decrypt', number[]>> = {}

@@ -34,9 +34,8 @@ vi.mock('@eaas/protocol', async (load) => {
 vi.mock('../../../packages/sdk/src/engines/node.js', async (load) => {
   const node = await load<typeof import('../../../packages/sdk/src/engines/node.js')>()
   return {
-    createNodeEngine() {
-      const aead = node.createNodeEngine()
-      if (!aead) throw new Error('these tests need node:crypto')
+    createNodeEngine(...given: Parameters<typeof node.createNodeEngine>) {
+      const aead = node.createNodeEngine(...given)
       const seal: typeof aead.seal = (...args) => {
         sealed.push(args[0], args[2])
         return aead.seal(...args)

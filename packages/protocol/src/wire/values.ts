@@ -48,6 +48,6 @@ export const count = whole(0)
 export const withoutNul = z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))
 
 export const ALGORITHM = 'AES-256-GCM'
-export { KEY_STATUSES } from '../names.js'
+export { KEY_STATUSES } from '../routes.js'
 export const VERSION_STATUSES = ['active', 'retired', 'destroyed'] as const
 export const API_KEY_STATUSES = ['active', 'expired', 'revoked'] as const

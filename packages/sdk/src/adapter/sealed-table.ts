@@ -6,12 +6,12 @@
 
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import { isNothing } from '../models/codecs.js'
-import { ROW_SEAL, withNull } from '../models/definition.js'
+import { withNull } from '../models/access-rows.js'
+import { isNothing, ROW_SEAL } from '../models/definition.js'
 import { findLacking } from '../models/lacking-fields.js'
 import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
-import { together } from '../waiting.js'
+import { together } from '../together.js'
 import { refuseField, refuseOperator } from './refusals.js'
 import { createSearches, refuseUnindexed, type Searches, wholeValue } from './searches.js'
 

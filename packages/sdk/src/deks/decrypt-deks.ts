@@ -2,7 +2,7 @@
  * Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. Callers who wait for
  * the same DEK share one unwrap.
  */
-import { AbortedError, isEaasError } from '../errors.js'
+import { AbortedError } from '../errors.js'
 import type { WrappedFor } from '../uses.js'
 import { isPromise, joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
 import { createSecret, type Secret, Sweeper } from './secret.js'
@@ -203,15 +203,4 @@ export class DecryptDeks {
  */
 export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
   return `${key_id}${use ? use.name : '[]'}${wrapped_key}`
-}
-
-/** Returns the DEK, which the caller zeroes, or undefined if the service says that the wrapped key is not authentic. */
-export async function unwrapIfAuthentic(
-  unwrap: DecryptDekSource['unwrap'],
-  wrapped: WrappedFor,
-): Promise<Uint8Array | undefined> {
-  return unwrap(wrapped).catch((error: unknown) => {
-    if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
-    throw error
-  })
 }

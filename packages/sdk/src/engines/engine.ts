@@ -1,4 +1,6 @@
 /** Engines: AES-256-GCM seals and opens; HKDF and HMAC with SHA-256 derive keys and make indexes. */
+import type { assertLengths, assertNotZero } from '@eaas/protocol'
+import type { DecryptionError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 
 /**
@@ -51,4 +53,14 @@ export interface SyncEngine {
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array
   derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Uint8Array
   createMac(key: Uint8Array): (message: Uint8Array) => Uint8Array
+}
+
+/**
+ * What an engine needs of ours that is loaded only where it is used. It imports nothing that other files use: bundlers
+ * would cut what every page downloads into more pieces.
+ */
+export interface EngineTools {
+  assertLengths: typeof assertLengths
+  assertNotZero: typeof assertNotZero
+  DecryptionError: typeof DecryptionError
 }

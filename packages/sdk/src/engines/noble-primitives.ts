@@ -1,7 +1,4 @@
-/**
- * The primitives of the engine in JavaScript. Its own file, without imports of ours, so that bundlers load it only
- * where it is used.
- */
+/** The primitives of the engine in JavaScript. */
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 

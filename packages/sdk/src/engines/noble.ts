@@ -1,14 +1,11 @@
 /**
  * The reference engine: AES-256-GCM, HKDF and HMAC by `@noble/ciphers` and `@noble/hashes`, in JavaScript,
- * which runs everywhere.
+ * which runs everywhere. Loaded only where it is used.
  */
-import { assertLengths, assertNotZero } from '@eaas/protocol'
-import { DecryptionError } from '../errors.js'
-import type { SyncEngine } from './engine.js'
-import type * as Primitives from './noble-primitives.js'
+import type { EngineTools, SyncEngine } from './engine.js'
+import { gcm, hkdf, hmac, sha256 } from './noble-primitives.js'
 
-/** Makes the engine from the primitives in `noble-primitives.ts`. */
-export function createNobleEngine({ gcm, hkdf, hmac, sha256 }: typeof Primitives): SyncEngine {
+export function createNobleEngine({ assertLengths, assertNotZero, DecryptionError }: EngineTools): SyncEngine {
   return {
     seal(key, iv, plaintext, aad) {
       assertLengths(key, iv)

@@ -1,10 +1,9 @@
 /** Selects the implementation of AES-256-GCM. Each must first pass a known-answer test. */
-import { BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8 } from '@eaas/protocol'
+import type * as NodeCrypto from 'node:crypto'
+import { assertLengths, assertNotZero, BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError } from '../errors.js'
-import { isPromise, loadOnce, loadPart, type Soon, use } from '../waiting.js'
-import type { Engine, EngineName } from './engine.js'
-import { createNobleEngine } from './noble.js'
-import { createNodeEngine } from './node.js'
+import { isPromise, loadOnce, loadPart, nodeGlobals, type Soon, use } from '../waiting.js'
+import type { Engine, EngineName, EngineTools } from './engine.js'
 import { createWebEngine } from './web.js'
 
 /** The engine, or why there is none. */
@@ -16,43 +15,49 @@ export interface Fallback {
   web: 'missing' | 'failed'
 }
 
-let checkedNode: Checked | undefined
-const checkWeb = /* @__PURE__ */ loadOnce(async () => {
-  const made = createWebEngine()
-  return checked(made, await passing(made))
+/** What engines get that are files of their own. */
+export const ENGINE_TOOLS: EngineTools = { assertLengths, assertNotZero, DecryptionError }
+
+const checkNode = /* @__PURE__ */ loadOnce(async () => {
+  const crypto = nodeCrypto()
+  return check(crypto && (await loadPart(() => import('./node.js'))).createNodeEngine(crypto, ENGINE_TOOLS))
 })
+const checkWeb = /* @__PURE__ */ loadOnce(async () => check(createWebEngine()))
 
 /**
- * Returns the engine of that name: node:crypto itself, and any other by promise. Uses the network only to load
- * noble, if a bundler put it into its own file. Tests node:crypto and WebCrypto once per process, at first use.
+ * Finds node:crypto by `process.getBuiltinModule` (Node 20.16 and later), so that a bundle for browsers holds no import of a
+ * Node module.
+ */
+export function nodeCrypto(): typeof NodeCrypto | undefined {
+  return nodeGlobals().process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
+}
+
+/**
+ * Returns the engine of that name; by promise, unless it was selected before. Uses the network only to load what a bundler put
+ * into its own file: node:crypto, or noble. Tests node:crypto and WebCrypto once per process, at first use.
  *
  * @param onFallback called before noble is returned for `auto`
  * @throws InvalidInputError when `node` or `web` is requested and is missing, or fails its known-answer test
  */
-export function selectEngine(name: EngineName, onFallback?: (why: Fallback) => void): Engine | Promise<Engine> {
+export function selectEngine(name: EngineName, onFallback?: (why: Fallback) => void): Soon<Engine> {
   if (name === 'noble') return loadNoble()
   if (name === 'web') return use(checkWeb(), ({ engine }) => engine ?? refuse(name))
-  if (!checkedNode) {
-    const made = createNodeEngine()
-    checkedNode = checked(made, passing(made) as Engine | undefined) // node:crypto is synchronous
-  }
-  const { engine, fault: node } = checkedNode
-  if (engine) return engine
-  if (name === 'node') return refuse(name)
-  return use(checkWeb(), async ({ engine, fault: web }) => {
+  const checkedNode = checkNode()
+  if (name === 'node' && isPromise(checkedNode) && !nodeCrypto()) return refuse(name) // before anything is sent
+  return use(checkedNode, ({ engine, fault: node }) => {
     if (engine) return engine
-    const noble = await loadNoble()
-    onFallback?.({ node, web })
-    return noble
+    if (name === 'node') return refuse(name)
+    return use(checkWeb(), async ({ engine, fault: web }) => {
+      if (engine) return engine
+      const noble = await loadNoble()
+      onFallback?.({ node, web })
+      return noble
+    })
   })
 }
 
-function checked(made: Engine | undefined, engine: Engine | undefined): Checked {
-  return engine ? { engine } : { fault: made ? 'failed' : 'missing' }
-}
-
 async function loadNoble(): Promise<Engine> {
-  return createNobleEngine(await loadPart(() => import('./noble-primitives.js')))
+  return (await loadPart(() => import('./noble.js'))).createNobleEngine(ENGINE_TOOLS)
 }
 
 function refuse(name: EngineName): never {
@@ -64,35 +69,32 @@ function refuse(name: EngineName): never {
 
 /**
  * Returns the engine if it seals, opens, derives and authenticates the published vectors (envelope.md 8,
- * envelope-v2.md 8) and refuses an altered one, otherwise undefined; by promise if the engine is asynchronous.
+ * envelope-v2.md 8) and refuses an altered one, otherwise what is wrong.
  */
-export function passing(engine: Engine | undefined): Engine | undefined | Promise<Engine | undefined> {
-  if (!engine) return undefined
+export async function check(engine: Engine | undefined): Promise<Checked> {
+  if (!engine) return { fault: 'missing' }
   const key = () => Uint8Array.from({ length: 32 }, (_, at) => at)
   const iv = Uint8Array.from({ length: 12 }, (_, at) => 0xa0 + at)
   const plaintext = encodeUtf8('secret bancaire')
   const sealed = decodeBase64('lX0fXyC/It0DC+SybgilkxTbOdtXvhpZyqHIZyPWaA==')
   const altered = sealed.map((byte) => byte ^ 1)
-  const trials = [
+  const trials = await Promise.all([
     attempt(() => engine.seal(key(), iv, plaintext), encodeBase64(sealed)),
     attempt(() => engine.open(key(), iv, sealed), encodeBase64(plaintext)),
     attempt(() => engine.open(key(), iv, altered)),
     // Each block of HKDF depends on the one before it: the end of the last one is enough.
     attempt(() => engine.derive(key(), iv, BOUND_KEYS_BYTES), 'Ru5Pa0itSw=='),
     attempt(() => engine.createMac(key())(plaintext), 'ysTrgSo5/rU='),
-  ]
-  const verdict = (passed: readonly boolean[]) => (passed.every(Boolean) ? engine : undefined)
-  return trials.some(isPromise) ? Promise.all(trials).then(verdict) : verdict(trials as boolean[])
+  ])
+  return trials.every(Boolean) ? { engine } : { fault: 'failed' }
 }
 
 /** Tells whether the returned bytes, in base64, end with `end`; without `end`, whether they do not open. */
-function attempt(run: () => Soon<Uint8Array>, end?: string): Soon<boolean> {
-  const check = (answer: Uint8Array) => end !== undefined && encodeBase64(answer).endsWith(end)
-  const fail = (error: unknown) => end === undefined && error instanceof DecryptionError
+async function attempt(run: () => Soon<Uint8Array>, end?: string): Promise<boolean> {
   try {
-    const answer = run()
-    return isPromise(answer) ? answer.then(check, fail) : check(answer)
+    const answer = await run()
+    return end !== undefined && encodeBase64(answer).endsWith(end)
   } catch (error) {
-    return fail(error)
+    return end === undefined && error instanceof DecryptionError
   }
 }

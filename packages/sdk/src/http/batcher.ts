@@ -12,12 +12,13 @@ import {
   type WrappedKey,
   type WrapUse,
 } from '@eaas/protocol'
-import { AbortedError, DecryptionError, isEaasError, ProtocolError } from '../errors.js'
+import { AbortedError, DecryptionError, ProtocolError } from '../errors.js'
 import { type AuditContext, assertNotAborted } from '../input.js'
 import { recordedAs, type WrappedFor } from '../uses.js'
-import { microtasks, onAbort, requestsAreIsolated, traced, turn } from '../waiting.js'
-import { type Answer, type Call, type Http, type Outcome, observe, toCall } from './calls.js'
-import type { Emit } from './events.js'
+import { microtasks, onAbort, requestsAreIsolated, type Soon, traced, turn } from '../waiting.js'
+import { type Answer, type Call, type Http, type Outcome, toCall } from './calls.js'
+import type { Observer } from './observer.js'
+import type { settleRefused } from './refused-batches.js'
 
 /**
  * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies
@@ -49,13 +50,15 @@ export interface Batcher {
 }
 
 interface BatcherOptions {
-  emit?: Emit | undefined
+  observer?: Observer | undefined
+  /** Loads what a batch needs that is refused. */
+  loadFailures: () => Soon<{ settleRefused: typeof settleRefused }>
   auditContext?: AuditContext | undefined
 }
 
 /** Makes the operations over one client's HTTP. */
-export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions = {}): Batcher {
-  const run = traced(createQueue(http, requestsAreIsolated() ? microtasks : turn, emit)) as RunOperation
+export function createBatcher(http: Http, { auditContext, ...options }: BatcherOptions): Batcher {
+  const run = traced(createQueue(http, requestsAreIsolated() ? microtasks : turn, options)) as RunOperation
   /** What a call says about a use. */
   const stated = (use: WrapUse | undefined) =>
     use && { purpose: use.purpose, context: use.context, ...recordedAs(auditContext) }
@@ -94,7 +97,7 @@ export function createBatcher(http: Http, { emit, auditContext }: BatcherOptions
 /** The operations that are sent together. */
 type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash' | 'indexSecret' | 'blindHash'>
 
-interface Queued {
+export interface Queued {
   call: Call<BatchedOperation>
   /** The operation in the form that a batch has. */
   operation: object
@@ -117,7 +120,11 @@ interface OperationRequest<Id extends BatchedOperation> {
 type RunOperation = <Id extends BatchedOperation>(request: OperationRequest<Id>) => Promise<Answer<Id>>
 
 /** Makes the queue over one client's HTTP. */
-function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit | undefined): RunOperation {
+function createQueue(
+  http: Http,
+  untilAllQueued: () => Promise<void>,
+  { observer, loadFailures }: BatcherOptions,
+): RunOperation {
   let queue = new Set<Queued>()
   /**
    * Reduced after something in front of the service refused a batch as too large; 0 where the service has no
@@ -148,22 +155,20 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
   /** Sends one part. Settles each operation of it, or has it wait again. Never rejects. */
   const send = async (part: readonly Queued[], waiting: Set<Queued>): Promise<void> => {
     const [first] = part
-    if (!first) return
-    const isAlone = part.length === 1
+    const isAlone = part.length === 1 && first
     const outcome = await toOutcome(http(isAlone ? first.call : createBatchCall(part)))
-    if (isAlone) return settleAlone(first, outcome, waiting)
-    if ('value' in outcome) {
-      for (const [at, one] of part.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
-      return
+    const settle = (one: Queued, at: number) =>
+      one.settle('error' in outcome || isAlone ? outcome : ((outcome.value as Outcome[])[at] as Outcome))
+    if ('value' in outcome) return part.forEach(settle)
+    // Without an answer, nothing may be loaded that keeps callers waiting.
+    const isFinal = isAlone ? waiting.size === 0 : Object(outcome.error).httpStatus === undefined
+    if (isFinal) return part.forEach(settle)
+    try {
+      const { settleRefused } = await loadFailures()
+      maxUnits = settleRefused(part, waiting, { error: outcome.error, maxUnits })
+    } catch {
+      part.forEach(settle)
     }
-    if (httpStatusOf(outcome.error) === 413)
-      maxUnits = Math.min(maxUnits, part.reduce((sum, { units }) => sum + units, 0) / 2)
-    else if (isNoSuchRoute(outcome.error)) maxUnits = 0
-    else {
-      for (const one of part) one.settle(outcome)
-      return
-    }
-    for (const one of part) waiting.add(one)
   }
 
   return (request) => {
@@ -183,7 +188,7 @@ function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit
         queue.add(queued)
         if (queue.size === 1) void flush()
       })
-    return observe(emit, call, run)
+    return observer ? observer.observe(call, run) : run()
   }
 }
 
@@ -213,44 +218,10 @@ function takePart(waiting: Set<Queued>, maxUnits: number): Queued[] {
   return part
 }
 
-/** Settles one that was sent alone, and those that wait for which its refusal holds too. */
-function settleAlone(sent: Queued, outcome: Outcome, waiting: Set<Queued>): void {
-  sent.settle(outcome)
-  if (!('error' in outcome)) return
-  for (const other of waiting) {
-    if (!holdsFor(outcome.error, sent, other)) continue
-    waiting.delete(other)
-    other.settle(outcome)
-  }
-}
-
 async function toOutcome(answer: Promise<unknown>): Promise<Outcome> {
   try {
     return { value: await answer }
   } catch (error) {
     return { error } // of the SDK, or of the function passed as `apiKey`
   }
-}
-
-/** What the service says of one value or version, and what it says of one key; all else holds for all keys. */
-const OF_ONE = /^E_(?:VALIDATION|WRAPPED_KEY|VERSION_.*)$/
-const OF_ONE_KEY = /^E_(?:NOT_FOUND|STATE|KEY_DESTROYED|LIMIT|TAMPERED)$/
-
-/** Tells whether the error of one operation says that another would fail too. */
-function holdsFor(error: unknown, { call, units }: Queued, other: Queued): boolean {
-  if (call.operationId !== other.call.operationId || call.signal?.aborted) return false
-  if (httpStatusOf(error) === 413) return other.units >= units
-  const problem = isEaasError(error) && error.code === 'E_API' ? error.problem : ''
-  if (OF_ONE_KEY.test(problem)) return call.about === other.call.about
-  return !OF_ONE.test(problem)
-}
-
-/** The service refuses with E_API, and a proxy with a page, which is E_PROTOCOL. */
-function httpStatusOf(error: unknown): number | undefined {
-  return isEaasError(error) && 'httpStatus' in error ? error.httpStatus : undefined
-}
-
-// A service older than batches. A proxy's page does not count, since other routes would not answer either.
-function isNoSuchRoute(error: unknown): boolean {
-  return isEaasError(error) && error.code === 'E_API' && [404, 405].includes(error.httpStatus)
 }

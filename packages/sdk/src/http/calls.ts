@@ -1,13 +1,13 @@
 /** One call of the API as the rest of the SDK makes it: its API key, its deadline and its events. */
 import { fillPath, type OperationId, type OperationWithId, ROUTES, type RouteRow, type wire } from '@eaas/protocol'
-import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
+import { AbortedError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
 import { onAbort, requestsAreIsolated, type Soon } from '../waiting.js'
 import { pageOrigin } from './base-url.js'
 import { hintFor, nameOf } from './call-errors.js'
 import type * as Environment from './environment.js'
-import type { CallEvent, ClientEvent, Emit, FailureEvent, RefusalEvent } from './events.js'
 import type { Fetch } from './fetch.js'
+import type { Observer } from './observer.js'
 import type * as Spans from './open-telemetry.js'
 import type { OpenTelemetry, TraceHeaders } from './open-telemetry.js'
 import { type Schemas, type SendOptions, send } from './send.js'
@@ -37,8 +37,13 @@ export interface HttpOptions {
   loadRare: () => Soon<typeof Environment & Pick<typeof Spans, 'withSpan'>>
   /** Makes spans. */
   openTelemetry?: OpenTelemetry | undefined
-  /** Takes events. */
-  emit?: Emit | undefined
+  observer?: Observer | undefined
+}
+
+/** Where a call is sent, and with which API key, if any. */
+export interface Service {
+  base: URL
+  given: ApiKey | undefined
 }
 
 /** What became of one call of a batch. */
@@ -111,24 +116,17 @@ export function createHttp(options: HttpOptions): Http {
   }
 
   /** Returns where a call is sent, and with which API key; in pages and workers, the session's cookie may replace it. */
-  async function findService(): Promise<{ base: URL; given: ApiKey | undefined }> {
-    const { findBase, allowInsecure, apiKey, fromEnv, loadRare } = options
+  async function findService(): Promise<Service> {
+    const { findBase, apiKey, loadRare } = options
     if (findBase && (apiKey !== undefined || pageOrigin() !== undefined)) return { base: findBase(), given: apiKey }
-    const { environmentUrl, environmentApiKey, environmentApiKeyFor, missingApiKey } = await loadRare()
-    if (!findBase) return { base: environmentUrl(allowInsecure), given: apiKey ?? environmentApiKey }
-    const base = findBase()
-    if (!fromEnv) throw missingApiKey()
-    return { base, given: environmentApiKeyFor(base) }
+    return (await loadRare()).findInEnvironment(options)
   }
 
   async function once<Id extends OperationId>(call: Call<Id>, trace: TraceHeaders): Promise<Answer<Id>> {
     const { base, given } = await findService()
     return withDeadline(call, options, async (signal) => {
-      const { fetch, retries, emit, loadSchemas, loadFailures } = options
-      const apiKey = await readApiKey(given)
-      const onRetry: SendOptions['onRetry'] = (retry) => {
-        emit?.({ type: 'retry', ...retry, ...subjectOf(call) }) // not returned: ky would wait for the promise of `onEvent`
-      }
+      const { fetch, retries, observer, loadSchemas, loadFailures } = options
+      const apiKey = await readApiKey(given, options)
       const sendWith = (key: string | undefined) => {
         signal.throwIfAborted() // the API key may have come late, and not every fetch checks its signal
         return send(new URL(call.path, base), call, {
@@ -139,7 +137,7 @@ export function createHttp(options: HttpOptions): Http {
           loadFailures,
           retries,
           signal,
-          onRetry,
+          observer,
         })
       }
       try {
@@ -147,7 +145,7 @@ export function createHttp(options: HttpOptions): Http {
       } catch (error) {
         // Nothing was done: repeating it does no harm, whatever the call is.
         if (typeof given !== 'function' || !isUnauthorized(error)) throw error
-        const renewed = await readApiKey(given, apiKey)
+        const renewed = await readApiKey(given, options, apiKey)
         if (renewed === apiKey) throw error
         return sendWith(renewed)
       }
@@ -155,21 +153,16 @@ export function createHttp(options: HttpOptions): Http {
   }
 }
 
-async function readApiKey(apiKey: ApiKey | undefined, refused?: string): Promise<string | undefined> {
+async function readApiKey(
+  apiKey: ApiKey | undefined,
+  { loadRare }: HttpOptions,
+  refused?: string,
+): Promise<string | undefined> {
   if (apiKey === undefined) return undefined
   const value: unknown = typeof apiKey === 'function' ? await apiKey(refused) : apiKey
   // Checked here because fetch would repeat a bad header in its error.
   if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
-  throw new InvalidInputError('apiKey must be text of visible ASCII, without spaces', apiKeyHint(value), {
-    option: 'apiKey',
-  })
-}
-
-function apiKeyHint(value: unknown): string {
-  const text = String(value)
-  if (text.trim() !== '' && text.trim() !== text) return 'Trim it: a file ends with a line break.'
-  if (/^bearer /i.test(text)) return 'Pass it without "Bearer".'
-  return 'Check where the API key is read from.'
+  throw (await loadRare()).wrongApiKey(value)
 }
 
 function isUnauthorized(error: unknown): boolean {
@@ -205,36 +198,4 @@ async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: A
     ignoreSignal()
     ignoreClose()
   }
-}
-
-/** Runs a call and emits how it ended, in its caller's asynchronous context. */
-export async function observe<T>(emit: Emit | undefined, call: Call, run: () => Promise<T>): Promise<T> {
-  if (!emit) return run()
-  const startedAt = performance.now()
-  let ending: Ending = { type: 'call' }
-  try {
-    return await run()
-  } catch (error) {
-    ending = describe(error)
-    throw error
-  } finally {
-    emit({ ...ending, ...subjectOf(call), durationMs: performance.now() - startedAt } as ClientEvent)
-  }
-}
-
-type Own<E> = Omit<E, 'operation' | 'keyId' | 'durationMs'>
-type Ending = Own<CallEvent> | Own<RefusalEvent> | Own<FailureEvent>
-
-/** What an event says about its call. */
-function subjectOf({ operationId, path, about }: Call) {
-  return { operation: operationId, keyId: path.includes('api-keys') ? undefined : about || undefined }
-}
-
-/** What an event says about an error: never its message. */
-function describe(error: unknown): Ending {
-  const known = isEaasError(error) ? error : undefined
-  const refusal = known?.code === 'E_DECRYPTION' ? known.cause : known // a refusal that means tampering
-  if (!isEaasError(refusal) || refusal.code !== 'E_API') return { type: 'failure', code: known?.code }
-  const { httpStatus, problem, requestId } = refusal
-  return { type: 'refusal', status: httpStatus, problem, requestId }
 }

@@ -1,17 +1,27 @@
-/** What the environment says of the service, for programs outside pages: its URL, and an API key. */
+/** What the environment says of the service, for programs outside pages: its URL, and an API key. What is wrong with an API key. */
 import { InvalidInputError } from '../errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './base-url.js'
+import type { HttpOptions, Service } from './calls.js'
 
 const UNSET_HINT = 'Run `npx @eaas/server dev`, or pass `baseUrl` and `apiKey`.'
 
-/** Returns the URL in EAAS_URL. @throws InvalidInputError where it is not set, or wrong */
-export function environmentUrl(allowInsecure: boolean): URL {
-  return readBaseUrl(fromEnvironment('EAAS_URL'), allowInsecure)()
-}
-
-/** Returns the API key in EAAS_API_KEY, of a client that has its URL from there too. @throws InvalidInputError where it is not set */
-export function environmentApiKey(): string {
-  return fromEnvironment('EAAS_API_KEY')
+/**
+ * Returns the service in EAAS_URL, unless the client has a `baseUrl`, and the API key in EAAS_API_KEY, unless it has one.
+ * @throws InvalidInputError where one is not set, or wrong
+ */
+export function findInEnvironment({
+  findBase,
+  allowInsecure,
+  apiKey,
+  fromEnv,
+}: Pick<HttpOptions, 'findBase' | 'allowInsecure' | 'apiKey' | 'fromEnv'>): Service {
+  if (!findBase) {
+    const base = readBaseUrl(fromEnvironment('EAAS_URL'), allowInsecure)()
+    return { base, given: apiKey ?? (() => fromEnvironment('EAAS_API_KEY')) }
+  }
+  const base = findBase()
+  if (!fromEnv) throw missingApiKey()
+  return { base, given: apiKeyFor(base) }
 }
 
 /** Looked up at each request: the code that fills the environment may run after the module that makes the client. */
@@ -29,7 +39,7 @@ function fromEnvironment(name: string): string {
 /**
  * Returns the API key in EAAS_API_KEY for a client with a `baseUrl`, if EAAS_URL names the same service, or none. @throws InvalidInputError
  */
-export function environmentApiKeyFor(base: URL): string {
+function apiKeyFor(base: URL): string {
   const key = inEnvironment('EAAS_API_KEY')
   const url = inEnvironment('EAAS_URL')
   if (key && (!url || isSame(url, base))) return key
@@ -45,9 +55,22 @@ function isSame(url: string, base: URL): boolean {
   return parsed?.href === base.href
 }
 
-export function missingApiKey(why = ''): InvalidInputError {
+function missingApiKey(why = ''): InvalidInputError {
   return new InvalidInputError(
     'apiKey is missing: only pages and workers that call a broker need none',
     `${why}Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`,
   )
+}
+
+/** The error for an API key that no header can hold. */
+export function wrongApiKey(value: unknown): InvalidInputError {
+  const message = 'apiKey must be text of visible ASCII, without spaces'
+  return new InvalidInputError(message, apiKeyHint(value), { option: 'apiKey' })
+}
+
+function apiKeyHint(value: unknown): string {
+  const text = String(value)
+  if (text.trim() !== '' && text.trim() !== text) return 'Trim it: a file ends with a line break.'
+  if (/^bearer /i.test(text)) return 'Pass it without "Bearer".'
+  return 'Check where the API key is read from.'
 }

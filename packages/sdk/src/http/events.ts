@@ -85,22 +85,3 @@ export interface FallbackEvent {
 
 /** Something that a client did, told apart by `type`. Later versions may add types and members. */
 export type ClientEvent = CallEvent | RefusalEvent | FailureEvent | RetryEvent | HitEvent | FallbackEvent
-
-/** Takes an event. Never throws. */
-export type Emit = (event: ClientEvent) => void
-
-/**
- * Makes a listener that never throws or rejects. It prints the first error of `onEvent` on the console, and no later
- * one.
- */
-export function createEmit(onEvent: (event: ClientEvent) => unknown): Emit {
-  let isReported = false
-  return async (event) => {
-    try {
-      await onEvent(event)
-    } catch (error) {
-      if (!isReported) console.error('@eaas/sdk: onEvent threw, which is reported once:', error)
-      isReported = true
-    }
-  }
-}

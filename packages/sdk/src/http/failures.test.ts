@@ -16,7 +16,6 @@ const attempt = (fetch: Fetch) =>
     loadFailures: () => Promise.reject(lost),
     retries: 2,
     signal: new AbortController().signal,
-    onRetry: () => undefined,
   })
 
 describe('without what explains failures', () => {

@@ -88,7 +88,7 @@ export async function recover(failed: Failed): Promise<unknown> {
  * @throws what the last attempt threw, or the signal's reason
  */
 async function sendAgain({ url, call, options, first, sendOnce }: Failed): Promise<RawAnswer> {
-  const { retries, signal, onRetry } = options
+  const { retries, signal, observer } = options
   let { answer, durationMs } = first
   const retryStatus = (status: number) => status !== call.alsoStatus && mayPass(call, status)
   const toResponse = ({ status }: RawAnswer) => new Response(null, { status: retryStatus(status) ? status : 200 })
@@ -103,7 +103,7 @@ async function sendAgain({ url, call, options, first, sendOnce }: Failed): Promi
     return toResponse(answer)
   }
   const beforeRetry = ({ retryCount }: { retryCount: number }) =>
-    onRetry({ attempt: retryCount, status: answer?.status, durationMs })
+    observer?.retried(call, { attempt: retryCount, status: answer?.status, durationMs })
   const limit = call.repeatable ? retries : 0
   const isOver = limit === 0 || (answer ? !retryStatus(answer.status) : isEaasError(first.error))
   if (isOver && answer) return answer

@@ -3,23 +3,24 @@
  * deadline: it includes the time to get the API key, whereas ky's is per attempt.
  */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
-import type * as wire from '@eaas/protocol/answers'
 import { AnswerError, isPageCall, readBatchResults, readPageAnswer } from '@eaas/protocol/page-answers'
 import { isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 import { hintFor, nameOf } from './call-errors.js'
 import type { Answer, Call } from './calls.js'
-import type { RetryEvent } from './events.js'
 import type { recover } from './failures.js'
 import { type Fetch, type FetchInit, type FetchResponse, readText } from './fetch.js'
+import type { Observer } from './observer.js'
 import type { TraceHeaders } from './open-telemetry.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
 /** The longest answer of a call whose row says `isLong`. */
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
-/** The schemas of all answers. Loaded for the calls that a page that seals and opens does not make, since they need zod. */
-export type Schemas = Pick<typeof wire, 'ANSWERS' | 'BASE64_ANSWERS' | 'readAnswer'>
+/** Reads all answers by their schemas. Loaded for the calls that a page that seals and opens does not make, since they need zod. */
+export interface Schemas {
+  readAnyAnswer: Read
+}
 
 /** Reads the answer of a call; undefined where the call has none. @throws AnswerError */
 export type Read = (id: OperationId, json: unknown) => { value: unknown } | undefined
@@ -32,12 +33,7 @@ async function readerFor(
   const ids = parts.length > 0 ? parts.map((part) => part.operationId) : [operationId]
   if (ids.every(isPageCall)) return (id, json) => (isPageCall(id) ? { value: readPageAnswer(id, json) } : undefined)
   await loadFailures() // such a call may not be repeated if its failure cannot be read
-  const { ANSWERS, BASE64_ANSWERS, readAnswer } = await loadSchemas()
-  const schemas: Partial<Record<OperationId, wire.Answer>> = { ...ANSWERS, ...BASE64_ANSWERS }
-  return (id, json) => {
-    const schema = schemas[id]
-    return schema && { value: readAnswer(schema, json) }
-  }
+  return (await loadSchemas()).readAnyAnswer
 }
 
 export interface SendOptions {
@@ -53,8 +49,7 @@ export interface SendOptions {
   retries: number
   /** Ends all attempts. Its reason is the error that the caller gets. */
   signal: AbortSignal
-  /** Called after an attempt that failed, before the next one. */
-  onRetry(failed: Pick<RetryEvent, 'attempt' | 'status' | 'durationMs'>): void
+  observer?: Observer | undefined
 }
 
 export interface RawAnswer {

@@ -8,7 +8,8 @@ import type { ModelRows } from '../models/model-rows.js'
 import { copyStored, readJobs } from '../models/open-rows.js'
 import { looksSealed, readPlain } from '../models/plain-texts.js'
 import { rewrapRows } from '../models/rotation.js'
-import { type RowRead, readEach, type SealDeps } from '../models/seal-rows.js'
+import { readEach } from '../models/seal-each.js'
+import { type RowRead, readRow, type SealDeps } from '../models/seal-rows.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import {
@@ -254,7 +255,7 @@ interface OpenedRow {
 /** Reads opened rows as the model reads rows to seal, with an error in place of each row that it refuses. */
 function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
   const plain = opened.map(({ plain }) => plain)
-  const read = readEach(definition, plain, [...opened.keys()])
+  const read = readEach({ readRow }, definition, plain, [...opened.keys()])
   return read.flatMap((row, at) => opened.slice(at, at + 1).map(({ one }) => ({ one, row })))
 }
 

@@ -3,9 +3,10 @@ import { decodeHex, encodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { ContentError } from '../errors.js'
 import * as Json from '../json.js'
-import { decodeField, encodeField } from './codecs.js'
+import { encodeField } from './codecs.js'
 import vectors from './codecs.vectors.json' with { type: 'json' }
-import type { FieldKind } from './fields.js'
+import { boolean, bytes, date, type FieldCode, type FieldKind, json, number, text } from './fields.js'
+import { decodeField } from './opened-fields.js'
 
 interface Vector {
   kind: string
@@ -19,8 +20,9 @@ const PLACE = { index: 0, field: 'value' }
 const encode: Vector[] = vectors.encode
 const read: Vector[] = vectors.read
 
-const KINDS: FieldKind[] = ['boolean', 'bytes', 'date', 'json', 'number', 'text']
-const specOf = (kind: string, pad?: number) => ({ kind: kind as FieldKind, missing: [], normalize: [], pad })
+const FIELDS = { boolean: boolean(), bytes: bytes(), date: date(), json: json(), number: number(), text: text() }
+const KINDS = Object.keys(FIELDS) as FieldKind[]
+const specOf = (kind: string, pad?: number) => ({ ...(FIELDS[kind as FieldKind]['~spec'] as FieldCode), pad })
 
 /** A vector's value as an application has it. */
 function fieldValue({ kind, value }: Vector): unknown {

@@ -10,12 +10,13 @@ import {
   assertOptions,
   assertScope,
   type DekScope,
+  isMissing,
   isName,
   kindOf,
   type Row,
 } from '../input.js'
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
-import type { FieldSpec } from './fields.js'
+import type { FieldCode } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
 import { type IndexBy, type IndexSource, optionsOf, readIndexSource } from './index-source.js'
 import type { AnyField, Compounds, Extras, Fields, KnownOptions, NoExtras } from './model-types.js'
@@ -178,14 +179,19 @@ interface SharedOptions<
 export interface PlacedField {
   name: string
   path: Path
-  spec: FieldSpec
+  spec: FieldCode
 }
+
+/** UTF-8 never contains this byte, so it shows where padding begins (codecs.md 1). */
+export const PADDING = 0xff
+
+const asItIs = (bytes: unknown) => bytes as Uint8Array
 
 /** The seal as a field, with an empty value. */
 export const SEAL_FIELD: PlacedField = {
   name: ROW_SEAL,
   path: [ROW_SEAL],
-  spec: { kind: 'bytes', missing: [], normalize: [] },
+  spec: { kind: 'bytes', missing: [], normalize: [], assert: asItIs, encode: asItIs, decode: asItIs },
 }
 
 /** A column that rows are bound to, and its path in a row. */
@@ -270,11 +276,12 @@ export function readDefinition(options: Options, hasSecret = false, changesSecre
   const fields = Object.entries(given).map(([name, field]) => {
     const path = name.split('.')
     assertFieldPath(name, path)
-    if (!field?.['~spec']) {
+    const spec = field?.['~spec'] as FieldCode | undefined
+    if (!spec) {
       const message = `${JSON.stringify(name)}: expected a field, got ${kindOf(field)}`
       throw new InvalidInputError(message, 'Declare it with text(), json() and the like.')
     }
-    return { name, path, spec: binding.envelope === 1 ? withoutPad(name, field['~spec']) : field['~spec'] }
+    return { name, path, spec: binding.envelope === 1 ? withoutPad(name, spec) : spec }
   })
   if (fields.length === 0) throw new InvalidInputError('fields must have at least one field')
   assertNoneInside(fields)
@@ -306,7 +313,7 @@ export function readDefinition(options: Options, hasSecret = false, changesSecre
  * Removes the padding of `boolean()`: clients in other languages, which read format v1, know none. @throws
  * InvalidInputError when another kind declares `pad`
  */
-function withoutPad(name: string, { pad, ...spec }: FieldSpec): FieldSpec {
+function withoutPad(name: string, { pad, ...spec }: FieldCode): FieldCode {
   if (pad !== undefined && spec.kind !== 'boolean')
     throw new InvalidInputError(`${JSON.stringify(name)}: pad needs envelope 2`)
   return spec
@@ -467,27 +474,7 @@ export function pickFields(definition: Definition, names: readonly string[]): De
   return { ...definition, fields, columns, whole: definition.whole ?? definition }
 }
 
-/** Lets each field that may be missing take null too, as databases store it. With `all`, every field may be missing. */
-export function withNull<F extends { spec: { missing: readonly (null | undefined)[] } }>(
-  fields: readonly F[],
-  all = false,
-): F[] {
-  return fields.map((field) => {
-    const missing = all || field.spec.missing.length > 0 ? [null, undefined] : []
-    return { ...field, spec: { ...field.spec, missing } }
-  })
-}
-
-/** Picks the fields that a row has. Null stands for no value in each of them that may be missing. */
-export function pickPresent(definition: Definition, row: Row): Definition {
-  const present = definition.fields.filter(({ path }) => getAt(row, path) !== undefined)
-  const picked = pickFields(
-    definition,
-    present.map(({ name }) => name),
-  )
-  const fields = picked.fields.map(({ spec, ...field }) => ({
-    ...field,
-    spec: { ...spec, missing: spec.missing.map(() => null) },
-  }))
-  return { ...picked, fields }
+/** Tells whether a value is null or undefined and the field allows that. */
+export function isNothing(missing: readonly unknown[], value: unknown): boolean {
+  return isMissing(value) && missing.includes(value)
 }

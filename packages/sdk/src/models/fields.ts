@@ -1,8 +1,9 @@
 /**
- * The kinds of fields that a model seals: the values that they accept, and their blind indexes. `codecs.ts`
- * makes the bytes.
+ * The kinds of fields that a model seals: the values that they accept, their bytes (codecs.md), and the texts of their blind
+ * indexes. Bundlers leave out the kinds that an application does not use.
  */
-import { InvalidInputError, type RecordPlace } from '../errors.js'
+import { encodeUtf8 } from '@eaas/protocol'
+import { ContentError, InvalidInputError, type RecordPlace } from '../errors.js'
 import {
   assertOneOf,
   assertOptions,
@@ -10,11 +11,17 @@ import {
   assertWhole,
   type Bytes,
   isMissing,
+  isObject,
   isoText,
   isValidDate,
   kindOf,
+  readBinary,
+  readValue,
+  toText,
 } from '../input.js'
-import type { Normalizer } from './index-columns.js'
+import type * as Json from '../json.js'
+import type { PlacedField } from './definition.js'
+import type { FieldRange, Normalizer } from './index-columns.js'
 import type { Bucketing } from './index-texts.js'
 
 /**
@@ -57,14 +64,27 @@ export interface FieldSpec {
   range?: Bucketing | undefined
   /** The multiple of bytes to which values are padded before they are sealed (codecs.md 1). */
   pad?: number | undefined
-  /** Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` does so for the others. */
-  assert?(value: unknown, place: RecordPlace): void
+  /** Refuses a value that cannot be sealed. */
+  assert(value: unknown, place: RecordPlace): void
   /**
    * Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an
    * index.
    */
   toIndexText?(value: unknown): string
 }
+
+/** How the values of a field become bytes and ranges of a query are read: what each `FieldSpec` has besides. */
+export interface FieldCode extends FieldSpec {
+  assert(value: unknown, place: RecordPlace, json?: WriteJson): void
+  /** Makes the bytes of a value (codecs.md). */
+  encode(value: unknown, place: RecordPlace, json: WriteJson): Uint8Array
+  /** Reads them. @throws ContentError */
+  decode(opened: Uint8Array, place: RecordPlace): unknown
+  readRange?: typeof readRange
+}
+
+/** What writes JSON, which is loaded for the models that need it. */
+export type WriteJson = Pick<typeof Json, 'assertJsonValue' | 'encodeJson'>
 
 export interface IndexOptions {
   /**
@@ -136,13 +156,23 @@ export function text<const I extends string = never>(
       if (typeof value !== 'string') refuse('text', value, place)
       assertValue(value, place)
     },
+    encode: readValue,
+    decode: toText,
     toIndexText: (value) => value as string,
   })
 }
 
 /** Bytes, sealed unchanged: an ArrayBuffer, or any view of one. */
 export function bytes(options?: Record<string, never>): Field<Bytes, never, never, false> {
-  return createField(readOptions('bytes', [], options))
+  return createField({
+    ...readOptions('bytes', [], options),
+    assert(value, place) {
+      if (!readBinary(value)) refuse('bytes', value, place)
+      assertValue(value, place)
+    },
+    encode: readValue,
+    decode: (opened) => opened,
+  })
 }
 
 /**
@@ -151,7 +181,12 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
  * opened.
  */
 export function json<T>(options?: PadOptions): Field<T, never, never, false> {
-  return createField(readOptions('json', ['pad'], options))
+  return createField({
+    ...readOptions('json', ['pad'], options),
+    assert: (value, place, json) => json?.assertJsonValue(value, place),
+    encode: (value, place, json) => json.encodeJson(value, place),
+    decode: (opened, place) => parse(opened, place, 'JSON', (read) => JSON.parse(read)),
+  })
 }
 
 /** A finite number, sealed as its shortest decimal text, as JavaScript prints it. */
@@ -163,7 +198,11 @@ export function number<const I extends string = never>(
     assert: (value, place) => {
       if (typeof value !== 'number' || !Number.isFinite(value)) refuse('a finite number', value, place)
     },
+    encode: (value) => encodeUtf8(printNumber(value)),
+    decode: (opened, place) =>
+      parse(opened, place, 'a number', (read) => canonical(read, finite(Number(read)), printNumber)),
     toIndexText: (value) => String(value), // -0 and 0 are equal, and both give '0'
+    readRange,
   })
 }
 
@@ -172,7 +211,16 @@ export function number<const I extends string = never>(
  * tell them apart. An index would too, so it has none.
  */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
-  return createField({ ...readOptions('boolean', [], options), pad: BOOLEAN_PAD_BYTES })
+  return createField({
+    ...readOptions('boolean', [], options),
+    pad: BOOLEAN_PAD_BYTES,
+    assert(value, place) {
+      if (typeof value !== 'boolean') refuse('true or false', value, place)
+    },
+    encode: (value) => encodeUtf8(String(value)),
+    decode: (opened, place) =>
+      parse(opened, place, 'true or false', (read) => canonical(read, read === 'true', String)),
+  })
 }
 
 /** A Date, or one of a subclass, sealed as ISO 8601 text with milliseconds, UTC. */
@@ -184,7 +232,10 @@ export function date<const I extends string = never>(
     assert: (value, place) => {
       if (!isValidDate(value)) refuse('a valid Date', value, place)
     },
+    encode: (value) => encodeUtf8(isoText(value as Date)),
+    decode: (opened, place) => parse(opened, place, 'a date', (read) => canonical(read, new Date(read), isoText)),
     toIndexText: (value) => isoText(value as Date),
+    readRange,
   })
 }
 
@@ -210,7 +261,7 @@ function assertStep(range: unknown): void {
 }
 
 function createField<T, I extends string, X extends boolean>(
-  spec: Omit<FieldSpec, 'missing' | 'normalize'> & { [K in 'missing' | 'normalize']?: FieldSpec[K] | undefined },
+  spec: Omit<FieldCode, 'missing' | 'normalize'> & { [K in 'missing' | 'normalize']?: FieldSpec[K] | undefined },
 ): Field<T, never, I, X> {
   const { missing = [], normalize = [] } = spec
   const field = {
@@ -222,7 +273,7 @@ function createField<T, I extends string, X extends boolean>(
 }
 
 /** Refuses a value of another kind than the field. @throws InvalidInputError */
-export function refuse(expected: string, value: unknown, place: RecordPlace): never {
+function refuse(expected: string, value: unknown, place: RecordPlace): never {
   throw new InvalidInputError(`expected ${expected}, got ${kindOf(value)}`, hintFor(value), place)
 }
 
@@ -232,4 +283,57 @@ function hintFor(value: unknown): string {
   return isSealed
     ? 'Decrypt it first: it is encrypted already.'
     : 'Correct the value, or declare the field as another kind.'
+}
+
+/**
+ * Reads `{ gte, lt }` of a query and the like; undefined for one value. @throws InvalidInputError when a bound is
+ * missing, or the field is not indexed for ranges
+ */
+function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
+  const { range } = field.spec
+  if (!isObject(value) || isValidDate(value)) return undefined
+  const name = JSON.stringify(field.name)
+  if (!range) throw new InvalidInputError(`${name} is not indexed for ranges`, 'Declare `range` of the field.')
+  assertOptions(name, value, ['gte', 'gt', 'lte', 'lt'])
+  const { gte, gt, lte, lt } = value as Record<'gte' | 'gt' | 'lte' | 'lt', Date | number | undefined>
+  const [lower, tooLow] = gte === undefined ? [gt] : [gte, gt]
+  const [upper, tooHigh] = lte === undefined ? [lt] : [lte, lt]
+  if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined)
+    throw new InvalidInputError(
+      `${name}: a range has one lower and one upper bound`,
+      'Give both: as { gte, lt }, or in an ORM by two conditions.',
+    )
+  for (const bound of [lower, upper]) field.spec.assert(bound, { index: 0, field: field.name })
+  const openAbove = lte === undefined
+  const has = (value: number) => {
+    const isAbove = gte === undefined ? value > Number(lower) : value >= Number(lower)
+    return isAbove && (openAbove ? value < Number(upper) : value <= Number(upper))
+  }
+  return { lower, upper, openAbove, has }
+}
+
+const printNumber = (value: unknown) => (Object.is(value, -0) ? '-0' : String(value))
+
+// The errors of the parsers quote the text.
+function parse<T>(opened: Uint8Array, place: RecordPlace, expected: string, read: (text: string) => T): T {
+  const content = toText(opened, place)
+  try {
+    return read(content)
+  } catch {
+    throw new ContentError(
+      `the decrypted value is not ${expected}`,
+      'Declare the field as the kind that was encrypted.',
+      place,
+    )
+  }
+}
+
+function canonical<T>(read: string, value: T, print: (value: T) => string): T {
+  if (print(value) !== read) throw new Error('not canonical')
+  return value
+}
+
+function finite(value: number): number {
+  if (!Number.isFinite(value)) throw new Error('not finite')
+  return value
 }

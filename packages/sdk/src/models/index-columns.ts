@@ -12,7 +12,6 @@ import {
   HASH_BITS,
   isName,
   isObject,
-  isValidDate,
   type Row,
 } from '../input.js'
 import type { Definition, PlacedField } from './definition.js'
@@ -213,9 +212,19 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
  */
 export function makeFieldText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
-  spec.assert?.(value, place)
+  spec.assert(value, place)
   if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} cannot have an index`, undefined, place)
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
+}
+
+/** A range to search for. */
+export interface FieldRange {
+  lower: Date | number
+  upper: Date | number
+  /** Whether the upper bound itself is left out. */
+  openAbove: boolean
+  /** Tells whether a value is in the range. */
+  has(value: number): boolean
 }
 
 /** A part of a text to search for, normalised. */
@@ -239,37 +248,6 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
     )
   }
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
-}
-
-/** A range to search for. */
-export interface FieldRange {
-  lower: Date | number
-  upper: Date | number
-  /** Whether the lower bound itself is left out. */
-  openBelow: boolean
-  openAbove: boolean
-}
-
-/**
- * Reads `{ gte, lt }` of a query and the like; undefined for one value. @throws InvalidInputError when a bound is
- * missing, or the field is not indexed for ranges
- */
-export function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
-  const { kind, range } = field.spec
-  if ((kind !== 'number' && kind !== 'date') || !isObject(value) || isValidDate(value)) return undefined
-  const name = JSON.stringify(field.name)
-  if (!range) throw new InvalidInputError(`${name} is not indexed for ranges`, 'Declare `range` of the field.')
-  assertOptions(name, value, ['gte', 'gt', 'lte', 'lt'])
-  const { gte, gt, lte, lt } = value as Record<'gte' | 'gt' | 'lte' | 'lt', Date | number | undefined>
-  const [lower, tooLow] = gte === undefined ? [gt] : [gte, gt]
-  const [upper, tooHigh] = lte === undefined ? [lt] : [lte, lt]
-  if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined)
-    throw new InvalidInputError(
-      `${name}: a range has one lower and one upper bound`,
-      'Give both: as { gte, lt }, or in an ORM by two conditions.',
-    )
-  for (const bound of [lower, upper]) makeFieldText(field, bound)
-  return { lower, upper, openBelow: gte === undefined, openAbove: lte === undefined }
 }
 
 /**
@@ -300,18 +278,13 @@ export function findPartColumn(
  * @throws InvalidInputError when either cannot be indexed, or no index finds such a part
  */
 export function matchesQuery(definition: Definition, field: PlacedField, value: unknown, asked: unknown): boolean {
-  const range = readRange(field, asked)
+  const range = field.spec.readRange?.(field, asked)
   const text = makeFieldText(field, value)
-  if (range) return isWithin(range, Number(value))
+  if (range) return range.has(Number(value))
   const part = readPart(field, asked)
   if (!part) return text === makeFieldText(field, asked)
   findPartColumn(definition, field, part)
   return part.kind === 'prefix' ? text.startsWith(part.text) : text.includes(part.text)
-}
-
-function isWithin({ lower, upper, openBelow, openAbove }: FieldRange, value: number): boolean {
-  const isAbove = openBelow ? value > Number(lower) : value >= Number(lower)
-  return isAbove && (openAbove ? value < Number(upper) : value <= Number(upper))
 }
 
 /** Normalises a text for its index. @throws InvalidInputError when the result cannot be hashed */

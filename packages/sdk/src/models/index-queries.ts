@@ -12,11 +12,32 @@ import {
   type IndexColumn,
   makeFieldText,
   readPart,
-  readRange,
 } from './index-columns.js'
-import type { ColumnTexts, makeColumnTexts } from './index-texts.js'
+import type { ColumnTexts, hashColumnTexts, makeColumnTexts } from './index-texts.js'
+import type { SealDeps } from './seal-rows.js'
 
 const ALL_FIELDS = 'Give the values of all fields of an index.'
+
+/** What makes the columns of rows. */
+interface Indexing {
+  makeColumnTexts: typeof makeColumnTexts
+  hashColumnTexts: typeof hashColumnTexts
+}
+
+/** Makes the index columns of a query. */
+export async function hashQuery(
+  { makeColumnTexts, hashColumnTexts }: Indexing,
+  deps: SealDeps,
+  { definition, query }: { definition: Definition; query: Row },
+  signal: AbortSignal | undefined,
+): Promise<Row> {
+  definition.late.rare ??= await deps.loadRare()
+  const texts = readQueryTexts(definition, query, makeColumnTexts)
+  await deps.envelopes.ready()
+  const row = definition.columns.map((column) => texts.get(column))
+  const getValue = await hashColumnTexts(deps, definition, [row], { signal })
+  return Object.fromEntries([...texts].map(([column, one]) => [column.column, getValue(column, one)]))
+}
 
 function valueToFind({ name }: PlacedField, query: Row): unknown {
   const value = query[name]
@@ -31,7 +52,7 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
  * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and
  * would be ignored
  */
-export function readQueryTexts(
+function readQueryTexts(
   definition: Definition,
   query: Row,
   makeTexts: typeof makeColumnTexts,
@@ -41,7 +62,7 @@ export function readQueryTexts(
   for (const field of getQueryFields(definition, query)) {
     const value = valueToFind(field, query)
     const part = readPart(field, value)
-    const range = readRange(field, value)
+    const range = field.spec.readRange?.(field, value)
     const own = definition.columns.filter(({ fields }) => fields[0] === field)
     for (const one of own.filter(({ kind }) => kind === 'range'))
       found.set(one, range ? makeBucketTexts(field, range) : makeBucketText(field, value))

@@ -4,7 +4,7 @@ import { decodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { InvalidInputError } from '../errors.js'
-import { text } from './fields.js'
+import { type FieldCode, text } from './fields.js'
 import { type IndexColumn, makeFieldText, type Normalizer } from './index-columns.js'
 import { makeColumnTexts, makeColumnValue } from './index-texts.js'
 import vectors from './index-texts.vectors.json' with { type: 'json' }
@@ -45,7 +45,7 @@ describe('an index column', () => {
   })
 
   it.each(vectors.normalize)('is made of normalised text: $name', ({ normalize, result, ...vector }) => {
-    const { '~spec': spec } = text({ normalize: normalize as Normalizer[] })
+    const spec = text({ normalize: normalize as Normalizer[] })['~spec'] as FieldCode
     const make = () => makeFieldText({ name: 'value', path: ['value'], spec }, vector.text)
     if (result === null) expect(make).toThrow(InvalidInputError)
     else expect(make()).toBe(result)

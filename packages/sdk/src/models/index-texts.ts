@@ -4,22 +4,14 @@
  * `index-queries.ts` has the texts of queries and of ranges.
  */
 
-import { encodeUtf8, lengthPrefixed } from '@eaas/protocol'
+import { encodeUtf8 } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
-import { ProtocolError, type RecordPlace } from '../errors.js'
+import type { RecordPlace } from '../errors.js'
 import { assertHashable, HASH_BITS } from '../input.js'
 import { assertHashedAsItIs, type RecordsDeps } from '../records/blocks.js'
-import {
-  type Calls,
-  createPace,
-  loadOnce,
-  loadPart,
-  microtasks,
-  onAbort,
-  requestsAreIsolated,
-  together,
-} from '../waiting.js'
+import type { Calls } from '../together.js'
+import { createPace } from '../waiting.js'
 import { rareOf } from './bindings.js'
 import type { Definition } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
@@ -108,12 +100,14 @@ export async function hashColumnTexts(
  * them: a call for each value or row. Otherwise that costs more than it saves.
  */
 export async function inParallel<T extends readonly unknown[]>(
-  { dek, columns }: Definition,
+  definition: Definition,
   signal: AbortSignal | undefined,
   call: (signal: AbortSignal | undefined) => Calls<T>,
 ): Promise<T> {
+  const { dek, columns } = definition
   const isMany = dek === 'record' || columns.some(({ source }) => source.secret === undefined || source.oblivious)
-  return isMany ? together(signal, call) : ((await Promise.all(call(signal))) as readonly unknown[] as T)
+  if (isMany) return rareOf(definition).together(signal, call)
+  return (await Promise.all(call(signal))) as readonly unknown[] as T
 }
 
 /** By column, the hash of each text. */
@@ -133,29 +127,16 @@ async function hashBy(
   }
   const keyId = source.keyId ?? key?.id ?? keyOf({}, 0)
   const { secret, oblivious, publicKey } = source
-  if (secret === undefined) return hashByService(deps, definition, hashes, { keyId, signal })
   const columns = [...hashes.keys()].map((one) => [one.column, kindName(one)] as const)
   const mixed = mixedIn(source, deps.envelopes.secrets)
-  const made = { secret, mixed, keyId, model: name, columns, publicKey, signal }
+  const made = { secret: secret ?? '', mixed, keyId, model: name, columns, publicKey, signal }
   const own = [...hashes.values()]
-  if (oblivious) return (await loadOblivious()).hashObliviously(TOOLS, deps, made, own)
-  return hashLocally(await openColumns(deps, made, signal), own, signal)
+  if (secret !== undefined && !oblivious) return hashLocally(await openColumns(deps, made, signal), own, signal)
+  return rareOf(definition).hashWithService({ hashLocally, fillRandom, oblivious }, deps, made, own)
 }
 
-const loadOblivious = loadOnce(() => loadPart(() => import('./oblivious-index.js')))
-const WAITING = { microtasks, onAbort, requestsAreIsolated, together }
-const TOOLS = [hashLocally, createPace, fillRandom, encodeUtf8, lengthPrefixed, ProtocolError, WAITING] as const
-
-async function hashByService(
-  { batcher }: RecordsDeps,
-  definition: Definition,
-  hashes: Hashes,
-  options: { keyId: string; signal: AbortSignal | undefined },
-): Promise<void> {
-  const texts = new Set([...hashes.values()].flatMap((own) => [...own.keys()]))
-  const made = await rareOf(definition).hashEach(batcher, texts, options) // equal texts have one hash, whatever their column
-  for (const own of hashes.values()) for (const text of own.keys()) own.set(text, made.get(text) ?? '')
-}
+/** What makes values in this process. */
+export type HashLocally = typeof hashLocally
 
 async function hashLocally(
   macs: readonly Mac[],

@@ -1,5 +1,10 @@
-/** Which fields of a row must be written together. */
-import type { RowFormat } from './definition.js'
+/** Which fields a row has, and which of them must be written together. */
+import { InvalidInputError } from '../errors.js'
+import type { Row } from '../input.js'
+import { assertNoLookalike } from '../records/lookalikes.js'
+import { getAt } from '../records/paths.js'
+import { assertPath } from '../records/plain-rows.js'
+import { type Definition, type PlacedField, pickFields, type RowFormat } from './definition.js'
 
 /** What is made of which fields. */
 interface Parts<F> {
@@ -27,4 +32,45 @@ export function findLacking<F extends { name: string }>(
       return { field: lacking.name, message: `the index ${JSON.stringify(column)} needs it too` }
   }
   return undefined
+}
+
+/**
+ * Refuses picked fields of a row with plaintext in other fields, or with an index that no longer fits.
+ * @throws InvalidInputError
+ */
+export function assertPicked(definition: Definition, whole: Definition, row: Row, index: number) {
+  const { fields, columns, names } = definition
+  const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
+  const others = whole.fields.filter((field) => !isPicked(field))
+  const refuse = (field: string, message: string) => {
+    throw new InvalidInputError(message, 'Give what belongs together, such as all fields of a sealed row.', {
+      index,
+      field,
+    })
+  }
+  for (const field of others) {
+    assertPath(row, field.path, index)
+    if (getAt(row, field.path) !== undefined) refuse(field.name, 'it was not picked, but has a value')
+    assertNoLookalike(row, field, names, index)
+  }
+  const lacking = findLacking(whole, isPicked)
+  if (lacking) refuse(lacking.field, lacking.message)
+  const stale = whole.columns.find(
+    (one) => row[one.column] !== undefined && !columns.some(({ column }) => column === one.column),
+  )
+  if (stale) refuse(stale.column, 'the index of a field that was not picked')
+}
+
+/** Picks the fields that a row has. Null stands for no value in each of them that may be missing. */
+export function pickPresent(definition: Definition, row: Row): Definition {
+  const present = definition.fields.filter(({ path }) => getAt(row, path) !== undefined)
+  const picked = pickFields(
+    definition,
+    present.map(({ name }) => name),
+  )
+  const fields = picked.fields.map(({ spec, ...field }) => ({
+    ...field,
+    spec: { ...spec, missing: spec.missing.map(() => null) },
+  }))
+  return { ...picked, fields }
 }

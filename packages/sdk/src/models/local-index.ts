@@ -3,10 +3,10 @@
 import { encodeHex, encodeUtf8, KEY_BYTES } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
-import { ProtocolError } from '../errors.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import { type Secrets, withMixed } from '../records/bound-envelopes.js'
 import { type Soon, use } from '../waiting.js'
+import type { otherIndexSecret } from './index-errors.js'
 import { columnInfo, type IndexSource } from './index-source.js'
 
 /** Tells secrets apart, and says nothing about one. No column has it: its info begins otherwise. */
@@ -21,6 +21,7 @@ const DIGEST_INFO = encodeUtf8('eaas/index-secret-digest/v1')
 export function createIndexSecrets(
   derive: RecordsDeps['batcher']['indexSecret'],
   engine: () => Engine,
+  loadErrors: () => Soon<{ otherIndexSecret: typeof otherIndexSecret }>,
 ): (wanted: { key_id: string; wrapped_key: string }) => Promise<Uint8Array> {
   const digests = new Map<string, string>()
   return async ({ key_id, wrapped_key: name }) => {
@@ -31,10 +32,7 @@ export function createIndexSecrets(
     digests.set(id, first)
     if (digest === first) return secret
     secret.fill(0)
-    const message = `key ${key_id}: the service derived another index secret for ${JSON.stringify(name)} than before`
-    const hint =
-      'The secret of a key never changes: check that the base URL is of the same service, and that it was not restored with other keys.'
-    throw Object.assign(new ProtocolError(message, 200), { hint })
+    throw (await loadErrors()).otherIndexSecret(key_id, name)
   }
 }
 

@@ -1,8 +1,7 @@
 /** What seals, opens and indexes rows of a model, each loaded when it is first used. */
 import type { EaasError } from '../errors.js'
 import type { Row } from '../input.js'
-import { type Definition, pickFields, withNull } from './definition.js'
-import type { AccessRows } from './model-access.js'
+import type { Definition } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-types.js'
 import type { Opened } from './open-rows.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
@@ -21,8 +20,6 @@ export interface ModelRows {
    * default.
    */
   open(rows: readonly Row[], options: RowsOptions & { first?: number }): Promise<Opened>
-  /** The same for adapters. */
-  access: AccessRows
   /** Makes the index columns of a query. */
   hash(query: Row, signal: AbortSignal | undefined): Promise<Row>
   /** Has the DEKs of the rows wrapped again; see `Model.rewrap`. */
@@ -49,30 +46,18 @@ export function createModelRows(deps: ModelDeps, definition: Definition, model =
       return sealRows(records, definition, list, options)
     },
     async sealEach(list, options) {
-      const { sealEach, records } = await load()
-      return sealEach(records, definition, list, options)
+      const sealing = await load()
+      const { sealEach } = await deps.loadMore()
+      return sealEach(sealing, sealing.records, { definition, rows: list }, options)
     },
     async open(list, options) {
       const { openRows, records } = await deps.loadOpening()
       return openRows({ ...records, accepted: deps.accepted, loadRare: deps.loadRare }, definition, list, options)
     },
-    access: {
-      seal(list, fields) {
-        const sealing = { ...definition, fields: withNull(definition.fields) }
-        return createModelRows(deps, fields ? pickFields(sealing, fields) : sealing, model).seal(list, {})
-      },
-      async open(list, fields) {
-        const picked = pickFields(definition, fields)
-        const opening = { ...picked, fields: withNull(picked.fields, true), columns: [] }
-        const { ok, failed } = await createModelRows(deps, opening, model).open(list, {})
-        if (failed[0]) throw failed[0].error
-        return ok
-      },
-      index: (query, signal) => rows.hash(query, signal),
-    },
     async hash(query, signal) {
-      const { hashQuery, records } = await load()
-      return hashQuery(records, definition, query, signal)
+      const sealing = await load()
+      const { hashQuery } = await deps.loadRare()
+      return hashQuery(sealing, sealing.records, { definition, query }, signal)
     },
     async *rewrap(list, options) {
       const { copyStored, readJobs, records } = await deps.loadOpening()

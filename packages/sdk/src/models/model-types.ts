@@ -9,11 +9,13 @@ import type { Soon } from '../waiting.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Rare } from './definition.js'
 import type { Field } from './fields.js'
+import type { hashColumnTexts, makeColumnTexts } from './index-texts.js'
 import type { mixedIn } from './local-index.js'
 import type { createModelRows } from './model-rows.js'
 import type { copyStored, openRows, readJobs } from './open-rows.js'
 import type { resealRows, rewrapRows } from './rotation.js'
-import type { findFewValues, hashQuery, sealEach, sealRows } from './seal-rows.js'
+import type { sealEach } from './seal-each.js'
+import type { findFewValues, readRow, sealRead, sealRows } from './seal-rows.js'
 
 /** A field of any kind. */
 export type AnyField = Field<unknown, null | undefined, string, boolean>
@@ -361,8 +363,10 @@ export interface ModelDeps {
     records: RecordsDeps
     createModelRows: typeof createModelRows
     sealRows: typeof sealRows
-    sealEach: typeof sealEach
-    hashQuery: typeof hashQuery
+    sealRead: typeof sealRead
+    readRow: typeof readRow
+    makeColumnTexts: typeof makeColumnTexts
+    hashColumnTexts: typeof hashColumnTexts
     findFewValues: typeof findFewValues
     mixedIn: typeof mixedIn
   }>
@@ -376,7 +380,7 @@ export interface ModelDeps {
   /** Loads what some rows need. */
   loadRare(): Soon<Rare>
   /** Loads what few programs need. */
-  loadMore(): Soon<{ records: OpenDeps; rewrapRows: typeof rewrapRows; resealRows: typeof resealRows }>
+  loadMore(): Soon<{ rewrapRows: typeof rewrapRows; resealRows: typeof resealRows; sealEach: typeof sealEach }>
 }
 
 export interface RowsOptions extends CallOptions {

@@ -4,13 +4,12 @@ import { InvalidInputError } from '../errors.js'
 import { assertOptions, copyPlain, isMissing, type Row, readSignal, takeRows } from '../input.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
-import { traced } from '../waiting.js'
+import { type Soon, traced, use } from '../waiting.js'
 import { packRow, unpackRow } from './compact-rows.js'
 import {
   type Definition,
   type ModelOptions,
   pickFields,
-  pickPresent,
   ROW_SEAL,
   type RowFormat,
   readDefinition,
@@ -253,23 +252,23 @@ function modelOf(deps: ModelDeps, definition: Definition): unknown {
   const toOpen = async (some = definition) => (await deps.loadOpening()).createModelRows(deps, some, definition)
   const paths = definition.fields.map(({ path }) => path)
   if (definition.rowSeal) paths.push([ROW_SEAL])
-  const encryptOne = (name: string, pick: (row: Row) => Definition) =>
+  const encryptOne = (name: string, pick: (row: Row) => Soon<Definition>) =>
     traced(async (row: Row, options?: CallOptions) => {
       const signal = readSignal(name, options)
       const taken = takeRows([row])
-      const rows = await toSeal(pick(taken[0] ?? row))
+      const rows = await use(pick(taken[0] ?? row), toSeal)
       return (await rows.seal(taken, { signal }))[0]
     })
-  const decryptOne = (name: string, pick: (row: Row) => Definition) =>
+  const decryptOne = (name: string, pick: (row: Row) => Soon<Definition>) =>
     traced(async (row: Row, options?: CallOptions) => {
       const signal = readSignal(name, options)
-      const rows = await toOpen(pick(row))
+      const rows = await use(pick(row), toOpen)
       const { ok, failed } = await rows.open([row], { signal })
       if (failed[0]) throw failed[0].error
       return ok[0]
     })
   const all = () => definition
-  const present = (row: Row) => pickPresent(definition, row)
+  const present = async (row: Row) => (await deps.loadRare()).pickPresent(definition, row)
   const model = {
     get accepted() {
       return { ...deps.accepted }
@@ -314,6 +313,9 @@ function modelOf(deps: ModelDeps, definition: Definition): unknown {
     some.late.rare ??= await deps.loadRare()
     return { rows: await toSeal(some), deps: { ...records, loadRare: deps.loadRare } }
   }
-  const access = withAccess(model, definition, async () => (await toSeal()).access)
+  const access = withAccess(model, definition, async () => {
+    const [{ createAccess }, { createModelRows }] = await Promise.all([deps.loadRare(), deps.loadSealing()])
+    return createAccess(deps, definition, createModelRows)
+  })
   return keepInternals(Object.freeze(access), { definition, load })
 }

@@ -10,11 +10,13 @@ import type { Mac } from '../engines/engine.js'
 import { type BlindedValue, blindValue, finalizeValues } from '../engines/oprf.js'
 import type { EaasError, ProtocolError } from '../errors.js'
 import type { RecordsDeps } from '../records/blocks.js'
-import type { createPace, microtasks, onAbort, requestsAreIsolated, together } from '../waiting.js'
+import type { together } from '../together.js'
+import type { createPace, microtasks, onAbort, requestsAreIsolated } from '../waiting.js'
+import type { HashLocally } from './index-texts.js'
 import type { Made } from './local-index.js'
 
 export type Tools = readonly [
-  hashLocally: (macs: readonly Mac[], columns: Columns, signal: AbortSignal | undefined) => Promise<void>,
+  hashLocally: HashLocally,
   createPace: typeof createPace,
   fillRandom: FillRandom,
   encodeUtf8: (text: string) => Uint8Array,
@@ -29,9 +31,9 @@ export type Tools = readonly [
 ]
 
 /** Of each column, what its texts become. */
-type Columns = readonly Map<string, string>[]
+export type Columns = readonly Map<string, string>[]
 
-interface Options extends Made {
+export interface Options extends Made {
   /** The one that the model names. */
   publicKey: string | undefined
   signal: AbortSignal | undefined

@@ -10,7 +10,6 @@ import { assertJsonValue, encodeJson } from '../json.js'
 import type { OpenJob } from '../records/open-blocks.js'
 import { getAt } from '../records/paths.js'
 import { spellingsOf } from '../records/spellings.js'
-import { assertKind } from './codecs.js'
 import { isCompact } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { FieldKind } from './fields.js'
@@ -41,7 +40,7 @@ export function readPlain(
   const place = { index, field: name }
   const { kind } = spec
   if (typeof value !== 'string' || kind === 'text' || plainIsRead) {
-    assertKind(spec, value, place, { assertJsonValue, encodeJson })
+    spec.assert(value, place, { assertJsonValue, encodeJson })
     return value
   }
   const [expected, read] = TEXTS[kind]

@@ -2,9 +2,8 @@
 
 import { encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { OwnDek } from '../deks/own-dek.js'
-import { type EaasError, InvalidInputError, isEaasError } from '../errors.js'
 import { assertNotAborted, isMissing, type Row } from '../input.js'
-import { assertIndexColumn, attempt, failureOf, type RecordsDeps, restAndReport } from '../records/blocks.js'
+import { assertIndexColumn, type RecordsDeps, restAndReport } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertNoColumn, assertNoNullObject, assertPath, copyRows } from '../records/plain-rows.js'
 import { textOf } from '../records/read-envelope.js'
@@ -12,12 +11,11 @@ import type { MakeSeal } from '../records/seal-envelopes.js'
 import type { NamedUse } from '../uses.js'
 import { createBacklog, createPace, isPromise, type Pace, type Soon } from '../waiting.js'
 import { bindField, bindRow, findUses, named, naming, rareOf } from './bindings.js'
-import { assertKind, encodeField, isNothing } from './codecs.js'
+import { encodeField } from './codecs.js'
 import { assertHeaderColumn, packRow } from './compact-rows.js'
-import { type Definition, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
+import { type Definition, isNothing, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
 import { type IndexColumn, makeFieldText } from './index-columns.js'
 import { type ColumnTexts, type GetValue, hashColumnTexts, inParallel, makeColumnTexts } from './index-texts.js'
-import { findLacking } from './lacking-fields.js'
 import type { RowsOptions } from './model-types.js'
 
 /** What seals rows. */
@@ -33,7 +31,7 @@ function needRare({ whole, ...definition }: Definition, rows: readonly Row[]): b
     rowSeal ||
     dek !== 'shared' ||
     fields.some(({ spec }) => spec.kind === 'json') ||
-    columns.some(({ kind, source }) => kind === 'range' || source.secret === undefined) ||
+    columns.some(({ kind, source }) => kind === 'range' || source.secret === undefined || source.oblivious) ||
     rows.some((row) => fields.some(({ path }) => isMissing(getAt(row, path))))
   )
 }
@@ -59,55 +57,8 @@ export async function sealRows(
   return sealRead(deps, definition, read, { ...options, pace })
 }
 
-/**
- * Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record numbers in
- * errors.
- */
-export async function sealEach(
-  deps: SealDeps,
-  definition: Definition,
-  rows: readonly Row[],
-  { indexes, ...options }: SealOptions & { indexes: readonly number[] },
-): Promise<(Row | EaasError)[]> {
-  const failure = await definition.named?.find(deps.ensureKey, options.signal).catch(failureOf)
-  definition.late.rare ??= await deps.loadRare()
-  const read = failure ? rows.map(() => failure) : readEach(definition, rows, indexes)
-  const byKey: Record<string, RowRead[]> = {}
-  for (const one of read) {
-    if (isEaasError(one)) continue
-    const { keyId = '' } = one
-    byKey[keyId] ??= []
-    byKey[keyId].push(one)
-  }
-  const sealed = new Map<unknown, Row | EaasError>()
-  const pace = createPace()
-  // A key that cannot be used fails its own rows alone. The wraps of all still go out together.
-  const sealing = Object.values(byKey).map(async (own) => {
-    const made = await sealRead(deps, definition, own, { ...options, pace }).catch((error) =>
-      own.map(() => failureOf(error)),
-    )
-    for (const [at, one] of own.entries()) sealed.set(one, made[at] ?? {})
-  })
-  await Promise.all(sealing)
-  return read.map((one) => (isEaasError(one) ? one : (sealed.get(one) ?? {})))
-}
-
-/** Makes the index columns of a query. */
-export async function hashQuery(
-  deps: SealDeps,
-  definition: Definition,
-  query: Row,
-  signal: AbortSignal | undefined,
-): Promise<Row> {
-  definition.late.rare ??= await deps.loadRare()
-  const texts = rareOf(definition).readQueryTexts(definition, query, makeColumnTexts)
-  await deps.envelopes.ready()
-  const row = definition.columns.map((column) => texts.get(column))
-  const getValue = await hashColumnTexts(deps, definition, [row], { signal })
-  return Object.fromEntries([...texts].map(([column, one]) => [column.column, getValue(column, one)]))
-}
-
-async function sealRead(
+/** Seals rows that were read. */
+export async function sealRead(
   deps: RecordsDeps,
   definition: Definition,
   read: readonly RowRead[],
@@ -172,20 +123,10 @@ export interface RowRead {
   use?: NamedUse | undefined
 }
 
-/** Checks every value of each row, and makes the texts of its index columns and what its values are bound to. */
-export function readEach(
-  definition: Definition,
-  rows: readonly Row[],
-  indexes: readonly number[],
-): (RowRead | EaasError)[] {
-  return rows.map((row, at) =>
-    attempt(() => naming(definition, undefined, () => readRow(definition, row, indexes[at] ?? at))),
-  )
-}
-
-function readRow(definition: Definition, row: Row, index: number): RowRead {
+/** Checks every value of a row, and makes the texts of its index columns and what its values are bound to. */
+export function readRow(definition: Definition, row: Row, index: number): RowRead {
   const { fields, whole } = definition
-  if (whole) assertPicked(definition, whole, row, index)
+  if (whole) rareOf(definition).assertPicked(definition, whole, row, index)
   const texts = readTexts(definition, row, index)
   const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(row, path)))
   // Picked fields without a value are bound to nothing, and need no column of the row.
@@ -194,33 +135,6 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
   const keyId = definition.keyOf(row, index)
   const { use } = findUses(definition, row, index) ?? {}
   return { row, texts, present, keyId, binding: bindRow(definition, row, index), use }
-}
-
-/**
- * Refuses picked fields of a row with plaintext in other fields, or with an index that no longer fits.
- * @throws InvalidInputError
- */
-function assertPicked(definition: Definition, whole: Definition, row: Row, index: number) {
-  const { fields, columns, names } = definition
-  const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
-  const others = whole.fields.filter((field) => !isPicked(field))
-  const refuse = (field: string, message: string) => {
-    throw new InvalidInputError(message, 'Give what belongs together, such as all fields of a sealed row.', {
-      index,
-      field,
-    })
-  }
-  for (const field of others) {
-    assertPath(row, field.path, index)
-    if (getAt(row, field.path) !== undefined) refuse(field.name, 'it was not picked, but has a value')
-    rareOf(definition).assertNoLookalike(row, field, names, index)
-  }
-  const lacking = findLacking(whole, isPicked)
-  if (lacking) refuse(lacking.field, lacking.message)
-  const stale = whole.columns.find(
-    (one) => row[one.column] !== undefined && !columns.some(({ column }) => column === one.column),
-  )
-  if (stale) refuse(stale.column, 'the index of a field that was not picked')
 }
 
 function readTexts(definition: Definition, row: Row, index: number): RowTexts {
@@ -233,7 +147,7 @@ function readTexts(definition: Definition, row: Row, index: number): RowTexts {
     if (isMissing(value)) rare.assertNoLookalike(row, field, names, index)
     else assertNoColumn(row, field, index)
     if (value === undefined && !spec.missing.includes(undefined)) assertNoNullObject(row, field, index)
-    if (!isNothing(spec.missing, value)) assertKind(spec, value, { index, field: field.name }, rare)
+    if (!isNothing(spec.missing, value)) spec.assert(value, { index, field: field.name }, rare)
   }
   if (format === 'compact') assertHeaderColumn(row, header, index)
   if (definition.rowSeal) rare.assertSealColumn(row, index)

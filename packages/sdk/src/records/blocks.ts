@@ -7,7 +7,7 @@ import { AbortedError, type EaasError, InvalidInputError, isEaasError, type Reco
 import type { Batcher } from '../http/batcher.js'
 import { assertHashable, HASH_BITS, isMissing, type Row, valueIn } from '../input.js'
 import type { Pace } from '../waiting.js'
-import type { OpenEnvelopes } from './envelopes.js'
+import type { EnvelopeEngine } from './envelopes.js'
 import type { Rewrap } from './rewrapping.js'
 import type { Envelopes } from './seal-envelopes.js'
 
@@ -26,20 +26,24 @@ export interface Report {
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
-/** The parts that open for one client. `parts.ts` puts them together. */
-export interface OpenDeps {
-  rewrap: Rewrap
-  envelopes: OpenEnvelopes
-  decryptDeks: DecryptDeks
-  batcher: Batcher
-  /** Aborted when the client is closed. */
-  closed: AbortSignal
+/** Finds keys that models name, and the versions of keys. */
+export interface KeyLookup {
   /** Gets a key with its versions. */
   getKey(keyId: string, signal: AbortSignal | undefined): Promise<wire.KeyWithVersions>
   /** Returns the id of the key of this name, whatever its status; undefined where there is none. */
   findKey(name: string): Promise<string | undefined>
   /** Returns the id of the active key of this name, which it creates where there is none. */
   ensureKey(name: string): Promise<string>
+}
+
+/** The parts that open for one client. `parts.ts` puts them together. */
+export interface OpenDeps extends KeyLookup {
+  rewrap: Rewrap
+  envelopes: EnvelopeEngine
+  decryptDeks: DecryptDeks
+  batcher: Batcher
+  /** Aborted when the client is closed. */
+  closed: AbortSignal
 }
 
 /** The parts that seal and open for one client. `sealing.ts` adds those that seal. */

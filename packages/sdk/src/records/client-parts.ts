@@ -7,7 +7,7 @@ import { InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 import type { OpenDeps, RecordsDeps } from './blocks.js'
 
-/** Loads what seals and opens, or what opens only, and the engine. */
+/** Loads what seals, or what is needed to open, and the engine. */
 export interface LoadParts {
   (toSeal?: true): Soon<{ records: RecordsDeps }>
   (toSeal: false): Soon<{ records: OpenDeps }>

@@ -1,28 +1,11 @@
-/**
- * Opens one envelope (envelope.md 6, envelope-v2.md 6), with an engine and the DEKs of a client. `seal-envelopes.ts`
- * seals.
- */
-import type { DecryptDeks } from '../deks/decrypt-deks.js'
-import type { Secret } from '../deks/secret.js'
+/** The engine with which a client seals and opens, loaded once, and the application's secrets. */
 import type { Engine } from '../engines/engine.js'
-import { isEaasError, placedAt, type RecordPlace } from '../errors.js'
-import type { DemandOptions } from '../input.js'
-import { inEitherUse } from '../uses.js'
 import { isPromise, loadOnce, type Soon } from '../waiting.js'
-import { demandContext, type OpenableParts, openParts, type Secrets } from './bound-envelopes.js'
-import { readEnvelope } from './read-envelope.js'
+import type { Secrets } from './bound-envelopes.js'
 
-export interface EnvelopesOptions {
-  /** Returns a promise where the engine has to be loaded or tested first. Called again when that failed. */
-  selectEngine: () => Engine | Promise<Engine>
-  decryptDeks: DecryptDeks
+/** What seals and opens for one client. */
+export interface EnvelopeEngine {
   /** The application's. */
-  secrets: Secrets
-}
-
-/** Each function is synchronous if the engine is and the DEK is already held; otherwise it returns a promise. */
-export interface OpenEnvelopes {
-  /** The application's, for streams and index secrets. */
   readonly secrets: Secrets
   /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
@@ -33,18 +16,10 @@ export interface OpenEnvelopes {
    * unwrapped.
    */
   isSync(): boolean
-  /** Opens what `demandContext` returned. @throws DecryptionError */
-  open(parts: OpenableParts, signal: AbortSignal | undefined, place?: RecordPlace): Soon<Uint8Array>
-  /** Opens with a DEK of the caller. @throws DecryptionError */
-  openWith(dek: Secret, parts: OpenableParts, place?: RecordPlace): Soon<Uint8Array>
 }
 
-/**
- * Makes the functions that open single values. @throws InvalidInputError when the engine is known to be
- * unavailable
- */
-export function createEnvelopes(options: EnvelopesOptions): OpenEnvelopes {
-  const { selectEngine, decryptDeks, secrets } = options
+/** @param selectEngine called again when its promise was rejected */
+export function createEnvelopes(selectEngine: () => Soon<Engine>, secrets: Secrets): EnvelopeEngine {
   const load = loadOnce(async () => selectEngine())
   let engine: Engine | undefined
   const selected = selectEngine()
@@ -52,17 +27,6 @@ export function createEnvelopes(options: EnvelopesOptions): OpenEnvelopes {
   else selected.catch(() => undefined) // started early; ready() tries again and reports the error
 
   const current = () => engine as Engine // callers wait for ready() first
-  const openWith = (dek: Secret, parts: OpenableParts, place?: RecordPlace) => {
-    const translate = (error: unknown): never => {
-      throw place && isEaasError(error) ? placedAt(error, place) : error
-    }
-    try {
-      const opened = openParts(current(), dek, parts, secrets)
-      return isPromise(opened) ? opened.catch(translate) : opened
-    } catch (error) {
-      return translate(error)
-    }
-  }
   return {
     secrets,
     ready() {
@@ -73,19 +37,5 @@ export function createEnvelopes(options: EnvelopesOptions): OpenEnvelopes {
     },
     engine: current,
     isSync: () => !current().isAsync,
-    openWith,
-    open(parts, signal, place) {
-      const openOne = (one: OpenableParts) => decryptDeks.use(one, signal, (dek) => openWith(dek, one, place))
-      return parts.orUse ? inEitherUse(parts, openOne) : openOne(parts) // an error shows few frames of its caller
-    },
   }
-}
-
-/** Opens an envelope of unknown origin, as `decrypt` of a client does. @throws InvalidInputError, DecryptionError */
-export function openOne(
-  { envelopes }: { envelopes: OpenEnvelopes },
-  envelope: unknown,
-  { signal, ...demand }: DemandOptions & { signal: AbortSignal | undefined },
-): Soon<Uint8Array> {
-  return envelopes.open(demandContext(readEnvelope(envelope), demand), signal)
 }

@@ -35,10 +35,11 @@ import {
   type RecordsDeps,
   restAndReport,
 } from './blocks.js'
-import { demandContext, readFormatAad } from './bound-envelopes.js'
+import { readFormatAad } from './bound-envelopes.js'
 import { createPresence, type PresenceOptions, placeFields } from './named-fields.js'
 import type { eachBlock, Opening, OpenJob, openBlock } from './open-blocks.js'
-import { getAt, type Path, putAt } from './paths.js'
+import type { demandContext } from './open-envelopes.js'
+import { getAt, type Path } from './paths.js'
 import { copyRows, type RecordField } from './plain-rows.js'
 import { readEnvelope } from './read-envelope.js'
 import { hashEach, withDeks } from './seal-blocks.js'
@@ -202,6 +203,7 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
 const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'keyIds', 'as', 'signal', 'onProgress']
 
 interface OpenManyDeps extends OpenDeps {
+  demandContext: typeof demandContext
   eachBlock: typeof eachBlock
   openBlock: typeof openBlock
 }
@@ -234,7 +236,7 @@ export async function decryptMany(
     },
   }
   await deps.eachBlock(rows.length, async (start, deks) => {
-    const jobs = readJobs(rows, placed, start, demand)
+    const jobs = readJobs(deps, rows, { placed, start, demand })
     assertNotAborted(signal)
     await deps.openBlock(deps, jobs, deks, opening)
   })
@@ -247,14 +249,15 @@ interface PlacedJob extends OpenJob {
 }
 
 function readJobs(
+  { demandContext }: OpenManyDeps,
   rows: readonly Row[],
-  fields: readonly RecordField[],
-  start: number,
-  { context, ...demand }: DemandOptions<ContextOf<Row, string>>,
+  given: { placed: readonly RecordField[]; start: number; demand: DemandOptions<ContextOf<Row, string>> },
 ): PlacedJob[] {
+  const { placed, start } = given
+  const { context, ...demand } = given.demand
   const jobs: PlacedJob[] = []
   for (const [at, row] of rows.slice(start, start + BLOCK_RECORDS).entries()) {
-    for (const { name, path } of fields) {
+    for (const { name, path } of placed) {
       const value = getAt(row, path)
       const place = { index: start + at, field: name }
       if (isMissing(value)) continue
@@ -338,4 +341,10 @@ function contextAt<R>(context: ContextOf<R, string> | undefined, record: R, plac
   }
   if (found !== undefined) return found
   throw new InvalidInputError('the function `context` returned undefined', undefined, place)
+}
+
+/** Replaces the value at a path that the row has. */
+function putAt(row: Row, path: Path, value: unknown): void {
+  const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
+  parent[path.at(-1) ?? ''] = value
 }

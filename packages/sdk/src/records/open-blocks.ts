@@ -2,10 +2,9 @@
 import { dekName } from '../deks/decrypt-deks.js'
 import type { Secret } from '../deks/secret.js'
 import { type EaasError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
-import { inEitherUse } from '../uses.js'
 import { createBacklog, isPromise, type Pace } from '../waiting.js'
 import { BLOCK_RECORDS, failureOf, type OpenDeps, type Progress, type Report, restAndReport } from './blocks.js'
-import type { OpenableParts } from './bound-envelopes.js'
+import { inEitherUse, type OpenableParts, openWith } from './open-envelopes.js'
 
 /** One value to open. */
 export interface OpenJob {
@@ -69,7 +68,7 @@ export async function openBlock<J extends OpenJob>(
       continue
     }
     try {
-      const plaintext = job.plaintext ?? envelopes.openWith(dek, parts, place)
+      const plaintext = job.plaintext ?? openWith(envelopes, dek, parts, place)
       if (isPromise(plaintext)) await backlog.add(plaintext.then(take).catch(fail))
       else take(plaintext)
     } catch (error) {
@@ -102,7 +101,7 @@ async function unwrapEach(
       job.plaintext = await inEitherUse(job.parts, (parts) =>
         decryptDeks.use(parts, signal, (dek) => {
           deks.set(name, dek.share())
-          return envelopes.openWith(dek, parts, job.place) // proves that it is the right one and may be cached
+          return openWith(envelopes, dek, parts, job.place) // proves that it is the right one and may be cached
         }),
       )
     } catch (error) {

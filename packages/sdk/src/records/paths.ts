@@ -56,12 +56,6 @@ export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>)
   return copy
 }
 
-/** Replaces the value at a path that the row has. */
-export function putAt(row: Row, path: Path, value: unknown): void {
-  const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
-  parent[path.at(-1) ?? ''] = value
-}
-
 /** Refuses fields if one lies inside another. @throws InvalidInputError */
 export function assertNoneInside(fields: readonly { name: string; path: Path }[]): void {
   const inside = fieldInside(fields)

@@ -11,7 +11,6 @@ import {
   encodeSealed,
   FormatError,
   type SealedParts,
-  type WrappedKey,
 } from '@eaas/protocol'
 import { isEaasError, type RecordPlace } from '../errors.js'
 import { type Row, readFormat } from '../input.js'
@@ -38,16 +37,6 @@ export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedPart
 export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
   const read = () => (isText(envelope) ? encodeSealed(decodeEnvelopeText(envelope)) : parseEnvelope(envelope))
   return reading(place, read) as Row
-}
-
-/**
- * Returns a stored envelope with another wrapped key, in the same form: an object, its text, or JSON as text.
- * @throws InvalidInputError where it has no text
- */
-export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
-  if (isText(stored)) return textOf({ ...readEnvelope(stored), wrapped_key, key_version })
-  const envelope = { ...envelopeObject(stored), wrapped_key, key_version }
-  return typeof stored === 'string' ? JSON.stringify(envelope) : envelope
 }
 
 /** Returns the text of an envelope. @throws InvalidInputError where its wrapped key is too long for it */

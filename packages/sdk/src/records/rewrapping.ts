@@ -3,16 +3,17 @@
  * same DEK.
  */
 import { type Context, equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/protocol'
-import { unwrapIfAuthentic } from '../deks/decrypt-deks.js'
+import type { DecryptDekSource } from '../deks/decrypt-deks.js'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, isEaasError, ProtocolError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
-import { inEitherUse, usesIn, type WrappedFor, wrappedFor } from '../uses.js'
+import { type WrappedFor, wrappedFor } from '../uses.js'
 import type { Soon } from '../waiting.js'
-import { commitmentOf, readContext } from './bound-envelopes.js'
-import type { OpenEnvelopes } from './envelopes.js'
-import { readEnvelope, withWrappedKey } from './read-envelope.js'
+import { readContext, useKeys } from './bound-envelopes.js'
+import type { EnvelopeEngine } from './envelopes.js'
+import type { inEitherUse, usesIn } from './open-envelopes.js'
+import { envelopeObject, isText, readEnvelope, textOf } from './read-envelope.js'
 
 /** A wrapped key, with what is stored of its DEK: a commitment, or in format v1 what the DEK sealed. */
 export interface CommittedKey extends WrappedFor, SecretFlag {
@@ -30,6 +31,10 @@ export interface RewrapOptions {
   commit?: Commit
 }
 
+/** The commitment of format v2, to a DEK and to the application's secret. */
+const commitmentOf: Commit = (engine, dek, keyId, secret) =>
+  useKeys(engine, dek, { keyId, secret }, ({ commitment }) => commitment)
+
 /** Has a DEK wrapped again under its key's current version, for the same use. */
 export type Rewrap = (
   old: CommittedKey,
@@ -39,8 +44,9 @@ export type Rewrap = (
 
 interface RewrapDeps {
   batcher: Batcher
-  envelopes: OpenEnvelopes
+  envelopes: EnvelopeEngine
   verify: boolean
+  inEitherUse: typeof inEitherUse
 }
 
 /**
@@ -53,7 +59,7 @@ export async function rewrap(
   signal: AbortSignal | undefined,
   options: RewrapOptions = {},
 ): Promise<WrappedKey> {
-  return inEitherUse(old, (one) => rewrapFor(deps, one, signal, options))
+  return deps.inEitherUse(old, (one) => rewrapFor(deps, one, signal, options))
 }
 
 async function rewrapFor(
@@ -114,7 +120,7 @@ async function opens(
 
 /** Has the DEK of an envelope wrapped again, as `rewrap` of a client does. @throws InvalidInputError, DecryptionError */
 export async function rewrapEnvelope(
-  deps: { rewrap: Rewrap },
+  deps: { rewrap: Rewrap; usesIn: typeof usesIn },
   stored: unknown,
   { context, signal }: { context: Context | undefined; signal: AbortSignal | undefined },
 ): Promise<unknown> {
@@ -123,8 +129,43 @@ export async function rewrapEnvelope(
   return withWrappedKey(
     stored,
     await deps.rewrap(
-      wrappedFor(old, () => usesIn(context)),
+      wrappedFor(old, () => deps.usesIn(context)),
       signal,
     ),
   )
+}
+
+/**
+ * Returns a stored envelope with another wrapped key, in the same form: an object, its text, or JSON as text.
+ * @throws InvalidInputError where it has no text
+ */
+export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
+  if (isText(stored)) return textOf({ ...readEnvelope(stored), wrapped_key, key_version })
+  const envelope = { ...envelopeObject(stored), wrapped_key, key_version }
+  return typeof stored === 'string' ? JSON.stringify(envelope) : envelope
+}
+
+/** Returns the DEK, which the caller zeroes, or undefined if the service says that the wrapped key is not authentic. */
+async function unwrapIfAuthentic(
+  unwrap: DecryptDekSource['unwrap'],
+  wrapped: WrappedFor,
+): Promise<Uint8Array | undefined> {
+  return unwrap(wrapped).catch((error: unknown) => {
+    if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
+    throw error
+  })
+}
+
+/** Tells whether a new wrapped key unwraps to its DEK. */
+export async function unwrapsTo(
+  unwrap: DecryptDekSource['unwrap'],
+  dek: Secret,
+  wrapped: WrappedFor,
+): Promise<boolean> {
+  const back = await unwrapIfAuthentic(unwrap, wrapped)
+  try {
+    return back !== undefined && dek.use((own) => equalInConstantTime(own, back))
+  } finally {
+    back?.fill(0)
+  }
 }

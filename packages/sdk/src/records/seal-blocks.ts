@@ -3,8 +3,8 @@ import { decodeUtf8, encodeUtf8 } from '@eaas/protocol'
 import type { OwnDek } from '../deks/own-dek.js'
 import type { Batcher } from '../http/batcher.js'
 import type { DekScope } from '../input.js'
+import { together } from '../together.js'
 import type { NamedUse } from '../uses.js'
-import { together } from '../waiting.js'
 import { BLOCK_RECORDS, MADE_TEXT, type RecordsDeps } from './blocks.js'
 
 /** How many values are hashed at a time: a few full requests. */

@@ -1,6 +1,6 @@
 /**
- * Seals values to envelopes (envelope.md 2, envelope-v2.md 5), with an engine and the DEKs of a client. `envelopes.ts`
- * opens them.
+ * Seals values to envelopes (envelope.md 2, envelope-v2.md 5), with an engine and the DEKs of a client.
+ * `open-envelopes.ts` opens them.
  */
 import { type Envelope, encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
@@ -12,7 +12,7 @@ import type { NamedUse } from '../uses.js'
 import { isPromise, type Soon, use } from '../waiting.js'
 import type { RecordsDeps } from './blocks.js'
 import { type Format, flagOf, readFormatAad, useKeys } from './bound-envelopes.js'
-import type { OpenEnvelopes } from './envelopes.js'
+import type { EnvelopeEngine } from './envelopes.js'
 
 /** Bytes to seal, and the AAD that binds them; without it they are sealed to format v1. */
 export interface Plaintext {
@@ -24,7 +24,7 @@ export interface Plaintext {
 export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
 
 /** Each function is synchronous if the engine is and the DEK is already held; otherwise it returns a promise. */
-export interface Envelopes extends OpenEnvelopes {
+export interface Envelopes extends EnvelopeEngine {
   /**
    * Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1
    * without one. Its DEK is wrapped for no use.
@@ -44,9 +44,9 @@ export interface Envelopes extends OpenEnvelopes {
   sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts>
 }
 
-/** Adds the functions that seal to those that open. */
+/** Adds the functions that seal. */
 export function createSealing(
-  envelopes: OpenEnvelopes,
+  envelopes: EnvelopeEngine,
   { takeIv, encryptDeks }: { takeIv: () => Uint8Array; encryptDeks: EncryptDeks },
 ): Envelopes {
   const { secrets } = envelopes

@@ -1,0 +1,197 @@
+/**
+ * What a reader demands of an envelope, and how one is opened (envelope.md 6, envelope-v2.md 6), with an engine and the DEKs
+ * of a client. `seal-envelopes.ts` seals.
+ */
+import {
+  type Context,
+  decodeUtf8,
+  equalInConstantTime,
+  type SealedParts,
+  type SecretFlag,
+  type WrappedKey,
+} from '@eaas/protocol'
+import type { DecryptDeks } from '../deks/decrypt-deks.js'
+import type { Secret } from '../deks/secret.js'
+import type { Engine } from '../engines/engine.js'
+import { ContentError, DecryptionError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
+import type { DemandOptions } from '../input.js'
+import { type Uses, usesOfModel, type WrappedFor, wrappedFor } from '../uses.js'
+import { isPromise, type Soon, use } from '../waiting.js'
+import { readContext, type Secrets, useKeys } from './bound-envelopes.js'
+import type { EnvelopeEngine } from './envelopes.js'
+import { readEnvelope } from './read-envelope.js'
+
+declare const demanded: unique symbol
+
+/** The parts of an envelope that `demandContext` found to have the format that the caller demands. */
+export interface OpenableParts extends SealedParts, WrappedFor {
+  readonly [demanded]: true
+  /** The AAD, of format v2. */
+  aad?: Uint8Array
+}
+
+/**
+ * Returns the parts of an envelope that may be opened.
+ *
+ * @throws InvalidInputError when the context is not one
+ * @throws DecryptionError for another key; for format v1 where a context is demanded, the same error as for another
+ * context
+ */
+export function demandContext(
+  parts: SealedParts,
+  { context, acceptUnbound = false, keyIds }: DemandOptions,
+  place?: RecordPlace,
+): OpenableParts {
+  assertKeyOf(parts, keyIds, place)
+  const isUnbound = context === undefined && !parts.commitment
+  const aad = isUnbound ? undefined : readContext(parts.key_id, context === undefined ? {} : context, place)
+  return wrappedFor(demandAad(parts, { aad, acceptUnbound }, place), () => usesIn(context))
+}
+
+/** Refuses an envelope that was sealed under a key that the caller does not accept. @throws DecryptionError */
+export function assertKeyOf({ key_id }: WrappedKey, keyIds: readonly string[] | undefined, place?: RecordPlace): void {
+  if (!keyIds || keyIds.includes(key_id)) return
+  throw foreignKey(key_id, 'one of keyIds', 'Name its key in `keyIds`, or restore the envelope.', place)
+}
+
+/** The error for an envelope that was sealed under a key that the caller does not accept. */
+export function foreignKey(key_id: string, expected: string, hint: string, place?: RecordPlace): DecryptionError {
+  const message = `could not decrypt: encrypted under the key ${key_id}, which is not ${expected}`
+  return new DecryptionError(place, { message, hint })
+}
+
+/** Like `demandContext`, with the AAD of the context. `hint` says what to do about an envelope of the other format. */
+export function demandAad(
+  parts: SealedParts,
+  {
+    aad,
+    acceptUnbound = false,
+    hint,
+  }: Pick<DemandOptions, 'acceptUnbound'> & { aad: Uint8Array | undefined; hint?: string },
+  place?: RecordPlace,
+): OpenableParts {
+  const openable = parts as OpenableParts
+  if (parts.commitment && aad) openable.aad = aad
+  else if (parts.commitment || (aad && !acceptUnbound)) throw new DecryptionError(place, { hint })
+  return openable
+}
+
+/**
+ * Opens an envelope of either format with the DEK itself (envelope.md 6), or with the keys that come from it and the
+ * application's secrets (envelope-v2.md 6).
+ *
+ * @throws DecryptionError, the same for every cause; another where a secret is missing, or it was sealed without one
+ */
+export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, secrets: Secrets): Soon<Uint8Array> {
+  const { commitment, aad, key_id: keyId, iv, sealed } = parts
+  const fitting = secretsFor(parts, secrets)
+  if (!commitment) return dek.use((key) => engine.open(key, iv, sealed))
+  if (!aad) throw new DecryptionError()
+  const open = (secret: Secret | undefined) =>
+    useKeys(engine, dek, { keyId, secret }, (keys) =>
+      // First the commitment: AES-GCM alone can open one ciphertext under two keys.
+      equalInConstantTime(keys.commitment, commitment) ? engine.open(keys.key, iv, sealed, aad) : undefined,
+    )
+  return use(tryEach(fitting, open), (opened) => {
+    if (!opened) throw new DecryptionError()
+    return opened
+  })
+}
+
+/**
+ * Returns the secrets under which something stored may have been sealed; undefined stands for none. @throws
+ * DecryptionError where it needs one and there is none, or the reverse
+ */
+export function secretsFor(
+  { needsSecret }: SecretFlag,
+  { list, acceptWithout }: Secrets,
+): readonly (Secret | undefined)[] {
+  if (needsSecret && list.length > 0) return list
+  if (!needsSecret && (list.length === 0 || acceptWithout)) return [undefined]
+  const hint = needsSecret
+    ? "It was sealed with the application's secret: pass `secret`."
+    : 'It was sealed without a secret, which this reader has. If you know who sealed it, pass `acceptWithoutSecret: true`; else restore it from a backup.'
+  throw new DecryptionError(undefined, { hint })
+}
+
+/** Tries each secret in turn, until one gives a result. */
+function tryEach<T>(
+  secrets: readonly (Secret | undefined)[],
+  attempt: (secret: Secret | undefined) => Soon<T | undefined>,
+): Soon<T | undefined> {
+  const [first, ...others] = secrets
+  return use(attempt(first), (found) => (found !== undefined || others.length === 0 ? found : tryEach(others, attempt)))
+}
+
+/** What a client opens with. */
+export interface OpenTools {
+  envelopes: EnvelopeEngine
+  decryptDeks: DecryptDeks
+}
+
+/**
+ * Opens what `demandContext` returned; at once if the engine is synchronous and the DEK is cached. @throws DecryptionError
+ */
+export function openEnvelope(
+  { envelopes, decryptDeks }: OpenTools,
+  parts: OpenableParts,
+  signal: AbortSignal | undefined,
+): Soon<Uint8Array> {
+  const open = (one: OpenableParts) => decryptDeks.use(one, signal, (dek) => openWith(envelopes, dek, one))
+  return parts.orUse ? inEitherUse(parts, open) : open(parts) // an error shows few frames of its caller
+}
+
+/** Opens with a DEK of the caller. @throws DecryptionError */
+export function openWith(
+  envelopes: EnvelopeEngine,
+  dek: Secret,
+  parts: OpenableParts,
+  place?: RecordPlace,
+): Soon<Uint8Array> {
+  const translate = (error: unknown): never => {
+    throw place && isEaasError(error) ? placedAt(error, place) : error
+  }
+  try {
+    const opened = openParts(envelopes.engine(), dek, parts, envelopes.secrets)
+    return isPromise(opened) ? opened.catch(translate) : opened
+  } catch (error) {
+    return translate(error)
+  }
+}
+
+/** Opens an envelope of unknown origin, as `decrypt` of a client does. @throws InvalidInputError, DecryptionError */
+export function openOne(
+  tools: OpenTools,
+  envelope: unknown,
+  { signal, ...demand }: DemandOptions & { signal: AbortSignal | undefined },
+): Soon<Uint8Array> {
+  return openEnvelope(tools, demandContext(readEnvelope(envelope), demand), signal)
+}
+
+/** Parses opened bytes as JSON. @throws ContentError when they are not JSON in UTF-8 */
+export function toJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decodeUtf8(bytes))
+  } catch {
+    // The parser's message quotes the text.
+    throw new ContentError('the decrypted value is not JSON', 'Use decryptText() or decrypt().')
+  }
+}
+
+/** The uses that a value's context implies; undefined unless it says that a model sealed the value. */
+export function usesIn(context: Context | undefined): Uses | undefined {
+  const { model } = context ?? {}
+  return model === undefined ? undefined : usesOfModel(model, () => context ?? {})
+}
+
+/** Runs with a wrapped key in its first use, and in its other one if the service refuses the first. */
+export function inEitherUse<K extends WrappedFor, T>(wrapped: K, run: (wrapped: K) => Soon<T>): Soon<T> {
+  const ran = run(wrapped)
+  if (!wrapped.orUse || !isPromise(ran)) return ran
+  return ran.catch((error: unknown) => {
+    const cause = isEaasError(error) && (error.cause as { problem?: unknown } | undefined)
+    const use = cause && cause.problem === 'E_WRAPPED_KEY' && wrapped.orUse?.()
+    if (!use) throw error
+    return run({ ...wrapped, use, orUse: undefined })
+  })
+}

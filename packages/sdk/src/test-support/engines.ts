@@ -1,0 +1,10 @@
+// The synchronous engines, as the SDK makes them.
+import { createNobleEngine } from '../engines/noble.js'
+import { createNodeEngine } from '../engines/node.js'
+import { ENGINE_TOOLS, nodeCrypto } from '../engines/select.js'
+
+const crypto = nodeCrypto()
+if (!crypto) throw new Error('these tests need node:crypto')
+
+export const nodeEngine = createNodeEngine(crypto, ENGINE_TOOLS)
+export const nobleEngine = createNobleEngine(ENGINE_TOOLS)
