@@ -32,6 +32,7 @@ import {
   succeed,
 } from './command.js'
 import { print, printJson, printOnce, showProgress, table } from './output.js'
+import { addTenantMove } from './tenant-move.js'
 import { getTenant, messageOf, performIn, withServices } from './with-services.js'
 
 const STATUS_CHANGES = {
@@ -96,6 +97,8 @@ export function addTenant(program: Command): void {
       .addOption(JSON_OPTION)
       .action((name, options) => tenantSetStatus(commandConfig(), name, { change, ...options }))
   }
+
+  addTenantMove(tenant)
 
   tenant
     .command('delete')
