@@ -254,9 +254,9 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
       writeFileSync(join(folder.path, name), text)
       return join(folder.path, name)
     }
-    const url = there.database.backend === 'postgres' ? there.database.url : ''
+    const urlOf = ({ database }: Service) => (database.backend === 'postgres' ? database.url : '')
     const config = { root_key_file: file('key', OTHER_ROOT_KEY) }
-    const to = ['--to', file('url', url), '--to-config', file('other.json', JSON.stringify(config))]
+    const to = ['--to', file('url', urlOf(there)), '--to-config', file('other.json', JSON.stringify(config))]
     const eaas = () =>
       runCommand(['tenant', 'move', 'acme', ...to, '--address', ADDRESS, '--json'], {
         database: here.database,
@@ -285,5 +285,21 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
     expect([...answers.keys()].filter((status) => ![200, 503, 421].includes(status))).toEqual([])
     expect(JSON.parse((await eaas()).stdout)).toMatchObject({ closed_ms: 0 })
     expect(await verify(there)).toMatchObject({ valid: true })
+    const own = { root_key_file: file('own', ROOT_KEY), database_url_file: file('own-url', urlOf(here)) }
+    const other = { ...config, database_url_file: to[1] }
+    const paths = { eu: file('eu.json', JSON.stringify(own)), us: file('us.json', JSON.stringify(other)) }
+    const list = async () => {
+      const args = ['tenant', 'list', '--all', file('all.json', JSON.stringify(paths)), '--json']
+      const { code, stdout } = await runCommand(args, { rootKey: null })
+      return { code, ...JSON.parse(stdout) }
+    }
+    const listed = await list()
+    const acme = [
+      { installation: 'eu', tenant_id, status: 'moved' },
+      { installation: 'us', tenant_id, status: 'active' },
+    ]
+    expect(listed).toMatchObject({ code: 0, count: 2, tenants: acme })
+    paths.eu = join(folder.path, 'none.json')
+    expect(await list()).toMatchObject({ code: 1, count: 1, failed: [{ installation: 'eu' }] })
   })
 })

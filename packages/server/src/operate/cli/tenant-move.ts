@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { type Config, readConfig, readUrlFile } from '../../core/config.js'
 import { rootKeySettingOf } from '../../root-keys/open-provider.js'
 import { moveTenant, undoMove } from '../operations/move-tenant.js'
-import { commandConfig, JSON_OPTION } from './command.js'
+import { commandConfig, JSON_OPTION, readKeptPath } from './command.js'
 import { print, printJson, showProgress } from './output.js'
 import { describeTenant, getTenant, withServices } from './with-services.js'
 
@@ -25,10 +25,11 @@ export function addTenantMove(tenant: Command): void {
       'Move a tenant to another installation, with its keys, API keys, counts and log. Its calls get 503 while the end of the log is copied, and 421 from then on. If the command is interrupted, repeat it.',
     )
     .argument('<tenant>', 'name or id')
-    .requiredOption('--to <url-file>', 'file with the URL of the database of the other installation')
+    .requiredOption('--to <url-file>', 'file with the URL of the database of the other installation', readKeptPath)
     .option(
       '--to-config <file>',
       'configuration of the other installation, as for its EAAS_CONFIG, from which its root key is taken; this one has the same root key without it',
+      readKeptPath,
     )
     .option('--address <url>', 'where clients find the tenant then; refused calls name it', readAddress)
     .option('--undo', 'serve the tenant here again, unless it has arrived, and delete what was copied', false)
