@@ -13,7 +13,14 @@ import { backend, freshDatabase } from '../support/database/database.js'
 import { freePort } from '../support/database/postgres.js'
 import { findOrInstallPrograms } from '../support/run/apt-program.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
-import { createTenantInProcess, type EaasOptions, runEaas, startEaas } from '../support/service/eaas-process.js'
+import {
+  createTenantInProcess,
+  EAAS,
+  type EaasOptions,
+  environmentOf,
+  runEaas,
+  startEaas,
+} from '../support/service/eaas-process.js'
 import { ROOT } from '../support/sources/source-files.js'
 
 const NAMES = ['haproxy', 'nginx'] as const
@@ -23,6 +30,9 @@ const BATCH = 1_000
 const NEIGHBOURS = 3
 const PAUSE_MS = 5
 const QUIET_MS = 10_000
+const KILLS = 8
+/** Between the moments of the kills, after the tenant was closed. */
+const STEP_MS = 10
 const ROOT_KEYS = [8, 9].map((byte) => Buffer.alloc(32, byte).toString('base64'))
 
 async function startInstallation(at: 0 | 1) {
@@ -31,6 +41,17 @@ async function startInstallation(at: 0 | 1) {
   const server = await startEaas(options)
   onTestFinished(async () => void (await server.stop()))
   return { options, server }
+}
+
+/** Writes what names the second installation; returns the options of the command. */
+function targetFiles(folder: string, { database }: EaasOptions): string[] {
+  const file = (name: string, text: string) => {
+    writeFileSync(join(folder, name), text)
+    return join(folder, name)
+  }
+  const url = database?.backend === 'postgres' ? database.url : ''
+  const config = JSON.stringify({ root_key_file: file('key', ROOT_KEYS[1] ?? '') })
+  return ['--to', file('url', url), '--to-config', file('other.json', config)]
 }
 
 /** Starts a proxy with the shipped file, on ports of this machine. */
@@ -178,3 +199,41 @@ describe.skipIf(!programs).each(NAMES)(
     })
   },
 )
+
+describe.skipIf(backend() === 'embedded')('a move that is killed at any moment', { timeout: 15 * 60_000 }, () => {
+  it('leaves the tenant served by one installation or by none, and is ended or undone by another run', async () => {
+    const folder = guardedDir('eaas-killed-move')
+    onTestFinished(folder.remove)
+    const [one, two] = [await startInstallation(0), await startInstallation(1)]
+    const urls = [one, two].map(({ server }) => server.url)
+    const to = targetFiles(folder.path, two.options)
+    for (let round = 0; round < KILLS; round++) {
+      const name = `killed ${round}`
+      const moved = await createTenantInProcess(one.options, name)
+      const { secret } = moved.api_key
+      const key = await makeKey(urls[0] ?? '', moved)
+      const statuses = () =>
+        Promise.all(urls.map(async (url) => (await call(url, secret, `/v1/keys/${key.id}/unwrap`, key)).status))
+      const command = spawn(process.execPath, [EAAS, 'tenant', 'move', name, ...to], {
+        env: environmentOf(one.options),
+      })
+      const ended = once(command, 'exit')
+      const isClosed = async () => (await statuses())[0] !== 200
+      while (command.exitCode === null && !(await isClosed()));
+      await sleep(round * STEP_MS)
+      command.kill('SIGKILL')
+      await ended
+      const found = await statuses()
+      expect(found.filter((status) => status === 200).length).toBeLessThan(2)
+      const undo = await runEaas(['tenant', 'move', name, ...to, '--undo'], one.options)
+      console.log(`killed ${round * STEP_MS} ms after it was closed: ${found.join(' and ')}, undone with ${undo.code}`)
+      if (undo.code === 0) expect(await statuses()).toEqual([200, 401])
+      const again = await runEaas(['tenant', 'move', name, ...to], one.options)
+      expect([again.code, again.stderr]).toEqual([0, ''])
+      expect(await statuses()).toEqual([421, 200])
+      const file = await runEaas(['audit', 'verify', '--tenant', name, '--json'], one.options)
+      expect(JSON.parse(file.stdout)).toMatchObject({ valid: true })
+      expect((await call(urls[1] ?? '', secret, '/v1/audit/verify')).body).toMatchObject({ valid: true })
+    }
+  })
+})
