@@ -7,7 +7,7 @@ import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
 import { joinExports } from '../../packages/audit/src/verify/join-exports.js'
 import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
 import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
-import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
+import { readAuditCheckpoint, verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
 import { rotateKey } from '../../packages/server/src/core/api/key-rotation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
@@ -95,8 +95,14 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
 
   it('has a log that verifies on both sides, and whose exports from before and after verify as one', async () => {
     const before = await exported(here)
+    const { checkpoint } = await performAsSystem(here.services, tenant_id, readAuditCheckpoint())
+    const another = (await there.createTenant()).tenant.tenant_id
     await move()
     await unwrap(there)
+    const kept = (service: Service, tenant = tenant_id) =>
+      performAsSystem(service.services, tenant, verifyAudit({ checkpoint }))
+    for (const service of [here, there]) expect(await kept(service)).toMatchObject({ valid: true })
+    await expect(kept(there, another)).rejects.toMatchObject({ code: 'E_VALIDATION' })
     for (const service of [here, there]) {
       expect(await verify(service)).toMatchObject({ valid: true })
       expect(await verify(service, INSTALLATION)).toMatchObject({ valid: true })

@@ -1,5 +1,5 @@
 /** The signing keys of a tenant's log that was begun in another installation (key-change.md 4). */
-import { findKeyChange } from '@eaas/audit/formats'
+import { CheckpointError, findKeyChange, followKeyChanges, listKeys } from '@eaas/audit/formats'
 import { INSTALLATION_ID, readJson } from '@eaas/protocol'
 import { listEntriesOf } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
@@ -27,4 +27,20 @@ export async function listKeyChangesOf(
   const arrivedUnder = findKeyChange(carried.at(-1) ?? '')?.to
   const since = changes.findIndex((note) => findKeyChange(note)?.from === arrivedUnder)
   return since === -1 ? carried : [...carried, ...changes.slice(since)]
+}
+
+/** The keys that may have signed a tenant's log: the installation's, and those before it arrived here. */
+export async function listSignersOf(
+  services: Pick<Services, 'sql' | 'signingKey'>,
+  tenant_id: string,
+): Promise<readonly string[]> {
+  const { publicKeys } = services.signingKey
+  try {
+    const carried = listKeys(followKeyChanges(await listKeyChangesOf(services.sql, services, tenant_id)))
+    // Only a statement that a key of this installation signed too vouches for the keys before it.
+    return carried.at(-1) === publicKeys.at(-1) ? [...new Set([...carried, ...publicKeys])] : publicKeys
+  } catch (error) {
+    if (error instanceof CheckpointError) return publicKeys // somebody edited the entry, which a verification names
+    throw error
+  }
 }
