@@ -22,7 +22,7 @@ export const FAULT_SUITES = {
       'faults',
       'changed-login login-as-libpq schema hidden-rows serving-role shared-appends start-connections text-formats',
     ),
-    ...files('slow', 'two-versions audit-scale rolled-back ha/ha distributed'),
+    ...files('slow', 'two-versions audit-scale rolled-back ha/ha distributed move-tenant'),
     ...files('cli', 'backup rehearsed-restore move-to-postgres doctor'),
     ...files('api', 'counted-wraps health'),
     'test/audit/retention/',

@@ -200,6 +200,7 @@ export const DETAIL_EXAMPLES: Readonly<Record<ProblemCode, string>> = {
   E_BODY_TOO_LARGE: DETAILS.E_BODY_TOO_LARGE.body,
   E_URI_TOO_LONG: DETAILS.E_URI_TOO_LONG.path,
   E_MEDIA_TYPE: DETAILS.E_MEDIA_TYPE.body,
+  E_TENANT_MOVED: DETAILS.E_TENANT_MOVED.tenant('https://eaas-2.example.org'),
   E_DECRYPTION_FAILED: DETAILS.E_DECRYPTION_FAILED.ciphertext,
   E_QUOTA_EXCEEDED: DETAILS.E_QUOTA_EXCEEDED.encrypt(10_000),
   E_BUDGET: DETAILS.E_BUDGET.call('unwrap', 'minute', 600, false),

@@ -21,8 +21,8 @@ function codesOf({ isOperators, method, path, body, query, ...row }: ServedRoute
   const { serverMode, problems = [] } = row
   // In any call, naming an end user needs a permission and a valid name.
   const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_MISSING_PERMISSION', 'E_INTERNAL']
-  // The installation is never suspended, and its operators get no permission to name an end user.
-  if (!isOperators) codes.push('E_TENANT_SUSPENDED', 'E_VALIDATION')
+  // The installation is never suspended or moved, and its operators get no permission to name an end user.
+  if (!isOperators) codes.push('E_TENANT_SUSPENDED', 'E_TENANT_MOVED', 'E_VALIDATION')
   codes.push('E_AUDIT_NOT_WRITTEN', 'E_TAMPERED', 'E_UNAVAILABLE', ...problems)
   if (serverMode) codes.push('E_ENVELOPE_ONLY')
   if (body || query) codes.push('E_VALIDATION')

@@ -61,7 +61,7 @@ describe('eaas', () => {
 
   it.each([
     'nope',
-    'tenant nope',
+    'tenant xyzzy',
     'tenant create',
     'tenant create --name x --envelope-only=maybe',
     'start --port 1',

@@ -58,6 +58,7 @@ describe('the statements', () => {
       'core/store/append-many.ts', // not used there
       'core/store/audit.ts', // the heads of many logs, with their keys
       'core/store/keys.ts', // the keys that are due
+      'core/store/peppers.ts', // the peppers that no API key needs
       'core/store/version-uses.ts', // the keys that wrap
       'guard/store/alarms.ts', // the comparison once a second
       'guard/store/anchors.ts', // the heads that an anchor covers

@@ -18,7 +18,7 @@ export interface OperatorsTenant {
   envelope_only: boolean
   created_at: string
   monthly_encrypt_quota: number | null
-  status: 'active' | 'suspended' | 'deleted'
+  status: 'active' | 'suspended' | 'deleted' | 'moving' | 'moved'
 }
 
 export interface NewTenant {

@@ -53,6 +53,8 @@ export const INSTALLATION_ACTIONS = [
   'installation.tenant_suspend',
   'installation.tenant_resume',
   'installation.tenant_delete',
+  'installation.tenant_move',
+  'installation.tenant_arrive',
   'installation.tenant_gone',
   'installation.rollback_accepted',
   'installation.schema_accepted',

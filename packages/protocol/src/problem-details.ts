@@ -103,6 +103,10 @@ export const DETAILS = {
   E_BODY_TOO_LARGE: { body: 'the body is larger than this call accepts' },
   E_URI_TOO_LONG: { path: 'the path is too long' },
   E_MEDIA_TYPE: { body: 'the body must be application/json in UTF-8' },
+  E_TENANT_MOVED: {
+    tenant: (address?: string) =>
+      `the tenant was moved to another installation: send its calls ${address === undefined ? 'to the address that the operator names' : `to ${address}`}`,
+  },
   E_DECRYPTION_FAILED: {
     ciphertext: 'the ciphertext is not authentic: altered, or encrypted under another key',
     text: 'the plaintext is not UTF-8 text; ask for its bytes with encoding: base64',
@@ -123,5 +127,8 @@ export const DETAILS = {
     entry: (id: number) =>
       `entry ${id} of the audit log is missing or not as the server wrote it: the operator must verify the log`,
   },
-  E_UNAVAILABLE: { busy: 'too many calls are waiting; try again later' },
+  E_UNAVAILABLE: {
+    busy: 'too many calls are waiting; try again later',
+    moving: 'the tenant is being moved to another installation; try again in a moment',
+  },
 } as const satisfies Record<ProblemCode, Record<string, Sentence>>

@@ -28,6 +28,7 @@ export const PROBLEMS = {
   E_BODY_TOO_LARGE: { status: 413, title: 'Content Too Large' },
   E_URI_TOO_LONG: { status: 414, title: 'URI Too Long' },
   E_MEDIA_TYPE: { status: 415, title: 'Unsupported Media Type' },
+  E_TENANT_MOVED: { status: 421, title: 'Misdirected Request' },
   E_DECRYPTION_FAILED: { status: 422, title: 'Decryption Failed' },
   E_QUOTA_EXCEEDED: { status: 429, title: 'Quota Exceeded' },
   E_BUDGET: { status: 429, title: 'Budget Exceeded' },

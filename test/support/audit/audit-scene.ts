@@ -31,6 +31,7 @@ const TABLES = [
   'key_versions',
   'api_keys',
   'unrecorded_calls',
+  'tenant_peppers',
   'anchored_heads',
 ]
 

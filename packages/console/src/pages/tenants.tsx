@@ -18,7 +18,7 @@ import { attempt, Problem } from '../ui/problem.js'
 import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
 import { Facts, Id, State, say, setTo, Time } from '../ui/values.js'
 
-const STATES: readonly OperatorsTenant['status'][] = ['active', 'suspended', 'deleted']
+const STATES: readonly OperatorsTenant['status'][] = ['active', 'suspended', 'deleted', 'moving', 'moved']
 
 const COLUMNS: readonly Column<OperatorsTenant>[] = [
   { title: 'Name', width: 2.5, cell: ({ name }) => visible(name) },

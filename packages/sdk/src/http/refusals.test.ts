@@ -7,6 +7,7 @@ describe('the hint of a refusal', () => {
     [401, 'E_UNAUTHORIZED', /API key.*log in/],
     [403, 'E_MISSING_PERMISSION', /permissions/],
     [403, 'E_TENANT_SUSPENDED', /operator.* resume/],
+    [421, 'E_TENANT_MOVED', /base URL to the new address/],
     [403, 'E_IP_NOT_ALLOWED', /address.* list/],
     [403, 'E_NOT_ALLOWED', /broker/],
     [403, 'E_CROSS_SITE', /broker/],

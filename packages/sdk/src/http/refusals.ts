@@ -49,6 +49,8 @@ export function apiHint({
       return 'Wait for a minute.'
     case 'E_TENANT_SUSPENDED':
       return 'Ask the operator, who alone can resume the tenant. No data is lost.'
+    case 'E_TENANT_MOVED':
+      return 'Set the base URL to the new address of the tenant, which its operator knows. No data is lost.'
     case 'E_IP_NOT_ALLOWED':
       return 'Call from an address on the list of the API key, or have that list extended.'
     case 'E_BODY_TOO_LARGE':

@@ -11,7 +11,11 @@ import { listEntriesOf, type ToldEntry } from '../core/store/audit.js'
 import type { Queryable } from '../core/store/db.js'
 
 /** The actions after which a tenant must exist. */
-const PRESENT_ACTIONS: readonly string[] = ['installation.tenant_create', 'installation.rollback_accepted']
+const PRESENT_ACTIONS: readonly string[] = [
+  'installation.tenant_create',
+  'installation.tenant_arrive',
+  'installation.rollback_accepted',
+]
 
 /** The actions of the entries that say which tenants there are, and which entries of their logs. */
 export const TENANT_ACTIONS: readonly LogAction[] = [
@@ -20,6 +24,8 @@ export const TENANT_ACTIONS: readonly LogAction[] = [
   'installation.tenant_suspend',
   'installation.tenant_resume',
   'installation.tenant_delete',
+  'installation.tenant_move',
+  'installation.tenant_arrive',
   'installation.tenant_gone',
   'installation.rollback_accepted',
 ]
@@ -46,6 +52,9 @@ export interface NamedEntry {
   id: number
   hash: Uint8Array
 }
+
+/** The actions whose entries state the status. */
+const MOVES: readonly string[] = ['installation.tenant_move', 'installation.tenant_arrive']
 
 /** The status that a tenant has after such an entry. */
 const STATUSES: Readonly<Record<string, string>> = {
@@ -105,7 +114,7 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
     const named = readNamed(told)
     const end = action === 'installation.rollback_accepted' ? 0 : (ends.get(tenant_id)?.id ?? 0)
     if (named && named.id >= end) ends.set(tenant_id, named)
-    const status = STATUSES[action]
+    const status = MOVES.includes(action) ? String(told.status) : STATUSES[action]
     if (status !== undefined) statuses.set(tenant_id, status)
     else if (action !== 'installation.tenant_update') statuses.delete(tenant_id)
     if (action === 'installation.tenant_gone') {

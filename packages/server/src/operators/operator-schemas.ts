@@ -41,7 +41,7 @@ export const operatorTenant = z.object({
   created_at: wire.time,
   monthly_encrypt_quota: z.nullable(wire.count),
   plaintext_encoding: z.optional(z.enum(['base64'])),
-  status: z.enum(['active', 'suspended', 'deleted']),
+  status: z.enum(['active', 'suspended', 'deleted', 'moving', 'moved']),
 })
 export const operatorTenantList = z.object({
   tenants: z.array(operatorTenant),

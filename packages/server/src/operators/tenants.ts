@@ -222,6 +222,15 @@ function setStatus(status: 'active' | 'suspended', { reason }: Reason): Operatio
   }
 }
 
+/** Closes an active tenant, to be moved to the installation that signs with this public key. @throws Refusal E_STATE */
+export function closeForMove(to: string): Operation<OperatorTenant> {
+  return (context) => {
+    const { name, status } = context.state.tenant
+    if (status !== 'active') throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
+    return changeTenant(context, { status: 'moving' }, { to })
+  }
+}
+
 /** Reads the tenant as its operator sees it. */
 export function readTenantForOperator(): Operation<OperatorTenant> {
   return async ({ state: { tenant } }) => ({ entries: [], release: () => viewForOperator(tenant) })
@@ -254,6 +263,8 @@ const ACTIONS = {
   active: 'installation.tenant_resume',
   suspended: 'installation.tenant_suspend',
   deleted: 'installation.tenant_delete',
+  moving: 'installation.tenant_move',
+  moved: 'installation.tenant_move',
 } as const
 
 /**

@@ -218,7 +218,7 @@ export function updateApiKey({
     }
     const isResumed = wanted.expires_at !== undefined && apiKeyStatus(row, now) === 'expired'
     if (isResumed) {
-      if (!services.peppers.accepts(row.pepper)) throw new Refusal('E_STATE', PEPPER_GONE)
+      if (!services.peppers.accepts(row)) throw new Refusal('E_STATE', PEPPER_GONE)
       await assertRoomForOne(sql, row.tenant_id, now)
     }
     return decision({

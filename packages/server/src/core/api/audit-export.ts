@@ -23,6 +23,7 @@ import { isHeadGenuine } from '../audit/audit-key.js'
 import { equalBytes, type Head } from '../audit/formats/chain.js'
 import { assertFollowing, assertLeadsToHead, TamperedEntryError } from '../audit/listed-entries.js'
 import { isMarkGenuine, readAuthenticEntry } from '../audit/read-entry.js'
+import { listKeyChangesOf } from '../runner/carried-keys.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { whenAdmitted } from '../runner/work-gate.js'
@@ -63,6 +64,7 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const context = { ...rest, services }
   const { state } = context
   const { tenant_id } = state.tenant
+  const key_changes = await listKeyChangesOf(services.sql, services, tenant_id)
   const start = await findStart(context, scope.after_id)
   // First: an anchor that is written meanwhile may cover later entries than the export has.
   const covering = scope.withAnchor ? await findCovering(services, tenant_id, scope.toLink) : undefined
@@ -76,7 +78,7 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
       tenant_id,
       after_id: start.last_id,
       after_hash: start.hash,
-      key_changes: services.signingKey.changes,
+      key_changes,
     })
     if (covering) yield anchorLine(covering.anchor)
     if (covering?.links) yield linksLine(covering.links)

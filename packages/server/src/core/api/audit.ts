@@ -18,6 +18,7 @@ import { findAuthenticMark } from '../audit/read-entry.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
 import { assertPermissions } from '../runner/admission.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
+import { listSignersOf } from '../runner/carried-keys.js'
 import type { Context, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
@@ -206,8 +207,9 @@ export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifySco
   return async ({ state, services }) => {
     const { auditKey } = state
     const { tenant_id } = state.tenant
-    const keys = signers ?? services.signingKey.publicKeys
-    const kept = checkpoint === undefined ? undefined : readKeptCheckpoint(checkpoint, tenant_id, keys)
+    const readKept = async (note: string) =>
+      readKeptCheckpoint(note, tenant_id, signers ?? (await listSignersOf(services, tenant_id)))
+    const kept = checkpoint === undefined ? undefined : await readKept(checkpoint)
     const { after_id, through_id } = scope
     return {
       entries: [],

@@ -4,6 +4,7 @@
  */
 import { concatBytes, INSTALLATION_ID, OpenError } from '@eaas/protocol'
 import {
+  moveSecret,
   openSecret,
   resealSecret,
   SEALED_BYTES,
@@ -81,11 +82,20 @@ export async function readAuditKeys(
 
 /** Seals a log's keys again, under the current store key. @throws OpenError, UnknownStoreKeyError */
 export function resealAuditKey(storeKeys: StoreKeys, tenant_id: string, sealed: Uint8Array): Uint8Array {
-  const reseal = ({ through, sealed }: SealedKey) => ({
+  return moveAuditKey({ from: storeKeys, to: storeKeys }, tenant_id, sealed)
+}
+
+/** Seals a log's keys under the store key of another installation. @throws OpenError, UnknownStoreKeyError */
+export function moveAuditKey(
+  storeKeys: Record<'from' | 'to', StoreKeys>,
+  tenant_id: string,
+  sealed: Uint8Array,
+): Uint8Array {
+  const move = ({ through, sealed }: SealedKey) => ({
     through,
-    sealed: resealSecret(storeKeys, bindingOf(tenant_id, through), sealed),
+    sealed: moveSecret(storeKeys, bindingOf(tenant_id, through), sealed),
   })
-  return joinKeys(splitKeys(sealed).map(reseal))
+  return joinKeys(splitKeys(sealed).map(move))
 }
 
 /**

@@ -67,9 +67,22 @@ export function resealSecret(
   sealed: Uint8Array,
   next: SecretBinding = binding,
 ): Uint8Array {
-  const secret = openBytes(storeKeys, binding, sealed)
+  return moveSecret({ from: storeKeys, to: storeKeys }, binding, sealed, next)
+}
+
+/**
+ * Seals a secret under the current store key of another installation, by default for the same binding.
+ * @throws as `openSecret`
+ */
+export function moveSecret(
+  { from, to }: Record<'from' | 'to', StoreKeys>,
+  binding: SecretBinding,
+  sealed: Uint8Array,
+  next: SecretBinding = binding,
+): Uint8Array {
+  const secret = openBytes(from, binding, sealed)
   try {
-    return sealSecret(storeKeys, next, secret)
+    return sealSecret(to, next, secret)
   } finally {
     secret.fill(0)
   }

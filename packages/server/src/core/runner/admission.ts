@@ -7,7 +7,7 @@
  * 2. it is an API key of that tenant, neither revoked nor expired; each of these failures gives the same refusal after
  *    the same time;
  * 3. the address is on the API key's list;
- * 4. the tenant is not suspended;
+ * 4. the tenant is neither suspended nor moved elsewhere;
  * 5. the API key has the permissions of the call;
  * 6. the end user, if the caller names one, has a valid name;
  * 7. there is room for the operations of a batch (work-gate.ts).
@@ -84,8 +84,8 @@ export interface Admitted {
 /**
  * Admits a call before its body is read. `identify` reads the caller's credentials.
  *
- * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION, E_VALIDATION;
- * OverloadError
+ * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_TENANT_MOVED, E_UNAVAILABLE,
+ * E_MISSING_PERMISSION, E_VALIDATION; OverloadError
  */
 export async function admitCall(
   services: Services,
@@ -200,7 +200,7 @@ async function findByDigest(state: TenantState, digests: readonly Digest[]): Pro
   return undefined
 }
 
-/** Steps 2 to 5. @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION */
+/** Steps 2 to 5. @throws Refusal as `admitCall`, without E_VALIDATION */
 function assertAdmitted(
   apiKey: ApiKeyRow | undefined,
   { state, access, now }: { state: TenantState; access: Access; now: number },
@@ -213,9 +213,7 @@ function assertAdmitted(
   if (apiKey.allowed_ips.length > 0 && !isAllowed(apiKey.allowed_ips, ip_address)) {
     throw new Refusal('E_IP_NOT_ALLOWED', DETAILS.E_IP_NOT_ALLOWED.address(ip_address), { api_key_id })
   }
-  if (isSuspended(state)) {
-    throw new Refusal('E_TENANT_SUSPENDED', DETAILS.E_TENANT_SUSPENDED.tenant, { api_key_id })
-  }
+  assertServed(state, api_key_id)
   const { permissions } = access
   assertPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
   return apiKey
@@ -227,10 +225,12 @@ export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expire
   return apiKey.expires_at !== null && Date.parse(apiKey.expires_at) <= now ? 'expired' : 'active'
 }
 
-// Whether the operator has suspended or deleted the tenant. The status in a tampered row is ignored; the call then
-// fails with the fault itself.
-function isSuspended({ tenant, fault }: TenantState): boolean {
-  return !fault && tenant.status !== 'active'
+// The status in a tampered row is ignored; the call then fails with the fault itself.
+function assertServed({ tenant: { status }, fault, moved_to }: TenantState, api_key_id: string): void {
+  if (fault || status === 'active') return
+  if (status === 'moving') throw new Refusal('E_UNAVAILABLE', DETAILS.E_UNAVAILABLE.moving, { api_key_id })
+  if (status === 'moved') throw new Refusal('E_TENANT_MOVED', DETAILS.E_TENANT_MOVED.tenant(moved_to), { api_key_id })
+  throw new Refusal('E_TENANT_SUSPENDED', DETAILS.E_TENANT_SUSPENDED.tenant, { api_key_id })
 }
 
 /** @throws Refusal E_MISSING_PERMISSION naming the first of the permissions that the API key lacks */

@@ -1,14 +1,23 @@
 /**
  * The peppers by which API keys are found. After a rotation there are two: when an API key is used, its digest is made
- * again under the new one. The former one is deleted once nothing needs it.
+ * again under the new one. The former one is deleted once nothing needs it. For a tenant that was moved here, the peppers
+ * of its earlier installations are former ones too.
  */
 import type { KeyObject } from 'node:crypto'
+import { OpenError } from '@eaas/protocol'
 import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
-import { apiKeyDigest } from '../crypto/api-key.js'
+import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
 import { openSecret, type SecretBinding, type StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql } from '../store/db.js'
-import { deleteFormerPepper, getPeppers, renewDigest } from '../store/peppers.js'
+import {
+  deleteFormerPepper,
+  deleteTenantPeppers,
+  getPeppers,
+  listTenantPeppers,
+  renewDigest,
+  type TenantPepperRow,
+} from '../store/peppers.js'
 
 /** An API key's digest, and the number of the pepper that it is under. */
 export interface Digest {
@@ -16,6 +25,7 @@ export interface Digest {
   pepper: number
 }
 
+/** Its number is negative if it is of an earlier installation of a tenant. */
 interface Pepper {
   number: number
   key: KeyObject
@@ -31,19 +41,23 @@ const MOST_NOTED = 10_000
 
 export class Peppers {
   #accepted: Accepted
+  /** by tenant, those of its earlier installations */
+  #ofTenants: ReadonlyMap<string, readonly Pepper[]>
   /** by API key: the row that was read, and what to write */
   #noted = new Map<string, { row: ApiKeyRow; next: Digest & { mac: Uint8Array } }>()
 
   private constructor(
     private readonly sql: Sql,
     accepted: Accepted,
+    ofTenants: ReadonlyMap<string, readonly Pepper[]>,
   ) {
     this.#accepted = accepted
+    this.#ofTenants = ofTenants
   }
 
   /** Opens the peppers of the installation's row. @throws OpenError, UnknownStoreKeyError */
   static async open(sql: Sql, storeKeys: StoreKeys): Promise<Peppers> {
-    return new Peppers(sql, await openPeppers(sql, storeKeys))
+    return new Peppers(sql, await openPeppers(sql, storeKeys), await openOfTenants(sql, storeKeys))
   }
 
   /** The digest of a new API key. */
@@ -54,12 +68,16 @@ export class Peppers {
 
   /** The digests by which an API key may be stored, in the order in which they are to be searched for. */
   digests(apiKey: string): Digest[] {
-    return this.#accepted.map(({ number, key }) => ({ digest: apiKeyDigest(key, apiKey), pepper: number }))
+    const former = this.#ofTenants.size > 0 ? this.#ofTenants.get(apiKeyTenant(apiKey) ?? '') : undefined
+    return [...this.#accepted, ...(former ?? [])].map(({ number, key }) => ({
+      digest: apiKeyDigest(key, apiKey),
+      pepper: number,
+    }))
   }
 
   /** Whether an API key whose digest is under this pepper can be found. */
-  accepts(pepper: number): boolean {
-    return this.#accepted.some(({ number }) => number === pepper)
+  accepts({ tenant_id, pepper }: Pick<ApiKeyRow, 'tenant_id' | 'pepper'>): boolean {
+    return [...this.#accepted, ...(this.#ofTenants.get(tenant_id) ?? [])].some(({ number }) => number === pepper)
   }
 
   /** Notes that an API key was admitted; its digest is written again if it is under the former pepper. */
@@ -79,10 +97,12 @@ export class Peppers {
   /** Switches to the peppers that the database has now. @throws OpenError, UnknownStoreKeyError */
   async follow(storeKeys: StoreKeys): Promise<void> {
     this.#accepted = await openPeppers(this.sql, storeKeys)
+    this.#ofTenants = await openOfTenants(this.sql, storeKeys)
   }
 
-  /** Deletes the former pepper once no API key needs it; `now` is in milliseconds since 1970. */
+  /** Deletes each former pepper that no API key needs; `now` is in milliseconds since 1970. */
   async deleteFormer(now: number): Promise<void> {
+    if (this.#ofTenants.size > 0) await deleteTenantPeppers(this.sql, now)
     if (this.#accepted.length > 1) await deleteFormerPepper(this.sql, now)
   }
 }
@@ -90,6 +110,24 @@ export class Peppers {
 /** What a pepper is bound to (key-hierarchy.md 3). The first one has no version: it is from before there could be others. */
 export function pepperBinding(number: number): SecretBinding {
   return { purpose: 'api-key-pepper', ...(number > 1 && { version: number }) }
+}
+
+/** What the pepper of an earlier installation is bound to. */
+export function tenantPepperBinding({ tenant_id, number }: Omit<TenantPepperRow, 'wrapped_pepper'>): SecretBinding {
+  return { purpose: 'api-key-pepper', tenant_id, id: tenant_id, version: number }
+}
+
+async function openOfTenants(sql: Queryable, storeKeys: StoreKeys): Promise<ReadonlyMap<string, readonly Pepper[]>> {
+  const opened = new Map<string, Pepper[]>()
+  for (const row of await listTenantPeppers(sql)) {
+    try {
+      const key = openSecret(storeKeys, tenantPepperBinding(row), row.wrapped_pepper)
+      opened.set(row.tenant_id, [...(opened.get(row.tenant_id) ?? []), { number: -row.number, key }])
+    } catch (error) {
+      if (!(error instanceof OpenError)) throw error // a row that was tampered with stops its own tenant alone
+    }
+  }
+  return opened
 }
 
 async function openPeppers(sql: Queryable, storeKeys: StoreKeys): Promise<Accepted> {

@@ -12,7 +12,7 @@ import { draftEntries } from './entry-drafts.js'
 import type { WrittenRows } from './opened-keys.js'
 import type { Caller, Decision, EntryPosition, Operation, Services } from './operation.js'
 import { Refusal, unauthorized } from './refusal.js'
-import { asSeenBy, type TenantState } from './tenant-state.js'
+import { asSeenBy, isMovedAway, type TenantState } from './tenant-state.js'
 
 /**
  * How often a call without entries may decide on a state that changed meanwhile. After that it
@@ -147,6 +147,7 @@ class Call<Answer> {
         return { entries: [], refused: new AuditWriteError('the caller stopped waiting') }
       }
       if (fault && (made.freshness ?? 'current') === 'current') throw fault
+      if (made.entries.length > 0) assertNotMovedAway(state)
       return this.#toCommit(made, { caller, state })
     } catch (error) {
       this.#drop()
@@ -224,6 +225,14 @@ class Call<Answer> {
     zeroSecrets(this.#decision)
     this.#decision = undefined
   }
+}
+
+// Another installation continues the log, or is about to: an entry here would be a fork.
+function assertNotMovedAway({ tenant }: TenantState): void {
+  if (!isMovedAway(tenant)) return
+  const { name, status } = tenant
+  const todo = status === 'moved' ? 'do this where it is now' : 'end its move first, or undo that (eaas tenant move)'
+  throw new Refusal('E_STATE', `tenant ${name} is ${status}: ${todo}`)
 }
 
 /** Writes the rows of a change and returns them; the state under the lock continues from them. */

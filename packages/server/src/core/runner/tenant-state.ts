@@ -8,12 +8,13 @@
  * may show newer rows, and then the committer finds that its policy version is out of date.
  */
 import type { KeyObject } from 'node:crypto'
-import { genesisHash } from '@eaas/audit/formats'
+import { genesisHash, readMetadata } from '@eaas/audit/formats'
 import { folderOf, INSTALLATION_ID, isListed, type KeyList, partsOf } from '@eaas/protocol'
 import type { HeadLock } from '../audit/append/tenant-log.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { type AuditKey, equalBytes, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
 import { findTampering, tenantMac } from '../audit/formats/row-mac.js'
+import { readAuthenticEntry } from '../audit/read-entry.js'
 import { findRowsWritten } from '../audit/verify/row-audit.js'
 import { deriveRowKey, type StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
@@ -32,6 +33,8 @@ export interface TenantState {
   readonly tenant: TenantRow
   /** set if the tenant's row is not as the server last wrote it: then no decision is based on it */
   readonly fault: TamperedRowError | undefined
+  /** where a moved tenant is served now, if its operator set that */
+  readonly moved_to: string | undefined
   readonly policy_version: number
   /** the last entry that a purge took; 0 if there was none */
   readonly purged_through: number
@@ -56,6 +59,11 @@ interface LockedState {
   readonly state: TenantState
   /** Makes the next state from the rows that a change wrote and the number of its entries. */
   wrote(rows: WrittenRows, entries: number): void
+}
+
+/** Whether the log is continued by another installation, or is about to be: nothing may be appended to it here. */
+export function isMovedAway({ status }: Pick<TenantRow, 'status'>): boolean {
+  return status === 'moving' || status === 'moved'
 }
 
 export interface TenantStates {
@@ -142,6 +150,7 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
     const { tenant_id } = state.tenant
     const written = await findRowsWritten(on, { known, head, auditKey: state.auditKey })
     const found = !written || written.tenant ? await findCurrent(on, tenant_id) : undefined
+    const moved_to = found ? await findAddress(on, found.tenant, state.auditKey) : state.moved_to
     if (cached.state !== state) return
     if ((!written || written.tenant) && !found) {
       forget(cached)
@@ -151,7 +160,7 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
     if (keys) cached.rows = new OpenRows({ sql, storeKeys, rowKey: keys.rowKey, tenant_id })
     else rows.forget(written)
     const parts = found && tenantParts(found, keys ?? state)
-    advance(cached, { ...state, ...keys, ...parts, policy_version: head.policy_version }, head)
+    advance(cached, { ...state, ...keys, ...parts, moved_to, policy_version: head.policy_version }, head)
   }
 
   async function renew(state: TenantState): Promise<void> {
@@ -244,6 +253,7 @@ async function loadTenant(
   const { policy_version, last_id, head_hash } = found
   const state: TenantState = {
     ...tenantParts(found, { auditKey, rowKey }),
+    moved_to: await findAddress(on, found.tenant, auditKey),
     policy_version,
     auditKey,
     rowKey,
@@ -262,6 +272,15 @@ function openRenewed(
   if (equalBytes(tenant.wrapped_audit_key, known.wrapped_audit_key)) return undefined
   const auditKey = openAuditKey(storeKeys, tenant)
   return { auditKey, rowKey: deriveRowKey(auditKey.current) }
+}
+
+// The address is only in the entry that the row names.
+async function findAddress(on: Queryable, tenant: TenantRow, auditKey: AuditKey): Promise<string | undefined> {
+  if (tenant.status !== 'moved') return undefined
+  const { tenant_id, entry_id: id } = tenant
+  const entry = await readAuthenticEntry(on, { tenant_id, id, auditKey })
+  const { moved_to } = readMetadata(entry ?? { metadata: null })
+  return typeof moved_to === 'string' ? moved_to : undefined
 }
 
 function findCurrent(on: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {

@@ -14,6 +14,7 @@ const GRANTS = {
   keys: ['select', 'insert', 'update'],
   key_versions: ['select', 'insert', 'update'],
   api_keys: ['select', 'insert', 'update'],
+  tenant_peppers: ['select', 'insert', 'update', 'delete'],
   unrecorded_calls: ['select', 'insert', 'update'],
   budget_uses: ['select', 'insert', 'update'],
   anchored_heads: ['select', 'insert', 'update', 'delete'],

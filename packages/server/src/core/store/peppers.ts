@@ -22,6 +22,31 @@ export async function getPeppers(sql: Queryable): Promise<PepperRow> {
   return row
 }
 
+/** The pepper of an installation that a tenant was in before. */
+export interface TenantPepperRow {
+  tenant_id: string
+  /** from 1 for each tenant; its API keys have the negative number */
+  number: number
+  wrapped_pepper: Uint8Array
+}
+
+/** Lists the former peppers of tenants, of all or of one. */
+export function listTenantPeppers(sql: Queryable, tenant_id?: string): Promise<TenantPepperRow[]> {
+  return sql<TenantPepperRow[]>`
+    select tenant_id, number, pg_catalog.substr(wrapped_pepper, 1, 256) as wrapped_pepper from tenant_peppers
+    ${tenant_id === undefined ? sql`` : sql`where tenant_id = ${tenant_id}`} order by tenant_id, number`
+}
+
+/** Deletes the former peppers of tenants that none of their API keys needs, as `deleteFormerPepper` does. */
+export async function deleteTenantPeppers(sql: Queryable, now: number): Promise<void> {
+  await sql`
+    delete from tenant_peppers as p
+    where exists (select from tenants as t where t.tenant_id = p.tenant_id and t.status = 'active')
+      and not exists (
+        select from api_keys as a
+        where a.tenant_id = p.tenant_id and a.pepper = -p.number and a.revoked_at is null and ${isUnexpired(sql, now)})`
+}
+
 /** Replaces an API key's digest by one under another pepper, if the row is as it was read. */
 export async function renewDigest(
   sql: Queryable,
@@ -69,8 +94,11 @@ export async function deleteFormerPepper(sql: Queryable, now: number): Promise<v
 async function countOfEarlier(sql: Queryable, pepper: number, now: number): Promise<number> {
   const [row] = await sql<{ waiting: number }[]>`
     select pg_catalog.count(*)::integer as waiting from api_keys
-    where pepper < ${pepper} and revoked_at is null
-      and (expires_at is null or expires_at > least(pg_catalog.clock_timestamp(), ${new Date(now).toISOString()}::timestamptz))`
+    where pepper > 0 and pepper < ${pepper} and revoked_at is null and ${isUnexpired(sql, now)}`
   if (!row) throw new Error('the API keys that need the former pepper could not be counted')
   return row.waiting
+}
+
+function isUnexpired(sql: Queryable, now: number) {
+  return sql`(expires_at is null or expires_at > least(pg_catalog.clock_timestamp(), ${new Date(now).toISOString()}::timestamptz))`
 }

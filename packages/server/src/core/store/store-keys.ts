@@ -73,6 +73,7 @@ export function countSealed(sql: Queryable): Promise<{ number: number; created_a
       union all select store_key, pg_catalog.count(*) from tenants group by store_key
       union all select store_key, pg_catalog.count(*) from keys group by store_key
       union all select store_key, pg_catalog.count(*) from key_versions group by store_key
+      union all select store_key, pg_catalog.count(*) from tenant_peppers group by store_key
     ) as s on s.store_key = k.number
     group by k.number, k.created_at order by k.number`
 }

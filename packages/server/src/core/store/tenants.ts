@@ -7,9 +7,9 @@ import { onlyRow } from './tampered-row.js'
 
 /**
  * Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes
- * active again.
+ * active again. Nothing is appended to the log of one that is moving or moved, except by the move.
  */
-type TenantStatus = 'active' | 'suspended' | 'deleted'
+type TenantStatus = 'active' | 'suspended' | 'deleted' | 'moving' | 'moved'
 
 /** The current audit key and 255 before it. */
 export const MOST_AUDIT_KEY_BYTES = 18_680

@@ -251,6 +251,8 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
       case 'installation.tenant_suspend':
       case 'installation.tenant_resume':
       case 'installation.tenant_delete':
+      case 'installation.tenant_move':
+      case 'installation.tenant_arrive':
         return remedy(`compare the tenant's own log: eaas audit diff --tenant ${metadata.tenant_id}`)
       case 'installation.tenant_gone':
         return remedy(`accept again that tenant ${metadata.tenant_id} is gone, if there is an alarm about it`)

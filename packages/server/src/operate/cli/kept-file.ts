@@ -21,6 +21,7 @@ import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { LATER_KEY } from '../../core/audit/append-errors.js'
 import type { KeptHead } from '../../core/audit/formats/chain.js'
+import { listSignersOf } from '../../core/runner/carried-keys.js'
 import type { Services } from '../../core/runner/operation.js'
 import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 
@@ -35,17 +36,18 @@ export interface Kept {
 
 /** Reads what to verify a log in the database against; nothing if no file was given. @throws CheckpointError */
 export async function readKept(
-  { signingKey }: Pick<Services, 'signingKey'>,
+  services: Pick<Services, 'sql' | 'signingKey'>,
   tenant_id: string,
   { checkpoint, witness }: { checkpoint?: string | undefined; witness?: string[] | undefined },
 ): Promise<Kept> {
   if (checkpoint === undefined) return {}
+  const publicKeys = await listSignersOf(services, tenant_id)
   if (witness === undefined) {
     const kept = await readKeptFiles(checkpoint)
     const [{ note }] = notesOf(kept, [tenant_id])
-    return { note, signers: signersOf(signingKey, kept) }
+    return { note, signers: signersOf({ publicKeys }, kept) }
   }
-  const witnessed = await readWitnessedNote(checkpoint, { publicKey: signingKey.publicKeys, witness })
+  const witnessed = await readWitnessedNote(checkpoint, { publicKey: publicKeys, witness })
   return { note: witnessed.note, witnessed }
 }
 
@@ -88,7 +90,10 @@ export async function readKeptCheckpoints(
 }
 
 /** The installation's keys, and those that replaced them by the statements in a file (key-change.md 4). */
-function signersOf({ publicKeys }: Services['signingKey'], { changes }: ReturnType<typeof parseKept>): PublicKeys {
+function signersOf(
+  { publicKeys }: { publicKeys: readonly string[] },
+  { changes }: ReturnType<typeof parseKept>,
+): PublicKeys {
   const keys = new Set<string>(publicKeys)
   for (const note of new Set(changes)) addSuccessor(keys, note)
   return [...keys]

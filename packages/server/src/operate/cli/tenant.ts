@@ -1,14 +1,12 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
 
-import { counted, INSTALLATION_ID, visible, visibleLine, wire } from '@eaas/protocol'
+import { counted, visible, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../../core/config.js'
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { DatabaseDeadlineError } from '../../core/store/deadline.js'
-import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import {
-  authenticTenant,
   CREATE_DEADLINE_MS,
   createTenant,
   findNameFault,
@@ -19,7 +17,6 @@ import {
   resumeTenant,
   suspendTenant,
   updateTenant,
-  viewForOperator,
 } from '../../operators/tenants.js'
 import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
 import {
@@ -27,12 +24,15 @@ import {
   JSON_OPTION,
   REASON_OPTION,
   readBoolean,
+  readKeptPath,
   readName,
   SAME_ENVIRONMENT,
   succeed,
 } from './command.js'
-import { print, printJson, printOnce, showProgress, table } from './output.js'
-import { getTenant, messageOf, performIn, withServices } from './with-services.js'
+import { print, printJson, printOnce, showProgress } from './output.js'
+import { mode, quota, tenantList, tenantListAll } from './tenant-list.js'
+import { addTenantMove } from './tenant-move.js'
+import { getTenant, performIn, withServices } from './with-services.js'
 
 const STATUS_CHANGES = {
   suspend:
@@ -58,8 +58,15 @@ export function addTenant(program: Command): void {
   tenant
     .command('list')
     .description("Print every tenant, and name those that the installation's log has and the database lacks.")
+    .option(
+      '--all <file>',
+      'of all installations in this file: a JSON object of names and configuration files',
+      readKeptPath,
+    )
     .addOption(JSON_OPTION)
-    .action((options) => succeed(tenantList(commandConfig(), options)))
+    .action(({ all, json }) =>
+      succeed(all === undefined ? tenantList(commandConfig(), { json }) : tenantListAll(all, { json })),
+    )
 
   tenant
     .command('show')
@@ -96,6 +103,8 @@ export function addTenant(program: Command): void {
       .addOption(JSON_OPTION)
       .action((name, options) => tenantSetStatus(commandConfig(), name, { change, ...options }))
   }
+
+  addTenantMove(tenant)
 
   tenant
     .command('delete')
@@ -153,42 +162,6 @@ async function tenantCreate(
     `tenant ${tenant_id} was created, but the secret of its API key could not be printed and is lost. Create another one with ` +
       `eaas api-key create --tenant ${tenant_id}, and then revoke the lost one: eaas api-key revoke ${api_key.id} --tenant ${tenant_id}`,
   )
-}
-
-/**
- * Prints every tenant; returns true if all of their rows are as the server wrote them, and no tenant in the
- * installation's log is missing. Of any other row only the tenant's id is reported.
- */
-async function tenantList(config: Config, { json }: Format): Promise<boolean> {
-  const tenants: OperatorTenant[] = []
-  const failed: { tenant_id: string; error: string }[] = []
-  await withServices(config, async (services) => {
-    const { tenants: rows, leftOut, unread } = await listTenantsByVerifiedRecord(services)
-    if (unread !== undefined) failed.push({ tenant_id: INSTALLATION_ID, error: messageOf(unread) })
-    failed.push(...leftOut.map(({ tenant_id, reason }) => ({ tenant_id, error: reason })))
-    for (const row of rows) {
-      try {
-        tenants.push(viewForOperator(authenticTenant(services, row)))
-      } catch (error) {
-        failed.push({ tenant_id: row.tenant_id, error: messageOf(error) })
-      }
-    }
-  })
-  if (json) printJson({ tenants, count: tenants.length, ...(failed.length > 0 && { failed }) })
-  else {
-    const cells = (tenant: OperatorTenant) => [
-      tenant.name,
-      tenant.tenant_id,
-      tenant.status,
-      mode(tenant),
-      quota(tenant),
-      tenant.created_at,
-    ]
-    print(...table(['NAME', 'ID', 'STATUS', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], tenants.map(cells)))
-    for (const { tenant_id, error } of failed)
-      process.stderr.write(`eaas: tenant ${tenant_id}: ${visibleLine(error)}\n`)
-  }
-  return failed.length === 0
 }
 
 /** Runs an operation that answers with the tenant, and prints that. */
@@ -284,14 +257,6 @@ function describeTenant(tenant: OperatorTenant): string[] {
       : []),
     `created           ${tenant.created_at}`,
   ]
-}
-
-function mode({ envelope_only }: OperatorTenant): string {
-  return envelope_only ? 'envelope only' : 'server mode open'
-}
-
-function quota({ monthly_encrypt_quota }: OperatorTenant): string {
-  return monthly_encrypt_quota === null ? 'no limit' : String(monthly_encrypt_quota)
 }
 
 function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string[] {

@@ -6,6 +6,7 @@
 
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
+import { isMovedAway } from '../../core/runner/tenant-state.js'
 import { hasEntrySince } from '../../core/store/audit.js'
 import { listTenantIds } from '../../core/store/tenants.js'
 import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/unrecorded-calls.js'
@@ -94,7 +95,7 @@ function noteDoubledUsage({ api_key_id, kind, today, median }: ApiKeyUsage, day:
   return async ({ state, sql }) => {
     const texts = [`"api_key_id":"${api_key_id}"`, `"day":"${day}"`, `"operation":"${kind}"`]
     const entry = { tenant_id: state.tenant.tenant_id, action: 'usage.doubled' as const, day, texts }
-    if (await hasEntrySince(sql, entry)) return { entries: [], release: () => false }
+    if (isMovedAway(state.tenant) || (await hasEntrySince(sql, entry))) return { entries: [], release: () => false }
     const metadata = { api_key_id, count: today, day, median, operation: kind }
     return { entries: [{ action: 'usage.doubled', metadata }], release: () => true }
   }

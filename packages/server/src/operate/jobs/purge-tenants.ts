@@ -9,6 +9,7 @@ import { isFinding, type Log, type Run } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
+import { isMovedAway } from '../../core/runner/tenant-state.js'
 import { createTableComparison } from '../../guard/jobs/compare-tables.js'
 import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.js'
 import {
@@ -150,8 +151,10 @@ export async function purgeTenants(
   if (options.signal?.aborted) return
   if (unread !== undefined) onFailed(INSTALLATION_ID, unread)
   for (const { tenant_id, reason } of leftOut) onRefused(tenant_id, new Error(reason))
-  for (const { tenant_id } of tenants) {
+  for (const tenant of tenants) {
     if (options.signal?.aborted) return
+    if (isMovedAway(tenant)) continue // its log is purged where it is continued
+    const { tenant_id } = tenant
     try {
       const plan = await purgeTenant(services, tenant_id, options)
       if (plan.entries > 0) onPurged(tenant_id, plan)

@@ -13,12 +13,14 @@ import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
+import { isMovedAway } from '../../core/runner/tenant-state.js'
 import { type ApiKeyRow, listApiKeys } from '../../core/store/api-keys.js'
 import type { Transaction } from '../../core/store/db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from '../../core/store/keys.js'
 import { listMarks, replaceMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { listTenantRows, listTenants } from '../../core/store/tenants.js'
+import { authenticTenant } from '../../operators/tenants.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../store/sealed-rows.js'
 
 /** Rows of one statement: few enough that it is far from the database's limit, however many rows there are. */
@@ -179,7 +181,7 @@ export async function renewTenants(
     const { tenant_id, wrapped_audit_key, mac } = tenant
     if (sealedUnder(wrapped_audit_key) >= number) continue
     try {
-      if (keepsSecrets) {
+      if (keepsSecrets || isMovedAway(authenticTenant(services, tenant))) {
         const next = { wrapped_audit_key: resealAuditKey(storeKeys, tenant_id, wrapped_audit_key), mac }
         if (await replaceAuditKey(sql, tenant, next)) renewed += 1
       } else if (await retryIfChanged(() => renewTenant(services, tenant_id, number))) renewed += 1

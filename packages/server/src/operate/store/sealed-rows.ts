@@ -37,6 +37,7 @@ export const SEALED_TABLES = [
   { purpose: 'audit-key', table: 'tenants', column: 'wrapped_audit_key', id: 'tenant_id', version: undefined },
   { purpose: 'hash-key', table: 'keys', column: 'wrapped_hash_key', id: 'key_id', version: undefined },
   { purpose: 'kek', table: 'key_versions', column: 'wrapped_kek', id: 'key_id', version: 'version' },
+  { purpose: 'api-key-pepper', table: 'tenant_peppers', column: 'wrapped_pepper', id: 'tenant_id', version: 'number' },
 ] as const
 
 type SealedTable = (typeof SEALED_TABLES)[number]

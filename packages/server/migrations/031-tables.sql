@@ -1,6 +1,6 @@
 -- The tables of the service. tenant_id stands first in every primary key and in every where clause, so that tenants can
 -- be spread over shards. Rows that grant rights carry a mac (audit/formats/row-mac.ts) and the id of the audit entry that wrote them.
--- Schemas 1 to 29 were never released: the first file's number is the oldest schema that is served and migrated.
+-- Schemas 1 to 30 were never released: the first file's number is the oldest schema that is served and migrated.
 
 -- ANALYZE copies values of a column into pg_statistic, from where destroying a key would not remove them: so columns of secrets have `statistics 0`.
 
@@ -225,6 +225,20 @@ create table api_keys (
 create index api_keys_listed on api_keys (tenant_id, created_at, api_key_id);
 -- Counts the API keys of a tenant that can be used, whatever number of them was revoked or has expired.
 create index api_keys_usable on api_keys (tenant_id, expires_at) where revoked_at is null;
+
+-- The peppers of the installations that a tenant was in before. An API key whose digest is under number n of them has -n as its pepper.
+-- A row is written before the tenant arrives, so that every process has read it by then, and goes once no API key needs it.
+create table tenant_peppers (
+  tenant_id uuid not null,
+  number integer not null check (number > 0),
+  wrapped_pepper bytea not null,
+  created_at timestamptz(3) not null,
+  store_key integer references store_keys generated always as (
+    case when get_byte(wrapped_pepper, 0) = 2 then (get_byte(wrapped_pepper, 1) << 24) | (get_byte(wrapped_pepper, 2) << 16) | (get_byte(wrapped_pepper, 3) << 8) | get_byte(wrapped_pepper, 4) end
+  ) stored,
+  primary key (tenant_id, number)
+);
+alter table tenant_peppers alter column wrapped_pepper set statistics 0;
 
 -- What API keys used of their budgets in the last minute and on the last day in which they did. No mac covers it.
 create table budget_uses (

@@ -1,0 +1,76 @@
+/** `eaas tenant move`: moves a tenant to another installation. */
+import { type Command, InvalidArgumentError } from 'commander'
+import { type Config, readConfig, readUrlFile } from '../../core/config.js'
+import { rootKeySettingOf } from '../../root-keys/open-provider.js'
+import { moveTenant, undoMove } from '../operations/move-tenant.js'
+import { commandConfig, JSON_OPTION, readKeptPath } from './command.js'
+import { print, printJson, showProgress } from './output.js'
+import { describeTenant, getTenant, withServices } from './with-services.js'
+
+const MOST_ADDRESS = 255
+
+interface MoveOptions {
+  to: string
+  toConfig?: string
+  address?: string
+  undo: boolean
+  json: boolean
+}
+
+/** Adds `eaas tenant move`. */
+export function addTenantMove(tenant: Command): void {
+  tenant
+    .command('move')
+    .description(
+      'Move a tenant to another installation, with its keys, API keys, counts and log. Its calls get 503 while the end of the log is copied, and 421 from then on. If the command is interrupted, repeat it.',
+    )
+    .argument('<tenant>', 'name or id')
+    .requiredOption('--to <url-file>', 'file with the URL of the database of the other installation', readKeptPath)
+    .option(
+      '--to-config <file>',
+      'configuration of the other installation, as for its EAAS_CONFIG, from which its root key is taken; this one has the same root key without it',
+      readKeptPath,
+    )
+    .option('--address <url>', 'where clients find the tenant then; refused calls name it', readAddress)
+    .option('--undo', 'serve the tenant here again, unless it has arrived, and delete what was copied', false)
+    .addOption(JSON_OPTION)
+    .action((name: string, options: MoveOptions) => tenantMove(commandConfig(), name, options))
+}
+
+function readAddress(text: string): string {
+  const { protocol = '', username, password } = URL.canParse(text) ? new URL(text) : {}
+  const isAddress = /^https?:$/.test(protocol) && username === '' && password === '' && text.length <= MOST_ADDRESS
+  if (!isAddress)
+    throw new InvalidArgumentError('It must be a URL with http or https, without a user, of at most 255 characters.')
+  return text
+}
+
+// The environment is of this installation: nothing of it counts there but, without --to-config, the root key.
+function targetOf(config: Config, { to, toConfig }: MoveOptions): Config {
+  const databaseUrl = readUrlFile(to)
+  const named = toConfig === undefined ? undefined : readConfig({ EAAS_CONFIG: toConfig })
+  const target = named ?? { ...config, rootKey: rootKeySettingOf(config), checkpointFile: undefined }
+  return { ...target, databaseUrl, databaseUrlFile: to }
+}
+
+async function tenantMove(config: Config, name: string, options: MoveOptions): Promise<void> {
+  const { address, undo, json } = options
+  const progress = showProgress('move:')
+  const work = () =>
+    withServices(config, async (from) => {
+      const found = await getTenant(from, name)
+      return withServices(targetOf(config, options), async (to) => {
+        const move = { from, to, tenant_id: found.tenant_id }
+        if (undo) await undoMove(move)
+        const closedMs = undo ? 0 : await moveTenant(move, { address, onProgress: progress })
+        return { found, closedMs }
+      })
+    })
+  const { closedMs, found } = await work().finally(progress.done)
+  if (json) return printJson({ ...found, moved: !undo, closed_ms: Math.round(closedMs) })
+  if (undo) return print(`${describeTenant(found)} is served here, and nothing of it is left there.`)
+  print(
+    `${describeTenant(found)} is served by the other installation; its calls waited ${(closedMs / 1_000).toFixed(1)} s.`,
+    'Its sealed secrets are still in this database and its backups. To let nobody here use them, rotate its keys there.',
+  )
+}

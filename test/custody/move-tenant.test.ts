@@ -1,0 +1,311 @@
+// A tenant is moved to another installation. Its log continues there under that installation's keys, and both agree up to the move.
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
+import { joinExports } from '../../packages/audit/src/verify/join-exports.js'
+import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
+import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
+import { readAuditCheckpoint, verifyAudit } from '../../packages/server/src/core/api/audit.js'
+import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
+import { rotateKey } from '../../packages/server/src/core/api/key-rotation.js'
+import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
+import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move-tenant.js'
+import { closeForMove } from '../../packages/server/src/operators/tenants.js'
+import { providerOf, rotateAged } from '../support/custody/rotation.js'
+import { backend } from '../support/database/database.js'
+import { guardedDir } from '../support/run/guarded-dir.js'
+import { runCommand } from '../support/service/command-host.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
+
+const OTHER_ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
+const INSTALLATION = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+const ADDRESS = 'https://other.example.org'
+
+let here: Service
+let there: Service
+let owner: Caller
+let tenant_id: string
+let key_id: string
+/** a data key, and how it was wrapped before the move */
+let dek: string
+let wrapped_key: string
+
+beforeEach(async () => {
+  here = await startService()
+  there = await startService({ environment: { EAAS_ROOT_KEY: OTHER_ROOT_KEY } })
+  owner = await here.createTenant({ name: 'acme' })
+  tenant_id = owner.tenant.tenant_id
+  key_id = (await owner.call('POST', '/v1/keys', { name: 'k' })).body.id
+  dek = randomBytes(32).toString('base64')
+  wrapped_key = (await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body.wrapped_key
+  await performAsSystem(here.services, tenant_id, rotateKey({ key_id }))
+}, 60_000)
+afterEach(async () => {
+  await here.close()
+  await there.close()
+})
+
+const pair = (from = here, to = there) => ({ from: from.services, to: to.services, tenant_id })
+async function move(from = here, to = there): Promise<void> {
+  await moveTenant(pair(from, to), { address: ADDRESS, learnSeconds: 0 })
+  await to.refreshStoreKeys()
+}
+const by = (service: Service) => service.caller(owner.secret)
+const unwrap = (service: Service) => by(service).call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key })
+const verify = (service: Service, tenant = tenant_id) => performAsSystem(service.services, tenant, verifyAudit({}))
+async function exported(service: Service, range = {}): Promise<string> {
+  let text = ''
+  for await (const chunk of await performAsSystem(service.services, tenant_id, exportAudit(range))) text += chunk
+  return text
+}
+const joined = (files: string[], publicKey: string) =>
+  verifyExport(joinExports(files.map((file) => splitLines([Buffer.from(file)]))), { publicKey })
+const publicKeyOf = (service: Service) => encodePublicKey(service.services.signingKey)
+const statusOf = async ({ services }: Service) =>
+  (await services.sql`select status from tenants where tenant_id = ${tenant_id}`)[0]?.status
+/** Has the database refuse to write this status, as if the process were killed there. */
+async function breakAt({ services: { sql } }: Service, status: string): Promise<() => Promise<void>> {
+  await sql.unsafe(`create function cut() returns trigger language plpgsql as $$ begin
+    if new.status = '${status}' then raise exception 'cut'; end if; return new; end $$`)
+  await sql`create trigger cut before insert or update on tenants for each row execute function cut()`
+  return async () => void (await sql.unsafe('drop trigger cut on tenants; drop function cut'))
+}
+
+describe('a moved tenant', { timeout: 60_000 }, () => {
+  it('is served there with its keys, API keys and usage, and refused here with its new address', async () => {
+    const usage = (await owner.call('GET', '/v1/usage')).body.operations
+    await move()
+    expect(await unwrap(there)).toMatchObject({ status: 200, body: { dek } })
+    expect((await by(there).call('GET', '/v1/usage')).body.operations).toMatchObject({ 'key.wrap': usage['key.wrap'] })
+    const refused = await unwrap(here)
+    expect([refused.status, refused.body.code]).toEqual([421, 'E_TENANT_MOVED'])
+    expect(refused.body.detail).toContain(ADDRESS)
+    expect((await here.caller(`${owner.secret.slice(0, -4)}0000`).call('GET', '/v1/keys')).status).toBe(401)
+    // The API key takes a pepper of its own, and that of the former installation goes.
+    await there.services.peppers.flush()
+    await there.services.peppers.deleteFormer(Date.now())
+    await there.refreshStoreKeys()
+    expect(await there.services.sql`select from tenant_peppers`).toHaveLength(0)
+    expect((await unwrap(there)).status).toBe(200)
+    expect([...here.alarms, ...there.alarms]).toEqual([])
+  })
+
+  it('has a log that verifies on both sides, and whose exports from before and after verify as one', async () => {
+    const before = await exported(here)
+    const { checkpoint } = await performAsSystem(here.services, tenant_id, readAuditCheckpoint())
+    const another = (await there.createTenant()).tenant.tenant_id
+    await move()
+    await unwrap(there)
+    const kept = (service: Service, tenant = tenant_id) =>
+      performAsSystem(service.services, tenant, verifyAudit({ checkpoint }))
+    for (const service of [here, there]) expect(await kept(service)).toMatchObject({ valid: true })
+    await expect(kept(there, another)).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    for (const service of [here, there]) {
+      expect(await verify(service)).toMatchObject({ valid: true })
+      expect(await verify(service, INSTALLATION)).toMatchObject({ valid: true })
+    }
+    const after = await exported(there, { after_id: before.split('\n').length - 3 })
+    const closed = await exported(here)
+    for (const files of [[before, after], [before, closed, after], [await exported(there)]])
+      expect(await joined(files, publicKeyOf(there))).toMatchObject({ valid: true })
+    expect(await joined([before, after], publicKeyOf(here))).toMatchObject({
+      valid: true,
+      key_changes: [{ to: publicKeyOf(there) }],
+    })
+    const unsigned = after.replace(/"key_changes":\[.*?\],?/, '').replace(',}', '}')
+    expect(await joined([before, unsigned], publicKeyOf(there))).toMatchObject({ valid: false })
+  })
+
+  it('keeps its secrets through a rotation of the store key on either side', async () => {
+    await move()
+    await rotateAged(here)
+    await rotateAged(there, { provider: providerOf(OTHER_ROOT_KEY) })
+    await there.refreshStoreKeys()
+    expect(await unwrap(there)).toMatchObject({ status: 200, body: { dek } })
+    expect((await unwrap(here)).status).toBe(421)
+    for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
+  it('comes back once the signing key was replaced, with what it did meanwhile', async () => {
+    await move()
+    const next = (await by(there).call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body.wrapped_key
+    await expect(moveTenant(pair(there, here), { learnSeconds: 0 })).rejects.toThrow(/rotate the store key there/)
+    await rotateAged(here)
+    await move(there, here)
+    expect((await by(here).call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: next })).body).toMatchObject({
+      dek,
+    })
+    expect((await unwrap(there)).status).toBe(421)
+    for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+    expect(await joined([await exported(here)], publicKeyOf(here))).toMatchObject({ valid: true })
+    expect([...here.alarms, ...there.alarms]).toEqual([])
+  })
+
+  it('brings the marks of its purges, from which its log verifies', async () => {
+    let time = Date.parse('2026-01-05T09:00:00.000Z')
+    const [from, to] = [
+      await startService({ now: () => time }),
+      await startService({ now: () => time, environment: { EAAS_ROOT_KEY: OTHER_ROOT_KEY } }),
+    ]
+    onTestFinished(async () => {
+      await from.close()
+      await to.close()
+    })
+    const caller = await from.createTenant()
+    const { tenant_id } = caller.tenant
+    for (let at = 0; at < 5; at++) await caller.call('POST', '/v1/keys', { name: `k${at}` })
+    time += 100 * 86_400_000
+    await caller.call('POST', '/v1/keys', { name: 'new' })
+    const { entries } = await purgeTenant(from.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
+    expect(entries).toBeGreaterThan(5)
+    await moveTenant({ from: from.services, to: to.services, tenant_id }, { learnSeconds: 0 })
+    await to.refreshStoreKeys()
+    const keys = await to.caller(caller.secret).call('GET', '/v1/keys')
+    expect(keys.body.count).toBe(6)
+    for (const { services } of [from, to])
+      expect(await performAsSystem(services, tenant_id, verifyAudit({}))).toMatchObject({ valid: true })
+  })
+
+  it('raises an alarm where rows from before the move are put back, and is not served there', async () => {
+    const { sql } = here.services
+    await sql`create table kept as select * from tenants where tenant_id = ${tenant_id}`
+    await sql`create table kept_heads as select * from heads where tenant_id = ${tenant_id}`
+    await move()
+    await unwrap(here)
+    await sql`update heads as h set last_id = k.last_id, hash = k.hash, policy_version = k.policy_version, created_at = k.created_at, mac = k.mac
+      from kept_heads as k where h.tenant_id = k.tenant_id`
+    await sql`update tenants as t set status = k.status, entry_id = k.entry_id, mac = k.mac from kept as k where t.tenant_id = k.tenant_id`
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id > (select last_id from kept_heads)`
+    expect((await unwrap(here)).status).toBe(500)
+    expect(here.alarms).not.toEqual([])
+  })
+})
+
+describe('a move that is interrupted', { timeout: 60_000 }, () => {
+  it('refuses calls for a moment, and everything else that would write to the log', async () => {
+    await performAsSystem(here.services, tenant_id, closeForMove(publicKeyOf(there)))
+    const refused = await unwrap(here)
+    expect([refused.status, refused.body.code, refused.headers.get('retry-after')]).toEqual([503, 'E_UNAVAILABLE', '1'])
+    await expect(performAsSystem(here.services, tenant_id, rotateKey({ key_id }))).rejects.toThrow(/is moving/)
+    await move()
+    expect((await unwrap(there)).status).toBe(200)
+  })
+
+  it.each([
+    ['before it arrives', () => breakAt(there, 'active')],
+    ['when it is closed', () => breakAt(here, 'moving')],
+  ])('%s leaves it here, where it can be undone or repeated', async (_, breakIt) => {
+    const mend = await breakIt()
+    await expect(move()).rejects.toThrow(/cut|could not be written/)
+    expect(await there.services.sql`select from tenants where tenant_id = ${tenant_id}`).toHaveLength(0)
+    await mend()
+    await undoMove(pair())
+    expect([await statusOf(here), (await unwrap(here)).status]).toEqual(['active', 200])
+    expect(await there.services.sql`select from audit_log where tenant_id = ${tenant_id}`).toHaveLength(0)
+    await move()
+    expect([(await unwrap(here)).status, (await unwrap(there)).status]).toEqual([421, 200])
+    for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
+  it('once it has arrived is not undone but ended', async () => {
+    const mend = await breakAt(here, 'moved')
+    await expect(move()).rejects.toThrow(/cut/)
+    await mend()
+    await there.refreshStoreKeys()
+    expect([(await unwrap(here)).status, (await unwrap(there)).status]).toEqual([503, 200])
+    await expect(undoMove(pair())).rejects.toThrow(/has arrived/)
+    await move()
+    expect((await unwrap(here)).body.detail).toContain(ADDRESS)
+    for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+})
+
+describe('a move is refused', { timeout: 60_000 }, () => {
+  it('if another tenant has its name there', async () => {
+    await there.createTenant({ name: 'acme' })
+    await expect(move()).rejects.toMatchObject({ code: 'E_NAME_TAKEN' })
+    expect((await unwrap(here)).status).toBe(200)
+  })
+
+  it('if what was copied is another log, or a forged row says that it has arrived', async () => {
+    const mend = await breakAt(there, 'active')
+    await expect(move()).rejects.toThrow(/cut/)
+    await mend()
+    await there.services.sql`update audit_log set actor = 'nobody' where tenant_id = ${tenant_id} and id = 2`
+    await expect(move()).rejects.toThrow(/entry 2 of the log does not verify in the other installation/)
+    const { sql } = here.services
+    const [row] = await sql`select wrapped_audit_key, mac from tenants where tenant_id = ${tenant_id}`
+    await there.services.sql`
+      insert into tenants (tenant_id, name, envelope_only, wrapped_audit_key, created_at, entry_id, mac, status)
+      values (${tenant_id}, 'acme', true, ${row?.wrapped_audit_key}, now(), 9, ${row?.mac}, 'active')`
+    await expect(move()).rejects.toThrow(/changed outside the server/)
+    expect(await statusOf(here)).toBe('moving')
+  })
+
+  it('to the same installation, or while it is moved to another one', async () => {
+    await expect(moveTenant(pair(here, here))).rejects.toThrow(/same installation/)
+    await performAsSystem(here.services, tenant_id, closeForMove('eaas-audit+00000000+somebody'))
+    await expect(move()).rejects.toThrow(/moved to another installation/)
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000 }, () => {
+  it('moves a tenant under load: no acknowledged call is lost, and a repeated command changes nothing', async () => {
+    const folder = guardedDir('eaas-move')
+    onTestFinished(folder.remove)
+    const file = (name: string, text: string) => {
+      writeFileSync(join(folder.path, name), text)
+      return join(folder.path, name)
+    }
+    const urlOf = ({ database }: Service) => (database.backend === 'postgres' ? database.url : '')
+    const config = { root_key_file: file('key', OTHER_ROOT_KEY) }
+    const to = ['--to', file('url', urlOf(there)), '--to-config', file('other.json', JSON.stringify(config))]
+    const eaas = () =>
+      runCommand(['tenant', 'move', 'acme', ...to, '--address', ADDRESS, '--json'], {
+        database: here.database,
+        rootKey: ROOT_KEY,
+      })
+    // As servers do each second.
+    const following = setInterval(() => void there.refreshStoreKeys().catch(() => undefined), 500)
+    onTestFinished(() => clearInterval(following))
+    const answers = new Map<number, number>()
+    let isMoved = false
+    const load = (async () => {
+      while (!isMoved) {
+        const { status } = await unwrap(here)
+        answers.set(status, (answers.get(status) ?? 0) + 1)
+      }
+    })()
+    const { code, stdout, stderr } = await eaas()
+    isMoved = true
+    await load
+    expect([code, stderr]).toEqual([0, ''])
+    expect(JSON.parse(stdout)).toMatchObject({ tenant_id, moved: true })
+    expect((await unwrap(here)).status).toBe(421)
+    expect((await unwrap(there)).status).toBe(200)
+    const found = await by(there).call('GET', '/v1/audit?action=key.unwrap')
+    expect(found.body.total).toBe((answers.get(200) ?? 0) + 1)
+    expect([...answers.keys()].filter((status) => ![200, 503, 421].includes(status))).toEqual([])
+    expect(JSON.parse((await eaas()).stdout)).toMatchObject({ closed_ms: 0 })
+    expect(await verify(there)).toMatchObject({ valid: true })
+    const own = { root_key_file: file('own', ROOT_KEY), database_url_file: file('own-url', urlOf(here)) }
+    const other = { ...config, database_url_file: to[1] }
+    const paths = { eu: file('eu.json', JSON.stringify(own)), us: file('us.json', JSON.stringify(other)) }
+    const list = async () => {
+      const args = ['tenant', 'list', '--all', file('all.json', JSON.stringify(paths)), '--json']
+      const { code, stdout } = await runCommand(args, { rootKey: null })
+      return { code, ...JSON.parse(stdout) }
+    }
+    const listed = await list()
+    const acme = [
+      { installation: 'eu', tenant_id, status: 'moved' },
+      { installation: 'us', tenant_id, status: 'active' },
+    ]
+    expect(listed).toMatchObject({ code: 0, count: 2, tenants: acme })
+    paths.eu = join(folder.path, 'none.json')
+    expect(await list()).toMatchObject({ code: 1, count: 1, failed: [{ installation: 'eu' }] })
+  })
+})
