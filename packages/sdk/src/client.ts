@@ -451,7 +451,8 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     const { records, sealOne } = isPromise(preparing) ? await preparing : preparing
     return sealOne(records, bytes, { keyId, context: pairs, envelope, dek, signal })
   }
-  const decrypt = async (envelope: StoredEnvelope, options: DecryptOptions = {}) => {
+  /** Opens at once if all is there, so that what comes of the bytes waits for no promise of them. */
+  const open = (envelope: StoredEnvelope, options: DecryptOptions = {}): Soon<Uint8Array> => {
     assertOptions('decrypt()', options, DECRYPT_OPTIONS)
     const { signal } = options
     assertNotAborted(signal)
@@ -459,8 +460,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     const preparing = prepare(load)
     // Copied if the call has to wait: meanwhile the caller may change the envelope.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
-    const { records, openOne } = isPromise(preparing) ? await preparing : preparing
-    return openOne(records, given, { ...demand, signal })
+    return use(preparing, ({ records, openOne }) => openOne(records, given, demand, signal))
   }
   const client = {
     encrypt,
@@ -468,9 +468,9 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
       const { readJson } = await loadRare()
       return encrypt(readJson(value), options)
     }),
-    decrypt,
-    decryptText: async (envelope: StoredEnvelope, options?: DecryptOptions) => toText(await decrypt(envelope, options)),
-    decryptJson: async (envelope: StoredEnvelope, options?: DecryptOptions) => toJson(await decrypt(envelope, options)),
+    decrypt: async (envelope: StoredEnvelope, options?: DecryptOptions) => open(envelope, options),
+    decryptText: async (envelope: StoredEnvelope, options?: DecryptOptions) => use(open(envelope, options), toText),
+    decryptJson: async (envelope: StoredEnvelope, options?: DecryptOptions) => use(open(envelope, options), toJson),
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)

@@ -12,6 +12,7 @@ import {
   FormatError,
   KEY_BYTES,
   mixedKeyInfo,
+  NO_CONTEXT,
   type SealedParts,
   type SecretFlag,
   type WrappedKey,
@@ -48,7 +49,7 @@ export interface Format {
 /** Returns the AAD of an envelope to write; undefined for format v1, which has none. @throws InvalidInputError */
 export function readFormatAad(
   keyId: string,
-  { context = {}, envelope }: Format,
+  { context = NO_CONTEXT, envelope }: Format,
   place?: RecordPlace,
 ): Uint8Array | undefined {
   return envelope === 1 ? undefined : readContext(keyId, context, place)
@@ -80,7 +81,7 @@ export function demandContext(
 ): OpenableParts {
   assertKeyOf(parts, keyIds, place)
   const isUnbound = context === undefined && !parts.commitment
-  const aad = isUnbound ? undefined : readContext(parts.key_id, context === undefined ? {} : context, place)
+  const aad = isUnbound ? undefined : readContext(parts.key_id, context === undefined ? NO_CONTEXT : context, place)
   return wrappedFor(demandAad(parts, { aad, acceptUnbound }, place), () => usesIn(context))
 }
 

@@ -85,7 +85,8 @@ export function createEnvelopes(options: EnvelopesOptions): OpenEnvelopes {
 export function openOne(
   { envelopes }: { envelopes: OpenEnvelopes },
   envelope: unknown,
-  { signal, ...demand }: DemandOptions & { signal: AbortSignal | undefined },
+  demand: DemandOptions,
+  signal: AbortSignal | undefined,
 ): Soon<Uint8Array> {
   return envelopes.open(demandContext(readEnvelope(envelope), demand), signal)
 }
