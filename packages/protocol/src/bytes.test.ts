@@ -79,6 +79,7 @@ describe.each(platforms)('base64 %s', (name, load) => {
   it('encodes a view, not the memory around it', () => {
     const memory = Uint8Array.from({ length: 20 }, (_, at) => at)
     expect(bytes.encodeBase64(memory.subarray(4, 8))).toBe('BAUGBw==')
+    expect(bytes.encodeBase64(new Uint8Array(4_096).subarray(0, 2_048))).toBe(`${'A'.repeat(2_731)}=`)
   })
 
   it('accepts no canonical text with a character or two in the place of others', () => {
@@ -149,7 +150,7 @@ describe.each(platforms)('base64 %s', (name, load) => {
   })
 })
 
-it('leaves nothing in the memory that base64 is decoded in', async () => {
+it('leaves nothing in the memory that base64 is coded in', async () => {
   const allocated: Buffer[] = []
   const alloc = (length: number) => {
     const memory = Buffer.alloc(length)
@@ -161,6 +162,8 @@ it('leaves nothing in the memory that base64 is decoded in', async () => {
   const text = Buffer.alloc(32, 7).toString('base64')
   expect(bytes.decodeBase64(text)).toEqual(new Uint8Array(32).fill(7))
   expect(bytes.isBase64(text)).toBe(true)
+  expect(bytes.encodeBase64(new Uint8Array(32).fill(7))).toBe(text)
+  expect(bytes.encodeBase64Url(new Uint8Array(33).fill(7))).toBe(text.replace('=', 'H'))
   expect(() => bytes.decodeBase64(`${text.slice(0, 8)}*${text.slice(9)}`)).toThrow('not canonical base64')
   expect(allocated).toEqual([Buffer.alloc(1_024)])
 })

@@ -9,13 +9,18 @@ export class FormatError extends Error {
 }
 
 const PART_BYTES = 8_192
-/** Up to this many bytes are decoded in memory that is kept and cleared: new memory costs more than decoding. */
+/** Up to this many bytes are coded in memory that is kept and cleared: new memory costs more than the coding. */
 const SCRATCH_BYTES = 1_024
 
 interface NodeBuffer {
   byteLength(text: string): number
-  alloc(length: number): Uint8Array & { write(text: string, encoding: 'base64'): number }
-  from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64' | 'base64url'): string }
+  alloc(length: number): NodeBytes
+  from(bytes: ArrayBufferLike, offset: number, length: number): NodeBytes
+}
+
+interface NodeBytes extends Uint8Array {
+  write(text: string, encoding: 'base64'): number
+  toString(encoding?: 'base64' | 'base64url', start?: number, end?: number): string
 }
 
 interface NativeBase64 {
@@ -27,14 +32,13 @@ interface NativeBase64 {
 const nodeBuffer = (globalThis as { Buffer?: NodeBuffer }).Buffer
 /** ASCII of at most this many characters is encoded here, in less time than a call of the platform's encoder takes. */
 const SHORT_TEXT = 64
-let scratch: ReturnType<NodeBuffer['alloc']> | undefined
+const scratch = nodeBuffer?.alloc(SCRATCH_BYTES)
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
 const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Array }).fromBase64
 
 /** Encodes bytes as standard base64 with padding (RFC 4648 section 4). */
 export function encodeBase64(bytes: Uint8Array): string {
-  if (nodeBuffer) return nodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
-  return nativeToBase64 ? nativeToBase64.call(bytes) : btoa(binaryString(bytes))
+  return encodeByBuffer(bytes, 'base64') ?? nativeToBase64?.call(bytes) ?? btoa(binaryString(bytes))
 }
 
 /**
@@ -54,8 +58,18 @@ export function decodeBase64(text: string): Uint8Array {
 
 /** Encodes bytes as base64url without padding (RFC 4648 section 5). */
 export function encodeBase64Url(bytes: Uint8Array): string {
-  if (nodeBuffer) return nodeBuffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url')
-  return encodeBase64(bytes).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+  const text = encodeByBuffer(bytes, 'base64url')
+  return text ?? encodeBase64(bytes).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+}
+
+/** Encodes short bytes in the scratch memory: a Buffer over their own would first move them out of V8's heap. */
+function encodeByBuffer(bytes: Uint8Array, encoding: 'base64' | 'base64url'): string | undefined {
+  if (!scratch || bytes.length > SCRATCH_BYTES)
+    return nodeBuffer?.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(encoding)
+  scratch.set(bytes)
+  const text = scratch.toString(encoding, 0, bytes.length)
+  scratch.fill(0)
+  return text
 }
 
 /** Decodes what `encodeBase64Url` returns. @throws FormatError for any other text */
@@ -79,7 +93,10 @@ export function isBase64(text: string, length?: number): boolean {
 function decodeSomewhere(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   const length = (text.length / 4) * 3 - padding
-  if (text.length % 4 > 0 || !isCanonical(text, padding)) return undefined
+  // The platforms' decoders accept more than the standard allows. Characters that they skip make the result too
+  // short. Bits after the last byte must be zero, so the character in front of the padding is one of a few.
+  if (text.length % 4 > 0 || text.includes('-') || text.includes('_')) return undefined
+  if (padding && !/([AEIMQUYcgkosw048]|[AQgw]=)=$/.test(text.slice(-3))) return undefined
   const bytes = lenientBase64(text, length)
   if (bytes?.length === length) return bytes
   bytes?.fill(0)
@@ -88,33 +105,19 @@ function decodeSomewhere(text: string): Uint8Array | undefined {
 
 /**
  * Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it
- * skipped characters.
+ * skipped characters. Never by `Buffer.from`, which would leave a DEK in memory that other Buffers get.
  */
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
-  if (nodeBuffer) return decodeByBuffer(nodeBuffer, text, length)
+  if (nodeBuffer && scratch) {
+    if (nodeBuffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
+    const memory = length > SCRATCH_BYTES ? nodeBuffer.alloc(length) : scratch
+    return new Uint8Array(memory.buffer, memory.byteOffset, memory.write(text, 'base64'))
+  }
   try {
     return nativeFromBase64 ? nativeFromBase64(text) : Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
   } catch {
     return undefined
   }
-}
-
-/**
- * Decodes with a Buffer, and never with `Buffer.from`, which would leave a DEK in memory that other Buffers
- * get.
- */
-function decodeByBuffer(buffer: NodeBuffer, text: string, length: number): Uint8Array | undefined {
-  if (buffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
-  scratch ??= buffer.alloc(SCRATCH_BYTES)
-  const memory = length > SCRATCH_BYTES ? buffer.alloc(length) : scratch
-  return new Uint8Array(memory.buffer, memory.byteOffset, memory.write(text, 'base64'))
-}
-
-// The platforms' decoders accept more than the standard allows. Characters that they skip make the result too
-// short. Bits after the last byte must be zero, so the character in front of the padding is one of a few.
-function isCanonical(text: string, padding: number): boolean {
-  const last = padding === 1 ? /[AEIMQUYcgkosw048]=$/ : /[AQgw]==$/
-  return !text.includes('-') && !text.includes('_') && (padding === 0 || last.test(text.slice(-3)))
 }
 
 /**

@@ -8,6 +8,9 @@ import { concatBytes, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from 
 /** What an envelope is bound to: names with their values (envelope-v2.md 3). Not stored. */
 export type Context = Readonly<Record<string, string>>
 
+/** The context of a value that is bound to its key alone. */
+export const NO_CONTEXT: Context = {}
+
 /** The keys that come from a DEK (envelope-v2.md 2). */
 export interface BoundKeys {
   /** `K_enc`, which seals and is secret. */
@@ -45,7 +48,7 @@ export function splitBoundKeys(okm: Uint8Array): BoundKeys {
  * @throws FormatError when it is not a context; the message may hold a name, and never a value
  */
 export function contextAad(keyId: string, context: unknown): Uint8Array {
-  return concatBytes(keyPart(keyId), encodeContext(context))
+  return context === NO_CONTEXT ? keyPart(keyId) : concatBytes(keyPart(keyId), encodeContext(context))
 }
 
 /** The first part of the AAD for the last key: the values of a table share one. */
@@ -86,7 +89,7 @@ function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
  * not be bound.
  */
 function assertFlatObject(context: unknown): asserts context is object {
-  const isObject = typeof context === 'object' && context !== null && !Array.isArray(context)
+  const isObject = typeof context === 'object' && context !== null // a list has a prototype too many, or a hidden member
   const prototype: unknown = isObject ? Object.getPrototypeOf(context) : undefined
   const isPlain = isObject && (prototype === null || Object.getPrototypeOf(prototype) === null)
   if (isPlain && Reflect.ownKeys(context).length === Object.keys(context).length) return

@@ -57,6 +57,26 @@ describe('envelope format v2', () => {
     expect(encodeHex(contextAad(key_id, context))).toBe(aad)
   })
 
+  it('is read and written by its own fields, whatever the one before it had', () => {
+    const [one, other] = [vectors.derive[0]?.commitment ?? '', 'ff'.repeat(32)].map((hex) =>
+      encodeBase64(decodeHex(hex)),
+    )
+    const base = { ...vectors.open[0]?.envelope, commitment: one }
+    const others = [{ commitment: other }, { key_version: 9 }, { key_id: KEY_ID }, { wrapped_key: 'AQ==' }]
+    for (const fields of [...others, ...others.reverse()]) {
+      for (const envelope of [base, { ...base, ...fields }])
+        expect(encodeSealed(decodeEnvelope(envelope))).toEqual(envelope)
+    }
+    for (const wrong of [
+      { commitment: undefined },
+      { key_id: undefined },
+      { key_version: '1' },
+      { wrapped_key: undefined },
+    ]) {
+      expect(() => decodeEnvelope({ ...base, ...wrong })).toThrow(FormatError)
+    }
+  })
+
   it.each(vectors.open)('opens, and seals to the same: $name', ({ dek, context, envelope, plaintext }) => {
     expect(encodeHex(open({ dek, context, envelope }))).toBe(plaintext)
     const { iv, key_id, wrapped_key, key_version } = decodeV2(envelope)

@@ -27,14 +27,10 @@ export interface SealedParts extends EnvelopeParts, SecretFlag {
 export function encodeSealed(parts: SealedParts): Envelope {
   const { wrapped_key, key_id, key_version, commitment } = parts
   const iv = encodeBase64(parts.iv)
-  const shared = { ciphertext: encodeBase64(parts.sealed), wrapped_key, iv, key_id, key_version }
-  if (!commitment) return { ...shared, envelope_version: 1 }
-  return {
-    ...shared,
-    envelope_version: 2,
-    commitment: encodeBase64(commitment),
-    ...(parts.needsSecret && secretMember(parts)),
-  }
+  const envelope_version = commitment ? 2 : 1
+  const shared = { ciphertext: encodeBase64(parts.sealed), wrapped_key, iv, key_id, key_version, envelope_version }
+  const bound = commitment && { commitment: encodeBase64(commitment) }
+  return Object.assign(shared, bound, parts.needsSecret && secretMember(parts)) as Envelope // spreading takes V8 longer
 }
 
 /**

@@ -448,7 +448,8 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     const { records, sealOne } = isPromise(preparing) ? await preparing : preparing
     return sealOne(records, bytes, { keyId, context: pairs, envelope, dek, signal })
   }
-  const decrypt = async (envelope: StoredEnvelope, options: DecryptOptions = {}) => {
+  /** Opens at once if all is there, so that what comes of the bytes waits for no promise of them. */
+  const open = (envelope: StoredEnvelope, options: DecryptOptions = {}): Soon<Uint8Array> => {
     assertOptions('decrypt()', options, DECRYPT_OPTIONS)
     const { signal } = options
     assertNotAborted(signal)
@@ -456,8 +457,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
     const preparing = prepare(loadOpening)
     // Copied if the call has to wait: meanwhile the caller may change the envelope.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
-    const { records, openOne } = isPromise(preparing) ? await preparing : preparing
-    return openOne(records, given, { ...demand, signal })
+    return use(preparing, ({ records, openOne }) => openOne(records, given, demand, signal))
   }
   const client = {
     encrypt,
@@ -465,10 +465,10 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
       const { readJson } = await loadRare()
       return encrypt(readJson(value), options)
     }),
-    decrypt,
-    decryptText: async (envelope: StoredEnvelope, options?: DecryptOptions) => toText(await decrypt(envelope, options)),
+    decrypt: async (envelope: StoredEnvelope, options?: DecryptOptions) => open(envelope, options),
+    decryptText: async (envelope: StoredEnvelope, options?: DecryptOptions) => use(open(envelope, options), toText),
     decryptJson: async (envelope: StoredEnvelope, options?: DecryptOptions) => {
-      const bytes = await decrypt(envelope, options)
+      const bytes = await open(envelope, options)
       return (await loadOpening()).toJson(bytes)
     },
     encryptMany: traced(

@@ -107,11 +107,10 @@ export function readDemand<C>(options: DemandOptions<C>): DemandOptions<C> {
   assertFlag('acceptUnbound', acceptUnbound)
   if (keyIds !== undefined && !Array.isArray(keyIds)) throw new InvalidInputError('keyIds must be an array of ids')
   for (const one of keyIds ?? []) assertKeyId(one, 'keyIds')
-  return {
-    acceptUnbound,
-    ...(context !== undefined && { context: copyPlain(context) }),
-    ...(keyIds && { keyIds: [...keyIds] }),
-  }
+  const demand: DemandOptions<C> = { acceptUnbound }
+  if (context !== undefined) demand.context = copyPlain(context)
+  if (keyIds) demand.keyIds = [...keyIds]
+  return demand
 }
 
 /**

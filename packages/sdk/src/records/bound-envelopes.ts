@@ -11,6 +11,7 @@ import {
   FormatError,
   KEY_BYTES,
   mixedKeyInfo,
+  NO_CONTEXT,
   type SecretFlag,
 } from '@eaas/protocol'
 import { createSecret, type Secret } from '../deks/secret.js'
@@ -35,7 +36,7 @@ export interface Format {
 /** Returns the AAD of an envelope to write; undefined for format v1, which has none. @throws InvalidInputError */
 export function readFormatAad(
   keyId: string,
-  { context = {}, envelope }: Format,
+  { context = NO_CONTEXT, envelope }: Format,
   place?: RecordPlace,
 ): Uint8Array | undefined {
   return envelope === 1 ? undefined : readContext(keyId, context, place)

@@ -105,8 +105,13 @@ export async function encryptMany(
   const { rows, placed } = copyNamed(records, fields, true)
   const indexed = placed.filter(({ name }) => Object.hasOwn(index, name))
   const pace = createPace()
-  const aadAt = (row: Row, place: RecordPlace) =>
-    readFormatAad(keyId, { context: contextAt(context, row, place), envelope }, place)
+  let shared: Uint8Array | undefined
+  const aadAt = (row: Row, place: RecordPlace) => {
+    const read = () => readFormatAad(keyId, { context: contextAt(context, row, place), envelope }, place)
+    if (typeof context === 'function') return read()
+    shared ??= read() // one context for all values
+    return shared
+  }
   const columns = Object.values(index)
   await checkPresence(rows, { fields: placed, optional, columns, toSeal: true, pace, signal }, (row, value, place) => {
     const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined

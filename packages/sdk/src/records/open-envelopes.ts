@@ -6,6 +6,7 @@ import {
   type Context,
   decodeUtf8,
   equalInConstantTime,
+  NO_CONTEXT,
   type SealedParts,
   type SecretFlag,
   type WrappedKey,
@@ -44,7 +45,7 @@ export function demandContext(
 ): OpenableParts {
   assertKeyOf(parts, keyIds, place)
   const isUnbound = context === undefined && !parts.commitment
-  const aad = isUnbound ? undefined : readContext(parts.key_id, context === undefined ? {} : context, place)
+  const aad = isUnbound ? undefined : readContext(parts.key_id, context === undefined ? NO_CONTEXT : context, place)
   return wrappedFor(demandAad(parts, { aad, acceptUnbound }, place), () => usesIn(context))
 }
 
@@ -163,7 +164,8 @@ export function openWith(
 export function openOne(
   tools: OpenTools,
   envelope: unknown,
-  { signal, ...demand }: DemandOptions & { signal: AbortSignal | undefined },
+  demand: DemandOptions,
+  signal: AbortSignal | undefined,
 ): Soon<Uint8Array> {
   return openEnvelope(tools, demandContext(readEnvelope(envelope), demand), signal)
 }

@@ -111,6 +111,7 @@ function assertRow(record: unknown, index: number): asserts record is Row {
  * InvalidInputError
  */
 export function assertPath(row: Row, path: Path, index: number): void {
+  if (path.length === 1) return
   let value: unknown = row
   for (const name of path.slice(0, -1)) {
     value = valueIn(value as Row, name)

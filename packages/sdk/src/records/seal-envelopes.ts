@@ -131,9 +131,10 @@ interface SealOptions extends Format {
 export function sealOne(
   { envelopes, wrap }: Pick<RecordsDeps, 'envelopes' | 'wrap'>,
   bytes: Uint8Array,
-  { keyId, dek, signal, ...format }: SealOptions,
+  options: SealOptions,
 ): Soon<Envelope> {
-  const aad = readFormatAad(keyId, format)
+  const { keyId, dek, signal } = options
+  const aad = readFormatAad(keyId, options)
   const sealed =
     dek === 'shared'
       ? envelopes.seal(bytes, keyId, signal, aad)
