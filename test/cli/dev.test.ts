@@ -1,6 +1,16 @@
 // `eaas dev`: a server for the folder of an application, which finds it by createClient() alone.
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { platform } from 'node:os'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
@@ -67,17 +77,55 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
     await eaas.stop()
   })
 
-  it('leaves all other lines, the permissions and a link as they are', async () => {
+  it('leaves all other lines and a link as they are, and lets only the owner read its API key', async () => {
     const target = join(folder.path, 'shared.env')
     file = join(folder.path, 'link.env')
     writeFileSync(target, '# mine\nexport EAAS_URL="http://127.0.0.1:1"\nNAME="a b"\nNOT_EAAS_URL=x')
-    chmodSync(target, 0o640)
+    chmodSync(target, 0o644)
     symlinkSync(target, file)
     const eaas = await start()
     const text = readFileSync(target, 'utf8')
     expect(text).toMatch(/^# mine\nNAME="a b"\nNOT_EAAS_URL=x\nEAAS_URL=\S+\nEAAS_API_KEY=\S+\n$/)
-    expect(statSync(target).mode & 0o777).toBe(0o640)
+    expect(statSync(target).mode & 0o777).toBe(0o600)
     await eaas.stop()
+    chmodSync(target, 0o644)
+    const again = await start({ EAAS_PORT: new URL(eaas.url).port }) // its URL is there already
+    expect((await again.stop()).stdout).toContain(`other users can read ${file}, which has a secret: chmod 600`)
+  })
+
+  it('makes no API key where the file cannot be written, and says why', async () => {
+    file = join(folder.path, '.env.local')
+    await (await start()).stop()
+    const count = async () => {
+      const run = await runEaas(['api-key', 'list', '--tenant', 'default', '--json'], { database, rootKey: null })
+      return run.stdout.match(/eaas dev/g)?.length
+    }
+    const before = await count()
+    const path = join(folder.path, 'dangling.env')
+    symlinkSync(join(folder.path, 'nowhere', 'x'), path)
+    const folderOf = join(folder.path, 'folder.env')
+    mkdirSync(folderOf)
+    for (const [at, why] of [
+      [path, /is a symbolic link that leads to no file/],
+      [folderOf, /cannot be read: it is a directory/],
+      [join(folder.path, 'none', '.env'), /cannot be written \(ENOENT\), and nothing was/],
+    ] as const) {
+      const { code, stderr } = await runEaas(['dev', '--file', at], { database, rootKey: null })
+      expect([code, stderr]).toEqual([1, expect.stringMatching(why)])
+      expect(stderr).not.toMatch(/^ +at /m)
+    }
+    expect(await count()).toBe(before)
+    rmSync(path)
+  })
+
+  it('writes through no .gitignore that is a link, which git does not follow', async () => {
+    const project = mkdtempSync(join(folder.path, 'project-'))
+    file = join(project, '.env.local')
+    const outside = join(folder.path, 'outside')
+    symlinkSync(outside, join(project, '.gitignore'))
+    const { stdout } = await (await start()).stop()
+    expect(stdout).toContain('.gitignore is a symbolic link, which git does not follow: .env.local has a secret')
+    expect(existsSync(outside)).toBe(false)
   })
 
   it.each([

@@ -101,6 +101,8 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   if (constrained?.status === 'rejected') throw constrained.reason
   if (report.contended > 0)
     tell(io, `${counted(report.contended, 'row was', 'rows were')} changed or locked each time: run it again`)
+  if (constrain && constrained === undefined)
+    tell(io, `no constraint was added, and ${name} still accepts plaintext: once no row fails, run it again`)
   assertNoFailures(io, report, work === 'check' ? 'do not open' : 'failed, and stay as they were')
   if (report.contended > 0) throw new CommandError('there is more to do')
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import type { PlanStep } from './backfill/plan.js'
 import { inspect } from './inspect-table.js'
 import { ArgumentsError, type Io, print } from './io.js'
-import { loaderFor } from './model-module.js'
+import { loaderFor, optionWord, quoteWord } from './model-module.js'
 import { type TableOptions, withTable } from './table-command.js'
 
 /** The options of a plan that say what a run does, and not on what: the commands of the plan have their own. */
@@ -22,9 +22,9 @@ export async function printPlan(
     const value: unknown = command.getOptionValue(one.attributeName())
     if (one.long === '--plan' || one.long === '--json') return []
     const name = one.long ?? ''
-    return value === true ? [name] : [value].flat().flatMap((text) => withValue(name, String(text)))
+    return value === true ? [name] : [value].flat().map((text) => optionWord(name, String(text)))
   })
-  const line = `${loaderFor(file)}npx @eaas/cli backfill ${[file, ...words].map(quoteWord).join(' ')}`
+  const line = `${loaderFor(file)}npx @eaas/cli backfill ${[quoteWord(file), ...words].join(' ')}`
   const { left, steps } = await withTable(io, file, { ...given, createKey: undefined, mayCallNothing: true }, (open) =>
     open.plan({ command: (more) => `${line} ${more}`, inspect: () => inspect(io, open, { open: false }) }),
   )
@@ -35,13 +35,6 @@ export async function printPlan(
       `${given.table}: ${left ?? 'the columns of the model are not there yet'}`,
       ...steps.flatMap(describeStep),
     )
-}
-
-const withValue = (option: string, text: string) => (text.startsWith('-') ? [`${option}=${text}`] : [option, text])
-
-/** A word of a command line as a shell reads it. */
-function quoteWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
 function describeStep({ step, done, run }: PlanStep, at: number): string[] {

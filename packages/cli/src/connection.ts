@@ -2,7 +2,7 @@
  * Makes the client of a command, from the service's URL and an API key. Neither is ever an argument.
  */
 import { readFile, stat } from 'node:fs/promises'
-import { isUuid } from '@eaas/protocol'
+import { foldUuid, isUuid } from '@eaas/protocol'
 import { type Client, createClient } from '@eaas/sdk'
 import type { DecryptingOptions } from './arguments.js'
 import { refusePath, resolvePath } from './files.js'
@@ -136,7 +136,8 @@ export async function findKeyId(
   io: Io,
   { create, decrypts = false }: KeyUse = {},
 ): Promise<string> {
-  if (isUuid(nameOrId)) return nameOrId
+  const id = foldUuid(nameOrId)
+  if (isUuid(id)) return id
   if (create) return (await eaas.keys.ensure({ name: nameOrId }, { signal: io.signal })).id
   const { keys } = await eaas.keys.list({ name: nameOrId, signal: io.signal })
   const key = keys.find(({ name }) => name === nameOrId)
@@ -145,8 +146,8 @@ export async function findKeyId(
       ? ': create it first, with eaas key create or keys.create() of a client'
       : '; --create-key creates it'
   if (!key) throw new CommandError(`there is no key ${JSON.stringify(nameOrId)}${remedy}`)
-  const { id, status } = key
-  if (status === 'active' || (decrypts && status === 'disabled')) return id
+  const { status } = key
+  if (status === 'active' || (decrypts && status === 'disabled')) return key.id
   throw new CommandError(`the key ${JSON.stringify(nameOrId)} is ${status}${REMEDIES[status] ?? ''}`)
 }
 

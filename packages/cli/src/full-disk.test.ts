@@ -8,8 +8,8 @@ import { openState } from './backfill-state.js'
 import type { Io } from './io.js'
 import { useFiles } from './test-support/command.js'
 
-/** The system call that fails. */
-const full = vi.hoisted(() => ({ at: '' }))
+/** The system call that fails, after this many that do not. */
+const full = vi.hoisted(() => ({ at: '', after: 0 }))
 
 function noSpace(syscall: string): Error {
   const message = `ENOSPC: no space left on device, ${syscall}`
@@ -21,7 +21,7 @@ vi.mock('node:fs/promises', async (original) => {
   const failing =
     <A extends unknown[], R>(syscall: string, call: (...args: A) => Promise<R>) =>
     async (...args: A) => {
-      if (full.at === syscall) throw noSpace(syscall)
+      if (full.at === syscall && full.after-- <= 0) throw noSpace(syscall)
       return call(...args)
     }
   const open = async (...args: Parameters<typeof actual.open>): Promise<FileHandle> => {
@@ -34,6 +34,7 @@ vi.mock('node:fs/promises', async (original) => {
   return {
     ...actual,
     open: failing('open', open),
+    mkdir: failing('mkdir', actual.mkdir),
     link: failing('rename', actual.link),
     rename: failing('rename', actual.rename),
   }
@@ -45,7 +46,7 @@ const explained = (name: string) =>
   `eaas-cli: ${join(folder, name)} cannot be written (ENOSPC), and nothing was. Its disk is full: make room there, or name another path.\n`
 
 beforeEach(async () => {
-  full.at = ''
+  Object.assign(full, { at: '', after: 0 })
   writeFileSync(join(folder, 'rows.csv'), 'id,name\n1,Ada\n')
   expect(await command(['encrypt', 'rows.csv', '--key', 'files', '--out', 'sealed'])).toMatchObject({ code: 0 })
   expect(await command(['encrypt-csv', 'rows.csv', ...CSV.with(-1, 'sealed.csv')])).toMatchObject({ code: 0 })
@@ -100,3 +101,41 @@ it.each([[['decrypt', 'sealed', '--out', '-']], [['--version']]])(
     })
   },
 )
+
+describe('init on a full disk', () => {
+  const argv = ['init', '--table', 'users', '--fields', 'name', '--search', 'name', '--yes']
+  const TABLES = `import { pgTable, serial, text } from 'drizzle-orm/pg-core'
+import { drizzle } from 'drizzle-orm/node-postgres'
+export const users = pgTable('users', { id: serial().primaryKey(), name: text() })
+`
+  beforeEach(() => {
+    writeFileSync(join(folder, 'package.json'), '{}')
+    writeFileSync(join(folder, 'db.ts'), TABLES)
+  })
+
+  it.each(['mkdir', 'open', 'write', 'fsync'].flatMap((at) => [0, 1, 2].map((after) => [at, after] as const)))(
+    'writes nothing: %s, after %d that succeed',
+    async (at, after) => {
+      const before = readdirSync(folder)
+      Object.assign(full, { at, after })
+      const { code, err } = await command(argv)
+      expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/\(ENOSPC\).*\. Nothing was written\n$/) })
+      expect([readdirSync(folder), readFileSync(join(folder, 'db.ts'), 'utf8')]).toEqual([before, TABLES])
+    },
+  )
+
+  it('says which files are written, and finishes the next time', async () => {
+    Object.assign(full, { at: 'rename', after: 1 })
+    const { code, err } = await command(argv)
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: expect.stringContaining('. Only written: .env; not: eaas-users.ts, db.ts. Then run init again'),
+    })
+    expect(err).not.toContain('nothing was')
+    expect(readFileSync(join(folder, 'db.ts'), 'utf8')).toBe(TABLES)
+    full.at = ''
+    expect(await command(argv)).toMatchObject({ code: 0 })
+    expect(readFileSync(join(folder, 'db.ts'), 'utf8')).toContain('nameIndex')
+    expect(readdirSync(folder).filter((name) => name.endsWith('.tmp'))).toEqual([])
+  })
+})

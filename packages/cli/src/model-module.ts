@@ -54,6 +54,16 @@ export function loaderFor(path: string): string {
   return path.endsWith('ts') && !Reflect.get(process.features, 'typescript') ? 'NODE_OPTIONS="--import tsx" ' : ''
 }
 
+/** A word of a command line as a shell reads it. */
+export function quoteWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
+
+/** An option with its value, of a command line. */
+export function optionWord(option: string, value: string): string {
+  return value.startsWith('-') ? quoteWord(`${option}=${value}`) : `${option} ${quoteWord(value)}`
+}
+
 function findModule(path: string, file: string): string {
   try {
     return createRequire(path).resolve(path)

@@ -25,6 +25,8 @@ export interface Output {
   /** As the user named it; `-` for standard output. */
   name: string
   write(chunk: string | Uint8Array): Promise<void>
+  /** Waits until what was written is on disk. */
+  flush(): Promise<void>
   /** Gives the file its name once all is on disk. @throws UsageError if its source changed meanwhile */
   commit(): Promise<void>
   /** Removes what was written. What went to standard output stays. */
@@ -110,6 +112,9 @@ export async function openOutput(io: Io, name: string, options: OpenOptions): Pr
     async write(chunk) {
       await file.writeFile(chunk).catch(refuse)
     },
+    async flush() {
+      await file.sync().catch(refuse)
+    },
     async commit() {
       try {
         await file.sync().catch(refuse)
@@ -148,6 +153,7 @@ function openStandardOutput({ stdout }: Io, force: boolean): Output {
       assertShowable?.(chunk)
       await write(stdout, chunk)
     },
+    flush: done,
     commit: done,
     discard: done,
   }

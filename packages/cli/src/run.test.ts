@@ -195,6 +195,15 @@ describe('a key', () => {
     expect(await done(command(['decrypt'], sealed))).toEqual(Buffer.from('x'))
   })
 
+  it('is found by its id in any case, before a key whose name is that id', async () => {
+    const id = files.keyId.toUpperCase()
+    const eaas = createClient(files.service)
+    await eaas.keys.ensure({ name: id })
+    eaas.close()
+    const sealed = await done(command(['encrypt', '--key', id, '--format', 'json'], 'x'))
+    expect(JSON.parse(String(sealed))).toMatchObject({ key_id: files.keyId })
+  })
+
   it('that is disabled is refused, and it is said why', async () => {
     const eaas = createClient(files.service)
     await eaas.keys.disable(files.keyId)

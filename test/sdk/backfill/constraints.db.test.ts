@@ -312,7 +312,7 @@ describe('constraints', () => {
     const migrate = async (name: string) => {
       const sealed = [{ column: 'email', path: [], format: 'text', type: 'text' } as const]
       await run(addSealedChecks(`"${name}"`, makeSealedChecks('postgresql', name, sealed)))
-      return (await run(`select from pg_constraint where conrelid = '${name}'::regclass and contype = 'c'`)).length
+      return (await run(`select from pg_constraint where conrelid = '"${name}"'::regclass and contype = 'c'`)).length
     }
     const shape: Shape = { type: 'text', format: 'text', more: { acceptPlaintext: true } }
     const [empty, sealed, mixed] = [await constrained(shape), await constrained(shape), await constrained(shape)]
@@ -320,6 +320,9 @@ describe('constraints', () => {
     await run(`insert into ${mixed.name} (id, email) values (2, 'grace@example.org')`)
     expect(await migrate(empty.name)).toBe(1)
     expect(await migrate(sealed.name)).toBe(1)
+    const odd = 'odd $$ $eaas1$'
+    await run(`create table "${odd}" (email text)`)
+    expect(await migrate(odd)).toBe(1)
     expect(await migrate(mixed.name)).toBe(0)
     expect(await tried(`update ${mixed.name} set seen = 1`)).toBe('stored')
     expect(await sealed.put({ id: 2, email: 'grace@example.org', note: null })).toBe('stored')

@@ -37,6 +37,22 @@ const opened = async (table: ReturnType<typeof tableOf>, model = modelOf()) => {
 }
 
 describe('sealing a table', () => {
+  it('tells the operator what to do about plaintext that begins like an envelope', async () => {
+    const { note: other } = await modelOf({ format: 'text' }).encrypt({ id: 'u9', email: 'x@y.org', note: 'x' })
+    const forged = ['eaas.1.AAAA', 'eaas.2.AAAA', '{"ciphertext":"a"}', other]
+    const rows = forged.map((note, at) => ({ id: `u${at}`, email: `Secret${at}@x.org`, note }))
+    const table = tableOf(rows)
+    const before = structuredClone([...table.rows.values()])
+    const { failed, failures } = await backfill(migrating(), table)
+    expect(failed).toBe(forged.length)
+    for (const [at, one] of failures.entries()) {
+      expect(one).toMatchObject({ key: `u${at}`, field: 'note' })
+      expect(one.message).toMatch(/If a user entered it as plain text, change or clear it in this row/)
+      expect(one.message).not.toContain('encrypt()')
+    }
+    expect([...table.rows.values()]).toEqual(before)
+  })
+
   it('seals and indexes every row, in pages, and tells what was found and done', async () => {
     const table = tableOf(plain)
     const seen: unknown[] = []

@@ -275,8 +275,14 @@ function describeFailure(table: Table, { key, row }: TableRow, error: EaasError)
   const field = 'place' in error ? error.place?.field : undefined
   const message = withoutPlace(error) // the key says which row
   const conversion = field === undefined ? undefined : conversionOf(message, row[field], table.sqlNames?.(field))
-  return { key, field, code: error.code, message: `${message}. ${conversion ?? error.hint}` }
+  const hint = message.startsWith('not an envelope') ? ENTERED : error.hint
+  const more = error.code === 'E_DECRYPTION' && field !== undefined ? ` ${ENTERED}` : ''
+  return { key, field, code: error.code, message: `${message}. ${conversion ?? hint + more}` }
 }
+
+/** A user of the application can enter a text that begins like an envelope, which only the operator can tell from one. */
+const ENTERED =
+  'If a user entered it as plain text, change or clear it in this row, through the application or in the database; if it was an envelope, restore it from a backup. Until then the whole row stays as it is.'
 
 interface Tempo {
   /** Reports the speed of a run after this many rows. */

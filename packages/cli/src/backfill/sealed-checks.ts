@@ -99,13 +99,16 @@ export function makeSealedChecks(dialect: Dialect, table: string, columns: reado
  */
 export function addSealedChecks(table: string, checks: readonly SealedCheck[]): string {
   const adds = checks.map(({ definition }) => `    add ${definition}`).join(',\n')
+  // A name may have the quote itself, behind which the rest of it would be SQL.
+  let quote = '$$'
+  for (let at = 1; `${table}${adds}`.includes(quote); at++) quote = `$eaas${at}$`
   return `-- The database refuses plaintext in these columns from here on. To a table that has some, this adds nothing:
 -- npx @eaas/cli backfill with --constrain does, when it is encrypted.
-do $$ begin
+do ${quote} begin
   alter table ${table}
 ${adds};
 exception when check_violation then null;
-end $$;
+end ${quote};
 `
 }
 

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { resolvePath } from '../files.js'
 import { type Io, UsageError } from '../io.js'
+import { blankComments } from './source-text.js'
 
 /** What `init` works on. Paths begin at the folder. */
 export interface Application {
@@ -13,7 +14,9 @@ export interface Application {
   isModule: boolean
   /** The sources, as they are. */
   sources: ReadonlyMap<string, string>
-  /** Configuration that says how the ORM works, such as `typeorm.config.ts`. Nothing of it is changed. */
+  /** The same with blanks in the place of comments, for what reads them. */
+  code: ReadonlyMap<string, string>
+  /** Configuration that says how the ORM works, such as `typeorm.config.ts`, without its comments. Nothing of it is changed. */
   settings: ReadonlyMap<string, string>
   /** The sources and new files, as they will be. */
   files: Map<string, string>
@@ -60,6 +63,10 @@ const SOURCE = /\.(prisma|[cm]?[jt]sx?)$/
 const NO_SOURCE = /\.(d|test|spec)\.\w+$/
 const SETTINGS = /\.config\.\w+$|(^|[\\/])ormconfig\.\w+$/
 
+/** Why no column is taken whose own name, or that of its table, was not read whole: it could be another one. */
+export const UNREAD_NAME = 'has a name in the database that init does not read: write it as one text without escapes'
+export const UNREAD_TABLE = UNREAD_NAME.replace('has', 'is in a table with')
+
 /** Names a page for what `init` does not do. */
 export function guide(name: string, from = '@eaas/sdk'): string {
   return `docs/${name}.md of ${from}`
@@ -73,9 +80,11 @@ export function readApplication(io: Io): Application {
   const packages = Object.keys({ ...(dependencies as object), ...(devDependencies as object) })
   const found = new Map<string, string>()
   readSources(io, '', found)
-  const settings = new Map([...found].filter(([path]) => SETTINGS.test(path)))
+  const all = [...found].map(([path, text]) => [path, blankComments(text)] as const)
+  const settings = new Map(all.filter(([path]) => SETTINGS.test(path)))
   const sources = new Map([...found].filter(([path]) => !settings.has(path)))
-  return { packages, isModule: type === 'module', sources, settings, files: new Map(sources), byHand: [] }
+  const code = new Map(all.filter(([path]) => !settings.has(path)))
+  return { packages, isModule: type === 'module', sources, code, settings, files: new Map(sources), byHand: [] }
 }
 
 function parse(text: string): Record<string, unknown> {

@@ -1,7 +1,7 @@
 /** Finds where the application makes the ORM's client, and adds the line there that encrypts. */
 import { dirname, extname, join, parse, relative } from 'node:path'
 import type { Application, FoundTable } from './application.js'
-import { readBrackets, withImports } from './source-text.js'
+import { blankComments, quoteText, readBrackets, withImports } from './source-text.js'
 
 /** A statement that makes the client, and nothing else with it. */
 const CLIENTS = {
@@ -42,7 +42,7 @@ interface Client extends Place {
 /** Finds the only place where the client is made; undefined if that is not certain. */
 function findClient({ files }: Application, orm: FoundTable['orm']): Client | undefined {
   const places = [...files].flatMap(([path, text]) =>
-    [...text.matchAll(CLIENTS[orm])].map((match) => {
+    [...blankComments(text).matchAll(CLIENTS[orm])].map((match) => {
       const begin = match.index + match[0].length
       return { path, text, begin, end: readBrackets(text, text.indexOf('(', begin)).end }
     }),
@@ -118,7 +118,7 @@ export function wrapClient(app: Application, table: FoundTable, model: { name: s
   const given = `${model.name}(${client})`
   const isNamed = orm === 'prisma' || orm === 'kysely'
   const entry = isNamed
-    ? `${/^\w+$/.test(name) ? name : `'${name}'`}: ${given}`
+    ? `${/^\w+$/.test(name) ? name : quoteText(name)}: ${given}`
     : `[${schema ? `${schema}.` : ''}${name}, ${given}]`
   const wrap = (expression: string) => {
     if (orm === 'prisma') return `${expression}.$extends(encrypted({ ${entry} }))`

@@ -1,11 +1,11 @@
 /** The tables of Drizzle schemas, and what changes in them and in the database. */
-import { type Application, type Column, type FieldKind, type FoundTable, guide } from './application.js'
+import { type Application, type Column, type FieldKind, type FoundTable, guide, UNREAD_NAME } from './application.js'
 import { type Change, convertTimes, isConverted } from './migration.js'
-import { readBrackets, withNames } from './source-text.js'
+import { quoteText, readBrackets, readText, withNames } from './source-text.js'
 
 const TABLE =
-  /^(?:export )?const (?<name>\w+) = pgTable(?<call>\(\s*['"`](?<stored>[^'"`]+)['"`],\s*(?:\(\w+\) => \()?)(?=\{)/gm
-const PROPERTY = /^(?<before>(?:\s|\/\/.*\n|\/\*[\s\S]*?\*\/)*)(?<head>(?<name>\w+):\s*)(?<callee>[\w.]+)(?=\()/
+  /^(?:export )?const (?<name>\w+) = pgTable(?<call>\(\s*['"`](?<stored>[^'"`\\$]+)['"`],\s*(?:\(\w+\) => \()?)(?=\{)/gm
+const PROPERTY = /^(?<before>\s*)(?<head>(?<name>\w+):\s*)(?<callee>[\w.]+)(?=\()/
 const BUILDERS = 'drizzle-orm/pg-core'
 /** Calls with which the adapter's work, or the stored value, differs from that of the plain type. */
 const NOT_PLAIN = /\.(primaryKey|references|array|\$?default\w*|\$onUpdate\w*|\$type|generated\w*)\b/
@@ -43,8 +43,8 @@ interface Property {
   end: number
 }
 
-export function readDrizzle({ sources }: Application): FoundTable[] {
-  return [...sources].flatMap(([path, text]) =>
+export function readDrizzle({ code }: Application): FoundTable[] {
+  return [...code].flatMap(([path, text]) =>
     [...text.matchAll(TABLE)].map((found): FoundTable => {
       const { name = '', stored = '' } = found.groups ?? {}
       const properties = readProperties(text, found.index + found[0].length)
@@ -72,19 +72,21 @@ function readProperties(source: string, at: number): Property[] {
     const call = readBrackets(source, start + callee.length)
     const end = begin + text.trimEnd().length
     const [first = '', ...others] = call.parts.map((part) => part.text.trim())
-    const stored = /^['"`]([^'"`]+)['"`]$/.exec(first)?.[1]
+    const stored = readText(first)
     const options = stored === undefined ? first : others.join()
     const chain = source.slice(call.end, end)
+    const type = readType(source, callee, options, chain)
+    const isRead = stored !== undefined || /^(\{|$)/.test(first)
     return [
       {
         column: {
           ...{
             name,
-            stored: stored ?? name,
+            stored: isRead ? (stored ?? name) : '',
             isNullable: !/\.notNull\(/.test(chain),
             isUnique: /\.unique\(/.test(chain),
           },
-          ...readType(source, callee, options, chain),
+          ...(isRead ? type : { ...type, refusal: UNREAD_NAME }),
           index: { name: `${name}Index`, stored: stored === undefined ? `${name}Index` : `${stored}_index` },
         },
         ...{ callee, at: start, indent: /\n[^\S\n]*$/.exec(before)?.[0] ?? ' ', called: call.end, end },
@@ -112,20 +114,20 @@ function readType(source: string, callee: string, options: string, chain: string
 }
 
 /** Makes `text()` of the columns that sealed text does not fit in, and adds those of indexes, and the indexes. */
-export function changeDrizzle({ files, byHand }: Application, change: Change): void {
+export function changeDrizzle({ files, code, byHand }: Application, change: Change): void {
   const { table, columns, lacking } = change
   const { name, stored, path } = table
-  const before = files.get(path) ?? ''
-  const found = [...before.matchAll(TABLE)].find((one) => one.groups?.name === name)
+  const [before = '', read = ''] = [files.get(path), code.get(path)]
+  const found = [...read.matchAll(TABLE)].find((one) => one.groups?.name === name)
   const { index: start = 0, 0: head = '', groups: { call = '' } = {} } = found ?? {}
   const isOf = (some: readonly Column[]) => (one: Property) => some.some((column) => column.name === one.column.name)
-  const properties = readProperties(before, start + head.length).filter(isOf(columns))
+  const properties = readProperties(read, start + head.length).filter(isOf(columns))
   const added = properties.filter(isOf(lacking))
   const builders = added.map(({ column }) => (column.isUnique ? 'uniqueIndex' : 'index'))
   const quote = head.includes('"') ? '"' : "'"
   const makeIndexes = (param: string) =>
     added.map(({ column: { index } }, at) => {
-      return `${builders[at]}(${quote}${stored}_${index.stored}${quote}).on(${param}.${index.name})`
+      return `${builders[at]}(${quoteText(`${stored}_${index.stored}`, quote)}).on(${param}.${index.name})`
     })
   const extras = added.length > 0 ? extrasOf(before, start + head.length - call.length, added) : undefined
   const edits = properties.flatMap((one) => [
@@ -174,7 +176,7 @@ function asText(source: string, property: Property): string {
 /** The column of an index, behind that of its field. */
 function indexColumn(source: string, property: Property): Edit {
   const { column, quoted, indent, end } = property
-  const name = quoted && `${quoted[0]}${column.index.stored}${quoted[0]}`
+  const name = quoted && quoteText(column.index.stored, quoted[0])
   const added = `${column.index.name}: ${textCall(source, property, name)}`
   const remark = /^,[^\S\n]*\/\/[^\n]*/.exec(source.slice(end))?.[0] // it belongs to the line
   const at = end + (remark?.length ?? 0)

@@ -1,6 +1,17 @@
 // `init` on small applications: what it adds, what it shows and asks, and what it leaves to the reader.
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { createClient, text } from '@eaas/sdk'
@@ -433,6 +444,42 @@ ${after}`,
     const changed = await init(OF_CUSTOMER, { input: Readable.from(typing()), isTyped: true })
     expect(changed).toMatchObject({ code: 2, err: expect.stringContaining('src/lib/db.ts: it was changed meanwhile') })
     expect(get('src/lib/db.ts')).toBe(`${CLIENT}// mine\n`)
+  })
+
+  it('finishes what a run that was killed between two files has begun', async () => {
+    mkdirSync(join(folder, 'prisma/migrations'))
+    put('prisma/schema.prisma', SCHEMA.replace('phone   String? @db.Text', 'phone   DateTime?'))
+    const started = join(guarded.path, 'started')
+    cpSync(folder, started, { recursive: true })
+    expect((await init([...OF_CUSTOMER, '--yes'])).code).toBe(0)
+    const [done, after] = [
+      files(),
+      new Map(files().map((path) => [path, statSync(join(folder, path)).isFile() && get(path)])),
+    ]
+    const order = ['.env', ...done.filter((path) => path.endsWith('.sql')), 'src/lib/db.ts', 'src/lib/eaas-customer.ts']
+    for (let kept = 0; kept <= order.length; kept++) {
+      rmSync(folder, { recursive: true })
+      cpSync(started, folder, { recursive: true })
+      for (const path of order.slice(0, kept)) put(path, String(after.get(path)))
+      const { code, out } = await init([...OF_CUSTOMER, '--yes'])
+      expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(/Written.* --constrain\n/s) })
+      const migrations = files().filter((path) => path.endsWith('.sql'))
+      expect(migrations.map(get)).toEqual([after.get(order[1] ?? '')])
+      for (const path of ['prisma/schema.prisma', ...order.filter((path) => path !== order[1])])
+        expect(get(path)).toBe(after.get(path))
+    }
+    rmSync(started, { recursive: true })
+  })
+
+  it.skipIf(process.getuid?.() === 0)('writes nothing where one of the files cannot be written', async () => {
+    mkdirSync(join(folder, 'prisma/migrations'))
+    chmodSync(join(folder, 'prisma/migrations'), 0o500)
+    const before = files()
+    expect(await init([...OF_CUSTOMER, '--yes'])).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/migration\.sql: its folder is not writable for this user\. Nothing was written\n$/),
+    })
+    expect([files(), get('prisma/schema.prisma')]).toEqual([before, SCHEMA])
   })
 
   it('adds no variable that is there, and takes the file that eaas dev writes', async () => {
@@ -934,6 +981,77 @@ describe('init elsewhere', () => {
   ])('names the page to follow: %j', async (dependencies, message) => {
     putPackage(dependencies)
     expect(await init([])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
+  })
+
+  it.each([
+    ['comments in a block', '  /* old: text(), */\n'.repeat(40)],
+    ['comments that are not closed', '/*'.repeat(20_000)],
+    ['lines', '  // old: text(),\n'.repeat(5_000)],
+  ])('reads past %s', async (_, comments) => {
+    putDrizzle()
+    const table = `export const notes = pgTable('notes', {\n${comments}  ...timestamps,\n})\n`
+    put('tables.ts', `${TABLES}/* const old = pgTable('old', { id: serial().primaryKey() }) */\n${table}`)
+    expect(await init(['--table', 'old'])).toMatchObject({
+      err: expect.stringMatching(/There are: users, posts, keyless/),
+    })
+    expect((await init(['--table', 'users', '--fields', 'name', '--yes'])).code).toBe(0)
+  })
+
+  it('takes names of a schema as texts: in a path, in the model and in the lines for a shell', async () => {
+    putPrisma()
+    put('prisma/migrations/lock', '')
+    const name = `x/../../../../out', key: 'x`
+    put('prisma/schema.prisma', SCHEMA.replace('"customers"', `"${name}"`).replace('full_name', '$(id) y'))
+    put('src/(admin)/[id]/db.ts', get('src/lib/db.ts'))
+    rmSync(join(folder, 'src/lib'), { recursive: true })
+    const { code, out } = await init([...OF_CUSTOMER, '--yes'])
+    expect(code).toBe(0)
+    expect(files().filter((path) => path.endsWith('.sql'))).toEqual([
+      expect.stringMatching(/^prisma.migrations.\d{14}_encrypt_x_out_key_x.migration.sql$/),
+    ])
+    expect(get('src/(admin)/[id]/eaas-customer.ts')).toContain(`    name: 'x/../../../../out\\', key: \\'x', // values`)
+    const line = `npx @eaas/cli backfill 'src/(admin)/[id]/eaas-customer.ts' --table '"${name.replaceAll("'", "'\\''")}"' --column 'name=$(id) y' --plan`
+    expect(out).toContain(line)
+  })
+
+  it('takes no column whose name, or that of its table, it cannot read whole', async () => {
+    putPrisma()
+    const refused = { code: 2, err: expect.stringContaining('name in the database that init does not read') }
+    for (const [from, to] of [
+      ['"customers"', '"cust\\"omers"'],
+      ['"full_name"', '"full\\nname"'],
+    ] as const) {
+      put('prisma/schema.prisma', SCHEMA.replace(from, to))
+      expect(await init([...OF_CUSTOMER, '--yes'])).toMatchObject(refused)
+    }
+    rmSync(join(folder, 'prisma'), { recursive: true })
+    putDrizzle()
+    put('tables.ts', TABLES.replace("'full_name'", "'full\\'name'"))
+    expect(await init(['--table', 'users', '--fields', 'name', '--yes'])).toMatchObject(refused)
+    for (const [table, column] of [
+      [`"u\\"; x"`, `'mail'`],
+      ['NAME', `'mail'`],
+      [`"u"`, `'mail\\'x'`],
+      [`{ name: 'u' + x }`, `'mail'`],
+    ]) {
+      put(
+        'tables.ts',
+        `import { Column, Entity, PrimaryColumn } from 'typeorm'\n@Entity(${table})\nexport class Mail {\n  @PrimaryColumn() id: number\n  @Column({ type: 'text', name: ${column} }) name: string\n}\n`,
+      )
+      expect(await init(['--table', 'Mail', '--fields', 'name', '--yes'])).toMatchObject(refused)
+    }
+  })
+
+  it('writes through no link that leads out of the folder', async () => {
+    putPrisma()
+    const outside = mkdtempSync(join(guarded.path, 'outside-'))
+    symlinkSync(outside, join(folder, 'prisma/migrations'))
+    const before = files()
+    expect(await init([...OF_CUSTOMER, '--yes'])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('a symbolic link leads out of this folder'),
+    })
+    expect([files(), readdirSync(outside), get('prisma/schema.prisma')]).toEqual([before, [], SCHEMA])
   })
 
   it('writes nothing where it would change bytes of a file that is not UTF-8, and reads past others', async () => {

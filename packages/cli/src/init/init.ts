@@ -1,15 +1,15 @@
 /** `init`: sets an application up for its first encrypted table, and shows each change before it is made. */
-import { existsSync } from 'node:fs'
-import { mkdir, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { existsSync, realpathSync } from 'node:fs'
+import { mkdir, rmdir, stat } from 'node:fs/promises'
+import { dirname, isAbsolute, relative, sep } from 'node:path'
 import { createInterface } from 'node:readline'
 import { visibleLine } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { collect, readNames } from '../arguments.js'
-import { resolvePath } from '../files.js'
+import { refuseUnwritten, resolvePath } from '../files.js'
 import { ArgumentsError, CommandError, type Io, print, UsageError, write } from '../io.js'
 import { loaderFor } from '../model-module.js'
-import { openOutput, PRIVATE_MODE, writing } from '../output.js'
+import { type Output, openOutput, PRIVATE_MODE } from '../output.js'
 import {
   type Application,
   type Column,
@@ -23,9 +23,10 @@ import { modelPath, specifier, wrapClient } from './client.js'
 import { unifiedDiff } from './diff.js'
 import { changeDrizzle, readDrizzle } from './drizzle.js'
 import { changeKysely, readKysely } from './kysely.js'
-import { isConverted } from './migration.js'
+import { type Change, isConverted } from './migration.js'
 import { backfillLine, type ModelFile, modelFile } from './model-file.js'
 import { changePrisma, readPrisma } from './prisma.js'
+import { slugOf } from './source-text.js'
 import { changeTypeorm, readTypeorm } from './typeorm.js'
 
 const CHANGES = { prisma: changePrisma, drizzle: changeDrizzle, kysely: changeKysely, typeorm: changeTypeorm } as const
@@ -72,7 +73,7 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     throw new UsageError(`no table of Prisma, Drizzle, Kysely or TypeORM was found: see ${guide(page)}`)
   }
   const ask = io.stdin.isTTY ? createQuestions(io) : undefined
-  const nameOf = ({ name }: FoundTable) => name.charAt(0).toLowerCase() + name.slice(1)
+  const nameOf = ({ name }: FoundTable) => slugOf(name.charAt(0).toLowerCase() + name.slice(1))
   const pathOf = (table: FoundTable) => modelPath(app, table, `eaas-${nameOf(table)}`)
   const { table, columns, search } = await choose(tables, given, {
     ask,
@@ -82,21 +83,26 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   const there = readIfThere(io, path)
   const model = { table, columns, search, path, name: `${nameOf(table)}Model` }
   app.files.set(path, modelFile(model, specifier(app, path, table.path)))
+  if (there !== undefined && there !== app.files.get(path))
+    throw new UsageError(`${path}: it exists already with another content, and is not replaced`)
   const lacking = columns.filter(
     ({ name, index }) => search.includes(name) && !table.columns.some((one) => one.name === index.name),
   )
-  // The schema is written before the model.
-  if (there === undefined) {
-    const timeZone = hasLocalTimes(table, columns) ? await chooseZone(io, given, ask) : 'UTC'
-    CHANGES[table.orm](app, { table, columns, lacking, timeZone }, io)
+  const change = { table, columns, lacking, timeZone: 'UTC' }
+  const isFirst = there === undefined || !isSchemaDone(app, change, io)
+  if (isFirst) {
+    if (hasLocalTimes(table, columns)) change.timeZone = await chooseZone(io, given, ask)
+    CHANGES[table.orm](app, change, io)
   }
   wrapClient(app, table, model)
   const env = addToEnv(io, app)
+  // After a kill between two files, the next run knows by the model that all before it are there, and by the schema that
+  // all are.
+  const rank = ({ file }: FileChange) => [path, table.path].indexOf(file)
   const changes = [...app.files]
     .map(([file, after]) => ({ file, before: app.sources.get(file) ?? readIfThere(io, file), after }))
     .filter(({ before, after }) => before !== after)
-  if (changes.some(({ file, before }) => file === path && before !== undefined))
-    throw new UsageError(`${path}: it exists already with another content, and is not replaced`)
+    .sort((one, other) => rank(one) - rank(other))
   for (const change of changes) assertAsRead(io, change)
   const diff = changes.flatMap(({ file, before, after }) => [...unifiedDiff(file, before, after), ''])
   await write(io.stdout, diff.map((line) => `${line.split('\t').map(visibleLine).join('\t')}\n`).join(''))
@@ -104,9 +110,8 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     if (!ask) throw new UsageError('nothing was written: pass --yes to write this, or run it on a terminal')
     if (!/^y(es)?$/i.test(await ask('Write this? [y/N] '))) throw new CommandError('nothing was written')
   }
-  for (const change of changes) await writeChange(io, change)
+  await writeChanges(io, changes)
   await print(io, changes.length > 0 ? 'Written. Next:' : 'Every file has it already. Next:')
-  const isFirst = there === undefined
   const lacks = (name: string) => !app.packages.includes(name)
   const packages = ['@eaas/sdk', `@eaas/${table.orm}`].filter(lacks).join(' ')
   const other = columns.filter((one) => isConverted(one) && one.type !== 'character varying').map(({ name }) => name)
@@ -125,6 +130,13 @@ async function init(io: Io, given: InitOptions): Promise<void> {
     ...(drops ? [`${drops} the constraints that the schema lacks: ${guide('refusing-plaintext', '@eaas/cli')}`] : []),
   ]
   await print(io, ...steps.map((step) => `  ${step}`))
+}
+
+/** Whether an earlier run came to its end: it writes the schema last. */
+function isSchemaDone(app: Application, change: Change, io: Io): boolean {
+  const files = new Map(app.files)
+  CHANGES[change.table.orm]({ ...app, files, byHand: [] }, change, io)
+  return files.get(change.table.path) === app.files.get(change.table.path)
 }
 
 /** The kind of a field in the file of the model, if an earlier run wrote it: the column no longer says so. */
@@ -199,7 +211,7 @@ async function choose(
     const column = table.columns.find((one) => one.name === name)
     if (!column) throw new UsageError(`${table.name} has no ${name}. It has: ${fit}`)
     const kind = kindOf(table, name)
-    if (column.refusal && !kind) throw new UsageError(`${table.name}.${name} ${column.refusal}`)
+    if (column.refusal && !(kind && column.stored)) throw new UsageError(`${table.name}.${name} ${column.refusal}`)
     return { ...column, kind: kind ?? column.kind }
   })
   const isAsked = given.search === undefined && !given.yes
@@ -249,26 +261,68 @@ function addToEnv(io: Io, { files }: Application): string {
   return file
 }
 
-interface Change {
+interface FileChange {
   file: string
   before: string | undefined
   after: string
 }
 
-/** @throws UsageError where the file is no longer what it was when it was read, or is not UTF-8 */
-function assertAsRead(io: Io, { file, before }: Change): void {
+/** @throws UsageError where the file is no longer what it was when it was read, is not UTF-8, or is elsewhere */
+function assertAsRead(io: Io, { file, before }: FileChange): void {
   if (readIfThere(io, file) !== before) throw new UsageError(`${file}: it was changed meanwhile. Run init again`)
+  let nearest = resolvePath(io, file)
+  while (!existsSync(nearest)) nearest = dirname(nearest)
+  const way = relative(realpathSync(io.folder), realpathSync(nearest))
+  if (way.split(sep)[0] === '..' || isAbsolute(way))
+    throw new UsageError(
+      `${file}: a symbolic link leads out of this folder. Make this change yourself, or remove the link`,
+    )
 }
 
-/** @throws UsageError as `assertAsRead` does */
-async function writeChange(io: Io, change: Change): Promise<void> {
-  assertAsRead(io, change)
-  const { file, before, after } = change
+/** Writes all contents before any file gets its name, so that a full disk leaves every file as it was. */
+async function writeChanges(io: Io, changes: readonly FileChange[]): Promise<void> {
+  const outputs: Output[] = []
+  const folders: string[] = []
+  const names = (some: readonly Output[]) => some.map(({ name }) => name).join(', ')
+  let written = 0
+  try {
+    for (const change of changes) {
+      folders.push(...(await makeFolder(io, change.file)))
+      const output = await openChange(io, change)
+      outputs.push(output)
+      await output.write(change.after)
+      await output.flush()
+    }
+    for (const change of changes) assertAsRead(io, change)
+    for (const output of outputs) {
+      await output.commit()
+      written++
+    }
+  } catch (error) {
+    for (const output of outputs.slice(written)) await output.discard()
+    for (const folder of folders.reverse()) await rmdir(folder).catch(() => undefined) // it has a file
+    if (!(error instanceof UsageError || error instanceof CommandError)) throw error
+    const why = error.message.replace(', and nothing was', '').replace(/\.$/, '')
+    const what =
+      written === 0
+        ? 'Nothing was written'
+        : `Only written: ${names(outputs.slice(0, written))}; not: ${names(outputs.slice(written))}. Then run init again with the same options, which finishes it`
+    throw new (error instanceof UsageError ? UsageError : CommandError)(`${why}. ${what}`)
+  }
+}
+
+/** Returns the folders that it made for a file, from the outside in. */
+async function makeFolder(io: Io, file: string): Promise<string[]> {
+  const last = dirname(resolvePath(io, file))
+  const first = await mkdir(last, { recursive: true }).catch((error: unknown) => refuseUnwritten(io, file, error))
+  const made: string[] = []
+  for (let one = last; first !== undefined && one.length >= first.length; one = dirname(one)) made.unshift(one)
+  return made
+}
+
+async function openChange(io: Io, { file, before }: FileChange): Promise<Output> {
   const isThere = before !== undefined
-  const path = resolvePath(io, file)
-  await mkdir(dirname(path), { recursive: true })
   const mode = file.startsWith('.env') ? PRIVATE_MODE : undefined
-  const source = isThere ? await stat(path) : undefined
-  const output = await openOutput(io, file, { force: isThere, inPlace: isThere, source, mode })
-  await writing(output, () => output.write(after))
+  const source = isThere ? await stat(resolvePath(io, file)) : undefined
+  return openOutput(io, file, { force: isThere, inPlace: isThere, source, mode })
 }

@@ -32,15 +32,15 @@ interface Declared {
   types: { name: string; type: string } | undefined
 }
 
-export function readKysely({ sources }: Application): FoundTable[] {
-  for (const text of sources.values()) {
+export function readKysely({ code }: Application): FoundTable[] {
+  for (const text of code.values()) {
     const [not] = /\bnew (?:Mysql|Sqlite|Mssql)Dialect\b|\bnew CamelCasePlugin\b/.exec(text) ?? []
     if (not && /\bnew Kysely</.test(text))
       throw new UsageError(
         `init knows PostgreSQL by the names of its columns, and there is ${not}: see ${guide('kysely')}`,
       )
   }
-  return declarationsOf(sources).map(({ name, path, members, types }): FoundTable => {
+  return declarationsOf(code).map(({ name, path, members, types }): FoundTable => {
     const columns = members.map((member) => readMember(member, types !== undefined))
     const typeOf = (column: string) => `${types?.type}['${column}']`
     const id = columns.filter((column) => column.name === 'id').map((column) => column.name)
@@ -85,10 +85,7 @@ function findType(sources: ReadonlyMap<string, string>, name: string) {
 function readMembers(source: string, at: number): Member[] {
   return readBrackets(source, at, ';\n').parts.flatMap(({ begin, text }): Member[] => {
     const [head, indent = '', name] = /^(\s*)['"]?(\w+)['"]?\??:\s*/.exec(text) ?? []
-    const type = text
-      .slice(head?.length)
-      .replace(/\/\/[^\n]*$/, '')
-      .trim()
+    const type = text.slice(head?.length).trim()
     const from = begin + (head?.length ?? 0)
     const own = source[begin - 1] === '\n' ? indent : undefined
     return name === undefined ? [] : [{ name, type, at: from, end: from + type.length, indent: own }]
@@ -116,10 +113,10 @@ function readMember({ name, type }: Member, isExported: boolean): Column {
 }
 
 /** Adds the columns of indexes to the interface, and says what to change in the database. */
-export function changeKysely({ files, sources, byHand }: Application, change: Change): void {
+export function changeKysely({ files, code, byHand }: Application, change: Change): void {
   const { table, columns, lacking } = change
   const before = files.get(table.path) ?? ''
-  const { members = [] } = declarationsOf(sources).find(({ name }) => name === table.name) ?? {}
+  const { members = [] } = declarationsOf(code).find(({ name }) => name === table.name) ?? {}
   let text = before
   for (const { name, type, at, end, indent } of [...members].reverse()) {
     if (!columns.some((column) => column.name === name)) continue

@@ -1,6 +1,8 @@
 /** The file that says which fields of a table are encrypted, and the command that encrypts existing rows. */
-import { loaderFor } from '../model-module.js'
+import { quoteName } from '../backfill/postgres-values.js'
+import { loaderFor, optionWord, quoteWord } from '../model-module.js'
 import type { Column, FoundTable } from './application.js'
+import { quoteText } from './source-text.js'
 
 export interface ModelFile {
   table: FoundTable
@@ -19,20 +21,20 @@ export function modelFile({ table, columns, search, name, path }: ModelFile, imp
   const fields = columns.map((column) => {
     // Addresses are compared without regard to case, as people write them.
     const normalize = /mail/i.test(column.name) && column.kind === 'text' ? ", normalize: ['trim', 'lowercase']" : ''
-    const options = search.includes(column.name) ? `{ index: '${column.index.name}'${normalize} }` : ''
+    const options = search.includes(column.name) ? `{ index: ${quoteText(column.index.name)}${normalize} }` : ''
     const type = isTyped && column.kind === 'json' ? `<NonNullable<${types.typeOf(column.name)}>>` : ''
     return `      ${column.name}: ${column.kind}${type}(${options})${column.isNullable ? '.nullable()' : ''},\n`
   })
   const names = [...(isTyped ? ['type Client'] : []), ...new Set(columns.map(({ kind }) => kind).sort())]
   const hasJson = isTyped && columns.some(({ kind }) => kind === 'json')
   return `import { ${names.join(', ')} } from '@eaas/sdk'
-${hasJson ? `import type { ${types.name} } from '${types.module ?? importPath}'\n` : ''}
+${hasJson ? `import type { ${types.name} } from ${quoteText(types.module ?? importPath)}\n` : ''}
 /** The encrypted fields of ${table.name}. \`npx @eaas/cli backfill\` calls it with a client of its own. */
 export default function ${name}(eaas${isTyped ? ': Client' : ''}) {
   return eaas.model({
-    name: '${table.stored}', // values are bound to it: never change it
-    key: '${table.stored}',
-    bind: [${table.id.map((id) => `'${id}'`).join(', ')}],
+    name: ${quoteText(table.stored)}, // values are bound to it: never change it
+    key: ${quoteText(table.stored)},
+    bind: [${table.id.map((id) => quoteText(id)).join(', ')}],
     format: 'text',
     acceptPlaintext: true, // until backfill has encrypted the rows that are there
     fields: {
@@ -47,6 +49,9 @@ export function backfillLine({ table, columns, search, path }: ModelFile, more: 
   const ids = table.columns.filter(({ name }) => table.id.includes(name))
   const indexes = columns.filter(({ name }) => search.includes(name)).map(({ index }) => index)
   const renamed = [...ids, ...columns, ...indexes].filter(({ name, stored }) => name !== stored)
-  const name = [...(table.schema ? [table.schema] : []), table.stored].join('.')
-  return `${loaderFor(path)}npx @eaas/cli backfill ${path} --table ${name}${renamed.map((one) => ` --column ${one.name}=${one.stored}`).join('')} ${more}`
+  const parts = [...(table.schema ? [table.schema] : []), table.stored]
+  const name = parts.map((part) => (/[."]/.test(part) ? quoteName(part) : part)).join('.')
+  const words = [quoteWord(path), optionWord('--table', name)]
+  words.push(...renamed.map((one) => optionWord('--column', `${one.name}=${one.stored}`)))
+  return `${loaderFor(path)}npx @eaas/cli backfill ${words.join(' ')} ${more}`
 }

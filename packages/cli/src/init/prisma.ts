@@ -1,10 +1,20 @@
 /** The models of Prisma schemas for PostgreSQL, and what changes in them and in the database. */
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { resolvePath } from '../files.js'
 import { type Io, UsageError } from '../io.js'
-import { type Application, type Column, type FieldKind, type FoundTable, guide } from './application.js'
+import {
+  type Application,
+  type Column,
+  type FieldKind,
+  type FoundTable,
+  guide,
+  readIfThere,
+  UNREAD_NAME,
+  UNREAD_TABLE,
+} from './application.js'
 import { addConstraints, addIndexes, type Change, convertColumns, convertTimes, isConverted } from './migration.js'
+import { slugOf } from './source-text.js'
 
 const MODEL = /^model\s+(?<name>\w+)\s*\{(?<body>.*?)^\}/gms
 const FIELD = /^(?<before>\s+(?<name>\w+)[^\S\n]+)(?<type>\w+)(?<arity>\[\]|\?)?(?<attributes>[^\n]*)$/
@@ -32,13 +42,14 @@ const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> 
 }
 const PROVIDER = /^datasource\s+\w+\s*\{[^}]*provider\s*=\s*"(\w+)"/m
 
-export function readPrisma({ sources }: Application): FoundTable[] {
-  const schemas = [...sources].filter(([path]) => path.endsWith('.prisma'))
+export function readPrisma({ code }: Application): FoundTable[] {
+  const schemas = [...code].filter(([path]) => path.endsWith('.prisma'))
   const provider = schemas.flatMap(([, text]) => PROVIDER.exec(text)?.[1] ?? []).find((one) => one !== 'postgresql')
   if (provider) throw new UsageError(`init knows PostgreSQL, and the schema is of ${provider}: see ${guide('prisma')}`)
   return schemas.flatMap(([path, text]) =>
     [...text.matchAll(MODEL)].map(({ groups: { name = '', body = '' } = {} }): FoundTable => {
       const fields = body.split('\n').map((line) => FIELD.exec(line)?.groups ?? {})
+      const [stored, schema] = [textIn('@@map', body), textIn('@@schema', body)]
       const id = fields.find(({ attributes }) => /@id\b/.test(attributes ?? ''))?.name
       const keys = namesIn([...body.matchAll(/@relation\([^)]*fields:\s*\[([^\]]*)\]/g)].map(([, list]) => list).join())
       return {
@@ -46,10 +57,12 @@ export function readPrisma({ sources }: Application): FoundTable[] {
           orm: 'prisma',
           name,
           path,
-          columns: fields.filter((field) => field.name).map((field) => readField(field, keys)),
+          columns: fields
+            .filter((field) => field.name)
+            .map((field) => readField(field, keys))
+            .map((column) => (stored === '' || schema === '' ? { ...column, refusal: UNREAD_TABLE } : column)),
         },
-        stored: /@@map\("([^"]+)"/.exec(body)?.[1] ?? name,
-        schema: /@@schema\("([^"]+)"/.exec(body)?.[1],
+        ...{ stored: stored ?? name, schema },
         types: { name: 'JsonValue', module: '@prisma/client/runtime/client', typeOf: () => 'JsonValue' },
         id: id ? [id] : namesIn(/@@id\(\[([^\]]*)\]/.exec(body)?.[1]),
       }
@@ -63,7 +76,9 @@ function readField(
 ): Column {
   const spelled = [type, NATIVE.exec(attributes)?.[1] ?? []].flat().join(' ')
   const [kind, stored] = (arity === '[]' ? undefined : TYPES[spelled]) ?? []
+  const column = textIn('@map', attributes)
   const reasons = [
+    column === '' && UNREAD_NAME,
     keys.includes(name) && 'is the key of a relation',
     /@id\b/.test(attributes) && 'is the id',
     kind === undefined &&
@@ -74,10 +89,17 @@ function readField(
   return {
     ...{ name, isNullable: arity === '?', isUnique: /@unique\b/.test(attributes) },
     ...{ kind: kind ?? 'text', type: stored ?? 'text' },
-    stored: /@map\("([^"]+)"/.exec(attributes)?.[1] ?? name,
+    stored: column ?? name,
     refusal: reasons.find((reason) => typeof reason === 'string'),
     index: { name: `${name}_index`, stored: `${name}_index` },
   }
+}
+
+/** The text that an attribute has; empty if it is not read whole, undefined without the attribute. */
+function textIn(attribute: string, text: string): string | undefined {
+  const [found, name = ''] =
+    new RegExp(`(?<!@)${attribute}\\((?:(?:\\s*name\\s*:)?\\s*"([^"\\\\]+)"\\s*\\))?`).exec(text) ?? []
+  return found === undefined ? undefined : name
 }
 
 function namesIn(list = ''): string[] {
@@ -85,12 +107,16 @@ function namesIn(list = ''): string[] {
 }
 
 /** Makes `String` of the columns that sealed text does not fit in, and adds those of indexes: in the schema, and in a migration. */
-export function changePrisma({ files, byHand }: Application, change: Change, io: Io): void {
+export function changePrisma({ files, code, byHand }: Application, change: Change, io: Io): void {
   const { table, columns, lacking } = change
   const { path, stored } = table
   const text = files.get(path) ?? ''
-  const model = findModel(text, table)
-  const lines = model.split('\n').flatMap((line) => {
+  const found = [...(code.get(path) ?? '').matchAll(MODEL)].find(({ groups }) => groups?.name === table.name)
+  const { index: begin = 0, 0: read = '' } = found ?? {}
+  const model = text.slice(begin, begin + read.length)
+  const isField = read.split('\n').map((line) => FIELD.test(line))
+  const lines = model.split('\n').flatMap((line, at) => {
+    if (!isField[at]) return line
     const groups = FIELD.exec(line)?.groups ?? {}
     const column = columns.find((one) => one.name === groups.name)
     if (!column) return line
@@ -99,16 +125,19 @@ export function changePrisma({ files, byHand }: Application, change: Change, io:
   })
   lines.splice(-1, 0, ...lacking.filter(({ isUnique }) => !isUnique).map(({ index }) => `  @@index([${index.name}])`))
   const changed = lines.join('\n')
-  files.set(
-    path,
-    text.replace(model, () => changed),
-  )
+  files.set(path, text.slice(0, begin) + changed + text.slice(begin + model.length))
   if (changed !== model) byHand.push('npx prisma generate')
   const migrations = join(dirname(path), 'migrations')
   if (existsSync(resolvePath(io, migrations))) {
+    const ending = `_encrypt_${slugOf(stored)}`
     const stamp = new Date().toISOString().replace(/\D/g, '').slice(0, 14)
-    const statements = [...convertColumns(change), ...addIndexes(change), addConstraints(change)]
-    files.set(join(migrations, `${stamp}_encrypt_${stored}`, 'migration.sql'), statements.join('\n'))
+    const statements = [...convertColumns(change), ...addIndexes(change), addConstraints(change)].join('\n')
+    const fileIn = (folder: string) => join(migrations, folder, 'migration.sql')
+    // An earlier run that did not come to its end may have written it.
+    const there = readdirSync(resolvePath(io, migrations)).find(
+      (name) => name.slice(14) === ending && [undefined, statements].includes(readIfThere(io, fileIn(name))),
+    )
+    files.set(fileIn(there ?? stamp + ending), statements)
     byHand.push('npx prisma migrate dev')
   } else if (changed !== model) {
     const converted = convertTimes(change)
@@ -126,8 +155,4 @@ function indexLine({ before = '', attributes = '' }: Record<string, string>, { i
   const indent = before.slice(0, before.search(/\S/))
   const end = attributes.endsWith('\r') ? '\r' : ''
   return `${`${indent}${index.name}`.padEnd(before.length - 1)} String?${isUnique ? ' @unique' : ''}${end}`
-}
-
-function findModel(text: string, { name }: FoundTable): string {
-  return [...text.matchAll(MODEL)].find(({ groups }) => groups?.name === name)?.[0] ?? ''
 }

@@ -1,8 +1,32 @@
-/** Finds where an expression of TypeScript ends, and changes imports in the style of a source. */
+/** Finds where an expression of TypeScript ends, reads and writes texts, and changes imports in the style of a source. */
 
-/** Strings, comments, and single characters. */
-const TOKEN = /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`|\/\/[^\n]*|\/\*.*?\*\/|./gs
+/** Strings, comments and regular expressions. What is not closed goes on to the end, so that each character is read once. */
+const WHOLE =
+  /'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*(?:`|$)|\/\/[^\n]*|\/\*.*?(?:\*\/|$)|(?<=[(,=:[!&|?]\s?)\/(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\//gs
+const TOKEN = new RegExp(`${WHOLE.source}|.`, 'gs')
 const IMPORT_END = /^(?:import\b[^'"\n]*|\}[^'"\n]*from\s*)(?<quote>['"])[^'"\n]*['"](?<semicolon>;?)/gm
+
+/** Puts blanks in the place of comments, so that each position stays. */
+export function blankComments(text: string): string {
+  return text.replaceAll(WHOLE, (token) => (/^\/[/*]/.test(token) ? token.replaceAll(/[^\r\n]/g, ' ') : token))
+}
+
+/** The text of a literal without escapes; undefined for any other expression, also for one that only begins with it. */
+export function readText(expression: string): string | undefined {
+  const [, quote, text] = /^\s*(['"`])((?:(?!\1)[^\\\n])+)\1\s*$/.exec(expression) ?? []
+  return quote === '`' && text?.includes('${') ? undefined : text
+}
+
+/** The literal of a text. */
+export function quoteText(text: string, quote = "'"): string {
+  const escaped = JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"')
+  return quote + escaped.replaceAll(quote, `\\${quote}`) + quote
+}
+
+/** What a name from a schema is in the name of a file or of a function. */
+export function slugOf(name: string): string {
+  return name.replaceAll(/\W+/g, '_')
+}
 
 /** Splits the content of the bracket at a position at its commas, or other separators; `end` is after the closing bracket, or -1. */
 export function readBrackets(
@@ -31,7 +55,7 @@ export function withImports(text: string, imports: readonly string[]): string | 
   if (!last?.groups) return undefined
   const { quote = "'", semicolon = '' } = last.groups
   const end = last.index + last[0].length
-  const lines = imports.map((line) => `\n${line.replaceAll("'", quote)}${semicolon}`)
+  const lines = imports.map((line) => `\n${line.replace(/'(.*)'$/, (_, path) => quoteText(path, quote))}${semicolon}`)
   return text.slice(0, end) + lines.join('') + text.slice(end)
 }
 
@@ -46,7 +70,7 @@ export function withNames(
 ): string | undefined {
   const [statement, list = ''] = new RegExp(`\\bimport (?:type )?\\{([^}]*)\\} from ['"]${module}['"]`).exec(text) ?? []
   if (statement === undefined) return undefined
-  const rest = text.replace(statement, '').replaceAll(/\/\/[^\n]*|\/\*.*?\*\//gs, '')
+  const rest = blankComments(text.replace(statement, ''))
   const isUsed = (name: string) => !drop.includes(name) || new RegExp(`\\b${name}\\b(?!>)`).test(rest) // not as `$type<boolean>`
   const there = list.split(',').flatMap((one) => one.trim() || [])
   const kept = there.filter((one) => isUsed(one.split(' ').at(-1) ?? ''))

@@ -1,8 +1,16 @@
 /** The entities of TypeORM that are classes with decorators, and what changes in them and in the database. */
 import { UsageError } from '../io.js'
-import { type Application, type Column, type FieldKind, type FoundTable, guide } from './application.js'
+import {
+  type Application,
+  type Column,
+  type FieldKind,
+  type FoundTable,
+  guide,
+  UNREAD_NAME,
+  UNREAD_TABLE,
+} from './application.js'
 import { addIndexes, type Change, convertColumns, indexName, isConverted } from './migration.js'
-import { readBrackets, withNames } from './source-text.js'
+import { quoteText, readBrackets, readText, withNames } from './source-text.js'
 
 const ENTITY = /@Entity\((?<args>[^)]*)\)(?:\s*@\w+\([^)]*\))*\s*(?:export )?class (?<name>\w+)[^{]*(?=\{)/g
 const COLUMN =
@@ -41,7 +49,7 @@ const NOT_PLAIN = /\b(default|transformer|array|enum|generatedType|asExpression|
 const OF_TYPE = /^\s*(type|length|precision|width|collation)\s*:/
 
 /** An option of a data source, unless it is false. */
-const SYNCHRONIZES = /(?<!\/\/.*)\bsynchronize\b['"]?\s*(?::\s*(?!false\b)|[,}])/
+const SYNCHRONIZES = /\bsynchronize\b['"]?\s*(?::\s*(?!false\b)|[,}])/
 
 interface Property {
   column: Column
@@ -54,8 +62,8 @@ interface Property {
   semicolon: string
 }
 
-export function readTypeorm({ sources, settings }: Application): FoundTable[] {
-  const own = [...sources].filter(([, text]) => /from ['"]typeorm['"]/.test(text))
+export function readTypeorm({ code, settings }: Application): FoundTable[] {
+  const own = [...code].filter(([, text]) => /from ['"]typeorm['"]/.test(text))
   for (const [, text] of [...own, ...settings]) {
     const [, type] = /\bnew DataSource\(\s*\{[^}]*?\btype:\s*['"](\w+)['"]/.exec(text) ?? []
     if (type && type !== 'postgres')
@@ -65,10 +73,13 @@ export function readTypeorm({ sources, settings }: Application): FoundTable[] {
     [...text.matchAll(ENTITY)].map((found): FoundTable => {
       const { args = '', name = '' } = found.groups ?? {}
       const properties = readProperties(text, found)
+      const { stored = inSnakeCase(name), schema } = readNames(
+        readBrackets(`(${args})`, 0).parts.map((part) => part.text),
+      )
+      const isRead = stored !== '' && schema !== ''
       return {
-        ...{ orm: 'typeorm', name, path, columns: properties.map(({ column }) => column) },
-        stored: /^\s*['"]([^'"]+)/.exec(args)?.[1] ?? /\bname:\s*['"]([^'"]+)/.exec(args)?.[1] ?? inSnakeCase(name),
-        schema: /\bschema:\s*['"]([^'"]+)/.exec(args)?.[1],
+        ...{ orm: 'typeorm', name, path, stored, schema },
+        columns: properties.map(({ column }) => (isRead ? column : { ...column, refusal: UNREAD_TABLE })),
         id: properties.filter(({ column }) => column.refusal === 'is the id').map(({ column }) => column.name),
         types: { name, typeOf: (column) => `${name}['${column}']` },
       }
@@ -76,9 +87,21 @@ export function readTypeorm({ sources, settings }: Application): FoundTable[] {
   )
 }
 
-/** A comment at the end would hide what comes behind it. */
-function withoutComments(option: string): string {
-  return option.replaceAll(/('[^']*'|"[^"]*")|\/\/[^\n]*/g, '$1').trim()
+/** The names that `@Entity()` has; one that is empty was not read whole. */
+function readNames([first = '', second = first]: string[]): {
+  stored?: string | undefined
+  schema?: string | undefined
+} {
+  const options = second.trim().startsWith('{') ? readBrackets(second.trim(), 0).parts.map(({ text }) => text) : []
+  const isNamed = first !== '' && !first.trim().startsWith('{')
+  return { stored: isNamed ? (readText(first) ?? '') : textOf('name', options), schema: textOf('schema', options) }
+}
+
+/** The text of an option; empty if it is not read whole, undefined without the option. */
+function textOf(name: string, options: readonly string[]): string | undefined {
+  const head = new RegExp(`^\\s*['"]?${name}\\b['"]?\\s*:?`)
+  const option = options.find((one) => head.test(one))
+  return option === undefined ? undefined : (readText(option.replace(head, '')) ?? '')
 }
 
 /** As TypeORM names the table of a class. */
@@ -112,7 +135,9 @@ function readProperties(source: string, found: RegExpExecArray): Property[] {
       const stored = given ?? option('type') ?? DEFAULTS[declared.join()] ?? type
       const [kind, expected, postgres] = TYPES[stored] ?? []
       const isBounded = postgres !== 'character varying' || option('length') !== undefined
+      const storedName = textOf('name', options)
       const reasons = [
+        storedName === '' && UNREAD_NAME,
         decorator.startsWith('Primary') && 'is the id',
         decorator !== 'Column' && `has @${decorator}`,
         kind === undefined &&
@@ -123,11 +148,11 @@ function readProperties(source: string, found: RegExpExecArray): Property[] {
       return [
         {
           column: {
-            ...{ name, stored: option('name') ?? name, isNullable: option('nullable') === 'true' },
+            ...{ name, stored: storedName ?? name, isNullable: option('nullable') === 'true' },
             isUnique: option('unique') === 'true' || /@Index\(.*\bunique:\s*true/s.test(above + below),
             ...{ kind: kind ?? 'text', type: isBounded ? (postgres ?? 'text') : 'text' },
             refusal: reasons.find((reason) => typeof reason === 'string'),
-            index: { name: `${name}_index`, stored: `${option('name') ?? name}_index` },
+            index: { name: `${name}_index`, stored: `${storedName ?? name}_index` },
           },
           ...{ at, called: call.end, options, end: call.end + property[0].length, semicolon },
         },
@@ -140,28 +165,28 @@ function readProperties(source: string, found: RegExpExecArray): Property[] {
  * Makes `text` of the columns that sealed text does not fit in, and adds those of indexes.
  * @throws UsageError if the application would drop the columns as soon as it starts
  */
-export function changeTypeorm({ files, sources, settings, byHand }: Application, change: Change): void {
+export function changeTypeorm({ files, code, settings, byHand }: Application, change: Change): void {
   const { table, columns, lacking } = change
-  const [synchronized] = [...sources, ...settings].find(([, text]) => SYNCHRONIZES.test(text)) ?? []
+  const [synchronized] = [...code, ...settings].find(([, text]) => SYNCHRONIZES.test(text)) ?? []
   if (synchronized !== undefined && columns.some(isConverted))
     throw new UsageError(
       `${synchronized} has synchronize, with which TypeORM would drop these columns and their values to change their type. Set synchronize: false there first, and run init again`,
     )
   const { name, path } = table
-  const before = files.get(path) ?? ''
-  const found = [...before.matchAll(ENTITY)].find((one) => one.groups?.name === name)
+  const [before = '', read = ''] = [files.get(path), code.get(path)]
+  const found = [...read.matchAll(ENTITY)].find((one) => one.groups?.name === name)
   const quote = /from (['"])typeorm/.exec(before)?.[1] ?? "'"
   let text = before
-  for (const one of (found ? readProperties(before, found) : []).reverse()) {
+  for (const one of (found ? readProperties(read, found) : []).reverse()) {
     const { column, at, called, end, semicolon } = one
     if (!columns.some((wanted) => wanted.name === column.name)) continue
     const { index, isUnique } = column
     if (lacking.some((wanted) => wanted.name === column.name)) {
       const unique = isUnique ? ', { unique: true }' : ''
-      const renamed = index.name === index.stored ? '' : ` name: ${quote}${index.stored}${quote},`
+      const renamed = index.name === index.stored ? '' : ` name: ${quoteText(index.stored, quote)},`
       const lines = [
         '',
-        `@Index(${quote}${indexName(table, column)}${quote}${unique})`,
+        `@Index(${quoteText(indexName(table, column), quote)}${unique})`,
         `@Column({ type: ${quote}text${quote},${renamed} nullable: true })`,
         `${index.name}?: string | null${semicolon}`,
       ]
@@ -169,7 +194,7 @@ export function changeTypeorm({ files, sources, settings, byHand }: Application,
       text = text.slice(0, end) + lines.map((line) => `\n${line && indent + line}`).join('') + text.slice(end)
     }
     if (!isConverted(column)) continue
-    const kept = one.options.map(withoutComments).filter((option) => option && !OF_TYPE.test(option))
+    const kept = one.options.map((option) => option.trim()).filter((option) => option && !OF_TYPE.test(option))
     text = `${text.slice(0, at)}({ ${[`type: ${quote}text${quote}`, ...kept].join(', ')} })${text.slice(called)}`
   }
   files.set(path, (lacking.length > 0 && withNames(text, 'typeorm', { add: ['Index'], drop: [] })) || text)

@@ -4,11 +4,12 @@
  */
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFile } from 'node:fs/promises'
+import { existsSync, lstatSync } from 'node:fs'
+import { appendFile, stat } from 'node:fs/promises'
 import { get, type IncomingMessage } from 'node:http'
 import { basename, dirname, join } from 'node:path'
 import { outliveOutput } from '@eaas/audit/node'
-import { PERMISSIONS } from '@eaas/protocol'
+import { explainUnwritten, PATH_REASONS, PERMISSIONS } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { createApiKey } from '../../core/api/api-keys.js'
 import { type Config, ConfigError } from '../../core/config.js'
@@ -48,7 +49,11 @@ async function dev(config: Config, envFile: string): Promise<void> {
     )
   if (!isLocal(baseUrl(config.host, 0)))
     throw new ConfigError('EAAS_HOST lets other machines in, and eaas dev has no TLS: unset it, or use eaas start')
-  const { EAAS_URL, EAAS_API_KEY } = await readEnvFile(envFile)
+  if (!existsSync(envFile) && isLink(envFile))
+    throw new ConfigError(`${envFile} is a symbolic link that leads to no file: make that file, or remove the link`)
+  const { EAAS_URL, EAAS_API_KEY } = await readEnvFile(envFile).catch((error: NodeJS.ErrnoException) => {
+    throw new ConfigError(`${envFile} cannot be read: ${PATH_REASONS[error.code ?? ''] ?? error.code}`)
+  })
   // The file may have the only copy of another server's API key.
   if (EAAS_URL && !(URL.canParse(EAAS_URL) && isLocal(EAAS_URL)))
     throw new ConfigError(`${envFile} has the EAAS_URL of another server: remove it, or name another file with --file`)
@@ -61,15 +66,33 @@ async function dev(config: Config, envFile: string): Promise<void> {
       throw new ConfigError(
         `${envFile} has an EAAS_API_KEY that this server does not accept, perhaps that of another server: remove it, or name another file with --file`,
       )
-    const values = { EAAS_URL: url, EAAS_API_KEY: isKept ? EAAS_API_KEY : await makeApiKey(services) }
-    if (!isKept || EAAS_URL !== url) await setEnvFile(envFile, values)
+    // First without the API key: where the file cannot be written, none is made that nobody would keep.
+    if (!isKept || EAAS_URL !== url) await writeTo(envFile, { EAAS_URL: url })
+    if (!isKept) await writeTo(envFile, { EAAS_URL: url, EAAS_API_KEY: await makeApiKey(services) })
     print(
       `EaaS is listening on ${url}`,
       `${envFile} has EAAS_URL and EAAS_API_KEY, which createClient() reads: node --env-file=${envFile} app.mjs`,
       `For development only. Data stays in ${config.dataDir}. Ctrl-C stops it.`,
+      ...(await findReaders(envFile)),
       ...(await keepFromGit(envFile)),
     )
   })
+}
+
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
+}
+
+async function writeTo(file: string, values: Readonly<Record<string, string>>): Promise<void> {
+  await setEnvFile(file, values).catch((error: NodeJS.ErrnoException) => {
+    throw new ConfigError(explainUnwritten(file, error))
+  })
+}
+
+/** Says whether other users can read a file that an earlier run or its user wrote. */
+async function findReaders(file: string): Promise<string[]> {
+  const isPrivate = process.platform === 'win32' || ((await stat(file)).mode & 0o044) === 0
+  return isPrivate ? [] : [`other users can read ${file}, which has a secret: chmod 600 ${file}`]
 }
 
 /** Whether the server accepts the API key, which may be from a deleted data directory. */
@@ -97,11 +120,16 @@ async function keepFromGit(file: string): Promise<string[]> {
   const { status } = spawnSync('git', ['check-ignore', '--quiet', '--', name], { cwd: dirname(file) })
   if (status === 0) return []
   const ignoring = join(dirname(file), '.gitignore')
-  const lines = (await readIfThere(ignoring)).split(/\r?\n/)
-  const isNamed = lines.some((line) => patternOf(line.trim().replace(/^\//, '')).test(name))
-  if (!isNamed) {
-    await appendFile(ignoring, `${lines.at(-1) === '' ? '' : '\n'}${name}\n`)
-    return [`${ignoring} names ${name} now, which has a secret`]
+  if (isLink(ignoring)) return [`${ignoring} is a symbolic link, which git does not follow: ${name} has a secret`]
+  try {
+    const lines = (await readIfThere(ignoring)).split(/\r?\n/)
+    const isNamed = lines.some((line) => patternOf(line.trim().replace(/^\//, '')).test(name))
+    if (!isNamed) {
+      await appendFile(ignoring, `${lines.at(-1) === '' ? '' : '\n'}${name}\n`)
+      return [`${ignoring} names ${name} now, which has a secret`]
+    }
+  } catch (error) {
+    return [`add ${name}, which has a secret, to ${ignoring} (${(error as NodeJS.ErrnoException).code})`]
   }
   return status === 1 ? [`git does not ignore ${file}, which has a secret: git rm --cached ${file}`] : []
 }

@@ -1,6 +1,6 @@
 /** Reads and sets variables of a file such as `.env.local`, and leaves every other line as it is. */
 import { existsSync } from 'node:fs'
-import { readFile, realpath, stat } from 'node:fs/promises'
+import { readFile, realpath } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 import { createFile, replaceFile } from '@eaas/audit/node'
 
@@ -15,14 +15,14 @@ export async function readIfThere(path: string): Promise<string> {
 }
 
 /**
- * Sets variables whose names and values are ASCII: drops the lines that set them, and adds them at the end. A new file
- * has mode 0600.
+ * Sets variables whose names and values are ASCII: drops the lines that set them, and adds them at the end. Only the owner
+ * may read the file then, whose values may be secret.
  */
 export async function setEnvFile(path: string, values: Readonly<Record<string, string>>): Promise<void> {
   if (!existsSync(path) && (await createFile(path, () => withVariables('', values)))) return
   const file = await realpath(path)
   const text = withVariables(await readFile(file, BYTES), values)
-  await replaceFile(file, Buffer.from(text, BYTES), { mode: (await stat(file)).mode })
+  await replaceFile(file, Buffer.from(text, BYTES))
 }
 
 /** One character for each byte, whatever the file's encoding. */
