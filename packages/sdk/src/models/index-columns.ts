@@ -263,11 +263,14 @@ export function readRange(field: PlacedField, value: unknown): FieldRange | unde
   const { gte, gt, lte, lt } = value as Record<'gte' | 'gt' | 'lte' | 'lt', Date | number | undefined>
   const [lower, tooLow] = gte === undefined ? [gt] : [gte, gt]
   const [upper, tooHigh] = lte === undefined ? [lt] : [lte, lt]
-  if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined)
+  if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined) {
+    const isOne = lower !== upper && tooLow === undefined && tooHigh === undefined
+    const [bound, such] = upper === undefined ? ['lt', 'a value above the greatest'] : ['gte', 'the least value']
     throw new InvalidInputError(
       `${name}: a range has one lower and one upper bound`,
-      'Give both: as { gte, lt }, or in an ORM by two conditions.',
+      `Give ${isOne ? `${bound} too, such as ${such}` : 'both'}: as { gte, lt }, or in an ORM by two conditions.`,
     )
+  }
   for (const bound of [lower, upper]) makeFieldText(field, bound)
   return { lower, upper, openBelow: gte === undefined, openAbove: lte === undefined }
 }
