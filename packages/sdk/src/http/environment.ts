@@ -2,7 +2,8 @@
 import { InvalidInputError } from '../errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './base-url.js'
 
-const UNSET_HINT = 'Run `npx @eaas/server dev`, or pass `baseUrl` and `apiKey`.'
+const UNSET_HINT =
+  'Run `npx @eaas/server dev`, then the program with the file that it writes: `node --env-file=.env.local`. Or pass `baseUrl` and `apiKey`.'
 
 /** Returns the URL in EAAS_URL. @throws InvalidInputError where it is not set, or wrong */
 export function environmentUrl(allowInsecure: boolean): URL {
