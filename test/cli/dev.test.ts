@@ -74,6 +74,9 @@ describe.skipIf(backend() === 'postgres')('eaas dev', { timeout: TIMEOUT_MS }, (
     const eaas = await start({ EAAS_PORT: port })
     expect(written().EAAS_API_KEY).not.toBe('eaas_sk_lost')
     await expect(listKeys()).resolves.toBeDefined()
+    const options = { database, rootKey: null, environment: { EAAS_PORT: port } }
+    const { code, stderr } = await runEaas(['dev', '--file', file], options)
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`eaas dev already runs here, process ${eaas.pid}: `)])
     await eaas.stop()
   })
 

@@ -142,7 +142,7 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
 2. fill the indexes, before the application with the model runs; correct rows that this names, and run it again
      ${line} --work index
 3. if it is not done yet, deploy the application with the model and its acceptPlaintext: true, and end all processes of the version before, which cannot read what is sealed
-4. at once, find also the rows that the version before inserted or changed since: fill the indexes again
+4. at once, fill the indexes again: the rows that the version before inserted since come first, and searches miss them only as long as these take; then come those that it changed
      ${line} --work index
 5. seal the rows, and have the database refuse plaintext
      ${line} --constrain

@@ -1,6 +1,21 @@
 // Queries that only Drizzle builds, on the PostgreSQL of the run: subqueries, common table expressions, counts inside of queries. Each is
 // compared with what Drizzle answers without encryption, and the parameters that reach the database hold no plaintext.
-import { and, count, eq, exists, gt, inArray, notExists, notInArray, type SQL, sql } from 'drizzle-orm'
+import {
+  and,
+  count,
+  eq,
+  exists,
+  gt,
+  gte,
+  ilike,
+  inArray,
+  like,
+  notExists,
+  notIlike,
+  notInArray,
+  type SQL,
+  sql,
+} from 'drizzle-orm'
 import { alias, QueryBuilder } from 'drizzle-orm/pg-core'
 import { describe, expect, it } from 'vitest'
 import { backend } from '../support/database/database.js'
@@ -22,6 +37,15 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
       .select()
       .from(notes)
       .where(and(eq(notes.userId, users.id), eq(notes.title, title)))
+
+  it.each<[string, SQL]>([
+    ['like', like(users.email, 'a%')],
+    ['gte', gte(users.email, 'a')],
+    ['notIlike', notIlike(users.email, 'a%')],
+    ['ilike', ilike(users.email, 'a%')],
+  ])('names what is refused by its own word: %s', async (word, condition) => {
+    await refused(() => scene.db.select().from(users).where(condition), new RegExp(`cannot compare it by "${word}"`))
+  })
 
   describe('a prepared query', () => {
     it.each<[string, RegExp, (db: Db) => unknown]>([

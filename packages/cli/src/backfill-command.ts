@@ -43,7 +43,7 @@ export function addBackfill(program: Command, io: Io): void {
     .addOption(
       new Option(
         '--work <work>',
-        'seal: rows that are not sealed as the model seals, and indexes that are missing\nindex: indexes that differ from what the values give\nrewrap: wrapped keys of an old version, after a rotation\nreseal: every row, under new data keys\nopen: the opposite of seal: writes the plaintext, and leaves the indexes\ncheck: open every row, and write nothing',
+        'seal: rows that are not sealed as the model seals, and indexes that are missing\nindex: indexes that differ from what the values give, missing ones first\nrewrap: wrapped keys of an old version, after a rotation\nreseal: every row, under new data keys\nopen: the opposite of seal: writes the plaintext, and leaves the indexes\ncheck: open every row, and write nothing',
       )
         .choices(WORKS)
         .default('seal'),
@@ -103,7 +103,8 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
     tell(io, `${counted(report.contended, 'row was', 'rows were')} changed or locked each time: run it again`)
   if (constrain && constrained === undefined)
     tell(io, `no constraint was added, and ${name} still accepts plaintext: once no row fails, run it again`)
-  assertNoFailures(io, report, work === 'check' ? 'do not open' : 'failed, and stay as they were')
+  const failed = work === 'index' ? 'failed' : 'failed, and stay as they were'
+  assertNoFailures(io, report, work === 'check' ? 'do not open' : failed)
   if (report.contended > 0) throw new CommandError('there is more to do')
 }
 
@@ -189,13 +190,14 @@ function createStop(interruption: AbortSignal) {
     between(source: TableSource): TableSource {
       return async (columns) => {
         const table: Table = typeof source === 'function' ? await source(columns) : source
-        return {
-          ...table,
-          page(after, limit) {
+        const busy =
+          (page: Table['page']): Table['page'] =>
+          (after, limit) => {
             isBusy = true
-            return table.page(after, limit)
-          },
-        }
+            return page(after, limit)
+          }
+        const { lacking } = table
+        return { ...table, page: busy(table.page), lacking: lacking && { ...lacking, page: busy(lacking.page) } }
       }
     },
     mayEnd() {

@@ -1,6 +1,7 @@
 /**
  * Makes the client of a command, from the service's URL and an API key. Neither is ever an argument.
  */
+import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { foldUuid, isUuid } from '@eaas/protocol'
 import { type Client, createClient } from '@eaas/sdk'
@@ -34,11 +35,11 @@ export async function withClient<T>(
   const secret = given.secretFile !== undefined && { secret: await readSecret(io, given.secretFile) }
   if (given.kit !== undefined) return withKit(io, given.kit, secret, run)
   const apiKey = await findApiKey(io, given.apiKeyFile)
-  if (apiKey === undefined && !mayCallNothing) throw lacksApiKey()
+  if (apiKey === undefined && !mayCallNothing) throw lacksApiKey(io)
   let isCalled = false
   const refuse = async (): Promise<never> => {
     isCalled = true
-    throw lacksApiKey()
+    throw lacksApiKey(io)
   }
   const eaas = createClient({
     baseUrl: baseUrlOf(io),
@@ -50,7 +51,7 @@ export async function withClient<T>(
   try {
     return await run(eaas)
   } catch (error) {
-    throw isCalled ? lacksApiKey() : error
+    throw isCalled ? lacksApiKey(io) : error
   } finally {
     eaas.close()
   }
@@ -95,8 +96,10 @@ async function findApiKey(io: Io, file: string | undefined): Promise<string | un
   return file === undefined ? io.env.EAAS_API_KEY?.trim() || undefined : readPrivate(io, file, 'API key')
 }
 
-function lacksApiKey(): UsageError {
-  return new UsageError('no API key: set EAAS_API_KEY, or pass --api-key-file <file>')
+function lacksApiKey(io: Io): UsageError {
+  const isThere = existsSync(resolvePath(io, '.env.local'))
+  const how = isThere ? '. If .env.local has it: set -a; . ./.env.local; set +a' : ''
+  return new UsageError(`no API key: set EAAS_API_KEY, or pass --api-key-file <file>${how}`)
 }
 
 /** Reads the application's secret. @throws UsageError when the file does not hold the base64 of 32 bytes */

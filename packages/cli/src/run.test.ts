@@ -39,6 +39,14 @@ function raise(sealed: Buffer, format: string): Buffer {
   return Buffer.from(`eaas.2.${bytes.toString('base64url')}\n`)
 }
 
+it('names .env.local where an API key is missing and the file is there', async () => {
+  const without = async () => (await command(['doctor'], undefined, { env: {} })).err
+  const message = 'no API key: set EAAS_API_KEY, or pass --api-key-file <file>'
+  expect(await without()).toContain(`${message}\n`)
+  put('.env.local', '')
+  expect(await without()).toContain(`${message}. If .env.local has it: set -a; . ./.env.local; set +a\n`)
+})
+
 describe('encrypt and decrypt', () => {
   it.each([0, 1, 65_535, 65_536, 300_001])(
     'restore a file of %d bytes exactly, readable by its owner alone',

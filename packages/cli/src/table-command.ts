@@ -166,9 +166,10 @@ function readCount(option: string, text: string | undefined): number | undefined
 }
 
 /** Describes progress, for the text beside a bar. */
-export function describeProgress({ rows, rowsPerSecond, secondsLeft, failed }: BackfillProgress): string {
+export function describeProgress({ rows, rowsPerSecond, secondsLeft, failed, ahead }: BackfillProgress): string {
+  const first = ahead === 0 ? '' : `, ${ahead} without an index done before`
   const left = secondsLeft === undefined ? '' : `, ${describeSeconds(secondsLeft)} left`
-  return `${counted(rows, 'row')}, ${rowsPerSecond} a second${left}${failed === 0 ? '' : `, ${failed} failed`}`
+  return `${counted(rows, 'row')}, ${rowsPerSecond} a second${left}${first}${failed === 0 ? '' : `, ${failed} failed`}`
 }
 
 function describeSeconds(seconds: number): string {

@@ -1,13 +1,6 @@
 /** Conditions of Drizzle: replaces an encrypted column by its index, and refuses what no index can answer. */
 
-import {
-  refuseCall,
-  refuseExpression,
-  refuseOperator,
-  refuseOrder,
-  type SealedPlaces,
-  searchHint,
-} from '@eaas/sdk/adapter'
+import { refuseCall, refuseExpression, refuseOrder, type SealedPlaces, searchHint } from '@eaas/sdk/adapter'
 import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 import { assertOrderText, assertText, type TextScope } from './text.js'
@@ -102,6 +95,20 @@ const SEARCH_HINT = searchHint(
   'Search so in the `where` of a select, alone or within `and`, by an index of parts or of buckets, and count the rows.',
 )
 
+const WORDS: Readonly<Record<string, string>> = {
+  '>': 'gt',
+  '>=': 'gte',
+  '<': 'lt',
+  '<=': 'lte',
+  '=': 'eq',
+  '<>': 'ne',
+}
+
+/** The function of Drizzle that makes an operator of SQL. */
+export function wordOf(operator: string): string {
+  return WORDS[operator] ?? operator.replaceAll(/ (.)/g, (_, first: string) => first.toUpperCase())
+}
+
 interface Comparison {
   condition: SQL
   column: Column
@@ -117,7 +124,7 @@ function compare({ searches }: Rewriting, known: KnownTable, { condition, column
   const how = OPERATORS[operator]
   const [value] = rest
   if (!how || rest.length !== 1 || how.many !== Array.isArray(value)) {
-    return refuseOperator(sealed.name, key, operator, SEARCH_HINT)
+    return sealed.searches.refuse(key, wordOf(operator), SEARCH_HINT)
   }
   const values = (how.many ? (value as readonly unknown[]) : [value]).map((one) => valueIn(known, key, one))
   const gap = new SQL([])

@@ -4,7 +4,7 @@
  */
 import { namesInSql, type Query, readSearch, refuseCall, takeSearches } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
-import { isBlank, type Rewriting, textOf } from './conditions.js'
+import { isBlank, type Rewriting, textOf, wordOf } from './conditions.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
 /** A search of a column. */
@@ -12,6 +12,7 @@ export interface Asked {
   known: KnownTable
   column: Column
   query: Query
+  operator: string
 }
 
 /** Removes the searches from a condition, if they are alone or joined by `and`; returns them and the rest. */
@@ -24,12 +25,12 @@ export function withoutSearches(tables: KnownTables, where: unknown): { rest: un
 /** Returns the condition on the indexes, which has gaps until the searches of the rewriting are filled. */
 export function searchFor({ searches }: Rewriting, asked: readonly Asked[]): SQL | undefined {
   return and(
-    ...asked.map(({ known, column, query }) => {
+    ...asked.map(({ known, column, query, operator }) => {
       const { sealed } = known
       const field = known.keyOf(column)
       const gap = new SQL([])
       const fill = async () => {
-        const found = await sealed.searches.find(field, query)
+        const found = await sealed.searches.find(field, query, wordOf(operator))
         gap.append(conditionOn(known, column, found))
       }
       searches.push({ model: sealed.name, field, fill })
@@ -110,5 +111,5 @@ function readAsked(tables: KnownTables, part: unknown): Asked | undefined {
   const values = [value.value, end?.value]
   const escapes = ESCAPE.test(column.columnType)
   const query = readSearch(known.sealed, known.keyOf(column), { operator, values, escapes })
-  return query && { known, column, query }
+  return query && { known, column, query, operator }
 }

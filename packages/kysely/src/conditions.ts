@@ -1,6 +1,6 @@
 /** Conditions of Kysely: replaces an encrypted column by its index, and refuses what no index can answer. */
 
-import { refuseExpression, refuseField, refuseOperator, searchHint } from '@eaas/sdk/adapter'
+import { refuseExpression, refuseField, searchHint } from '@eaas/sdk/adapter'
 import { BinaryOperationNode, ColumnNode, OperatorNode, PrimitiveValueListNode, ReferenceNode, ValueNode } from 'kysely'
 import { type Node, qualifierOf } from './nodes.js'
 import type { Scope, Source } from './scope.js'
@@ -21,7 +21,7 @@ export async function compare(scope: Scope, node: Node, { instance, column }: So
   const isList = right.kind === 'PrimitiveValueListNode'
   // Null is stored as null, so these two need no index.
   if (/^is( not)?$/.test(operator) && right.kind === 'ValueNode' && right.value === null) return node
-  if (!OPERATORS.includes(operator)) return refuseOperator(name, column, operator, SEARCH_HINT)
+  if (!OPERATORS.includes(operator)) return instance.table.searches.refuse(column, operator, SEARCH_HINT)
   if (!isList && right.kind !== 'ValueNode') return refuseExpression(name, column)
   const found = await instance.table.findEqual(column, operator, isList ? (right.values as unknown[]) : [right.value])
   const index = nameInScope(scope, left, { instance, column: found.column })

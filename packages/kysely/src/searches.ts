@@ -35,6 +35,7 @@ interface Asked {
   source: Source
   left: Node
   query: Query
+  operator: string
 }
 
 /** Removes the searches from the condition of a select; returns them and the rest. */
@@ -64,9 +65,9 @@ export async function withSearches(
   asked: readonly Asked[],
 ): Promise<Node> {
   const conditions: Node[] = []
-  for (const { source, left, query } of asked) {
+  for (const { source, left, query, operator } of asked) {
     const { instance, column } = source
-    const found = await instance.table.searches.find(column, query)
+    const found = await instance.table.searches.find(column, query, operator)
     const index = nameInScope(scope, left, { instance, column: found.column })
     if (index === undefined)
       refuseOperator(instance.table.name, column, 'a search', `Select ${found.column} in the query inside.`)
@@ -153,6 +154,7 @@ function readAsked(scope: Scope, part: Node, escapes: boolean): Asked | undefine
   const given = right.kind === 'AndNode' ? [right.left as Node, right.right as Node] : [right]
   if (!source || !isSealed(source) || (given.length === 1 && right.kind !== 'ValueNode')) return undefined
   const values = given.map(({ value }) => value)
-  const query = readSearch(source.instance.table, source.column, { operator: operatorOf(part), values, escapes })
-  return query && { source, left, query }
+  const operator = operatorOf(part)
+  const query = readSearch(source.instance.table, source.column, { operator, values, escapes })
+  return query && { source, left, query, operator }
 }

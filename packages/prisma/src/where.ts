@@ -6,7 +6,6 @@ import {
   type Query,
   type Row,
   refuseField,
-  refuseOperator,
   type SealedTable,
   searchHint,
 } from '@eaas/sdk/adapter'
@@ -135,7 +134,7 @@ async function compare(table: SealedTable, field: string, { filter, filters, isJ
   const all = given.map(async ([operator, value]): Promise<Row[]> => {
     if (operator === 'mode' || searches.operators.includes(operator)) return []
     const name = OPERATORS[operator]
-    if (name === undefined) return refuseOperator(table.name, field, operator)
+    if (name === undefined) return table.searches.refuse(field, operator)
     if (isNull(value) && (operator === 'equals' || operator === 'not'))
       return [{ [field]: { [operator]: nullOf(value) } }]
     if (operator === 'not' && isPlain(value)) {
@@ -144,7 +143,7 @@ async function compare(table: SealedTable, field: string, { filter, filters, isJ
     }
     if (operator === 'equals') return equals(table, field, { filter: value, filters })
     const isList = operator === 'in' || operator === 'notIn'
-    if (isList && !Array.isArray(value)) return refuseOperator(table.name, field, operator)
+    if (isList && !Array.isArray(value)) return table.searches.refuse(field, operator)
     const { column, values } = await table.findEqual(field, name, isList ? (value as unknown[]) : [value])
     return [{ [column]: { [operator]: isList ? values : values[0] } }]
   })

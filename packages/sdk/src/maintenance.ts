@@ -28,8 +28,8 @@ export type { AnyModel }
 export interface TableColumns {
   /** Hold a sealed value, or an object with some. */
   readonly fields: readonly string[]
-  /** Hold the value of an index, or with `list` several. */
-  readonly indexes: readonly { readonly column: string; readonly list: boolean }[]
+  /** Hold the value of an index, or with `list` several, made of the columns `of`. */
+  readonly indexes: readonly { readonly column: string; readonly list: boolean; readonly of: readonly string[] }[]
   /** Identify the row, and are read only. */
   readonly bind: readonly string[]
   /**
@@ -183,11 +183,12 @@ export async function maintain(model: AnyModel, options: MaintenanceOptions): Pr
   if (isOpening && Object.keys(read).length > 0)
     throw new InvalidInputError('read is not for open', 'Seal such values first.', { option: 'read' })
   // `readForeign` refuses plaintext that the model does not accept; here, plaintext from a reader must pass.
-  const { rows, deps } = await load({ ...definition, acceptPlaintext: true, plainIsRead: true, warn: false })
+  const loadRows = (some: Definition) => load({ ...some, acceptPlaintext: true, plainIsRead: true, warn: false })
+  const { rows, deps } = await loadRows(definition)
   await definition.named?.find(deps.findKey, signal)
   const versions: Versions = isOpening ? new Map() : await readVersions(definition, deps, signal)
   const found = createCounts(definition)
-  const shop = { definition, read, counts: found, rows, deps, signal }
+  const shop = { definition, read, counts: found, rows, deps, signal, loadRows }
   return {
     found,
     workOn(list, again = false) {
@@ -225,7 +226,7 @@ function columnsOf({ fields, columns, bind, header, format, rowSeal }: Definitio
   const heads = (list: readonly { path: readonly string[] }[]) => [...new Set(list.map(({ path }) => path[0] ?? ''))]
   return {
     fields: [...heads(fields), ...(rowSeal ? [ROW_SEAL] : [])],
-    indexes: columns.map(({ column, kind }) => ({ column, list: kind === 'ngram' })),
+    indexes: columns.map(({ column, kind, fields }) => ({ column, list: kind === 'ngram', of: heads(fields) })),
     bind: heads(bind),
     header: { column: header, required: format === 'compact' },
   }

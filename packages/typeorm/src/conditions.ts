@@ -1,14 +1,6 @@
 /** Conditions of TypeORM on an encrypted column: replaces it by its index, and refuses what no index can answer. */
 
-import {
-  isClosedSql,
-  joinBounds,
-  namesInSql,
-  type Query,
-  type Row,
-  readPattern,
-  refuseOperator,
-} from '@eaas/sdk/adapter'
+import { isClosedSql, joinBounds, namesInSql, type Query, type Row, readPattern } from '@eaas/sdk/adapter'
 import type { FindOperator } from 'typeorm'
 import { type Builder, type Clause, type Condition, kindOf } from './internals.js'
 import { once, Pending } from './pending.js'
@@ -134,7 +126,7 @@ function isOperator(value: unknown): value is FindOperator<unknown> {
 }
 
 function refuse({ known, name }: Located, operator: string): never {
-  return refuseOperator(known.sealed.name, name, capitalized(operator))
+  return known.sealed.searches.refuse(name, capitalized(operator))
 }
 
 /** The name of an operator as applications write it. */

@@ -18,13 +18,10 @@ refusals('to group by one', ['groupedByEmail'], async ({ orm }) =>
   ),
 )
 refusals('a range', ['afterEmail'], ({ orm }) =>
-  refused(orm.afterEmail('a'), /users\.email is encrypted: the database cannot compare it by ">|gt|MoreThan"/),
+  refused(orm.afterEmail('a'), /users\.email is encrypted: the database cannot compare it by "(>|gt|MoreThan)"/),
 )
 refusals('a pattern', ['likeEmail'], ({ orm }) =>
-  refused(
-    orm.likeEmail('a%'),
-    /users\.email is encrypted: the database cannot compare it by "(i?like|contains|startsWith)"/i,
-  ),
+  refused(orm.likeEmail('a%'), /users\.email is encrypted: the database cannot compare it by "(i?like|contains)"/i),
 )
 refusals('a function of one', ['byLowerEmail'], async ({ orm }) =>
   refused(Promise.resolve(orm.byLowerEmail?.('a')), /users\.email is encrypted: it cannot be part of an expression/),

@@ -11,6 +11,7 @@ import postgres from 'postgres'
 import { DataSource, EntitySchema, type EntitySchemaColumnOptions } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { PlanStep } from '../../../packages/cli/src/backfill/plan.js'
+import { backfill, postgresTable } from '../../../packages/cli/src/backfill.js'
 import { runCommand } from '../../../packages/cli/src/test-support/command.js'
 import * as ofDrizzle from '../../../packages/drizzle/src/index.js'
 import * as ofKysely from '../../../packages/kysely/src/index.js'
@@ -181,6 +182,18 @@ describe.runIf(backend() === 'postgres')('an application with a table in use', (
     await expectLogins(app, ['ada@x.org', 'dora@x.org', 'cyd@x.org'])
     // What the version before wrote meanwhile: why the indexes are filled again at once.
     expect(await app.login('late@x.org')).toBeUndefined()
+    expect(await app.login('ben@x.org')).toBe('bert@x.org')
+    // The rows without an index come first, though they are the newest.
+    const stopped = backfill(
+      define(eaas),
+      postgresTable((text, parameters) => sql.unsafe(text, parameters), 'Customer'),
+      {
+        ...{ work: 'index', batchSize: 1 },
+        onProgress: () => Promise.reject(new Error('stopped')),
+      },
+    )
+    await expect(stopped).rejects.toThrow('stopped')
+    await expectLogins(app, ['late@x.org'])
     expect(await app.login('ben@x.org')).toBe('bert@x.org')
     await runStep(fillAgain)
     const all = ['ada@x.org', 'bert@x.org', 'cyd@x.org', 'dora@x.org', 'late@x.org']

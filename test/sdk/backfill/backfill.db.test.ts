@@ -107,7 +107,11 @@ describe('a table of PostgreSQL', () => {
     const name = await createPeople(4)
     const table = postgresTable(query, name)
     if (typeof table !== 'function') throw new Error('a table that is opened')
-    const columns = { fields: ['email', 'prefs'], indexes: [{ column: 'email_index', list: false }], bind: ['id'] }
+    const columns = {
+      fields: ['email', 'prefs'],
+      indexes: [{ column: 'email_index', list: false, of: ['email'] }],
+      bind: ['id'],
+    }
     const { page, again, swap } = await table({ ...columns, header: { column: 'envelope', required: false } })
     const rows = await page(undefined, 10)
     const [first, second, third] = rows.map(({ row }) => row.id as string)

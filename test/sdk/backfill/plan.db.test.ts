@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { planWith } from '../../../packages/cli/src/backfill/plan.js'
-import { backfill, inspectTable, postgresTable } from '../../../packages/cli/src/backfill.js'
+import { backfill, inspectTable, postgresTable, type Table } from '../../../packages/cli/src/backfill.js'
 import { date, text } from '../../../packages/sdk/src/index.js'
 import * as maintenance from '../../../packages/sdk/src/maintenance.js'
 import { database, eaas, keyId, query, useBackfill } from './scene.js'
@@ -63,6 +63,11 @@ async function createTable(type = 'text') {
   return { name, planFor, work, read }
 }
 
+async function openTable(name: string): Promise<Table> {
+  const source = postgresTable(query, name, { columns })
+  return typeof source === 'function' ? source(maintenance.describeModel(modelOf()).table) : source
+}
+
 describe('the plan of a backfill', () => {
   it('has the SQL for indexes of each kind, unique where the plaintext was', async () => {
     const { name, planFor } = await createTable('varchar(40)')
@@ -92,7 +97,7 @@ describe('the plan of a backfill', () => {
       `alter table ${name} alter column email type text, alter column born type timestamp using born::timestamp`,
     )
     const [ended, fill] = (await planFor()).steps
-    expect(ended?.step).toMatch(/^end the application, /)
+    expect(ended?.step).toMatch(/^end the application if its code uses born as anything but text, .*; add /)
     expect(fill?.step).not.toContain('runs as it is')
     expect(ended?.run.slice(0, 2)).toEqual([
       expect.stringMatching(/^-- the column "born" is of type timestamp .*; this is if its times are UTC$/),
@@ -127,7 +132,7 @@ describe('the plan of a backfill', () => {
   })
 
   it('fills indexes of each kind while the rows are in plaintext, with what sealed rows have', async () => {
-    const { planFor, work, read } = await createTable()
+    const { name, planFor, work, read } = await createTable()
     await runAll((await planFor()).steps[0]?.run ?? [])
     const plain = await read(['id', 'email', 'mail', 'name', 'born'])
     expect(await work('index')).toMatchObject({ changed: 3, failed: 0 })
@@ -137,6 +142,23 @@ describe('the plan of a backfill', () => {
     expect((await planFor()).steps[1]).toMatchObject({ done: true })
     expect(await work('seal')).toMatchObject({ changed: 3, failed: 0 })
     expect(await read(INDEXES)).toEqual(indexes)
+    // The index of a null is null too: row 1 lacks none, and row 3 that of parts.
+    await run(`update ${name} set mail = null, mail_index = null where id = 1`)
+    await run(`update ${name} set name_parts = null where id = 3`)
+    const { lacking } = await openTable(name)
+    expect(await lacking?.count(undefined)).toBe(1)
+    expect((await lacking?.page(undefined, 9))?.map(({ key }) => key)).toEqual(['["3"]'])
+    expect(await lacking?.count('["3"]')).toBe(0)
+  })
+
+  it('names the option for a column that the table has in another spelling', async () => {
+    const { name, planFor } = await createTable()
+    await run(`alter table ${name} add column "emailIndex" text`)
+    const [step] = (await planFor()).steps
+    expect(step?.run[0]).toBe(
+      '-- the table has the column "emailIndex": if it is email_index, add --column email_index=emailIndex to each command, and leave out what this would add',
+    )
+    expect(step?.run.filter((line) => line.includes('--column'))).toHaveLength(1)
   })
 
   it('does not seal rows whose model seals them whole', async () => {

@@ -248,6 +248,69 @@ describe('an index', () => {
   })
 })
 
+describe('the work index', () => {
+  it('begins with the rows that lack an index, each of which counts once', async () => {
+    const rows: Row[] = await modelOf().encryptMany(plain)
+    for (const at of [2, 4, 5, 6]) rows[at] = { ...rows[at], email_index: null }
+    rows[5] = { ...rows[5], email: '{"ciphertext":"cut' }
+    const table = tableOf([...rows, ...(await modelOf().encryptMany([{ id: 'u7', email: 'x', note: null }]))])
+    table.rows.set('u0', { ...table.rows.get('u0'), email_index: '0'.repeat(64) })
+    const page = async (after: string | undefined, limit: number) =>
+      (await table.page(after, 99)).filter(({ row }) => row.email_index === null).slice(0, limit)
+    const lacking = { page, count: async (after: string | undefined) => (await page(after, 99)).length }
+    const written: string[] = []
+    table.onSwap = (key) => written.push(key)
+    const seen: unknown[] = []
+    const options = { work: 'index', batchSize: 3, onProgress: (one: object) => seen.push(one) } as const
+    const dry = await backfill(modelOf(), { ...table, lacking }, { ...options, dryRun: true })
+    const report = await backfill(modelOf(), { ...table, lacking }, { ...options, onProgress: (one) => seen.push(one) })
+    expect(written).toEqual(['u2', 'u4', 'u6', 'u0'])
+    const counts = { rows: 8, changed: 4, current: 3, failed: 1, contended: 0, gone: 0 }
+    const found = { rows: 8, indexes: { email_index: { missing: 4, present: 4 } } }
+    expect([dry, report]).toMatchObject([
+      { ...counts, found, failures: [{ key: 'u5' }] },
+      { ...counts, found, failures: [{ key: 'u5' }], after: 'u7' },
+    ])
+    expect(report).not.toHaveProperty('ahead')
+    expect(seen.slice(4)).toMatchObject([
+      { rows: 0, changed: 0, ahead: 3, after: undefined },
+      { rows: 0, changed: 0, ahead: 4, after: undefined },
+      { rows: 0, ahead: 4 },
+      { rows: 3, changed: 2, ahead: 3, after: 'u2' },
+      { rows: 6, changed: 3, failed: 1, ahead: 1, after: 'u5' },
+      { rows: 8, changed: 4, ahead: 0, after: 'u7' },
+      { rows: 8, after: 'u7' },
+    ])
+  })
+
+  it.each([false, true])(
+    'fills the indexes that do not need a value that fits no field; a dry run: %s',
+    async (dryRun) => {
+      const both = { both_index: { fields: ['email', 'pay'] }, first: { prefix: 'email', length: 1 } } as const
+      const withPay = { ...fields, pay: number(), due: date({ index: 'due_day', range: 'day' }).nullable() }
+      const model = migrating({ fields: withPay, indexes: both })
+      const rows = ['7', '12.3.4', '8'].map((pay, at) => ({
+        id: `u${at}`,
+        email: `a${at}`,
+        pay,
+        due: at === 2 ? 'never' : null,
+      }))
+      const table = tableOf(rows, ['pay', 'due', 'due_day', 'both_index', 'first'])
+      const report = await backfill(model, table, { work: 'index', dryRun })
+      expect(report).toMatchObject({ rows: 3, changed: 1, failed: 2, current: 0 })
+      expect(report.failures).toMatchObject([
+        { key: 'u1', field: 'pay' },
+        { key: 'u2', field: 'due' },
+      ])
+      const { email_index } = await modelOf().index({ email: 'a1' })
+      if (!dryRun) expect(table.rows.get('u1')).toMatchObject({ ...rows[1], email_index, first: expect.any(String) })
+      expect(table.rows.get('u1')).not.toHaveProperty('both_index')
+      if (!dryRun) expect(table.rows.get('u2')).toMatchObject({ both_index: expect.any(String) })
+      if (dryRun) expect(table.rows.get('u2')).toEqual(rows[2])
+    },
+  )
+})
+
 describe('rotation', () => {
   it('rewraps what an old version wrapped, and changes no ciphertext', async () => {
     const table = tableOf(await modelOf().encryptMany(plain))

@@ -16,7 +16,7 @@ const MAX_ROWS_PER_SECOND = 1_000_000
 /**
  * What to do with each row. `seal`: seals rows with a value that is not sealed as the model seals (plaintext,
  * format v1, a former key, another library's), and adds missing indexes. `index`: makes all indexes anew, but no
- * ciphertext. `rewrap`: renews wrapped keys of old versions, but no ciphertext. `reseal`: seals every row anew under
+ * ciphertext, of rows that lack one first. `rewrap`: renews wrapped keys of old versions, but no ciphertext. `reseal`: seals every row anew under
  * new DEKs. `open`: the opposite of `seal`: replaces each sealed value by its plaintext, and leaves the indexes, by
  * which the application searches meanwhile. `check`: opens every row and writes nothing, to find the rows on which
  * `open` would fail.
@@ -197,8 +197,18 @@ async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<Backfi
   const table = typeof source === 'function' ? await source(columns) : source
   if (!isCheck) await table.assertTakes?.(work === 'open' ? 'plaintext' : 'envelopes')
   const { progress, failures, causes } = await runWork(table, maintenance, {
-    ...{ batchSize, after, rowsPerSecond, dryRun, isCheck, isResumable, signal, onProgress },
+    ...{
+      batchSize,
+      after,
+      rowsPerSecond,
+      dryRun,
+      isCheck,
+      isResumable,
+      signal,
+      onProgress,
+      isIndexing: work === 'index',
+    },
   })
-  const { total: _, rowsPerSecond: _rate, secondsLeft: _left, ...done } = progress
+  const { total: _, rowsPerSecond: _rate, secondsLeft: _left, ahead: _ahead, ...done } = progress
   return { ...done, found: maintenance.found, failures, causes }
 }

@@ -56,15 +56,24 @@ export async function planWith(
   const { envelope, fields, format, indexes, table: wanted } = described
   const heads = [...new Set(fields.map((field) => stored(field.split('.')[0] ?? '')))]
   const tooNarrow = heads.map((head) => getColumn(found, head)).flatMap(findTypeChange)
-  const ends = tooNarrow.some(({ column }) => column.maxLength === undefined)
+  const converted = tooNarrow.flatMap(({ column }) => (column.maxLength === undefined ? [column.name] : []))
   const jsonOrText = format === 'text' ? 'text' : 'jsonb'
   const added = [
     ...wanted.indexes.map(({ column, list }) => [stored(column), list ? 'text[]' : 'text']),
     ...wanted.fields.map((field) => [stored(field), jsonOrText]), // the seal of a row: fields are there
     ...(wanted.header.required ? [[stored(wanted.header.column), 'jsonb']] : []),
   ].filter(([column = '']) => !found.columns.has(column))
+  const spelling = (column: string) => column.replaceAll('_', '').toLowerCase()
+  const alike = columnNames(wanted).flatMap((column) => {
+    const other = [...found.columns.keys()].find((one) => spelling(one) === spelling(stored(column)))
+    return other === undefined || found.columns.has(stored(column)) ? [] : [{ column, other }]
+  })
   const there = await readIndexes(ask, name)
   const lacking = [
+    ...alike.map(
+      ({ column, other }) =>
+        `-- the table has the column "${other}": if it is ${column}, add --column ${column}=${other} to each command, and leave out what this would add`,
+    ),
     ...tooNarrow.flatMap((one) => alterType(name, one)),
     ...added.map(([column = '', type]) => `alter table ${name} add column ${quoteName(column)} ${type};`),
     ...indexes.flatMap((index) => createIndexes(name, there, { index, stored })),
@@ -88,7 +97,7 @@ export async function planWith(
   const fill = command('--work index')
   const steps: (PlanStep | false)[] = [
     {
-      step: `${ends ? 'end the application, which cannot use as text what this changes, and ' : ''}add the columns and indexes of the model, by a migration of your ORM or by this`,
+      step: `${converted.length === 0 ? '' : `end the application if its code uses ${converted.join(', ')} as anything but text, such as a Date or a number; `}add the columns and indexes of the model, by a migration of your ORM or by this`,
       done: lacking.length === 0,
       run: lacking,
     },
@@ -108,7 +117,7 @@ export async function planWith(
       run: [],
     },
     indexes.length > 0 && {
-      step: 'at once, find also the rows that the version before inserted or changed since: fill the indexes again',
+      step: 'at once, fill the indexes again: the rows that the version before inserted since come first, and searches miss them only as long as these take; then come those that it changed',
       done: isFilledAgain,
       run: [fill],
     },

@@ -1,7 +1,7 @@
 /** A table of PostgreSQL, read and written by any function that runs a query. */
 import { InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertUnchanged } from '@eaas/sdk/adapter'
-import { assertOptions, DatabaseError, kindOf, type Row } from '@eaas/sdk/maintenance'
+import { assertOptions, DatabaseError, kindOf, type Row, type TableColumns } from '@eaas/sdk/maintenance'
 import { type Ask, type FoundTable, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
 import { findUnfit, isJson, type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
 import { notOfThisTable, type Table, type TableChange, type TableRow, type TableSource } from './table.js'
@@ -58,7 +58,7 @@ export function postgresTable(query: PostgresQuery, table: string, options: Post
     const columns = places.envelopes.map((column) => column.name)
     const runText = async (text: string) => (await query(text, []).catch(refuse)) as Row[]
     return {
-      ...{ scope, ...createTable(ask, name, places) },
+      ...{ scope, ...createTable(ask, name, places, wanted.indexes) },
       assertTakes: (kind) =>
         kind === 'plaintext'
           ? assertTakesPlaintext(name, found)
@@ -128,7 +128,7 @@ const PINNED = `(select count(set_config(name, value, true)) from (values
 const NEGATIVE_ROOT = '2201F'
 const ALTERED = new DatabaseError('a trigger of the table changes what is written, so the row was left', NEGATIVE_ROOT)
 
-function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
+function createTable(ask: Ask, table: string, { key, columns }: Places, indexes: TableColumns['indexes']): Table {
   const reads = new WeakMap<TableRow, Read>()
   const of = ({ name }: PostgresColumn) => `t.${quoteName(name)}`
   const keyFrom = (source: string) => key.map(({ type }, at) => `(${source}->>${at})::${type}`).join(', ')
@@ -212,14 +212,30 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
     const hint = `The row ${JSON.stringify(other)} has the same in ${columns}, where values are equal after \`normalize\`: change one of the two by the application.`
     return new DatabaseError(error.message, error.sqlState, hint)
   }
-  return {
-    page: async (after, limit) =>
+  const isNull = (name: string) => columns.flatMap((one) => (one.name === name ? [`${of(one.column)} is null`] : []))
+  const lacks = indexes.map(({ column, of }) =>
+    [...isNull(column), ...of.flatMap(isNull).map((one) => `not ${one}`)].join(' and '),
+  )
+  /** Reads pages of the rows for which a condition is true, and counts these. */
+  const reading = (condition: string) => ({
+    page: async (after: string | undefined, limit: number) =>
       rowsOf(
         await ask(
-          `select ${selected} from ${table} as t where ${PINNED} and ${behind(after)} order by ${keyColumns} limit ${limit}`,
+          `select ${selected} from ${table} as t where ${PINNED} and ${behind(after)} and ${condition} order by ${keyColumns} limit ${limit}`,
           after === undefined ? [] : [readKey(after, key.length)],
         ),
       ),
+    async count(after: string | undefined) {
+      const [count] = await ask(
+        `select count(*)::text as r from ${table} as t where ${behind(after)} and ${condition}`,
+        after === undefined ? [] : [readKey(after, key.length)],
+      )
+      return Number(count)
+    },
+  })
+  return {
+    ...reading('true'),
+    lacking: lacks.length === 0 ? undefined : reading(`(${lacks.join(' or ')})`),
     again: async (keys) =>
       rowsOf(
         await ask(
@@ -249,13 +265,6 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
         for (const at of swapped) if (some[at]) done.add(some[at])
       }
       return changes.map((change) => done.has(change))
-    },
-    async count(after) {
-      const [count] = await ask(
-        `select count(*)::text as r from ${table} as t where ${behind(after)}`,
-        after === undefined ? [] : [readKey(after, key.length)],
-      )
-      return Number(count)
     },
   }
 }

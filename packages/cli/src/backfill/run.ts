@@ -1,6 +1,6 @@
 /**
- * Walks through a table once: page by page, each row by compare-and-swap, and again if another writer was
- * faster.
+ * Walks through a table: page by page, each row by compare-and-swap, and again if another writer was faster. The rows
+ * that lack an index may come first.
  */
 import { setTimeout } from 'node:timers/promises'
 import { ContentError, type EaasError, InvalidInputError, isEaasError } from '@eaas/sdk'
@@ -13,8 +13,10 @@ const MAX_ROUNDS = 6
 const FIRST_PAUSE_MS = 10
 const MAX_FAILURES = 100
 const MAX_KEYS = 10
+/** Of how many rows that came first the keys are kept in memory, so that none is worked on or counted twice. */
+const MAX_AHEAD = 1_000_000
 
-/** A row that stays as it was. */
+/** A row that stays as it was; the work `index` may have written indexes of its other fields. */
 export interface RowFailure {
   key: string
   /** The field of the model that failed, if it is one field. */
@@ -43,6 +45,8 @@ export interface BackfillProgress {
   contended: number
   /** Rows that were deleted while the run worked on them. */
   gone: number
+  /** Rows that were done first because they lacked an index. Each counts above once all rows before it do. */
+  ahead: number
   /**
    * How many rows there were after `after` when the run began; undefined if the table does not count them.
    */
@@ -69,6 +73,8 @@ interface RunOptions {
    * key would skip them all.
    */
   isResumable: boolean
+  /** Whether rows that lack an index come first. */
+  isIndexing: boolean
   onProgress: ((progress: BackfillProgress) => unknown) | undefined
 }
 
@@ -91,38 +97,73 @@ interface Run {
   maintenance: Maintenance
   options: RunOptions
   result: RunResult
+  /** The rows that came first, by their keys, and as what each is to count. */
+  ahead: Map<string, Done | undefined>
+  isAhead: boolean
+  report(contended: number): Promise<void>
+  wait(): Promise<void>
 }
+
+type Done = 'changed' | 'current' | 'failed'
 
 /**
  * @throws what the table, the service or `onProgress` throw. All pages that were reported are written then.
  */
 export async function runWork(table: Table, maintenance: Maintenance, options: RunOptions): Promise<RunResult> {
-  const { batchSize, onProgress, signal } = options
-  let after = readAfter(table, options.after)
+  const { onProgress, signal, isIndexing, dryRun } = options
+  const after = readAfter(table, options.after)
   const total = await table.count?.(after)
-  const zero = { rows: 0, changed: 0, current: 0, failed: 0, contended: 0, gone: 0 }
-  const progress = { ...zero, total, rowsPerSecond: 0, secondsLeft: undefined, after: options.after }
-  const run: Run = { table, maintenance, options, result: { progress, failures: [], causes: [] } }
+  const zero = { rows: 0, changed: 0, current: 0, failed: 0, contended: 0, gone: 0, ahead: 0 }
+  const progress: BackfillProgress = { ...zero, total, rowsPerSecond: 0, secondsLeft: undefined, after: options.after }
   const tempo = createTempo(options.rowsPerSecond)
-  let later: Contended[] = []
-  const report = async () => {
-    Object.assign(run.result.progress, tempo.figures(run.result.progress.rows, total), { contended: later.length })
-    await onProgress?.({ ...run.result.progress })
+  const ahead: Run['ahead'] = new Map()
+  const run: Run = {
+    ...{ table, maintenance, options, ahead, isAhead: false, result: { progress, failures: [], causes: [] } },
+    async report(contended) {
+      Object.assign(progress, tempo.figures(progress.rows, total), { contended, ahead: ahead.size })
+      await onProgress?.({ ...progress })
+    },
+    wait: () => tempo.wait(progress.rows + ahead.size, signal),
   }
+  const { lacking } = table
+  let later = 0
+  // Where most rows lack one, as at the first fill, the order of the keys is as good.
+  if (
+    isIndexing &&
+    !dryRun &&
+    lacking &&
+    (await lacking.count(after)) <= Math.min(MAX_AHEAD, (total ?? Number.POSITIVE_INFINITY) / 2)
+  ) {
+    const first = { ...table, page: (after: string | undefined, limit: number) => lacking.page(after, limit) }
+    later = await walk({ ...run, table: first, isAhead: true }, after, 0)
+  }
+  await walk(run, after, later)
+  return run.result
+}
+
+/** Works on all rows after a key. @param before how many were contended before. Returns how many are now */
+async function walk(run: Run, start: string | undefined, before: number): Promise<number> {
+  const { table, ahead, isAhead, result } = run
+  const { batchSize, signal } = run.options
+  let after = start
+  let later: Contended[] = []
   for (;;) {
     assertNotAborted(signal)
     const page = await table.page(after, batchSize)
     if (page.length === 0) break
     const behind = after
-    const contended = await workOn(run, page, { behind, isFirst: true })
+    const todo = page.filter(({ key }) => isAhead || !countAhead(run, key))
+    for (const { key } of isAhead ? todo : []) ahead.set(key, undefined)
+    if (!isAhead) result.progress.rows += todo.length
+    const contended = todo.length === 0 ? [] : await workOn(run, todo, { behind, isFirst: true })
     later.push(...contended.map((key) => ({ key, behind })))
     const last = page.at(-1)?.key
     if (last === after) throw new InvalidInputError('page() of the table returned the rows that it had returned before')
     after = last
     // A run that continued after this key would never see a row that is still to be done.
-    if (later.length === 0) reach(run, after)
-    await report()
-    await tempo.wait(run.result.progress.rows, signal)
+    if (before + later.length === 0) reach(run, after)
+    await run.report(before + later.length)
+    await run.wait()
   }
   const pages = new Map<string | undefined, Contended[]>()
   for (const one of later) pages.set(one.behind, [...(pages.get(one.behind) ?? []), one])
@@ -136,14 +177,29 @@ export async function runWork(table: Table, maintenance: Maintenance, options: R
     const contended = await workOn(run, found, { behind, isFirst: false })
     later.push(...contended.map((key) => ({ key, behind })))
   }
-  if (later.length === 0) reach(run, after)
-  await report()
-  return run.result
+  if (!isAhead) for (const key of [...ahead.keys()]) countAhead(run, key) // of rows that were deleted since
+  if (before + later.length === 0) reach(run, after)
+  await run.report(before + later.length)
+  return before + later.length
+}
+
+/** Counts a row that came first, and tells whether it did. */
+function countAhead({ ahead, result }: Run, key: string): boolean {
+  const done = ahead.get(key)
+  if (!ahead.delete(key)) return false
+  result.progress.rows++
+  if (done) result.progress[done]++
+  return true
+}
+
+function count({ ahead, isAhead, result }: Run, key: string, as: Done): void {
+  if (isAhead) ahead.set(key, as)
+  else result.progress[as]++
 }
 
 /** Notes that all rows up to a key are done. */
-function reach({ table, options, result }: Run, key: string | undefined): void {
-  if (options.isResumable && key !== undefined) result.progress.after = writeAfter(table, key)
+function reach({ table, options, result, isAhead }: Run, key: string | undefined): void {
+  if (options.isResumable && !isAhead && key !== undefined) result.progress.after = writeAfter(table, key)
 }
 
 /** Works on rows until each is done. Returns the keys of those that others kept changing. */
@@ -152,8 +208,7 @@ async function workOn(
   page: readonly TableRow[],
   { behind, isFirst }: { behind: string | undefined; isFirst: boolean },
 ): Promise<string[]> {
-  const { result, maintenance, options } = run
-  if (isFirst) result.progress.rows += page.length
+  const { maintenance, options } = run
   let pending = page
   for (let round = 0; ; round++) {
     const outcomes = await maintenance.workOn(
@@ -195,17 +250,24 @@ async function readAgain(
   return [...rows, ...back]
 }
 
+interface Change extends TableChange {
+  /** Why the row fails once this is written. */
+  error: EaasError | undefined
+}
+
 /** Counts what is done, and returns what is to be written. */
-function settle(run: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): TableChange[] {
-  const { table, result } = run
-  const changes: TableChange[] = []
+function settle(run: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): Change[] {
+  const { table } = run
+  const changes: Change[] = []
   for (const [at, from] of rows.entries()) {
     const outcome = outcomes[at]
-    const error =
-      outcome?.status === 'failed' ? outcome.error : outcome?.status === 'changed' && refuse(table, outcome.to)
-    if (error) fail(run, from, error)
-    else if (outcome?.status === 'changed') changes.push({ from, to: outcome.to })
-    else result.progress.current++
+    const to = outcome?.status === 'changed' || outcome?.status === 'failed' ? outcome.to : undefined
+    const error = outcome?.status === 'failed' ? outcome.error : undefined
+    const refused = to && refuse(table, to)
+    const why = error ?? refused
+    if (to && !refused) changes.push({ from, to, error })
+    else if (why) fail(run, from, why)
+    else count(run, from.key, 'current')
   }
   return changes
 }
@@ -223,16 +285,16 @@ function refuse(table: Table, to: Readonly<Row>): EaasError | undefined {
  * Writes all changes at once, or one by one if the database refuses one of them. Returns the keys of rows that
  * another writer was faster with.
  */
-async function swapEach(run: Run, changes: readonly TableChange[]): Promise<string[]> {
-  const { progress } = run.result
+async function swapEach(run: Run, changes: readonly Change[]): Promise<string[]> {
   const { dryRun, isCheck } = run.options
-  if (dryRun) progress[isCheck ? 'current' : 'changed'] += changes.length
+  const done = ({ from, error }: Change) =>
+    error ? fail(run, from, error) : count(run, from.key, isCheck ? 'current' : 'changed')
+  if (dryRun) for (const change of changes) done(change)
   if (changes.length === 0 || dryRun) return []
   try {
     const swapped = await run.table.swap(changes)
-    const lost = changes.flatMap(({ from }, at) => (swapped[at] === true ? [] : [from.key]))
-    progress.changed += changes.length - lost.length
-    return lost
+    for (const [at, change] of changes.entries()) if (swapped[at] === true) done(change)
+    return changes.flatMap(({ from }, at) => (swapped[at] === true ? [] : [from.key]))
   } catch (error) {
     const kind = refusalOf(error)
     if (kind === 'conflict') return changes.map(({ from }) => from.key)
@@ -243,7 +305,7 @@ async function swapEach(run: Run, changes: readonly TableChange[]): Promise<stri
       for (const change of changes) lost.push(...(await swapEach(run, [change])))
       return lost
     }
-    if (only && isEaasError(error)) fail(run, only.from, error)
+    if (only && isEaasError(error)) fail(run, only.from, only.error ?? error)
     return []
   }
 }
@@ -260,9 +322,10 @@ function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
   return /^(22|23|44|54|P0)/.test(state) ? 'row' : undefined
 }
 
-function fail({ table, result }: Run, from: TableRow, error: EaasError): void {
-  const { progress, failures, causes } = result
-  progress.failed++
+function fail(run: Run, from: TableRow, error: EaasError): void {
+  const { table, result } = run
+  const { failures, causes } = result
+  count(run, from.key, 'failed')
   const { key, ...why } = describeFailure(table, from, error)
   if (failures.length < MAX_FAILURES) failures.push({ key, ...why })
   const cause = causes.find((one) => one.message === why.message && one.field === why.field && one.code === why.code)

@@ -61,6 +61,8 @@ export interface Table {
   sqlNames?(field: string): { table: string; column: string } | undefined
   /** Counts the rows after a key, for the time left. */
   count?(after: string | undefined): Promise<number>
+  /** As above, of the rows alone that may lack an index, as searches do not find them: the work `index` begins with these. */
+  readonly lacking?: { page: Table['page']; count(after: string | undefined): Promise<number> } | undefined
 }
 
 /** A table, or a function that opens one for the columns of the model. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { boolean, createClient, json, number, text } from '../index.js'
 import { createTestService } from '../testing.js'
+import { refuseOperator } from './refusals.js'
 import { createSealedTable } from './sealed-table.js'
 import { joinBounds, readPage, readPattern } from './searches.js'
 
@@ -75,7 +76,11 @@ describe('bounds of a range', () => {
 })
 
 describe('a pattern', () => {
-  const table = { name: 'users', searches: { ignoresCase: (field: string) => field === 'folded' } }
+  const searches = {
+    ignoresCase: (field: string) => field === 'folded',
+    refuse: (field: string, operator: string) => refuseOperator('users', field, operator),
+  }
+  const table = { searches }
   it('of ilike is one of a field whose index ignores case', () => {
     const read = (field: string) => readPattern(table, field, { operator: 'ilike', pattern: 'ada%', escapes: true })
     expect(read('folded')).toEqual({ startsWith: 'ada' })
@@ -124,7 +129,8 @@ describe('a search that no index answers', () => {
     [{ contains: 'a' }, 'name', /indexes: \{ name_parts: \{ ngram: 'name'/],
     [{ gte: 1, lt: 2 }, 'age', /number\(\{ index, range: \{ step \} \}\)/],
     [{ equal: 'Ada' }, 'name', /Give the field an index/],
-    [{ gt: 1 }, 'score', /as \{ gte, lt \}, or in an ORM by two conditions/],
+    [{ gt: 1 }, 'score', /Give lt too, .*: as \{ gte, lt \}, or in an ORM by two conditions/],
+    [{ gt: 1, gte: 1 }, 'score', /as \{ gte, lt \}, or in an ORM by two conditions/],
     [{ gte: 1, lt: 2 }, 'name', FILTER],
     [{ startsWith: 'a' }, 'prefs', FILTER],
     [{ contains: 'a' }, 'age', FILTER],
@@ -132,10 +138,23 @@ describe('a search that no index answers', () => {
     [{ equal: { dark: true } }, 'prefs', FILTER],
   ])('is refused with what would: %j of %s', async (query, field, hint) => {
     const { searches } = await peopleTable()
+    if ('startsWith' in query && field === 'name')
+      await expect(searches.find(field, query, 'ilike')).rejects.toThrow('cannot compare it by "ilike"')
     await expect(searches.find(field, query)).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
       hint: expect.stringMatching(hint),
     })
+  })
+  it.each(['a%', 'a%b'])('is refused without advice on texts where the field is none: like %s', async (pattern) => {
+    const table = await peopleTable()
+    const fits = (hint: RegExp) => expect.objectContaining({ hint: expect.stringMatching(hint) })
+    for (const field of ['prefs', 'age']) {
+      const read = () => readPattern(table, field, { operator: 'ilike', pattern, escapes: true })
+      expect(read).toThrow(fits(FILTER))
+    }
+    expect(() => readPattern(table, 'name', { operator: 'ilike', pattern, escapes: true })).toThrow(fits(/lowercase/))
+    expect(() => table.searches.refuse('prefs', 'not ilike', 'By an index of parts.')).toThrow(fits(FILTER))
+    expect(() => table.searches.refuse('age', '<', 'By an index.')).toThrow(fits(/^By an index\.$/))
   })
   it('is refused without an index to give where a field can have none', async () => {
     const { planEqual } = await peopleTable()

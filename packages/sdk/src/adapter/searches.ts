@@ -46,10 +46,15 @@ export interface Searches {
    */
   plan(field: string, query: Query, operator?: string): Pick<SearchCondition, 'column' | 'by'>
   /**
-   * Returns the condition by which rows are searched. @throws InvalidInputError if no index of the field answers the
-   * query
+   * Returns the condition by which rows are searched. `operator` is its name in errors. @throws InvalidInputError if no
+   * index of the field answers the query
    */
-  find(field: string, query: Query): Promise<SearchCondition>
+  find(field: string, query: Query, operator?: string): Promise<SearchCondition>
+  /**
+   * Refuses an operator. The hint is replaced where it does not fit, as the field cannot have an index of the kind, `exact` by
+   * default. @throws InvalidInputError
+   */
+  refuse(field: string, operator: string, hint?: string, index?: 'exact' | 'prefix'): never
   /** Whether an opened row matches all filters. */
   matches(row: Row, filters: readonly Filter[]): boolean
 }
@@ -61,6 +66,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
   const indexesOf = (field: string) =>
     access.columns.filter(({ fields }) => fields.length === 1 && fields[0]?.name === field)
   const isExact = (field: string) => indexesOf(field).some(({ kind, bits }) => kind === 'exact' && bits === undefined)
+  const kindOf = (field: string) => access.fields.find(({ name }) => name === field)?.spec.kind
   const plan: Searches['plan'] = (field, query, operator = Object.keys(query)[0]) => {
     const kinds = kindsFor(query)
     // Of several of one kind, the first: during a change of the index, not all rows have the new column yet.
@@ -68,8 +74,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
     const [first] = columns
     const [of] = first?.fields ?? []
     if (!first || !of) {
-      const kind = access.fields.find(({ name }) => name === field)?.spec.kind
-      return refuseSearch(table, { name: field, kind }, { query, operator })
+      return refuseSearch(table, { name: field, kind: kindOf(field) }, { query, operator })
     }
     const isPart = first.kind === 'prefix' || first.kind === 'ngram'
     const part = isPart ? readPart(of, query) : undefined
@@ -82,8 +87,10 @@ export function createSearches(model: object, access: ModelAccess, table: string
     ignoresCase: (field) =>
       indexesOf(field).some(({ kind }) => kind !== 'range') && matches({ [field]: 'A' }, { [field]: 'a' }),
     plan,
-    async find(field, query) {
-      const planned = plan(field, query)
+    refuse: (field, operator, hint, index = 'exact') =>
+      refuseOperator(table, field, operator, INDEXABLE[index]?.includes(kindOf(field)) ? hint : FILTER_HINT),
+    async find(field, query, operator) {
+      const planned = plan(field, query, operator)
       const found = await (await access.load()).index({ [field]: askFor(table, field, query) })
       return { ...planned, values: [found[planned.column]].flat() as string[] }
     },
@@ -100,21 +107,21 @@ export function createSearches(model: object, access: ModelAccess, table: string
  * other wildcards, and for `ilike` of a field whose index does not ignore case
  */
 export function readPattern(
-  { name: table, searches }: { readonly name: string; readonly searches: Pick<Searches, 'ignoresCase'> },
+  { searches }: { readonly searches: Pick<Searches, 'ignoresCase' | 'refuse'> },
   field: string,
   { operator, pattern, escapes }: { operator: string; pattern: unknown; escapes: boolean },
 ): Query {
   if (operator.toLowerCase() === 'ilike' && !searches.ignoresCase(field))
-    refuseOperator(table, field, operator, IGNORING_CASE)
+    return searches.refuse(field, operator, IGNORING_CASE, 'prefix')
   const shape = escapes ? /^(%?)((?:[^%_\\]|\\[%_\\])+)%$/ : /^(%?)([^%_\\]+)%$/
   const [, before, part] = shape.exec(String(pattern)) ?? []
   if (part === undefined) {
     const hint = escapes ? ': write a backslash before each %, _ and \\ of the text' : ' and backslashes'
-    refuseOperator(
-      table,
+    return searches.refuse(
       field,
       operator,
       `Write the pattern 'beginning%' or '%part%', without other wildcards${hint}.`,
+      'prefix',
     )
   }
   const text = part.replaceAll(/\\(.)/g, '$1')
@@ -126,7 +133,7 @@ export function readPattern(
  * the two of `between`. @throws InvalidInputError for a pattern as `readPattern` does
  */
 export function readSearch(
-  table: { readonly name: string; readonly searches: Searches },
+  table: { readonly searches: Searches },
   field: string,
   { operator, values, escapes }: { operator: string; values: readonly unknown[]; escapes: boolean },
 ): Query | undefined {

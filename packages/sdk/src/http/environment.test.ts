@@ -23,7 +23,9 @@ it('names the service of a client that is told of none, though it is filled late
 })
 
 it('says how to set it', () => {
-  const hint = 'Run `npx @eaas/server dev`, or pass `baseUrl` and `apiKey`.'
+  const hint = expect.stringContaining(
+    'npx @eaas/server dev`, then the program with the file that it writes: `node --env-file=.env.local`',
+  )
   return expect(createClient().keys.list()).rejects.toMatchObject({ code: 'E_INVALID_INPUT', hint })
 })
 

@@ -3,7 +3,8 @@ import { InvalidInputError } from '../errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './base-url.js'
 import type { HttpOptions, Service } from './calls.js'
 
-const UNSET_HINT = 'Run `npx @eaas/server dev`, or pass `baseUrl` and `apiKey`.'
+const UNSET_HINT =
+  'Run `npx @eaas/server dev`, then the program with the file that it writes: `node --env-file=.env.local`. Or pass `baseUrl` and `apiKey`.'
 
 /**
  * Returns the service in EAAS_URL, unless the client has a `baseUrl`, and the API key in EAAS_API_KEY, unless it has one.

@@ -39,6 +39,8 @@ export interface Workshop {
   rows: ModelRows
   deps: SealDeps
   signal: AbortSignal | undefined
+  /** Makes `rows` of a part of the model. */
+  loadRows: (some: Definition) => Promise<{ rows: ModelRows }>
 }
 
 export interface FoundRow {
@@ -47,7 +49,11 @@ export interface FoundRow {
 }
 
 /** What to do with a row. */
-export type Outcome = { status: 'changed'; to: Row } | { status: 'current' } | { status: 'failed'; error: EaasError }
+export type Outcome =
+  | { status: 'changed'; to: Row }
+  | { status: 'current' }
+  /** `to` has the indexes that do not depend on the value that failed, if they differ. */
+  | { status: 'failed'; error: EaasError; to?: Row }
 
 /** Returns an outcome for each row, in their order. With `dry` nothing is sealed, and `to` may be empty. */
 export type Work = (shop: Workshop, found: readonly FoundRow[], dry: boolean) => Promise<Outcome[]>
@@ -187,10 +193,40 @@ function refuseSealed({ fields }: Definition, plain: Row): Outcome | undefined {
  */
 async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const outcomes = await writeIndexes(shop, found)
-  if (!shop.definition.rowSeal || dry) return outcomes
+  if (!shop.definition.rowSeal) return indexOthers(shop, found, outcomes)
+  if (dry) return outcomes
   const changed = found.filter((one, at) => outcomes[at]?.status === 'changed' && isSealed(shop.definition, one))
   const again = await sealAgain(shop, changed, { ownDek: false })
   return found.map((one, at) => again[changed.indexOf(one)] ?? outcomes[at] ?? CURRENT)
+}
+
+/** Adds to the outcomes of rows that failed because of one column the indexes of the others, by which searches find them. */
+async function indexOthers(
+  shop: Workshop,
+  found: readonly FoundRow[],
+  outcomes: readonly Outcome[],
+): Promise<Outcome[]> {
+  const all = [...outcomes]
+  const headOf = (name: string | undefined) => shop.definition.fields.find((one) => one.name === name)?.path[0]
+  const failed = outcomes.map((one) =>
+    one.status === 'failed' && 'place' in one.error ? one.error.place?.field : undefined,
+  )
+  for (const head of new Set(failed.map(headOf))) {
+    const isOther = ({ path }: { path: Path }) => path[0] !== head
+    const fields = shop.definition.fields.filter(isOther)
+    const columns = shop.definition.columns.filter((column) => column.fields.every(isOther))
+    if (head === undefined || columns.length === 0) continue
+    const rows = [...found.entries()].filter(([at]) => headOf(failed[at]) === head)
+    const without = rows.map(([, { row, forms }]) => ({ row: { ...row, [head]: null }, forms }))
+    const definition = { ...shop.definition, fields, columns }
+    const others = { ...shop, definition, rows: (await shop.loadRows(definition)).rows }
+    for (const [number, made] of (await indexOthers(others, without, await writeIndexes(others, without))).entries()) {
+      const at = rows[number]?.[0] ?? -1
+      const before = all[at]
+      if (before?.status === 'failed' && made.status !== 'current' && made.to) all[at] = { ...before, to: made.to }
+    }
+  }
+  return all
 }
 
 /** Computes the indexes of rows again, and writes those that differ. Seals no value. */

@@ -298,11 +298,14 @@ function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
   const { gte, gt, lte, lt } = value as Record<'gte' | 'gt' | 'lte' | 'lt', Date | number | undefined>
   const [lower, tooLow] = gte === undefined ? [gt] : [gte, gt]
   const [upper, tooHigh] = lte === undefined ? [lt] : [lte, lt]
-  if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined)
+  if (lower === undefined || upper === undefined || tooLow !== undefined || tooHigh !== undefined) {
+    const isOne = lower !== upper && tooLow === undefined && tooHigh === undefined
+    const [bound, such] = upper === undefined ? ['lt', 'a value above the greatest'] : ['gte', 'the least value']
     throw new InvalidInputError(
       `${name}: a range has one lower and one upper bound`,
-      'Give both: as { gte, lt }, or in an ORM by two conditions.',
+      `Give ${isOne ? `${bound} too, such as ${such}` : 'both'}: as { gte, lt }, or in an ORM by two conditions.`,
     )
+  }
   for (const bound of [lower, upper]) field.spec.assert(bound, { index: 0, field: field.name })
   const openAbove = lte === undefined
   const has = (value: number) => {

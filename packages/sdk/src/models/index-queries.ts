@@ -114,9 +114,18 @@ export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }:
   const first = bucketOf(field, lower, 0)
   const length = Math.max(1, bucketOf(field, last, 0) - first + 1)
   if (length <= MAX_BUCKETS) return Array.from({ length }, (_, at) => String(first + at))
-  const hint = 'Search for less at a time, or declare larger buckets.'
-  const message = `the range covers ${length} buckets, and may cover ${MAX_BUCKETS}`
-  throw new InvalidInputError(message, hint, { index: 0, field: field.name })
+  const { range } = field.spec
+  const larger =
+    typeof range === 'object'
+      ? 'a larger step'
+      : range === 'year'
+        ? ''
+        : range === 'month'
+          ? "range: 'year'"
+          : "range: 'month' or 'year'"
+  const hint = `Give bounds that are closer together${larger && `, or declare larger buckets: ${larger}`}.`
+  const message = `${JSON.stringify(field.name)}: the range covers ${length} buckets, and may cover ${MAX_BUCKETS}`
+  throw new InvalidInputError(message, hint)
 }
 
 function bucketOf({ name, spec: { range } }: PlacedField, value: Date | number, index: number): number {

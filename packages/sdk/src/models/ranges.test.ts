@@ -104,7 +104,13 @@ describe('an index of a range', () => {
     const staff = await define()
     const until = (pay: number) => staff.index({ pay: { gte: 0, lte: pay } })
     expect((await until(399_999)).pay_step).toHaveLength(400)
-    expect((await failure(until(400_000))).message).toContain('covers 401 buckets, and may cover 400')
+    expect(await failure(until(400_000))).toMatchObject({
+      message: '"pay": the range covers 401 buckets, and may cover 400',
+      hint: expect.stringContaining('closer together, or declare larger buckets: a larger step.'),
+    })
+    expect(await failure(staff.index({ born: { gte: utc('1900-01-01'), lt: utc('2020-01-01') } }))).toMatchObject({
+      hint: expect.stringContaining("larger buckets: range: 'year'."),
+    })
     await expect(staff.encrypt({ born: utc('1985-01-01'), pay: 2 ** 90 })).rejects.toMatchObject({
       place: { field: 'pay' },
     })

@@ -8,13 +8,14 @@ import { existsSync, lstatSync } from 'node:fs'
 import { appendFile, stat } from 'node:fs/promises'
 import { get, type IncomingMessage } from 'node:http'
 import { basename, dirname, join } from 'node:path'
-import { outliveOutput } from '@eaas/audit/node'
+import { ListenError, outliveOutput } from '@eaas/audit/node'
 import { explainUnwritten, PATH_REASONS, PERMISSIONS } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { createApiKey } from '../../core/api/api-keys.js'
 import { type Config, ConfigError } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
+import { findRunningEmbedded } from '../../embedded/database.js'
 import { createTenant } from '../../operators/tenants.js'
 import { commandConfig, readKeptPath } from './command.js'
 import { readEnvFile, readIfThere, setEnvFile } from './env-file.js'
@@ -76,6 +77,10 @@ async function dev(config: Config, envFile: string): Promise<void> {
       ...(await findReaders(envFile)),
       ...(await keepFromGit(envFile)),
     )
+  }).catch(async (error) => {
+    const running = error instanceof ListenError && (await findRunningEmbedded(config.dataDir))
+    if (!running) throw error
+    throw new ConfigError(`eaas dev already runs here, process ${running.pid}: it serves ${config.dataDir}`)
   })
 }
 
