@@ -1,4 +1,5 @@
 /** The file that says which fields of a table are encrypted, and the command that encrypts existing rows. */
+import { quoteName } from '../backfill/postgres-values.js'
 import { loaderFor } from '../model-module.js'
 import type { Column, FoundTable } from './application.js'
 
@@ -47,6 +48,7 @@ export function backfillLine({ table, columns, search, path }: ModelFile, more: 
   const ids = table.columns.filter(({ name }) => table.id.includes(name))
   const indexes = columns.filter(({ name }) => search.includes(name)).map(({ index }) => index)
   const renamed = [...ids, ...columns, ...indexes].filter(({ name, stored }) => name !== stored)
-  const name = [...(table.schema ? [table.schema] : []), table.stored].join('.')
+  const parts = [...(table.schema ? [table.schema] : []), table.stored]
+  const name = parts.every((part) => /^[\w-]+$/.test(part)) ? parts.join('.') : `'${parts.map(quoteName).join('.')}'`
   return `${loaderFor(path)}npx @eaas/cli backfill ${path} --table ${name}${renamed.map((one) => ` --column ${one.name}=${one.stored}`).join('')} ${more}`
 }

@@ -67,16 +67,19 @@ function readField(
     keys.includes(name) && 'is the key of a relation',
     /@id\b/.test(attributes) && 'is the id',
     kind === undefined &&
-      `is ${spelled}${arity}: init takes String, DateTime, Int, Float, Boolean and Json, ${guide('prisma')} all others`,
-    /@default\b/.test(attributes) && 'has a default, which would be stored as it is',
-    /@updatedAt\b/.test(attributes) && 'has @updatedAt, which Prisma would store as it is',
+      `is ${spelled}${arity}: init takes String, DateTime, Int, Float, Boolean and Json. Make it a ${arity === '[]' ? 'Json' : 'String'} in the schema and the database first`,
+    /@default\b/.test(attributes) &&
+      'has a default, which would be stored as it is: take it away, give the value in each create, and run init again',
+    /@updatedAt\b/.test(attributes) &&
+      'has @updatedAt, which Prisma would store as it is: take it away, give the time in each write, and run init again',
   ]
+  const column = /@map\("([^"]+)"/.exec(attributes)?.[1] ?? name
   return {
     ...{ name, isNullable: arity === '?', isUnique: /@unique\b/.test(attributes) },
     ...{ kind: kind ?? 'text', type: stored ?? 'text' },
-    stored: /@map\("([^"]+)"/.exec(attributes)?.[1] ?? name,
+    stored: column,
     refusal: reasons.find((reason) => typeof reason === 'string'),
-    index: { name: `${name}_index`, stored: `${name}_index` },
+    index: { name: `${name}_index`, stored: `${column}_index` },
   }
 }
 
@@ -125,7 +128,8 @@ function asString({ before = '', type = '', arity = '', attributes = '' }: Recor
 function indexLine({ before = '', attributes = '' }: Record<string, string>, { index, isUnique }: Column): string {
   const indent = before.slice(0, before.search(/\S/))
   const end = attributes.endsWith('\r') ? '\r' : ''
-  return `${`${indent}${index.name}`.padEnd(before.length - 1)} String?${isUnique ? ' @unique' : ''}${end}`
+  const map = index.name === index.stored ? '' : ` @map("${index.stored}")`
+  return `${`${indent}${index.name}`.padEnd(before.length - 1)} String?${isUnique ? ' @unique' : ''}${map}${end}`
 }
 
 function findModel(text: string, { name }: FoundTable): string {
