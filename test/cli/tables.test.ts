@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
@@ -575,6 +575,12 @@ describe.runIf(backend() === 'postgres')('the commands for tables', () => {
         err: expect.stringMatching(
           /npm install --save-dev tsx, and then this command behind NODE_OPTIONS="--import tsx"/,
         ),
+      })
+      mkdirSync(join(folder, 'node_modules/tsx'), { recursive: true })
+      writeFileSync(join(folder, 'node_modules/tsx/index.js'), '')
+      expect(await start(['backfill', join(dir.path, 'model.unknown')]).ended).toMatchObject({
+        code: 2,
+        err: expect.stringMatching(/or run this command behind NODE_OPTIONS="--import tsx"/),
       })
     })
 

@@ -101,7 +101,7 @@ describe.runIf(backend() === 'embedded')('an application of Prisma', () => {
     put('src/main.ts', PRISMA_MAIN)
     const { stdout } = await init('--table', 'customers', '--fields', 'email,phone', '--search', 'email')
     expect(stdout).toMatch(
-      /Written\. Next:\n {2}npm install @eaas\/sdk @eaas\/prisma\n(?: {2}npm install --save-dev tsx\n)? {2}npx prisma generate\n/,
+      /Written\. Next:\n {2}EaaS is not on npm yet: in a clone of it, npm run pack -- .*\n {2}npm install \.\/eaas-packages\/eaas-sdk-.*\n(?: {2}npm install --save-dev tsx\n)? {2}npx prisma generate\n/,
     )
     // The generated client of the tests is of this schema.
     expect(readFileSync(join(folder, 'prisma/schema.prisma'), 'utf8')).toBe(
@@ -138,38 +138,42 @@ describe.runIf(backend() === 'postgres' && !isPooled())('an application of Drizz
     const database = await freshDatabase('init')
     if (database.backend !== 'postgres') throw new Error('a PostgreSQL')
     const sql = postgres(database.directUrl, { max: 1, onnotice: () => undefined })
-    await sql`create table customers (id serial primary key, full_name text not null, email text not null unique, city text not null)`
-    await sql`insert into customers (full_name, email, city) values ('Old', 'old@x.org', 'Paris')`
+    await sql`create schema shop`
+    await sql`create table shop.customers (id serial primary key, full_name text not null, email text not null unique, city text not null, salary numeric(9, 2))`
+    await sql`insert into shop.customers (full_name, email, city, salary) values ('Old', 'old@x.org', 'Paris', 12.5)`
     const manifest = { type: 'module', dependencies: { 'drizzle-orm': '0.45', postgres: '3' } }
     put('package.json', JSON.stringify(manifest))
     cpSync(DRIZZLE, join(folder, 'src'), { recursive: true })
-    const { stdout } = await init('--table', 'customers', '--fields', 'name,email', '--search', 'email')
+    const { stdout } = await init('--table', 'customers', '--fields', 'name,email,salary', '--search', 'email')
     expect(await typeErrors('src/main.ts', 'src/eaas-customers.ts')).toEqual([])
-    await sql`alter table customers add column email_index text unique` // as drizzle-kit makes it of the schema
+    await sql`alter table shop.customers add column email_index text unique, alter column salary type text` // as drizzle-kit makes it of the schema
     await startDev()
     await bundle('src/main.ts', 'main.mjs')
     await bundle('src/eaas-customers.ts', 'src/eaas-customers.mjs')
     const DATABASE_URL = database.directUrl
     const use = async (...argv: string[]) => JSON.parse((await node(['main.mjs', ...argv], { DATABASE_URL })).stdout)
-    const ada = { name: 'Ada', email: 'Ada@x.org' }
+    const ada = { name: 'Ada', email: 'Ada@x.org', salary: null }
+    const old = { name: 'Old', email: 'old@x.org', salary: '12.50' }
     expect(await use('Ada@x.org', 'new')).toEqual({ found: [ada], all: ['old@x.org', 'Ada@x.org'] })
     const printed = [...stdout.matchAll(/(backfill \S+ --table .*)/g)].map(([line]) => line)
     const line =
-      'backfill src/eaas-customers.ts --table customers --column name=full_name --column emailIndex=email_index'
-    expect(printed).toEqual([`${line} --work index`, `${line} --work index`, `${line} --constrain`])
+      'backfill src/eaas-customers.ts --table shop.customers --column name=full_name --column emailIndex=email_index'
+    expect(printed).toEqual([`${line} --work index`, `${line} --constrain`, `${line} --plan`])
     const runPrinted = (at: number) => {
       const argv = printed[at]?.replace('customers.ts', 'customers.mjs').split(' ') ?? [] // this Node.js may not load TypeScript
       return node([MAIN, ...argv], { DATABASE_URL })
     }
     expect((await use('old@x.org')).found).toEqual([]) // it has no index yet
-    expect((await runPrinted(0)).stdout).toBe('customers: 2 rows, 1 changed, 1 current\n')
-    expect((await use('OLD@x.org')).found).toEqual([{ name: 'Old', email: 'old@x.org' }])
-    const ran = await runPrinted(2)
+    expect((await runPrinted(0)).stdout).toBe('shop.customers: 2 rows, 1 changed, 1 current\n')
+    expect((await use('OLD@x.org')).found).toEqual([old])
+    const ran = await runPrinted(1)
     expect(ran.stdout).toBe(
-      'customers: 2 rows, 1 changed, 1 current\ncustomers refuses plaintext now: customers_full_name_sealed, customers_email_sealed\n',
+      'shop.customers: 2 rows, 1 changed, 1 current\nshop.customers refuses plaintext now: customers_full_name_sealed, customers_email_sealed, customers_salary_sealed\n',
     )
-    expect((await use('OLD@x.org')).found).toEqual([{ name: 'Old', email: 'old@x.org' }])
-    expect(JSON.stringify(await sql`select full_name, email, email_index from customers`)).not.toMatch(/x\.org|Ada|Old/)
+    expect((await use('OLD@x.org')).found).toEqual([old])
+    expect(JSON.stringify(await sql`select full_name, email, email_index, salary from shop.customers`)).not.toMatch(
+      /x\.org|Ada|Old|12\.5/,
+    )
     await sql.end()
     await eaas.stop()
     await database.drop()

@@ -36,7 +36,7 @@ export async function loadModule(io: Io, file: string): Promise<ModelModule> {
   } catch (error) {
     if (!UNREAD.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     throw new UsageError(
-      `${file}: this Node.js does not load such a file. Name the compiled one, or run npm install --save-dev tsx, and then this command behind NODE_OPTIONS="--import tsx"`,
+      `${file}: this Node.js does not load such a file. Name the compiled one, or run ${hasTsx(io) ? '' : 'npm install --save-dev tsx, and then '}this command behind NODE_OPTIONS="--import tsx"`,
     )
   }
   return {
@@ -46,6 +46,15 @@ export async function loadModule(io: Io, file: string): Promise<ModelModule> {
       const names = Object.keys(loaded).map((one) => JSON.stringify(one))
       throw new UsageError(`${file}: it has no export ${JSON.stringify(name)}. It has: ${names.join(', ') || 'none'}`)
     },
+  }
+}
+
+/** Tells whether Node.js finds tsx in the folder where the command runs. */
+function hasTsx(io: Io): boolean {
+  try {
+    return Boolean(createRequire(resolvePath(io, 'x')).resolve('tsx'))
+  } catch {
+    return false
   }
 }
 

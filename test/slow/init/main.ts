@@ -6,7 +6,7 @@ import { customers } from './schema.js'
 const [email = '', isNew] = process.argv.slice(2)
 if (isNew) await db.insert(customers).values({ name: 'Ada', email, city: 'London' })
 const found = await db
-  .select({ name: customers.name, email: customers.email })
+  .select({ name: customers.name, email: customers.email, salary: customers.salary })
   .from(customers)
   .where(eq(customers.email, email))
 const all = await db.query.customers.findMany({ columns: { email: true }, orderBy: customers.id })

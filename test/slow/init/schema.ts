@@ -1,11 +1,14 @@
 // The tables of an application of Drizzle.
-import { integer, pgTable, serial, text } from 'drizzle-orm/pg-core'
+import { integer, numeric, pgSchema, pgTable, serial, text } from 'drizzle-orm/pg-core'
 
-export const customers = pgTable('customers', {
+const shop = pgSchema('shop')
+
+export const customers = shop.table('customers', {
   id: serial('id').primaryKey(),
   name: text('full_name').notNull(), // as they write it
   email: text('email').notNull().unique(),
   city: text('city').notNull(),
+  salary: numeric('salary'),
 })
 
 export const orders = pgTable('orders', {

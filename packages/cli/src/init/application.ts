@@ -8,8 +8,8 @@ import { blankComments } from './source-text.js'
 
 /** What `init` works on. Paths begin at the folder. */
 export interface Application {
-  /** The names of the packages that it declares. */
-  packages: readonly string[]
+  /** The packages that it declares, with the version that is installed, or otherwise the one that it declares. */
+  packages: ReadonlyMap<string, string>
   /** Whether its `.js` files are ES modules. */
   isModule: boolean
   /** The sources, as they are. */
@@ -77,7 +77,8 @@ export function readApplication(io: Io): Application {
   const text = readIfThere(io, 'package.json')
   if (text === undefined) throw new UsageError('there is no package.json: run init in the folder of an application')
   const { type, dependencies, devDependencies } = parse(text)
-  const packages = Object.keys({ ...(dependencies as object), ...(devDependencies as object) })
+  const declared = Object.entries({ ...(dependencies as object), ...(devDependencies as object) })
+  const packages = new Map(declared.map(([name, wanted]) => [name, findInstalled(io, name) ?? String(wanted)]))
   const found = new Map<string, string>()
   readSources(io, '', found)
   const all = [...found].map(([path, text]) => [path, blankComments(text)] as const)
@@ -85,6 +86,11 @@ export function readApplication(io: Io): Application {
   const sources = new Map([...found].filter(([path]) => !settings.has(path)))
   const code = new Map(all.filter(([path]) => !settings.has(path)))
   return { packages, isModule: type === 'module', sources, code, settings, files: new Map(sources), byHand: [] }
+}
+
+function findInstalled(io: Io, name: string): string | undefined {
+  const text = readIfThere(io, join('node_modules', name, 'package.json'))
+  return text === undefined ? undefined : String(parse(text).version)
 }
 
 function parse(text: string): Record<string, unknown> {

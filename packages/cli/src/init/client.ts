@@ -1,7 +1,7 @@
 /** Finds where the application makes the ORM's client, and adds the line there that encrypts. */
 import { dirname, extname, join, parse, relative } from 'node:path'
 import type { Application, FoundTable } from './application.js'
-import { blankComments, quoteText, readBrackets, withImports } from './source-text.js'
+import { blankComments, localName, quoteText, readBrackets, withImports } from './source-text.js'
 
 /** A statement that makes the client, and nothing else with it. */
 const CLIENTS = {
@@ -104,11 +104,9 @@ export function wrapClient(app: Application, table: FoundTable, model: { name: s
     `import \\* as (\\w+) from ['"]${specifier(app, from, table.path).replace(/(\.\w+)?$/, '(?:\\.\\w+)?')}['"]`,
   )
   const schema = all.exec(text)?.[1]
-  const isKnown =
-    ['prisma', 'kysely'].includes(orm) ||
-    schema ||
-    table.path === from ||
-    new RegExp(`\\{[^}]*\\b${name}\\b[^}]*\\} from`).test(text)
+  const isNamed = orm === 'prisma' || orm === 'kysely'
+  const [there] = new RegExp(`\\bimport (?:type )?(?:\\w+, )?\\{[^}]*\\b${name}\\b[^}]*\\} from`).exec(text) ?? []
+  const isKnown = isNamed || schema || table.path === from || there
   const imports = [
     ...(models ? [] : [`import { createClient } from '@eaas/sdk'`, `import { encrypted } from '@eaas/${orm}'`]),
     `import ${model.name} from '${specifier(app, from, model.path)}'`,
@@ -116,10 +114,9 @@ export function wrapClient(app: Application, table: FoundTable, model: { name: s
   ]
   const client = models ? (/\bconst (\w+) = createClient\(/.exec(text)?.[1] ?? 'createClient()') : 'eaas'
   const given = `${model.name}(${client})`
-  const isNamed = orm === 'prisma' || orm === 'kysely'
   const entry = isNamed
     ? `${/^\w+$/.test(name) ? name : quoteText(name)}: ${given}`
-    : `[${schema ? `${schema}.` : ''}${name}, ${given}]`
+    : `[${schema ? `${schema}.${name}` : localName(there ?? '', name)}, ${given}]`
   const wrap = (expression: string) => {
     if (orm === 'prisma') return `${expression}.$extends(encrypted({ ${entry} }))`
     return orm === 'kysely'
@@ -127,7 +124,9 @@ export function wrapClient(app: Application, table: FoundTable, model: { name: s
       : `encrypted(${expression}, [${entry}])`
   }
   const changed = models ? splice(text, models, models.separator + entry) : made && wrapAt(text, made, wrap)
-  const after = changed && withImports(changed, imports)
+  // A second import of a name that is there as a type does not compile.
+  const isType = !isNamed && new RegExp(`\\btype (\\{[^}]*\\b)?${name}\\b`).test(there ?? '')
+  const after = changed && !isType ? withImports(changed, imports) : undefined
   if (after === undefined)
     app.byHand.push('where the client is made:', ...imports, 'const eaas = createClient()', wrap(EXAMPLES[orm]))
   else app.files.set(from, after)

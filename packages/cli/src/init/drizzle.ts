@@ -1,18 +1,36 @@
 /** The tables of Drizzle schemas, and what changes in them and in the database. */
-import { type Application, type Column, type FieldKind, type FoundTable, guide, UNREAD_NAME } from './application.js'
+import { type Application, type Column, type FieldKind, type FoundTable, UNREAD_NAME } from './application.js'
 import { type Change, convertTimes, isConverted } from './migration.js'
-import { quoteText, readBrackets, readText, withNames } from './source-text.js'
+import { localName, quoteText, readBrackets, readText, withNames } from './source-text.js'
 
 const TABLE =
-  /^(?:export )?const (?<name>\w+) = pgTable(?<call>\(\s*['"`](?<stored>[^'"`\\$]+)['"`],\s*(?:\(\w+\) => \()?)(?=\{)/gm
+  /^(?:export )?const (?<name>\w+) = (?<maker>[\w.]+|(?:\w+\.)?pgSchema\([^()]*\)\.table)(?<call>\(\s*['"`](?<stored>[^'"`\\$]+)['"`],\s*(?:\(\w+\) => \()?)(?=\{)/gm
 const PROPERTY = /^(?<before>\s*)(?<head>(?<name>\w+):\s*)(?<callee>[\w.]+)(?=\()/
 const BUILDERS = 'drizzle-orm/pg-core'
+/** What makes tables: of a schema, or with a name around theirs. */
+const SCHEMA = /^(?:\w+\.)?pgSchema\(\s*['"`]([^'"`\\$]+)['"`]\s*\)/
+const CREATOR = /^(?:\w+\.)?pgTableCreator\(\s*\(?(\w+)\)?\s*=>\s*`([^`\\$]*)\$\{\1\}([^`\\$]*)`\s*,?\s*\)/
 /** Calls with which the adapter's work, or the stored value, differs from that of the plain type. */
-const NOT_PLAIN = /\.(primaryKey|references|array|\$?default\w*|\$onUpdate\w*|\$type|generated\w*)\b/
+const NOT_PLAIN = /\.(references|array|default\w*|\$onUpdate\w*|\$type|generated\w*)\b/
+/** What to do about them, by the beginning of their names. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  references: 'and the database cannot compare encrypted values with those of another table',
+  array: 'which init does not take: make it jsonb() first, in the schema and the database',
+  default: 'which the database would store unencrypted: put $defaultFn(() => …) in its place, and run init again',
+  $onUpdate: 'which init does not take: give the value in each update, and run init again',
+  generated: 'which the database would fill: make the value in the application, and run init again',
+  $type: 'which init does not take: take it away, and run init again',
+  enum: 'which init does not take: take it away, and run init again',
+}
 /** The builders of columns, with their mode: the field for their values, and what PostgreSQL calls their types. */
 const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> = {
   text: ['text', 'text'],
   varchar: ['text', 'character varying'],
+  numeric: ['text', 'numeric'],
+  'numeric string': ['text', 'numeric'],
+  decimal: ['text', 'numeric'],
+  'decimal string': ['text', 'numeric'],
+  uuid: ['text', 'uuid'],
   timestamp: ['date', 'timestamp without time zone'],
   'timestamp date': ['date', 'timestamp without time zone'],
   date: ['text', 'date'],
@@ -20,6 +38,7 @@ const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> 
   'date date': ['date', 'date'],
   smallint: ['number', 'smallint'],
   integer: ['number', 'integer'],
+  'bigint number': ['number', 'bigint'],
   real: ['number', 'real'],
   doublePrecision: ['number', 'double precision'],
   boolean: ['boolean', 'boolean'],
@@ -38,34 +57,62 @@ interface Property {
   indent: string
   /** The quoted name of the column, if it is given. */
   quoted: string | undefined
+  /** The name to give the column of its index, if Drizzle would make another one. */
+  indexName: string | undefined
   /** The positions after its call, and after its last character. */
   called: number
   end: number
 }
 
-export function readDrizzle({ code }: Application): FoundTable[] {
+export function readDrizzle({ code, settings }: Application): FoundTable[] {
   return [...code].flatMap(([path, text]) =>
-    [...text.matchAll(TABLE)].map((found): FoundTable => {
-      const { name = '', stored = '' } = found.groups ?? {}
-      const properties = readProperties(text, found.index + found[0].length)
+    [...text.matchAll(TABLE)].flatMap((found): FoundTable[] => {
+      const { name = '', maker = '', stored = '' } = found.groups ?? {}
+      const made = readMaker(text, maker, code)
+      if (!made) return []
+      const properties = readProperties(text, found.index + found[0].length, isSnakeCase({ code, settings }))
       const ids = properties.filter(({ called, end }) => /\.primaryKey\(/.test(text.slice(called, end)))
       const columns = properties.map(({ column }) => column)
       const typeOf = (column: string) => `typeof ${name}.$inferSelect.${column}`
-      return {
-        orm: 'drizzle',
-        name,
-        stored,
-        path,
-        columns,
-        id: ids.map(({ column }) => column.name),
-        types: { name, typeOf },
-      }
+      return [
+        {
+          ...{ orm: 'drizzle', name, path, columns, id: ids.map(({ column }) => column.name) },
+          ...{ stored: made.before + stored + made.after, schema: made.schema, types: { name, typeOf } },
+        },
+      ]
     }),
   )
 }
 
-function readProperties(source: string, at: number): Property[] {
-  return readBrackets(source, at).parts.flatMap(({ begin, text }): Property[] => {
+/** Finds what a call makes a table of, in its source or in the others; undefined if it makes none, or init cannot read it. */
+function readMaker(text: string, maker: string, code: ReadonlyMap<string, string>) {
+  const [head = '', method] = maker.split(/\.(?=\w+$)/)
+  const plain = { before: '', after: '', schema: undefined }
+  if (method === 'pgTable' || maker === localName(text, 'pgTable')) return plain
+  const declared = new RegExp(`\\bconst ${/^\w+$/.exec(head)} =\\s*(.*(?:\\n[^\\S\\n].*)*)`)
+  const find = (some: Iterable<string>) => new Set([...some].flatMap((source) => declared.exec(source)?.[1] ?? []))
+  const [own] = find([text])
+  const [made = head, other] = own ? [own] : find(code.values())
+  if (other !== undefined) return undefined // of which of them, only its import says
+  const schema = SCHEMA.exec(made)?.[1]
+  if (method === 'table') return schema && { ...plain, schema }
+  const [, , before = '', after = ''] = (!method && CREATOR.exec(made)) || []
+  return before || after ? { ...plain, before, after } : undefined
+}
+
+/** Whether Drizzle makes the names of columns that have none given. */
+function isSnakeCase({ code, settings }: Pick<Application, 'code' | 'settings'>): boolean {
+  return [...code, ...settings].some(([, text]) => /\bcasing:\s*['"`]snake_case/.test(text))
+}
+
+/** As Drizzle does with `casing`. */
+function toSnakeCase(name: string): string {
+  return (name.match(/[\da-z]+|[A-Z]+(?![a-z])|[A-Z][\da-z]+/g) ?? []).join('_').toLowerCase()
+}
+
+function readProperties(source: string, at: number, isSnake: boolean): Property[] {
+  const casing = (name: string) => (isSnake ? toSnakeCase(name) : name)
+  const properties = readBrackets(source, at).parts.flatMap(({ begin, text }): Property[] => {
     const { before = '', head = '', name, callee = '' } = PROPERTY.exec(text)?.groups ?? {}
     if (name === undefined) return []
     const start = begin + before.length + head.length
@@ -82,17 +129,27 @@ function readProperties(source: string, at: number): Property[] {
         column: {
           ...{
             name,
-            stored: isRead ? (stored ?? name) : '',
+            stored: isRead ? (stored ?? casing(name)) : '',
             isNullable: !/\.notNull\(/.test(chain),
             isUnique: /\.unique\(/.test(chain),
           },
           ...(isRead ? type : { ...type, refusal: UNREAD_NAME }),
-          index: { name: `${name}Index`, stored: stored === undefined ? `${name}Index` : `${stored}_index` },
+          index: { name: '', stored: '' },
         },
         ...{ callee, at: start, indent: /\n[^\S\n]*$/.exec(before)?.[0] ?? ' ', called: call.end, end },
         quoted: stored === undefined ? undefined : first,
+        indexName: undefined,
       },
     ]
+  })
+  // Indexes are named as the other columns are.
+  const some = (pattern: RegExp, key: 'name' | 'stored') => properties.some(({ column }) => pattern.test(column[key]))
+  const isQuoted = properties.some(({ quoted }) => quoted !== undefined)
+  const end = isSnake || some(/_/, 'stored') || (isQuoted && !some(/[a-z][A-Z]/, 'stored')) ? '_index' : 'Index'
+  return properties.map((one) => {
+    const index = { name: one.column.name + (some(/_/, 'name') ? '_index' : 'Index'), stored: one.column.stored + end }
+    const isGiven = one.quoted !== undefined || casing(index.name) !== index.stored
+    return { ...one, column: { ...one.column, index }, indexName: isGiven ? index.stored : undefined }
   })
 }
 
@@ -103,31 +160,41 @@ function readType(source: string, callee: string, options: string, chain: string
   const mode = /\bmode:\s*['"`](\w+)/.exec(options)?.[1]
   const [kind, type] = TYPES[mode ? `${builder} ${mode}` : builder] ?? []
   const not =
-    (kind === undefined && `${builder}()${mode ? ` in mode ${mode}` : ''}`) ||
     (/\benum\b/.test(options) && 'enum') ||
     NOT_PLAIN.exec(kind === 'json' ? chain.replace(/\.\$type\b/, '') : chain)?.[1]
+  const remedy = Object.entries(REMEDIES).find(([start]) => not?.startsWith(start))?.[1]
+  const other = builder === 'timestamp' ? "give it mode: 'date'" : 'make it text(), in the schema and the database,'
+  const reasons = [
+    /\.primaryKey\(/.test(chain) && 'is the id',
+    not && `has ${not}, ${remedy}`,
+    kind === undefined &&
+      `has ${builder}()${mode ? ` in mode ${mode}` : ''}, which init does not take: ${other} first, and run init again`,
+  ]
   return {
     kind: kind ?? 'text',
     type: (/\bwithTimezone:\s*true/.test(options) ? type?.replace('without', 'with') : type) ?? 'text',
-    refusal: not ? `has ${not}, which init does not take: see ${guide('drizzle')}` : undefined,
+    refusal: reasons.find((reason) => typeof reason === 'string'),
   }
 }
 
 /** Makes `text()` of the columns that sealed text does not fit in, and adds those of indexes, and the indexes. */
-export function changeDrizzle({ files, code, byHand }: Application, change: Change): void {
+export function changeDrizzle(app: Application, change: Change): void {
+  const { files, code, byHand } = app
   const { table, columns, lacking } = change
   const { name, stored, path } = table
   const [before = '', read = ''] = [files.get(path), code.get(path)]
   const found = [...read.matchAll(TABLE)].find((one) => one.groups?.name === name)
   const { index: start = 0, 0: head = '', groups: { call = '' } = {} } = found ?? {}
   const isOf = (some: readonly Column[]) => (one: Property) => some.some((column) => column.name === one.column.name)
-  const properties = readProperties(read, start + head.length).filter(isOf(columns))
+  const properties = readProperties(read, start + head.length, isSnakeCase(app)).filter(isOf(columns))
   const added = properties.filter(isOf(lacking))
   const builders = added.map(({ column }) => (column.isUnique ? 'uniqueIndex' : 'index'))
+  const [, all] = new RegExp(`\\bimport \\* as (\\w+) from ['"]${BUILDERS}['"]`).exec(before) ?? []
+  const called = (builder = '') => (all ? `${all}.${builder}` : localName(before, builder))
   const quote = head.includes('"') ? '"' : "'"
   const makeIndexes = (param: string) =>
     added.map(({ column: { index } }, at) => {
-      return `${builders[at]}(${quoteText(`${stored}_${index.stored}`, quote)}).on(${param}.${index.name})`
+      return `${called(builders[at])}(${quoteText(`${stored}_${index.stored}`, quote)}).on(${param}.${index.name})`
     })
   const extras = added.length > 0 ? extrasOf(before, start + head.length - call.length, added) : undefined
   const edits = properties.flatMap((one) => [
@@ -139,7 +206,10 @@ export function changeDrizzle({ files, code, byHand }: Application, change: Chan
     .sort((one, other) => other.at - one.at)
     .reduce((text, { at, end, put }) => text.slice(0, at) + put + text.slice(end), before)
   const isPlain = properties.some(({ column, callee }) => isConverted(column) && !callee.includes('.'))
-  const imported = [...(isPlain && localName(before, 'text') === 'text' ? ['text'] : []), ...(extras ? builders : [])]
+  const imported = [
+    ...(isPlain && localName(before, 'text') === 'text' ? ['text'] : []),
+    ...(extras && !all ? builders : []),
+  ]
   const after = withNames(text, BUILDERS, { add: imported, drop: properties.map(({ callee }) => callee) })
   files.set(path, after ?? text)
   if (!after && imported.length > 0) byHand.push(`in ${path}: import ${imported.join(', ')} from '${BUILDERS}'`)
@@ -159,11 +229,6 @@ interface Edit {
   put: string
 }
 
-/** The name that a source gives a builder of columns. */
-function localName(source: string, builder: string): string {
-  return new RegExp(`\\b${builder} as (\\w+)`).exec(source)?.[1] ?? builder
-}
-
 function textCall(source: string, { callee, quoted = '' }: Property, name = quoted): string {
   return `${callee.includes('.') ? callee.replace(/\w+$/, 'text') : localName(source, 'text')}(${name})`
 }
@@ -175,8 +240,9 @@ function asText(source: string, property: Property): string {
 
 /** The column of an index, behind that of its field. */
 function indexColumn(source: string, property: Property): Edit {
-  const { column, quoted, indent, end } = property
-  const name = quoted && quoteText(column.index.stored, quoted[0])
+  const { column, quoted, indent, end, indexName } = property
+  const quote = quoted?.[0] ?? (/(["'])drizzle-orm/.exec(source)?.[1] || "'")
+  const name = indexName === undefined ? '' : quoteText(indexName, quote)
   const added = `${column.index.name}: ${textCall(source, property, name)}`
   const remark = /^,[^\S\n]*\/\/[^\n]*/.exec(source.slice(end))?.[0] // it belongs to the line
   const at = end + (remark?.length ?? 0)

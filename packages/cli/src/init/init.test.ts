@@ -142,14 +142,14 @@ export default function customerModel(eaas: Client) {
 `)
     const [, first = '', rest = ''] = /^(.*@unique \/\/ how they log in\n)(.*)$/s.exec(SCHEMA) ?? []
     const added = `${first}  email_index String? @unique\n${rest}`
-      .replace('@map("full_name")\n', '@map("full_name")\n  name_index String?\n')
+      .replace('@map("full_name")\n', '@map("full_name")\n  name_index String? @map("full_name_index")\n')
       .replace('  @@map("customers")\n', '  @@map("customers")\n  @@index([name_index])\n')
     expect(get('prisma/schema.prisma')).toBe(added)
     const [migration = ''] = files().filter((path) => path.endsWith('migration.sql'))
     expect(migration).toMatch(/^prisma.migrations.\d{14}_encrypt_customers.migration\.sql$/)
     expect(get(migration)).toBe(
       'ALTER TABLE "customers" ADD COLUMN "email_index" TEXT;\nCREATE UNIQUE INDEX "customers_email_index_key" ON "customers"("email_index");\n' +
-        'ALTER TABLE "customers" ADD COLUMN "name_index" TEXT;\nCREATE INDEX "customers_name_index_idx" ON "customers"("name_index");\n' +
+        'ALTER TABLE "customers" ADD COLUMN "full_name_index" TEXT;\nCREATE INDEX "customers_full_name_index_idx" ON "customers"("full_name_index");\n' +
         addSealedChecks(
           '"customers"',
           sealedChecks(MODEL, { dialect: 'postgresql', table: 'customers', columns: { name: 'full_name' } }),
@@ -167,7 +167,8 @@ export default function customerModel(eaas: Client) {
       'DATABASE_URL=postgres://app:hidden@db/app\nEAAS_URL=http://127.0.0.1:8420\nEAAS_API_KEY=\n',
     )
     expect(out).not.toMatch(/hidden/)
-    const line = 'npx @eaas/cli backfill src/lib/eaas-customer.ts --table customers --column name=full_name'
+    const line =
+      'npx @eaas/cli backfill src/lib/eaas-customer.ts --table customers --column name=full_name --column name_index=full_name_index'
     expect(out.replaceAll('NODE_OPTIONS="--import tsx" ', '')).toContain(
       `
   with DATABASE_URL set, and while the application runs as it was, fill the indexes of the rows that are there:
@@ -184,7 +185,7 @@ export default function customerModel(eaas: Client) {
     const again = await init([...OF_CUSTOMER, '--yes'])
     expect(again).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/^Every file has it already\. Next:\n {2}npm install/),
+      out: expect.stringMatching(/^Every file has it already\. Next:\n {2}EaaS is not on npm yet/),
     })
     const left = `  with DATABASE_URL set, this prints the steps that are left:\n  ${line} --plan\n`
     for (const one of [out, again.out]) expect(one.replaceAll('NODE_OPTIONS="--import tsx" ', '')).toContain(left)
@@ -304,7 +305,7 @@ export default function customerModel(eaas: Client) {
       `${before}  short   String // code
   born    String?
   seen    String   @map("seen_at") @unique
-  seen_index String? @unique
+  seen_index String? @unique @map("seen_at_index")
   day     String
   visits  String
   share   String?
@@ -334,7 +335,7 @@ ${after}`,
           .map((one) => `ALTER COLUMN "${one}" TYPE TEXT USING "${one}"::text`)
           .join(', ') +
         ';',
-      'ALTER TABLE "customers" ADD COLUMN "seen_index" TEXT;',
+      'ALTER TABLE "customers" ADD COLUMN "seen_at_index" TEXT;',
     ])
     expect(get(migration)).toContain('"customers_prefs_sealed" check ')
     expect(out.slice(out.indexOf('  when the new')).split('\n')).toEqual([
@@ -343,13 +344,13 @@ ${after}`,
       '  npx prisma migrate dev',
       '  npx @eaas/server dev --file .env',
       '  with DATABASE_URL set, fill the indexes of the rows that are there:',
-      expect.stringMatching(/ --column seen=seen_at --work index$/),
+      expect.stringMatching(/ --column seen=seen_at --column seen_index=seen_at_index --work index$/),
       '  deploy the application',
       '  encrypt the rows, and make the database refuse plaintext:',
-      expect.stringMatching(/ --column seen=seen_at --constrain$/),
+      expect.stringMatching(/ --column seen=seen_at --column seen_index=seen_at_index --constrain$/),
       '  then remove acceptPlaintext from src/lib/eaas-customer.ts',
       '  with DATABASE_URL set, this prints the steps that are left:',
-      expect.stringMatching(/ --column seen=seen_at --plan$/),
+      expect.stringMatching(/ --column seen=seen_at --column seen_index=seen_at_index --plan$/),
       '',
     ])
     expect((await init(argv)).out).toMatch(/^Every file has it already/)
@@ -403,11 +404,14 @@ ${after}`,
       ['--table', 'Customer', '--fields', 'flag', '--search', 'flag'],
       '--search flag: a field of boolean() has no index',
     ],
-    [['--table', 'Customer', '--fields', 'role'], 'has a default, which would be stored as it is'],
+    [
+      ['--table', 'Customer', '--fields', 'role'],
+      'has a default, which would be stored as it is: take it away, give the value in each create',
+    ],
     [['--table', 'Customer', '--fields', 'shopId'], 'is the key of a relation'],
     [
       ['--table', 'Customer', '--fields', 'emial'],
-      'Customer has no emial. It has: email, name, phone, short, born, flag',
+      'Customer has no emial. It has: email, name, phone, short, born, flag. Not taken: id is the id; made has @updatedAt',
     ],
     [['--table', 'Customer'], '--fields is missing. Customer has: email, name, phone, short, born, flag'],
     [['--table', 'Customer', '--fields', 'email', '--search', 'name'], '--search name: it is not one of --fields'],
@@ -498,14 +502,14 @@ describe('init in an application of Drizzle', () => {
     const { code, out } = await init(['--table', 'users', '--fields', 'email,name', '--search', 'email,name', '--yes'])
     expect(code).toBe(0)
     expect(get('tables.ts')).toBe(
-      TABLES.replace('// how they log in\n', '// how they log in\n  emailIndex: column(),\n')
+      TABLES.replace('// how they log in\n', "// how they log in\n  emailIndex: column('email_index'),\n")
         .replace(
           "name: column('full_name').notNull(),\n",
           "name: column('full_name').notNull(),\n  nameIndex: column('full_name_index'),\n",
         )
         .replace(
           'users.email),\n})',
-          "users.email),\n}, (table) => [uniqueIndex('users_emailIndex').on(table.emailIndex), index('users_full_name_index').on(table.nameIndex)])",
+          "users.email),\n}, (table) => [uniqueIndex('users_email_index').on(table.emailIndex), index('users_full_name_index').on(table.nameIndex)])",
         )
         .replace('text as column, varchar', 'text as column, uniqueIndex, varchar'),
     )
@@ -524,7 +528,7 @@ describe('init in an application of Drizzle', () => {
     expect(out).not.toContain('in tables.ts')
     expect(out).toMatch(/\n {2}drizzle-kit push drops the constraints that the schema lacks: .*\n$/)
     expect(out).toContain(
-      'backfill eaas-users.ts --table users --column name=full_name --column nameIndex=full_name_index --constrain\n',
+      'backfill eaas-users.ts --table users --column name=full_name --column emailIndex=email_index --column nameIndex=full_name_index --constrain\n',
     )
   })
 
@@ -559,6 +563,23 @@ describe('init in an application of Drizzle', () => {
     ).toEqual(['./eaas-posts.ts', './eaas-users.ts', './tables.ts', './tables.ts'].map((path) => ` from '${path}'`))
   })
 
+  it('imports nothing twice, and changes no source that has only the type of a table', async () => {
+    put(
+      'db.ts',
+      `import { createClient, text } from '@eaas/sdk'\nimport { drizzle } from 'drizzle-orm/node-postgres'\nimport { posts as all } from './tables.js'\nconst other = createClient()\nconst db = drizzle(url)\n`,
+    )
+    await init(['--table', 'posts', '--fields', 'title', '--yes'])
+    expect(get('db.ts').match(/createClient[,\s].*from/g)).toHaveLength(1)
+    expect(get('db.ts')).toContain('[[all, postsModel(eaas)]]')
+    expect(get('db.ts').match(/from '.\/tables.js'/g)).toHaveLength(1)
+    for (const imported of ['import type { posts }', 'import { type posts }']) {
+      const text = `${imported} from './tables.js'\nconst db = drizzle(url)\n`
+      put('db.ts', text)
+      expect((await init(['--table', 'posts', '--fields', 'title', '--yes'])).out).toContain('where the client is made')
+      expect(get('db.ts')).toBe(text)
+    }
+  })
+
   it('calls a table as the file of the client does', async () => {
     put(
       'db.ts',
@@ -576,10 +597,16 @@ describe('init in an application of Drizzle', () => {
   })
 
   it.each([
-    [['--table', 'users', '--fields', 'id'], 'users.id has serial()'],
-    [['--table', 'ordinary', '--fields', 'seen'], 'ordinary.seen has timestamp() in mode string'],
+    [['--table', 'users', '--fields', 'id'], 'users.id is the id'],
+    [
+      ['--table', 'ordinary', '--fields', 'seen'],
+      "ordinary.seen has timestamp() in mode string, which init does not take: give it mode: 'date' first",
+    ],
     [['--table', 'ordinary', '--fields', 'kind'], 'ordinary.kind has enum'],
-    [['--table', 'ordinary', '--fields', 'level'], 'ordinary.level has default'],
+    [
+      ['--table', 'ordinary', '--fields', 'level'],
+      'ordinary.level has default, which the database would store unencrypted: put $defaultFn',
+    ],
     [
       ['--table', 'ordinary', '--fields', 'flag', '--search', 'flag'],
       '--search flag: a field of boolean() has no index',
@@ -591,6 +618,109 @@ describe('init in an application of Drizzle', () => {
       "id: t.serial().primaryKey(), seen: t.timestamp({ mode: 'string' }), kind: t.text({ enum: ['a'] }), level: t.integer().default(1), flag: t.boolean()"
     put('tables.ts', `${TABLES}export const ordinary = pgTable('ordinary', (t) => ({ ${columns} }))\n`)
     expect(await init([...argv, '--yes'])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
+  })
+
+  const putTable = (declared: string, imported = 'integer, pgSchema, pgTable, pgTableCreator, text', table = '') =>
+    put(
+      'tables.ts',
+      `import { ${imported} } from 'drizzle-orm/pg-core'\n\n${declared}('notes', {\n  id: integer().primaryKey(),\n  title: text().notNull(),\n${table}})\n`,
+    )
+  const OF_NOTES = ['--table', 'notes', '--fields', 'title', '--search', 'title', '--yes']
+
+  const named = (name: string) => `pgTableCreator((name) => \`${name}\`)`
+  it.each([
+    ["export const notes = pgSchema('shop').table", 'shop.notes'],
+    ["export const shop = pgSchema('shop')\n\nexport const notes = shop.table", 'shop.notes'],
+    ["export const my = pgSchema('my shop')\nexport const notes = my.table", `'"my shop"."notes"'`],
+    [`const make = ${named('app_$' + '{name}')}\nexport const notes = make`, 'app_notes'],
+    [`export const make =\n  ${named('$' + '{name}_app')}\nexport const notes = make`, 'notes_app'],
+  ])('names the schema of a table, and knows the names of a function: %s', async (declared, name) => {
+    putTable(declared)
+    const { code, out } = await init(OF_NOTES)
+    expect(code).toBe(0)
+    expect(out).toContain(`backfill eaas-notes.ts --table ${name} --constrain\n`)
+    expect(get('tables.ts')).toContain('  titleIndex: text(),\n')
+    if (name === 'app_notes') expect(get('tables.ts')).toContain("index('app_notes_titleIndex').on(table.titleIndex)")
+    expect((await init(OF_NOTES)).out).toMatch(/^Every file has it already/)
+  })
+
+  it('takes the name of a table with its schema, and one whose maker another file has', async () => {
+    put('shop.ts', "import { pgSchema } from 'drizzle-orm/pg-core'\nexport const shop = pgSchema('shop')\n")
+    putTable('export const notes = shop.table', 'integer, text', "  seen: timestamp({ mode: 'date' }),\n")
+    const { out } = await init(['--table', 'shop.notes', '--fields', 'seen', '--yes'])
+    expect(out).toContain('ALTER TABLE "shop"."notes" ALTER COLUMN "seen" TYPE TEXT')
+    put('other.ts', "import { pgSchema } from 'drizzle-orm/pg-core'\nconst shop = pgSchema('other')\n")
+    expect(await init(OF_NOTES)).toMatchObject({ code: 2, err: expect.stringContaining('by hand') })
+  })
+
+  it.each([
+    'const make = pgTableCreator(named)\nexport const notes = make',
+    `const make = ${named('app_$' + '{name}').replace(/\)$/, '.toUpperCase())')}\nexport const notes = make`,
+    "const my = pgSchema('my\\')shop')\nexport const notes = my.table",
+    "const my = isTest ? pgSchema('test') : pgSchema('shop')\nexport const notes = my.table",
+    'export const notes = other.table',
+  ])('says what it reads where it does not know the name of a table: %s', async (declared) => {
+    putTable(declared)
+    const { code, err } = await init(OF_NOTES)
+    expect([code, err]).toEqual([2, expect.stringContaining('write the model and the call of encrypted() by hand')])
+  })
+
+  it('calls what a source imports by the names that it has there', async () => {
+    const table = (p: string) =>
+      `export const notes = ${p}('notes', (t) => ({ id: t.integer().primaryKey(), title: t.text() }))\n`
+    for (const [imported, p, called] of [
+      ["import * as p from 'drizzle-orm/pg-core'", 'p.pgTable', "p.index('notes_titleIndex')"],
+      ["import { index as on, pgTable as table } from 'drizzle-orm/pg-core'", 'table', "on('notes_titleIndex')"],
+      [
+        "import type { PgColumn } from 'drizzle-orm/pg-core'\nimport { pgTable } from 'drizzle-orm/pg-core'",
+        'pgTable',
+        "index('notes_titleIndex')",
+      ],
+    ] as const) {
+      put('tables.ts', `${imported}\n${table(p)}`)
+      rmSync(join(folder, 'eaas-notes.ts'), { force: true })
+      expect((await init(OF_NOTES)).out).not.toContain('in tables.ts')
+      expect(get('tables.ts')).toContain(`(table) => [${called}.on(`)
+      expect(get('tables.ts').includes('import { index, pgTable }')).toBe(p === 'pgTable')
+    }
+  })
+
+  it('takes what is a string or a number in JavaScript as text, and says what changes', async () => {
+    const more =
+      "  price: numeric({ precision: 9, scale: 2 }),\n  big: bigint({ mode: 'number' }),\n  day: date(),\n  plan: text().$defaultFn(() => 'free'),\n  list: text().array(),\n"
+    putTable('export const notes = pgTable', 'bigint, date, integer, numeric, pgTable, text', more)
+    const { code, out } = await init(['--table', 'notes', '--fields', 'price,big,day,plan', '--yes'])
+    expect(code).toBe(0)
+    expect(get('tables.ts')).toContain(
+      "  price: text(),\n  big: text().$type<number>(),\n  day: text(),\n  plan: text().$defaultFn(() => 'free'),\n",
+    )
+    expect(get('eaas-notes.ts')).toContain(
+      'price: text().nullable(),\n      big: number().nullable(),\n      day: text().nullable(),\n',
+    )
+    expect(out).toMatch(/^note: day: a day as text has no search by range\. For one, first make it a JavaScript Date/m)
+    expect(out).toMatch(/^note: price: .*12\.5 and 12\.50 are two values/m)
+    const { err } = await init(['--table', 'notes', '--fields', 'list'])
+    expect(err).toContain('notes.list has array, which init does not take: make it jsonb() first')
+  })
+
+  it('takes columns by their names in the database, and names those of indexes as the others are', async () => {
+    const more = "  birthDate: text('birth_date'),\n"
+    putTable('export const notes = pgTable', undefined, more)
+    const argv = ['--table', 'notes', '--fields', 'title,birth_date', '--search', 'title,birth_date', '--yes']
+    expect((await init(argv)).code).toBe(0)
+    for (const one of [
+      "titleIndex: text('title_index')",
+      "birthDateIndex: text('birth_date_index')",
+      "index('notes_title_index')",
+    ])
+      expect(get('tables.ts')).toContain(one)
+    rmSync(join(folder, 'eaas-notes.ts'))
+    putTable('export const notes = pgTable', undefined, '  birthDate: text(),\n')
+    put('drizzle.config.ts', "export default { casing: 'snake_case' }")
+    expect((await init(argv)).out).toContain(
+      '--column birthDate=birth_date --column titleIndex=title_index --column birthDateIndex',
+    )
+    expect(get('tables.ts')).toContain('  titleIndex: text(),\n  birthDate: text(),\n  birthDateIndex: text(),\n}')
   })
 
   it('makes text of columns of other types, and fields of their kinds', async () => {
@@ -648,7 +778,7 @@ export const people = pgTable(
   {
     id: serial().primaryKey(),
     email: text().notNull().unique(),
-    emailIndex: text(),
+    emailIndex: text('email_index'),
     born: text('born_at').$type<Date>(),
     bornIndex: text('born_at_index'),
     seen: text().$type<Date>().notNull(),
@@ -662,7 +792,7 @@ export const people = pgTable(
   },
   (t) => [
     index('people_city').on(t.city),
-    uniqueIndex('people_emailIndex').on(t.emailIndex),
+    uniqueIndex('people_email_index').on(t.emailIndex),
     index('people_born_at_index').on(t.bornIndex),
   ],
 )
@@ -686,11 +816,11 @@ export const people = pgTable(
   })
 
   it.each([
-    ['', ", (table) => [uniqueIndex('users_emailIndex').on(table.emailIndex)]"],
-    [', (t) => []', ", (t) => [uniqueIndex('users_emailIndex').on(t.emailIndex)]"],
+    ['', ", (table) => [uniqueIndex('users_email_index').on(table.emailIndex)]"],
+    [', (t) => []', ", (t) => [uniqueIndex('users_email_index').on(t.emailIndex)]"],
     [
       ", (t) => ({ byName: index('x').on(t.name) })",
-      ", (t) => ({ byName: index('x').on(t.name), emailIndex: uniqueIndex('users_emailIndex').on(t.emailIndex) })",
+      ", (t) => ({ byName: index('x').on(t.name), emailIndex: uniqueIndex('users_email_index').on(t.emailIndex) })",
     ],
     [', (t) => [index().on(t.name), // why\n]', undefined],
     [', extras', undefined],
@@ -699,10 +829,10 @@ export const people = pgTable(
     put('tables.ts', withExtras(extras))
     const { out } = await init(['--table', 'users', '--fields', 'email', '--search', 'email', '--yes'])
     const added = (text: string) =>
-      text.replace('// how they log in\n', '// how they log in\n  emailIndex: column(),\n')
+      text.replace('// how they log in\n', "// how they log in\n  emailIndex: column('email_index'),\n")
     const imported = (text: string) => text.replace('text as column, varchar', 'text as column, uniqueIndex, varchar')
     expect(get('tables.ts')).toBe(after ? imported(added(withExtras(after))) : added(withExtras(extras)))
-    expect(out.includes("in tables.ts: uniqueIndex('users_emailIndex').on(table.emailIndex)")).toBe(!after)
+    expect(out.includes("in tables.ts: uniqueIndex('users_email_index').on(table.emailIndex)")).toBe(!after)
   })
 })
 
@@ -769,6 +899,21 @@ describe('init in an application of Kysely', () => {
     expect((await init(argv)).out).toMatch(/^Every file has it already/)
   })
 
+  it.each([
+    ["import { type Generated, Kysely } from 'kysely'", 'Generated', undefined],
+    ["import { Kysely } from 'kysely'\nimport type { Generated } from 'kysely'", 'Generated', undefined],
+    ["import { type Generated as G, Kysely } from 'kysely'", 'G', undefined],
+    ["import { Kysely } from 'kysely'", 'Generated', "import { type Generated, Kysely } from 'kysely'"],
+    ["import k, { Kysely } from 'kysely'", 'Generated', "import k, { type Generated, Kysely } from 'kysely'"],
+    ["import type { Insertable } from 'kysely'", 'Generated', "import type { Generated, Insertable } from 'kysely'"],
+  ])('imports Generated once: %s', async (imports, name, after) => {
+    put('database.ts', `${imports}\nexport interface Database { notes: { id: number; text: string } }\n`)
+    expect((await init(['--table', 'notes', '--fields', 'text', '--search', 'text', '--yes'])).code).toBe(0)
+    expect(get('database.ts')).toBe(
+      `${after ?? imports}\nexport interface Database { notes: { id: number; text: string; text_index: ${name}<string | null> } }\n`,
+    )
+  })
+
   it('reads times without a zone as the driver does, in the zone of the application', async () => {
     const argv = ['--table', 'users', '--fields', 'email,born', '--yes']
     const before = files()
@@ -797,7 +942,10 @@ describe('init in an application of Kysely', () => {
 
   it.each([
     [['--table', 'users', '--fields', 'id'], 'users.id is the id'],
-    [['--table', 'users', '--fields', 'made'], 'users.made is Generated<Date>: init takes string, Date'],
+    [
+      ['--table', 'users', '--fields', 'made'],
+      'users.made is Generated<Date>: the database would fill it with plaintext. Take its default away',
+    ],
     [['--table', 'nobody', '--fields', 'x'], 'there is no nobody. There are: users, notes'],
   ])('refuses, and says why: %j', async (argv, message) => {
     expect(await init([...argv, '--yes'])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
@@ -915,10 +1063,43 @@ describe('init in an application of TypeORM', () => {
     expect((await init(argv)).out).toMatch(/^Every file has it already/)
   })
 
+  it('names the schema of an entity, and imports Index once, whatever its name there', async () => {
+    const argv = ['--table', 'StaffMember', '--fields', 'name,visits', '--search', 'visits', '--yes']
+    const aliased = ENTITY.replace(' Index,', ' Index as Indexed,').replace('@Index()', '@Indexed()')
+    put('src/entity/staff-member.ts', aliased.replace('@Entity()', "@Entity({ schema: 'Crm' })"))
+    const { out } = await init(argv)
+    expect(out).toContain('ALTER TABLE "Crm"."staff_member" ALTER COLUMN "visits" TYPE TEXT')
+    expect(out).toContain('--table Crm.staff_member --constrain\n')
+    expect(get('src/entity/staff-member.ts')).toContain("@Indexed('staff_member_visits_index_idx')")
+    expect(get('src/entity/staff-member.ts')).toContain(' Index as Indexed, Primary')
+    rmSync(join(folder, 'src/eaas-staffMember.ts'))
+    put(
+      'src/entity/staff-member.ts',
+      ENTITY.replace(' Index,', '')
+        .replace('  @Index()\n', '')
+        .replace(/import/, 'import type'),
+    )
+    expect((await init(argv)).out).toContain("in src/entity/staff-member.ts: import { Index } from 'typeorm'")
+  })
+
+  it('takes numerics as the strings that TypeORM returns, and properties with an initial value', async () => {
+    const numeric = "@Column('numeric', { precision: 9, scale: 2 })\n  price: string = '0'\n\n  @Column()\n  name"
+    put('src/entity/staff-member.ts', ENTITY.replace('@Column()\n  name', numeric))
+    const { out } = await init(['--table', 'StaffMember', '--fields', 'price', '--yes'])
+    expect(get('src/entity/staff-member.ts')).toContain("@Column({ type: 'text' })\n  price: string = '0'\n")
+    expect(out).toContain('ALTER COLUMN "price" TYPE TEXT USING "price"::text')
+  })
+
   it.each([
     [['--table', 'StaffMember', '--fields', 'id'], 'StaffMember.id is the id'],
-    [['--table', 'StaffMember', '--fields', 'active'], 'StaffMember.active has default'],
-    [['--table', 'StaffMember', '--fields', 'wrong'], 'StaffMember.wrong is date and declared as Date'],
+    [
+      ['--table', 'StaffMember', '--fields', 'active'],
+      'StaffMember.active has default, which the database would store unencrypted: give the property an initial value',
+    ],
+    [
+      ['--table', 'StaffMember', '--fields', 'wrong'],
+      'StaffMember.wrong is date and declared as Date: declare it as string first',
+    ],
     [['--table', 'StaffMember', '--fields', 'made'], 'StaffMember.made has @UpdateDateColumn'],
   ])('refuses, and says why: %j', async (argv, message) => {
     expect(await init([...argv, '--yes'])).toMatchObject({ code: 2, err: expect.stringContaining(message) })
@@ -974,6 +1155,7 @@ describe('init in an application of TypeORM', () => {
 
 describe('init elsewhere', () => {
   it.each([
+    [{ 'drizzle-orm': '1' }, `see docs/${'drizzle'}.md of @eaas/sdk`],
     [{ kysely: '1' }, `see docs/${'kysely'}.md of @eaas/sdk`],
     [{ typeorm: '1' }, `see docs/${'typeorm'}.md of @eaas/sdk`],
     [{ pg: '8' }, `see docs/${'orms'}.md of @eaas/sdk`],
@@ -1010,7 +1192,7 @@ describe('init elsewhere', () => {
       expect.stringMatching(/^prisma.migrations.\d{14}_encrypt_x_out_key_x.migration.sql$/),
     ])
     expect(get('src/(admin)/[id]/eaas-customer.ts')).toContain(`    name: 'x/../../../../out\\', key: \\'x', // values`)
-    const line = `npx @eaas/cli backfill 'src/(admin)/[id]/eaas-customer.ts' --table '"${name.replaceAll("'", "'\\''")}"' --column 'name=$(id) y' --plan`
+    const line = `npx @eaas/cli backfill 'src/(admin)/[id]/eaas-customer.ts' --table '"${name.replaceAll("'", "'\\''")}"' --column 'name=$(id) y' --column 'name_index=$(id) y_index' --plan`
     expect(out).toContain(line)
   })
 
@@ -1069,6 +1251,43 @@ describe('init elsewhere', () => {
       put(path, path === '.env' ? '' : SCHEMA)
     }
     expect((await init([...OF_CUSTOMER, '--yes'])).code).toBe(0)
+  })
+
+  it.each([
+    ['prisma', '@prisma/client', '^6.1.0', '>=7 <8'],
+    ['drizzle', 'drizzle-orm', '^0.44.1', '>=0.45 <1'],
+    ['typeorm', 'typeorm', '^0.3.20', '>=1 <2'],
+    ['kysely', 'kysely', '0.27', '>=0.28 <1'],
+  ])('warns of a version that @eaas/%s does not take', async (orm, name, version, peer) => {
+    putPrisma()
+    if (orm === 'drizzle') putDrizzle()
+    if (orm === 'kysely') put('db.ts', KYSELY)
+    if (orm === 'kysely') put('database.ts', DATABASE)
+    if (orm === 'typeorm') put('staff-member.ts', ENTITY)
+    const [table = '', field = ''] = { prisma: 'Customer.email', drizzle: 'posts.title', kysely: 'notes.text' }[
+      orm
+    ]?.split('.') ?? ['StaffMember', 'name']
+    const shown = () => init(['--table', table, '--fields', field])
+    const note = `note: @eaas/${orm} takes ${name} ${peer}, and this is `
+    putPackage({ [name]: version })
+    expect((await shown()).out).toContain(`${note}${version}: update it first\n`)
+    for (const fits of [peer.split(' ')[0]?.slice(2), 'latest']) {
+      putPackage({ [name]: fits })
+      expect((await shown()).out).not.toContain('note: @eaas')
+    }
+    put(`node_modules/${name}/package.json`, '{ "version": "0.1.2" }')
+    expect((await shown()).out).toContain(`${note}0.1.2`)
+  })
+
+  it('names packed packages to install, as long as none is on npm', async () => {
+    putPrisma()
+    putPackage({ '@prisma/client': '7', '@eaas/cli': '0.0.0' })
+    const tarballs = ['sdk', 'prisma', 'server', 'audit', 'console'].map(
+      (name) => `./eaas-packages/eaas-${name}-0.0.0.tgz`,
+    )
+    expect((await init([...OF_CUSTOMER, '--yes'])).out).toContain(
+      `Next:\n  EaaS is not on npm yet: in a clone of it, npm run pack -- ${folder}\n  npm install ${tarballs.join(' ')}\n`,
+    )
   })
 
   it.runIf(loaderFor('a.ts'))('lists tsx where this Node.js needs it for the model, and it is not there', async () => {

@@ -28,8 +28,16 @@ import { backfillLine, type ModelFile, modelFile } from './model-file.js'
 import { changePrisma, readPrisma } from './prisma.js'
 import { slugOf } from './source-text.js'
 import { changeTypeorm, readTypeorm } from './typeorm.js'
+import { installSteps, versionWarning } from './versions.js'
 
 const CHANGES = { prisma: changePrisma, drizzle: changeDrizzle, kysely: changeKysely, typeorm: changeTypeorm } as const
+
+/** What `init` reads of each ORM. */
+const READS: Readonly<Partial<Record<string, string>>> = {
+  'drizzle-orm': "const users = pgTable('users', { … }), and those of pgSchema() and pgTableCreator()",
+  kysely: 'tables named without a schema in the interface of new Kysely<Database>(…)',
+  typeorm: 'classes with @Entity()',
+}
 
 /** What takes constraints away again. */
 const DROPS: Readonly<Partial<Record<FoundTable['orm'], string>>> = {
@@ -55,7 +63,11 @@ export function addInit(program: Command, io: Io): void {
       'Finds the schema and the client of the application in this folder, and adds what encrypts a table: a file with the model, the line that wraps the client, the columns of indexes, a type that holds an encrypted value for each column, constraints that refuse plaintext, the migration for Prisma, and EAAS_URL and EAAS_API_KEY in .env.local if it is there, otherwise in .env. Shows all of it as a diff, and asks. It replaces no file. It prints what it cannot place with certainty. On a terminal it asks for the options that are missing.',
     )
     .option('--table <name>', 'the table, as the schema or the database calls it')
-    .option('--fields <a,b>', 'the columns to encrypt: text, times, numbers, booleans and JSON', collect)
+    .option(
+      '--fields <a,b>',
+      'the columns to encrypt, by either name: text, times, numbers, booleans and JSON',
+      collect,
+    )
     .option('--search <a,b>', 'those of them that are searched by equality, which get an index', collect)
     .option(
       '--time-zone <zone>',
@@ -69,14 +81,14 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   const app = readApplication(io)
   const tables = [...readPrisma(app), ...readDrizzle(app), ...readKysely(app), ...readTypeorm(app)]
   if (tables.length === 0) {
-    const page = ['kysely', 'typeorm'].find((name) => app.packages.includes(name)) ?? 'orms'
-    throw new UsageError(`no table of Prisma, Drizzle, Kysely or TypeORM was found: see ${guide(page)}`)
+    throw new UsageError(`no table of Prisma, Drizzle, Kysely or TypeORM was found${unseen(app)}`)
   }
   const ask = io.stdin.isTTY ? createQuestions(io) : undefined
   const nameOf = ({ name }: FoundTable) => slugOf(name.charAt(0).toLowerCase() + name.slice(1))
   const pathOf = (table: FoundTable) => modelPath(app, table, `eaas-${nameOf(table)}`)
   const { table, columns, search } = await choose(tables, given, {
     ask,
+    unseen: unseen(app),
     kindOf: (table, field) => findKind(readIfThere(io, pathOf(table)), field),
   })
   const path = pathOf(table)
@@ -106,19 +118,19 @@ async function init(io: Io, given: InitOptions): Promise<void> {
   for (const change of changes) assertAsRead(io, change)
   const diff = changes.flatMap(({ file, before, after }) => [...unifiedDiff(file, before, after), ''])
   await write(io.stdout, diff.map((line) => `${line.split('\t').map(visibleLine).join('\t')}\n`).join(''))
+  const notes = [versionWarning(app, table.orm), ...(isFirst ? changedUses(columns) : [])]
+  for (const note of notes.filter((one) => one !== undefined)) await print(io, `note: ${note}`)
   if (changes.length > 0 && !given.yes) {
     if (!ask) throw new UsageError('nothing was written: pass --yes to write this, or run it on a terminal')
     if (!/^y(es)?$/i.test(await ask('Write this? [y/N] '))) throw new CommandError('nothing was written')
   }
   await writeChanges(io, changes)
   await print(io, changes.length > 0 ? 'Written. Next:' : 'Every file has it already. Next:')
-  const lacks = (name: string) => !app.packages.includes(name)
-  const packages = ['@eaas/sdk', `@eaas/${table.orm}`].filter(lacks).join(' ')
   const other = columns.filter((one) => isConverted(one) && one.type !== 'character varying').map(({ name }) => name)
   const drops = DROPS[table.orm]
   const steps = [
-    ...(packages ? [`npm install ${packages}`] : []),
-    ...(loaderFor(path) && lacks('tsx') ? ['npm install --save-dev tsx'] : []),
+    ...installSteps(app, table.orm, resolvePath(io, '.')),
+    ...(loaderFor(path) && !app.packages.has('tsx') ? ['npm install --save-dev tsx'] : []),
     ...(isFirst && other.length > 0
       ? [`when the new version is ready, end the running one: it cannot use ${other.join(', ')} as text`]
       : []),
@@ -137,6 +149,33 @@ function isSchemaDone(app: Application, change: Change, io: Io): boolean {
   const files = new Map(app.files)
   CHANGES[change.table.orm]({ ...app, files, byHand: [] }, change, io)
   return files.get(change.table.path) === app.files.get(change.table.path)
+}
+
+/** Says which tables `init` reads, and where the others are set up by hand. */
+function unseen({ packages }: Application): string {
+  const [name, reads] = Object.entries(READS).find(([one]) => packages.has(one)) ?? []
+  const page = name === 'drizzle-orm' ? 'drizzle' : (name ?? 'orms')
+  return `${reads ? `. init reads ${reads}; for others, write the model and the call of encrypted() by hand` : ''}: see ${guide(page)}`
+}
+
+/** What an application could do with columns before they were text. */
+function changedUses(columns: readonly Column[]): string[] {
+  const texts = columns.filter((one) => one.kind === 'text' && isConverted(one) && one.type !== 'character varying')
+  const [days, others] = [true, false].map((isDay) =>
+    texts.flatMap(({ name, type }) => ((type === 'date') === isDay ? name : [])).join(', '),
+  )
+  return [
+    ...(days
+      ? [
+          `${days}: a day as text has no search by range. For one, first make it a JavaScript Date (date({ mode: 'date' }) in Drizzle, timestamptz in TypeORM): init then takes date(), and the application writes and compares Dates`,
+        ]
+      : []),
+    ...(others
+      ? [
+          `${others}: the database neither checks nor rounds text, so 12.5 and 12.50 are two values for a search, and there is none by range`,
+        ]
+      : []),
+  ]
 }
 
 /** The kind of a field in the file of the model, if an earlier run wrote it: the column no longer says so. */
@@ -182,7 +221,11 @@ function createQuestions({ stdin, stderr, signal }: Io): Ask {
 async function choose(
   tables: readonly FoundTable[],
   given: InitOptions,
-  { ask, kindOf }: { ask: Ask | undefined; kindOf: (table: FoundTable, field: string) => FieldKind | undefined },
+  {
+    ask,
+    unseen,
+    kindOf,
+  }: { ask: Ask | undefined; unseen: string; kindOf: (table: FoundTable, field: string) => FieldKind | undefined },
 ) {
   const all = tables.map(({ name }) => name).join(', ')
   const wanted = given.table ?? (await ask?.(`Table (${all}): `))
@@ -190,12 +233,14 @@ async function choose(
     throw new ArgumentsError(`--table is missing${given.fields ? '' : ', and so is --fields'}. There are: ${all}`)
   }
   const isNamed = (text: string) => [text, `${text}s`].some((one) => one.toLowerCase() === wanted.toLowerCase())
-  const exact = tables.filter(({ name, stored }) => name === wanted || stored === wanted)
+  const exact = tables.filter(({ name, stored, schema }) => [name, stored, `${schema}.${stored}`].includes(wanted))
   const found = exact.length > 0 ? exact : tables.filter(({ name, stored }) => isNamed(name) || isNamed(stored))
   const [table, other] = found
   if (!table || other) {
     throw new UsageError(
-      table ? `${wanted} is in ${table.path} and in ${other?.path}` : `there is no ${wanted}. There are: ${all}`,
+      table
+        ? `${wanted} is in ${table.path} and in ${other?.path}`
+        : `there is no ${wanted}. There are: ${all}${unseen}`,
     )
   }
   if (table.id.length === 0)
@@ -206,21 +251,28 @@ async function choose(
     .join(', ')
   const answer = async (question: string) => (await ask?.(question))?.split(/[\s,]+/).filter(Boolean)
   const fields = given.fields ? readNames('fields', given.fields) : await answer(`Columns to encrypt (${fit}): `)
-  if (!fields?.length) throw new ArgumentsError(`--fields is missing. ${table.name} has: ${fit || 'none that fits'}`)
-  const columns = fields.map((name) => {
-    const column = table.columns.find((one) => one.name === name)
-    if (!column) throw new UsageError(`${table.name} has no ${name}. It has: ${fit}`)
+  const unfit = table.columns.flatMap(({ name, refusal }) => (refusal ? `${name} ${refusal}` : []))
+  const has = `${fit || 'none that fits'}${unfit.length > 0 ? `. Not taken: ${unfit.join('; ')}` : ''}`
+  if (!fields?.length) throw new ArgumentsError(`--fields is missing. ${table.name} has: ${has}`)
+  const find = (wanted: string) =>
+    table.columns.find(({ name }) => name === wanted) ?? table.columns.find(({ stored }) => stored === wanted)
+  const columns = fields.map((wanted) => {
+    const column = find(wanted)
+    if (!column) throw new UsageError(`${table.name} has no ${wanted}. It has: ${has}`)
+    const { name, refusal } = column
     const kind = kindOf(table, name)
-    if (column.refusal && !(kind && column.stored)) throw new UsageError(`${table.name}.${name} ${column.refusal}`)
+    if (refusal && !(kind && column.stored)) throw new UsageError(`${table.name}.${name} ${refusal}`)
     return { ...column, kind: kind ?? column.kind }
   })
   const isAsked = given.search === undefined && !given.yes
-  const search = isAsked ? await answer('Those to search by equality (none): ') : readNames('search', given.search)
-  const stray = search?.find((name) => !fields.includes(name))
-  if (stray !== undefined) throw new ArgumentsError(`--search ${stray}: it is not one of --fields`)
-  const unfit = columns.find(({ name, kind }) => search?.includes(name) && ['boolean', 'json'].includes(kind))
-  if (unfit) throw new ArgumentsError(`--search ${unfit.name}: a field of ${unfit.kind}() has no index`)
-  return { table, columns, search: search ?? [] }
+  const searched = isAsked ? await answer('Those to search by equality (none): ') : readNames('search', given.search)
+  const search = (searched ?? []).map((wanted) => {
+    const column = columns.find(({ name }) => name === find(wanted)?.name)
+    if (!column) throw new ArgumentsError(`--search ${wanted}: it is not one of --fields`)
+    if (!['boolean', 'json'].includes(column.kind)) return column.name
+    throw new ArgumentsError(`--search ${wanted}: a field of ${column.kind}() has no index`)
+  })
+  return { table, columns, search }
 }
 
 /** Whether drivers return some of these columns as the local time of the process. */

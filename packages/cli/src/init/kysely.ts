@@ -2,7 +2,7 @@
 import { UsageError } from '../io.js'
 import { type Application, type Column, type FieldKind, type FoundTable, guide } from './application.js'
 import { addIndexes, type Change, convertColumns } from './migration.js'
-import { readBrackets, withNames } from './source-text.js'
+import { localName, readBrackets, withNames } from './source-text.js'
 
 /** By the type of a member: the field, and the type of the column, of which the interface says no more. */
 const TYPES: Readonly<Record<string, readonly [kind: FieldKind, type: string]>> = {
@@ -101,7 +101,9 @@ function readMember({ name, type }: Member, isExported: boolean): Column {
   const reasons = [
     name === 'id' && 'is the id',
     kind === undefined &&
-      `is ${type}: init takes string, Date, number, boolean and JSONColumnType, ${guide('kysely')} all others`,
+      (/^(Generated\w*|ColumnType)</.test(type)
+        ? `is ${type}: the database would fill it with plaintext. Take its default away, declare it as the plain type, and give its value in inserts; then run init again`
+        : `is ${type}: init takes string, Date, number, boolean and JSONColumnType. Make it one of these first, in the interface and the database: JSONColumnType for a list`),
     json && !isExported && 'is in an interface that is not exported: export it first',
   ]
   return {
@@ -122,7 +124,7 @@ export function changeKysely({ files, code, byHand }: Application, change: Chang
     if (!columns.some((column) => column.name === name)) continue
     const column = lacking.find((one) => one.name === name)
     if (column) {
-      const added = `${column.index.name}: Generated<string | null>`
+      const added = `${column.index.name}: ${localName(before, 'Generated')}<string | null>`
       const [line = ''] = /^[^\n]*/.exec(text.slice(end)) ?? []
       const to = indent === undefined ? end : end + line.length
       const put = indent === undefined ? `; ${added}` : `\n${indent}${added}${line.startsWith(';') ? ';' : ''}`
@@ -130,8 +132,8 @@ export function changeKysely({ files, code, byHand }: Application, change: Chang
     }
     text = text.slice(0, at) + (JSON_TYPE.exec(type)?.[1] ?? type) + text.slice(end)
   }
-  const add = lacking.length > 0 ? ['Generated'] : []
-  const after = withNames(text, 'kysely', { add, drop: ['JSONColumnType'] })
+  const add = lacking.length > 0 ? ['type Generated'] : []
+  const after = withNames(text, 'kysely', { add, drop: [localName(before, 'JSONColumnType')] })
   files.set(table.path, after ?? text)
   if (!after && add.length > 0) byHand.push(`in ${table.path}: import type { Generated } from 'kysely'`)
   if (columns.some(({ kind }) => kind === 'json'))

@@ -50,8 +50,8 @@ export function backfillLine({ table, columns, search, path }: ModelFile, more: 
   const indexes = columns.filter(({ name }) => search.includes(name)).map(({ index }) => index)
   const renamed = [...ids, ...columns, ...indexes].filter(({ name, stored }) => name !== stored)
   const parts = [...(table.schema ? [table.schema] : []), table.stored]
-  const name = parts.map((part) => (/[."]/.test(part) ? quoteName(part) : part)).join('.')
-  const words = [quoteWord(path), optionWord('--table', name)]
+  const isPlain = parts.every((part) => /^[\w-]+$/.test(part))
+  const words = [quoteWord(path), optionWord('--table', (isPlain ? parts : parts.map(quoteName)).join('.'))]
   words.push(...renamed.map((one) => optionWord('--column', `${one.name}=${one.stored}`)))
   return `${loaderFor(path)}npx @eaas/cli backfill ${words.join(' ')} ${more}`
 }

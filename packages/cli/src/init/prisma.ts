@@ -14,7 +14,7 @@ import {
   UNREAD_TABLE,
 } from './application.js'
 import { addConstraints, addIndexes, type Change, convertColumns, convertTimes, isConverted } from './migration.js'
-import { slugOf } from './source-text.js'
+import { quoteText, slugOf } from './source-text.js'
 
 const MODEL = /^model\s+(?<name>\w+)\s*\{(?<body>.*?)^\}/gms
 const FIELD = /^(?<before>\s+(?<name>\w+)[^\S\n]+)(?<type>\w+)(?<arity>\[\]|\?)?(?<attributes>[^\n]*)$/
@@ -76,22 +76,24 @@ function readField(
 ): Column {
   const spelled = [type, NATIVE.exec(attributes)?.[1] ?? []].flat().join(' ')
   const [kind, stored] = (arity === '[]' ? undefined : TYPES[spelled]) ?? []
-  const column = textIn('@map', attributes)
+  const column = textIn('@map', attributes) ?? name
   const reasons = [
     column === '' && UNREAD_NAME,
     keys.includes(name) && 'is the key of a relation',
     /@id\b/.test(attributes) && 'is the id',
     kind === undefined &&
-      `is ${spelled}${arity}: init takes String, DateTime, Int, Float, Boolean and Json, ${guide('prisma')} all others`,
-    /@default\b/.test(attributes) && 'has a default, which would be stored as it is',
-    /@updatedAt\b/.test(attributes) && 'has @updatedAt, which Prisma would store as it is',
+      `is ${spelled}${arity}: init takes String, DateTime, Int, Float, Boolean and Json. Make it a ${arity === '[]' ? 'Json' : 'String'} in the schema and the database first`,
+    /@default\b/.test(attributes) &&
+      'has a default, which would be stored as it is: take it away, give the value in each create, and run init again',
+    /@updatedAt\b/.test(attributes) &&
+      'has @updatedAt, which Prisma would store as it is: take it away, give the time in each write, and run init again',
   ]
   return {
     ...{ name, isNullable: arity === '?', isUnique: /@unique\b/.test(attributes) },
     ...{ kind: kind ?? 'text', type: stored ?? 'text' },
-    stored: column ?? name,
+    stored: column,
     refusal: reasons.find((reason) => typeof reason === 'string'),
-    index: { name: `${name}_index`, stored: `${name}_index` },
+    index: { name: `${name}_index`, stored: `${column}_index` },
   }
 }
 
@@ -154,5 +156,6 @@ function asString({ before = '', type = '', arity = '', attributes = '' }: Recor
 function indexLine({ before = '', attributes = '' }: Record<string, string>, { index, isUnique }: Column): string {
   const indent = before.slice(0, before.search(/\S/))
   const end = attributes.endsWith('\r') ? '\r' : ''
-  return `${`${indent}${index.name}`.padEnd(before.length - 1)} String?${isUnique ? ' @unique' : ''}${end}`
+  const map = index.name === index.stored ? '' : ` @map(${quoteText(index.stored, '"')})`
+  return `${`${indent}${index.name}`.padEnd(before.length - 1)} String?${isUnique ? ' @unique' : ''}${map}${end}`
 }

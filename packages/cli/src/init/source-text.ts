@@ -49,37 +49,60 @@ export function readBrackets(
   return { end: -1, parts: [] }
 }
 
-/** Adds imports after the last one. Returns undefined if the source has none. */
+/** Adds imports that a source lacks after its last one. Returns undefined if the source has none. */
 export function withImports(text: string, imports: readonly string[]): string | undefined {
   const last = [...text.matchAll(IMPORT_END)].at(-1)
   if (!last?.groups) return undefined
   const { quote = "'", semicolon = '' } = last.groups
   const end = last.index + last[0].length
-  const lines = imports.map((line) => `\n${line.replace(/'(.*)'$/, (_, path) => quoteText(path, quote))}${semicolon}`)
+  const code = blankComments(text)
+  const isThere = (line: string) => {
+    const [, name, module] = /^import \{ (\w+) \} from '(.*)'/.exec(line) ?? []
+    return [...code.matchAll(/^import \{([^}]*)\} from ['"]([^'"\n]*)['"]/gm)].some(
+      ([, list = '', from]) => from === module && list.split(',').some((one) => one.trim() === name),
+    )
+  }
+  const lines = imports
+    .filter((line) => !isThere(line))
+    .map((line) => `\n${line.replace(/'(.*)'$/, (_, path) => quoteText(path, quote))}${semicolon}`)
   return text.slice(0, end) + lines.join('') + text.slice(end)
+}
+
+/** The name that a source gives what a module exports. */
+export function localName(source: string, exported: string): string {
+  return new RegExp(`\\b${exported} as (\\w+)`).exec(source)?.[1] ?? exported
 }
 
 /**
  * Adds names to those that a source imports of a module, and takes away those that it no longer uses. Returns undefined
- * if it imports no names of it.
+ * if it has no import to which the names can be added. A name to add may begin with `type`.
  */
 export function withNames(
   text: string,
   module: string,
   { add, drop }: { add: readonly string[]; drop: readonly string[] },
 ): string | undefined {
-  const [statement, list = ''] = new RegExp(`\\bimport (?:type )?\\{([^}]*)\\} from ['"]${module}['"]`).exec(text) ?? []
-  if (statement === undefined) return undefined
-  const rest = blankComments(text.replace(statement, ''))
+  const statements = [
+    ...text.matchAll(new RegExp(`\\bimport (type )?(?:\\w+, )?\\{([^}]*)\\} from ['"]${module}['"]`, 'g')),
+  ].map(([all, type, list = '']) => ({ all, type, list, names: list.split(',').flatMap((one) => one.trim() || []) }))
+  const bare = (name: string) => /^(?:type )?(\w+)/.exec(name)?.[1] ?? ''
+  const imported = statements.flatMap(({ names }) => names.map(bare))
+  const lacking = [...new Set(add)].filter((one) => !imported.includes(bare(one)))
+  // A value cannot be used from `import type`.
+  const into = statements.find(({ type }) => !type || lacking.every((one) => one.startsWith('type ')))
+  if (!into && (lacking.length > 0 || statements.length === 0)) return undefined
+  const rest = blankComments(statements.reduce((left, { all }) => left.replace(all, ''), text))
   const isUsed = (name: string) => !drop.includes(name) || new RegExp(`\\b${name}\\b(?!>)`).test(rest) // not as `$type<boolean>`
-  const there = list.split(',').flatMap((one) => one.trim() || [])
-  const kept = there.filter((one) => isUsed(one.split(' ').at(-1) ?? ''))
-  const names = [...kept, ...new Set(add.filter((one) => !kept.includes(one)))]
-  const isSorted = there.every((one, at) => at === 0 || (there[at - 1] ?? '').localeCompare(one) <= 0)
-  if (isSorted) names.sort((one, other) => one.localeCompare(other))
-  if (names.join() === there.join()) return text
-  const [blanks = ' '] = /^\s*/.exec(list) ?? []
-  const end = /,?\s*$/.exec(list)?.[0] ?? ' '
-  const changed = `${blanks}${names.join(`,${blanks || ' '}`)}${end}`
-  return text.replace(statement, () => statement.replace(list, () => changed))
+  return statements.reduce((changed, statement) => {
+    const { all, type, list, names: there } = statement
+    const kept = there.filter((one) => isUsed(one.split(' ').at(-1) ?? ''))
+    const names = [...kept, ...(statement === into ? lacking.map((one) => (type ? bare(one) : one)) : [])]
+    const order = (one: string, other: string) => bare(one).localeCompare(bare(other))
+    if (there.every((one, at) => at === 0 || order(there[at - 1] ?? '', one) <= 0)) names.sort(order)
+    if (names.join() === there.join()) return changed
+    const [blanks = ' '] = /^\s*/.exec(list) ?? []
+    const end = /,?\s*$/.exec(list)?.[0] ?? ' '
+    const put = `${blanks}${names.join(`,${blanks || ' '}`)}${end}`
+    return changed.replace(all, () => all.replace(`{${list}}`, () => `{${put}}`))
+  }, text)
 }

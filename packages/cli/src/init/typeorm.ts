@@ -10,13 +10,13 @@ import {
   UNREAD_TABLE,
 } from './application.js'
 import { addIndexes, type Change, convertColumns, indexName, isConverted } from './migration.js'
-import { quoteText, readBrackets, readText, withNames } from './source-text.js'
+import { localName, quoteText, readBrackets, readText, withNames } from './source-text.js'
 
 const ENTITY = /@Entity\((?<args>[^)]*)\)(?:\s*@\w+\([^)]*\))*\s*(?:export )?class (?<name>\w+)[^{]*(?=\{)/g
 const COLUMN =
   /(?<above>(?:@\w+\([^()]*\)\s*)*)@(?<decorator>Column|(?:Primary|PrimaryGenerated|CreateDate|UpdateDate|DeleteDate|Version)Column)(?=\()/g
 const PROPERTY =
-  /^(?<below>(?:\s*@\w+\([^()]*\))*)\s*(?:(?:public|readonly|declare)\s+)*(?<name>\w+)[!?]?:\s*(?<type>[^;=\n]+?)[^\S\n]*(?<end>;|$)[^\n]*/m
+  /^(?<below>(?:\s*@\w+\([^()]*\))*)\s*(?:(?:public|readonly|declare)\s+)*(?<name>\w+)[!?]?:\s*(?<type>[^;=\n]+?)[^\S\n]*(?:=[^;\n]*)?(?<end>;|$)[^\n]*/m
 /** What TypeORM writes for the types of properties that name none. */
 const DEFAULTS: Readonly<Record<string, string>> = {
   string: 'varchar',
@@ -37,6 +37,9 @@ const TYPES: Readonly<Record<string, readonly [kind: FieldKind, property: string
   int: ['number', 'number', 'integer'],
   integer: ['number', 'number', 'integer'],
   smallint: ['number', 'number', 'smallint'],
+  bigint: ['text', 'string', 'bigint'], // TypeORM returns strings
+  numeric: ['text', 'string', 'numeric'],
+  decimal: ['text', 'string', 'numeric'],
   real: ['number', 'number', 'real'],
   'double precision': ['number', 'number', 'double precision'],
   boolean: ['boolean', 'boolean', 'boolean'],
@@ -45,8 +48,14 @@ const TYPES: Readonly<Record<string, readonly [kind: FieldKind, property: string
 }
 /** Options with which the stored value, or the adapter's work, differs. */
 const NOT_PLAIN = /\b(default|transformer|array|enum|generatedType|asExpression|insert|update)\s*:/
+const REMEDIES: Readonly<Record<string, string>> = {
+  default: 'which the database would store unencrypted: give the property an initial value instead',
+  array: 'make it jsonb first',
+  generatedType: 'make its value in the application first',
+  asExpression: 'make its value in the application first',
+}
 /** Options of the type that a column loses. */
-const OF_TYPE = /^\s*(type|length|precision|width|collation)\s*:/
+const OF_TYPE = /^\s*(type|length|precision|scale|width|collation)\s*:/
 
 /** An option of a data source, unless it is false. */
 const SYNCHRONIZES = /\bsynchronize\b['"]?\s*(?::\s*(?!false\b)|[,}])/
@@ -136,14 +145,17 @@ function readProperties(source: string, found: RegExpExecArray): Property[] {
       const [kind, expected, postgres] = TYPES[stored] ?? []
       const isBounded = postgres !== 'character varying' || option('length') !== undefined
       const storedName = textOf('name', options)
+      const not = NOT_PLAIN.exec(object)?.[1]
       const reasons = [
         storedName === '' && UNREAD_NAME,
         decorator.startsWith('Primary') && 'is the id',
         decorator !== 'Column' && `has @${decorator}`,
         kind === undefined &&
-          `is ${stored}: init takes text, varchar, timestamps, dates, numbers, booleans and JSON, ${guide('typeorm')} all others`,
-        kind !== 'json' && declared.join('|') !== expected && `is ${stored} and declared as ${type}`,
-        NOT_PLAIN.test(object) && `has ${NOT_PLAIN.exec(object)?.[1]}: see ${guide('typeorm')}`,
+          `is ${stored}: init takes text, varchar, timestamps, dates, numbers, booleans and JSON. Make it text in the entity and the database first, or jsonb for a list`,
+        kind !== 'json' &&
+          declared.join('|') !== expected &&
+          `is ${stored} and declared as ${type}: declare it as ${expected} first, which TypeORM returns`,
+        not && `has ${not}, ${REMEDIES[not] ?? 'which init does not keep: take it away first'}; then run init again`,
       ]
       return [
         {
@@ -186,7 +198,7 @@ export function changeTypeorm({ files, code, settings, byHand }: Application, ch
       const renamed = index.name === index.stored ? '' : ` name: ${quoteText(index.stored, quote)},`
       const lines = [
         '',
-        `@Index(${quoteText(indexName(table, column), quote)}${unique})`,
+        `@${localName(before, 'Index')}(${quoteText(indexName(table, column), quote)}${unique})`,
         `@Column({ type: ${quote}text${quote},${renamed} nullable: true })`,
         `${index.name}?: string | null${semicolon}`,
       ]
@@ -197,7 +209,9 @@ export function changeTypeorm({ files, code, settings, byHand }: Application, ch
     const kept = one.options.map((option) => option.trim()).filter((option) => option && !OF_TYPE.test(option))
     text = `${text.slice(0, at)}({ ${[`type: ${quote}text${quote}`, ...kept].join(', ')} })${text.slice(called)}`
   }
-  files.set(path, (lacking.length > 0 && withNames(text, 'typeorm', { add: ['Index'], drop: [] })) || text)
+  const after = lacking.length > 0 ? withNames(text, 'typeorm', { add: ['Index'], drop: [] }) : text
+  files.set(path, after ?? text)
+  if (after === undefined) byHand.push(`in ${path}: import { Index } from 'typeorm'`)
   const converted = convertColumns(change)
   const statements = [...converted, ...addIndexes(change)]
   if (converted.length > 0)
