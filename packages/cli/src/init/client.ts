@@ -90,6 +90,8 @@ function findModels({ files }: Application, orm: FoundTable['orm']): (Place & { 
   return { path, begin: end, end, separator: `,${/^\s*\n\s*/.exec(last.text)?.[0] ?? ' '}` }
 }
 
+const withoutExtension = (path: string) => path.replace(/\.\w+$/, '')
+
 /** Gives the model to the client, or says which lines to add. */
 export function wrapClient(app: Application, table: FoundTable, model: { name: string; path: string }): void {
   const { orm, name } = table
@@ -100,10 +102,9 @@ export function wrapClient(app: Application, table: FoundTable, model: { name: s
   const place = models ?? made
   const from = place?.path ?? model.path
   const text = app.files.get(from) ?? ''
-  const all = new RegExp(
-    `import \\* as (\\w+) from ['"]${specifier(app, from, table.path).replace(/(\.\w+)?$/, '(?:\\.\\w+)?')}['"]`,
-  )
-  const schema = all.exec(text)?.[1]
+  const module = withoutExtension(specifier(app, from, table.path))
+  const all = [...text.matchAll(/import \* as (\w+) from ['"]([^'"]+)['"]/g)]
+  const schema = all.find(([, , path = '']) => [path, withoutExtension(path)].includes(module))?.[1]
   const isNamed = orm === 'prisma' || orm === 'kysely'
   const [there] = new RegExp(`\\bimport (?:type )?(?:\\w+, )?\\{[^}]*\\b${name}\\b[^}]*\\} from`).exec(text) ?? []
   const isKnown = isNamed || schema || table.path === from || there

@@ -596,6 +596,19 @@ describe('init in an application of Drizzle', () => {
     expect(get('db.ts').match(/\{ posts \}/g)).toHaveLength(1)
   })
 
+  it('imports a table of a folder whose name has a range of no letters, and takes no cast for another name', async () => {
+    const table =
+      "import { pgTable, text } from 'drizzle-orm/pg-core'\nexport const notes = pgTable('notes', { id: text().primaryKey(), body: text() })\n"
+    put('[user-id]/notes.ts', table)
+    put(
+      'db.ts',
+      "import { drizzle } from 'drizzle-orm/node-postgres'\nconst db = drizzle(url)\nconst x = notes as string\n",
+    )
+    await init(['--table', 'notes', '--fields', 'body', '--yes'])
+    expect(get('db.ts')).toContain("import { notes } from './[user-id]/notes.js'")
+    expect(get('db.ts')).toContain('[[notes, notesModel(eaas)]]')
+  })
+
   it.each([
     [['--table', 'users', '--fields', 'id'], 'users.id is the id'],
     [

@@ -70,7 +70,7 @@ export function withImports(text: string, imports: readonly string[]): string | 
 
 /** The name that a source gives what a module exports. */
 export function localName(source: string, exported: string): string {
-  return new RegExp(`\\b${exported} as (\\w+)`).exec(source)?.[1] ?? exported
+  return new RegExp(`\\bimport [^;'"]*\\b${exported} as (\\w+)`).exec(source)?.[1] ?? exported
 }
 
 /**
