@@ -24,7 +24,7 @@ const ODD_NAME = 'a\u2028b'
 
 /** The blocks of a language, in their order. */
 const blocks = (language: string) =>
-  [...PAGE.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, text = '']) => text)
+  [...PAGE.matchAll(new RegExp(`^ *\`\`\`${language}\n(.*?)^ *\`\`\``, 'gms'))].map(([, text = '']) => text)
 
 // The commands connect by DATABASE_URL, and nobody can connect to the embedded database.
 const canRun = backend() === 'postgres' && findOrInstallPrograms(['age', 'age-keygen'], ['age'])
