@@ -195,10 +195,8 @@ describe('the tarball of the server', () => {
     const protocol = filesBelow('packages/protocol/src').filter((path) => path.endsWith('.md'))
     expect(protocol.length).toBeGreaterThan(1)
     const readme = readFileSync(join(ROOT, 'packages/server/README.md'), 'utf8')
-    for (const path of protocol) {
-      expect(readme).toContain(`\`${posix.basename(path)}\``)
-      expect(files).toContain(`dist/formats/${posix.basename(path)}`)
-    }
+    expect(readme).toContain('`dist/formats`')
+    for (const path of protocol) expect(files).toContain(`dist/formats/${posix.basename(path)}`)
     expect(files).toContain('dist/open-kit/open_kit.py')
     expect(files).toContain('dist/formats/formats.sha256') // SECURITY.md: the release signs it
   })
