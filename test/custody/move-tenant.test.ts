@@ -221,6 +221,21 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
     expect((await unwrap(here)).body.detail).toContain(ADDRESS)
     for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
   })
+
+  it('is not undone with another target, which cannot tell whether it has arrived', async () => {
+    const another = await startService()
+    onTestFinished(another.close)
+    const mend = await breakAt(here, 'moved')
+    await expect(move()).rejects.toThrow(/cut/)
+    await mend()
+    await expect(undoMove(pair(here, another))).rejects.toThrow(/is being moved to another installation/)
+    await expect(undoMove(pair(here, here))).rejects.toThrow(/same installation/)
+    expect(await statusOf(here)).toBe('moving')
+    await there.refreshStoreKeys()
+    expect([(await unwrap(here)).status, (await unwrap(there)).status]).toEqual([503, 200])
+    await move()
+    await expect(move(here, another)).rejects.toThrow(/was moved to another installation/)
+  })
 })
 
 describe('a move is refused', { timeout: 60_000 }, () => {

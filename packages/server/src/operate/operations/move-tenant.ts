@@ -123,6 +123,7 @@ export async function moveTenant(move: Move, options: MoveOptions = {}): Promise
   const { from, to, tenant_id } = move
   const { learnSeconds = LEARN_SECONDS, onProgress, signal } = options
   const tenant = await readTenant(move, from.sql)
+  await assertTarget(move, from.sql, tenant)
   if (tenant.status === 'moved') return 0
   await assertMovable(move, tenant)
   let closedAt: number | undefined
@@ -151,6 +152,7 @@ export async function undoMove(move: Move): Promise<void> {
     await withoutTimeouts(lock)
     const tenant = await readTenant(move, lock)
     if (tenant.status === 'moved') throw arrived(tenant)
+    await assertTarget(move, lock, tenant)
     await withoutDeadlines(to.sql).begin(async (there) => {
       await withoutTimeouts(there)
       // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
@@ -181,25 +183,23 @@ function arrived({ name }: TenantRow): Refusal {
   )
 }
 
+/** Refuses a target that is this installation, or not the one to which the tenant is being moved or was. @throws Refusal E_STATE */
+async function assertTarget({ from, to, tenant_id }: Move, on: Queryable, tenant: TenantRow): Promise<void> {
+  if (keyOf(from) === keyOf(to))
+    throw new Refusal('E_STATE', 'this is the same installation, or a copy of it: its signing key is the same')
+  if (!isMovedAway(tenant)) return
+  const { name, status, entry_id: id } = tenant
+  const entry = await readAuthenticEntry(on, { tenant_id, id, auditKey: openAuditKey(from.storeKeys, tenant) })
+  const { to: told } = readMetadata(entry ?? { metadata: null })
+  if (to.signingKey.publicKeys.some((key) => key === told)) return
+  const [is, todo] = status === 'moved' ? ['was', ''] : ['is being', ': end or undo that']
+  throw new Refusal('E_STATE', `tenant ${name} ${is} moved to another installation, with the public key ${told}${todo}`)
+}
+
 async function assertMovable(move: Move, tenant: TenantRow): Promise<void> {
   const { from, to, tenant_id } = move
   const { name, status } = tenant
-  const [ours, theirs] = [keyOf(from), keyOf(to)]
-  if (ours === theirs)
-    throw new Refusal('E_STATE', 'this is the same installation, or a copy of it: its signing key is the same')
-  if (status === 'moving') {
-    const entry = await readAuthenticEntry(from.sql, {
-      tenant_id,
-      id: tenant.entry_id,
-      auditKey: openAuditKey(from.storeKeys, tenant),
-    })
-    const { to: told } = readMetadata(entry ?? { metadata: null })
-    if (!to.signingKey.publicKeys.some((key) => key === told))
-      throw new Refusal(
-        'E_STATE',
-        `tenant ${name} is being moved to another installation, with the public key ${told}: end or undo that`,
-      )
-  } else if (status !== 'active')
+  if (status !== 'active' && status !== 'moving')
     throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
   await signMove(move, from.sql)
   const there = await findTenant(to.sql, tenant_id)
