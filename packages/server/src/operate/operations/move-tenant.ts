@@ -156,9 +156,13 @@ export async function undoMove(move: Move): Promise<void> {
     await withoutDeadlines(to.sql).begin(async (there) => {
       await withoutTimeouts(there)
       // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
-      await deletePeppersOf(there, tenant_id)
+      await lockPeppersOf(there, tenant_id)
       if (await findArrival(move, { on: there, head, auditKey })) throw arrived(tenant)
-      const left = (await findTenant(there, tenant_id)) && (await findHead(there, tenant_id))
+      // A purge or a restored backup may hide that it arrived. What it left there earlier is `moved`, with an older head.
+      const [row, left] = [await findTenant(there, tenant_id), await findHead(there, tenant_id)]
+      const isLeft = !row || authenticTenant(to, row).status === 'moved'
+      if (!isLeft || (left && left.last_id > head.last_id)) throw isThere(tenant.name)
+      await deletePeppersOf(there, tenant_id)
       await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
     })
     if (tenant.status !== 'moving') return undefined
@@ -219,7 +223,7 @@ async function assertNameIsFree({ tenant_id }: Move, there: Queryable, name: str
 function isThere(name: string): Refusal {
   return new Refusal(
     'E_STATE',
-    `the other installation has tenant ${name} already, with another log or an older one; nothing was changed there`,
+    `the other installation has tenant ${name} already, with another log, or one that ends elsewhere; nothing was changed there`,
   )
 }
 
