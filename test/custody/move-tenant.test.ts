@@ -257,7 +257,7 @@ describe('a tenant that another installation has', { timeout: 60_000 }, () => {
       if (state !== 'is served') await move(there, third)
       const { sql } = there.services
       await sql`delete from audit_log where tenant_id = ${tenant_id} and id < (select last_id from heads where tenant_id = ${tenant_id})`
-      await expect(undoMove(pair())).rejects.toThrow(/has tenant acme already/)
+      await expect(undoMove(pair())).rejects.toThrow(/has it already/)
       expect(await statusOf(here)).toBe('moving')
       expect(await sql`select from tenant_peppers where tenant_id = ${tenant_id}`).not.toHaveLength(0)
     },
@@ -269,7 +269,7 @@ describe('a tenant that another installation has', { timeout: 60_000 }, () => {
     await putBack()
     const restarted = await startService({ database: here.database })
     onTestFinished(restarted.close)
-    await expect(undoMove(pair(restarted))).rejects.toThrow(/has tenant acme already/)
+    await expect(undoMove(pair(restarted))).rejects.toThrow(/has it already/)
     await there.refreshStoreKeys()
     expect((await unwrap(there)).status).toBe(200)
   })
@@ -295,6 +295,15 @@ describe('a move is refused', { timeout: 60_000 }, () => {
       values (${tenant_id}, 'acme', true, ${row?.wrapped_audit_key}, now(), 9, ${row?.mac}, 'active')`
     await expect(move()).rejects.toThrow(/changed outside the server/)
     expect(await statusOf(here)).toBe('moving')
+  })
+
+  it('before it is closed, if its move from the target is unfinished', async () => {
+    await arriveOnly()
+    await rotateAged(here)
+    await there.refreshStoreKeys()
+    await expect(moveTenant(pair(there, here), { learnSeconds: 0 })).rejects.toThrow(/is moving it: end or undo that/)
+    expect((await unwrap(there)).status).toBe(200)
+    await move()
   })
 
   it('to the same installation, or while it is moved to another one', async () => {

@@ -161,7 +161,7 @@ export async function undoMove(move: Move): Promise<void> {
       // A purge or a restored backup may hide that it arrived. What it left there earlier is `moved`, with an older head.
       const [row, left] = [await findTenant(there, tenant_id), await findHead(there, tenant_id)]
       const isLeft = !row || authenticTenant(to, row).status === 'moved'
-      if (!isLeft || (left && left.last_id > head.last_id)) throw isThere(tenant.name)
+      if (!isLeft || (left && left.last_id > head.last_id)) throw isThere(tenant.name, row)
       await deletePeppersOf(there, tenant_id)
       await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
     })
@@ -207,7 +207,7 @@ async function assertMovable(move: Move, tenant: TenantRow): Promise<void> {
     throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
   await signMove(move, from.sql)
   const there = await findTenant(to.sql, tenant_id)
-  if (there && !isMovedAway(there) && !(await hasArrived(move))) throw isThere(name)
+  if (there && there.status !== 'moved' && !(await hasArrived(move))) throw isThere(name, there)
   await assertNameIsFree(move, to.sql, name)
 }
 
@@ -220,11 +220,12 @@ async function assertNameIsFree({ tenant_id }: Move, there: Queryable, name: str
     )
 }
 
-function isThere(name: string): Refusal {
-  return new Refusal(
-    'E_STATE',
-    `the other installation has tenant ${name} already, with another log, or one that ends elsewhere; nothing was changed there`,
-  )
+function isThere(name: string, row: TenantRow | undefined): Refusal {
+  const isMoving = row?.status === 'moving'
+  const why = isMoving
+    ? 'is moving it: end or undo that'
+    : 'has it already, with another log or one that ends elsewhere'
+  return new Refusal('E_STATE', `tenant ${name}: the other installation ${why}; nothing was changed there`)
 }
 
 /** The public key that an installation signs with, which names it. */
@@ -580,7 +581,7 @@ async function writeAll(
   await withoutTimeouts(there)
   await assertStaged(tenant_id, { lock, there, peppers })
   const left = await findTenant(there, tenant_id)
-  if (left && authenticTenant(to, left).status !== 'moved') throw isThere(tenant.name)
+  if (left && authenticTenant(to, left).status !== 'moved') throw isThere(tenant.name, left)
   if (left) await deleteLeft(there, tenant_id)
   const { marks, id: purged_through } = await findStart(move, lock, auditKey)
   const { key_change, key_changes } = await signMove(move, lock)
