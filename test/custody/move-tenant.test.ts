@@ -162,6 +162,32 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     expect([...here.alarms, ...there.alarms]).toEqual([])
   })
 
+  it('arrives though the store key is rotated here while its log is copied', async () => {
+    const operations = Array.from({ length: 600 }, () => ({ op: 'wrap', key_id, dek }))
+    const write = async () => {
+      for (let at = 0; at < 2; at++) expect((await owner.call('POST', '/v1/batch', { operations })).status).toBe(200)
+    }
+    await write()
+    const command = await startService({ database: here.database })
+    onTestFinished(command.close)
+    const { sql } = there.services
+    const moving = await sql.begin(async (lock) => {
+      await lock`lock table audit_log in share mode`
+      const moving = move(command)
+      const waiting = () => sql`
+        select from pg_locks join pg_database as d on d.oid = database where datname = current_database() and not granted`
+      const isWaiting = async () => (await waiting()).length > 0
+      await expect.poll(isWaiting, { timeout: 10_000 }).toBe(true)
+      await rotateAged(here)
+      await command.refreshStoreKeys()
+      await write()
+      return { ended: moving }
+    })
+    await moving.ended
+    expect([(await unwrap(here)).status, (await unwrap(there)).status]).toEqual([421, 200])
+    for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
   it('brings the marks of its purges, from which its log verifies', async () => {
     let time = Date.parse('2026-01-05T09:00:00.000Z')
     const [from, to] = [

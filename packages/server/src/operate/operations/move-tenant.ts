@@ -128,8 +128,9 @@ export async function moveTenant(move: Move, options: MoveOptions = {}): Promise
   await assertMovable(move, tenant)
   let closedAt: number | undefined
   if (!(await hasArrived(move))) {
-    const peppers = await stagePeppers(move)
+    await stagePeppers(move)
     const copied = await copyWhileServed(move, options)
+    const peppers = await stagePeppers(move) // again, since a rotation may have replaced one meanwhile
     onProgress?.('waiting until its API keys are known there')
     while (!(await arePeppersKnown(to.sql, tenant_id, learnSeconds))) {
       signal?.throwIfAborted()
@@ -298,11 +299,11 @@ async function findStart(
 /** Copies until few entries are left, and leaves time to the calls. */
 async function copyWhileServed(move: Move, { onProgress, signal }: MoveOptions): Promise<Position> {
   const { from, tenant_id } = move
-  const { auditKey } = await getState(move)
-  let at = await findCopied(move, { on: from.sql, auditKey })
+  let at = await findCopied(move, { on: from.sql, ...(await getState(move)) })
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const head = await findHead(from.sql, tenant_id)
     if (!head || head.last_id - at.id <= TAIL_ENTRIES) break
+    const { auditKey } = await getState(move) // read after the head, so that it covers a rotation before that
     at = await copyEntries(move, {
       on: from.sql,
       auditKey,
