@@ -74,6 +74,24 @@ async function breakAt({ services: { sql } }: Service, status: string): Promise<
   return async () => void (await sql.unsafe('drop trigger cut on tenants; drop function cut'))
 }
 
+/** Has the tenant arrive, and the process killed before it is noted here. */
+async function arriveOnly(): Promise<void> {
+  const mend = await breakAt(here, 'moved')
+  await expect(move()).rejects.toThrow(/cut/)
+  await mend()
+}
+/** Keeps the tenant's rows; returns what puts them back, as a restored backup does. */
+async function keepRows({ services: { sql } }: Service): Promise<() => Promise<void>> {
+  await sql`create table kept as select * from tenants where tenant_id = ${tenant_id}`
+  await sql`create table kept_heads as select * from heads where tenant_id = ${tenant_id}`
+  return async () => {
+    await sql`update heads as h set last_id = k.last_id, hash = k.hash, policy_version = k.policy_version, created_at = k.created_at, mac = k.mac
+      from kept_heads as k where h.tenant_id = k.tenant_id`
+    await sql`update tenants as t set status = k.status, entry_id = k.entry_id, mac = k.mac from kept as k where t.tenant_id = k.tenant_id`
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id > (select last_id from kept_heads)`
+  }
+}
+
 describe('a moved tenant', { timeout: 60_000 }, () => {
   it('is served there with its keys, API keys and usage, and refused here with its new address', async () => {
     const usage = (await owner.call('GET', '/v1/usage')).body.operations
@@ -144,6 +162,32 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     expect([...here.alarms, ...there.alarms]).toEqual([])
   })
 
+  it('arrives though the store key is rotated here while its log is copied', async () => {
+    const operations = Array.from({ length: 600 }, () => ({ op: 'wrap', key_id, dek }))
+    const write = async () => {
+      for (let at = 0; at < 2; at++) expect((await owner.call('POST', '/v1/batch', { operations })).status).toBe(200)
+    }
+    await write()
+    const command = await startService({ database: here.database })
+    onTestFinished(command.close)
+    const { sql } = there.services
+    const moving = await sql.begin(async (lock) => {
+      await lock`lock table audit_log in share mode`
+      const moving = move(command)
+      const waiting = () => sql`
+        select from pg_locks join pg_database as d on d.oid = database where datname = current_database() and not granted`
+      const isWaiting = async () => (await waiting()).length > 0
+      await expect.poll(isWaiting, { timeout: 10_000 }).toBe(true)
+      await rotateAged(here)
+      await command.refreshStoreKeys()
+      await write()
+      return { ended: moving }
+    })
+    await moving.ended
+    expect([(await unwrap(here)).status, (await unwrap(there)).status]).toEqual([421, 200])
+    for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
   it('brings the marks of its purges, from which its log verifies', async () => {
     let time = Date.parse('2026-01-05T09:00:00.000Z')
     const [from, to] = [
@@ -170,15 +214,10 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
   })
 
   it('raises an alarm where rows from before the move are put back, and is not served there', async () => {
-    const { sql } = here.services
-    await sql`create table kept as select * from tenants where tenant_id = ${tenant_id}`
-    await sql`create table kept_heads as select * from heads where tenant_id = ${tenant_id}`
+    const putBack = await keepRows(here)
     await move()
     await unwrap(here)
-    await sql`update heads as h set last_id = k.last_id, hash = k.hash, policy_version = k.policy_version, created_at = k.created_at, mac = k.mac
-      from kept_heads as k where h.tenant_id = k.tenant_id`
-    await sql`update tenants as t set status = k.status, entry_id = k.entry_id, mac = k.mac from kept as k where t.tenant_id = k.tenant_id`
-    await sql`delete from audit_log where tenant_id = ${tenant_id} and id > (select last_id from kept_heads)`
+    await putBack()
     expect((await unwrap(here)).status).toBe(500)
     expect(here.alarms).not.toEqual([])
   })
@@ -211,15 +250,54 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
   })
 
   it('once it has arrived is not undone but ended', async () => {
-    const mend = await breakAt(here, 'moved')
-    await expect(move()).rejects.toThrow(/cut/)
-    await mend()
+    await arriveOnly()
     await there.refreshStoreKeys()
     expect([(await unwrap(here)).status, (await unwrap(there)).status]).toEqual([503, 200])
     await expect(undoMove(pair())).rejects.toThrow(/has arrived/)
     await move()
     expect((await unwrap(here)).body.detail).toContain(ADDRESS)
     for (const service of [here, there]) expect(await verify(service)).toMatchObject({ valid: true })
+  })
+
+  it('is not undone with another target, which cannot tell whether it has arrived', async () => {
+    const another = await startService()
+    onTestFinished(another.close)
+    await arriveOnly()
+    await expect(undoMove(pair(here, another))).rejects.toThrow(/is being moved to another installation/)
+    await expect(undoMove(pair(here, here))).rejects.toThrow(/same installation/)
+    expect(await statusOf(here)).toBe('moving')
+    await there.refreshStoreKeys()
+    expect([(await unwrap(here)).status, (await unwrap(there)).status]).toEqual([503, 200])
+    await move()
+    await expect(move(here, another)).rejects.toThrow(/was moved to another installation/)
+  })
+})
+
+describe('a tenant that another installation has', { timeout: 60_000 }, () => {
+  it.each(['is served', 'has moved on from'])(
+    'is not undone if it %s there, even once its arrival is purged',
+    async (state) => {
+      const third = await startService()
+      onTestFinished(third.close)
+      await arriveOnly()
+      if (state !== 'is served') await move(there, third)
+      const { sql } = there.services
+      await sql`delete from audit_log where tenant_id = ${tenant_id} and id < (select last_id from heads where tenant_id = ${tenant_id})`
+      await expect(undoMove(pair())).rejects.toThrow(/has it already/)
+      expect(await statusOf(here)).toBe('moving')
+      expect(await sql`select from tenant_peppers where tenant_id = ${tenant_id}`).not.toHaveLength(0)
+    },
+  )
+
+  it('keeps its API keys there if a restored backup has it active here', async () => {
+    const putBack = await keepRows(here)
+    await move()
+    await putBack()
+    const restarted = await startService({ database: here.database })
+    onTestFinished(restarted.close)
+    await expect(undoMove(pair(restarted))).rejects.toThrow(/has it already/)
+    await there.refreshStoreKeys()
+    expect((await unwrap(there)).status).toBe(200)
   })
 })
 
@@ -243,6 +321,15 @@ describe('a move is refused', { timeout: 60_000 }, () => {
       values (${tenant_id}, 'acme', true, ${row?.wrapped_audit_key}, now(), 9, ${row?.mac}, 'active')`
     await expect(move()).rejects.toThrow(/changed outside the server/)
     expect(await statusOf(here)).toBe('moving')
+  })
+
+  it('before it is closed, if its move from the target is unfinished', async () => {
+    await arriveOnly()
+    await rotateAged(here)
+    await there.refreshStoreKeys()
+    await expect(moveTenant(pair(there, here), { learnSeconds: 0 })).rejects.toThrow(/is moving it: end or undo that/)
+    expect((await unwrap(there)).status).toBe(200)
+    await move()
   })
 
   it('to the same installation, or while it is moved to another one', async () => {

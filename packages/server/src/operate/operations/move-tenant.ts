@@ -123,12 +123,14 @@ export async function moveTenant(move: Move, options: MoveOptions = {}): Promise
   const { from, to, tenant_id } = move
   const { learnSeconds = LEARN_SECONDS, onProgress, signal } = options
   const tenant = await readTenant(move, from.sql)
+  await assertTarget(move, from.sql, tenant)
   if (tenant.status === 'moved') return 0
   await assertMovable(move, tenant)
   let closedAt: number | undefined
   if (!(await hasArrived(move))) {
-    const peppers = await stagePeppers(move)
+    await stagePeppers(move)
     const copied = await copyWhileServed(move, options)
+    const peppers = await stagePeppers(move) // again, since a rotation may have replaced one meanwhile
     onProgress?.('waiting until its API keys are known there')
     while (!(await arePeppersKnown(to.sql, tenant_id, learnSeconds))) {
       signal?.throwIfAborted()
@@ -151,12 +153,17 @@ export async function undoMove(move: Move): Promise<void> {
     await withoutTimeouts(lock)
     const tenant = await readTenant(move, lock)
     if (tenant.status === 'moved') throw arrived(tenant)
+    await assertTarget(move, lock, tenant)
     await withoutDeadlines(to.sql).begin(async (there) => {
       await withoutTimeouts(there)
       // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
-      await deletePeppersOf(there, tenant_id)
+      await lockPeppersOf(there, tenant_id)
       if (await findArrival(move, { on: there, head, auditKey })) throw arrived(tenant)
-      const left = (await findTenant(there, tenant_id)) && (await findHead(there, tenant_id))
+      // A purge or a restored backup may hide that it arrived. What it left there earlier is `moved`, with an older head.
+      const [row, left] = [await findTenant(there, tenant_id), await findHead(there, tenant_id)]
+      const isLeft = !row || authenticTenant(to, row).status === 'moved'
+      if (!isLeft || (left && left.last_id > head.last_id)) throw isThere(tenant.name, row)
+      await deletePeppersOf(there, tenant_id)
       await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
     })
     if (tenant.status !== 'moving') return undefined
@@ -181,29 +188,27 @@ function arrived({ name }: TenantRow): Refusal {
   )
 }
 
+/** Refuses a target that is this installation, or not the one to which the tenant is being moved or was. @throws Refusal E_STATE */
+async function assertTarget({ from, to, tenant_id }: Move, on: Queryable, tenant: TenantRow): Promise<void> {
+  if (keyOf(from) === keyOf(to))
+    throw new Refusal('E_STATE', 'this is the same installation, or a copy of it: its signing key is the same')
+  if (!isMovedAway(tenant)) return
+  const { name, status, entry_id: id } = tenant
+  const entry = await readAuthenticEntry(on, { tenant_id, id, auditKey: openAuditKey(from.storeKeys, tenant) })
+  const { to: told } = readMetadata(entry ?? { metadata: null })
+  if (to.signingKey.publicKeys.some((key) => key === told)) return
+  const [is, todo] = status === 'moved' ? ['was', ''] : ['is being', ': end or undo that']
+  throw new Refusal('E_STATE', `tenant ${name} ${is} moved to another installation, with the public key ${told}${todo}`)
+}
+
 async function assertMovable(move: Move, tenant: TenantRow): Promise<void> {
   const { from, to, tenant_id } = move
   const { name, status } = tenant
-  const [ours, theirs] = [keyOf(from), keyOf(to)]
-  if (ours === theirs)
-    throw new Refusal('E_STATE', 'this is the same installation, or a copy of it: its signing key is the same')
-  if (status === 'moving') {
-    const entry = await readAuthenticEntry(from.sql, {
-      tenant_id,
-      id: tenant.entry_id,
-      auditKey: openAuditKey(from.storeKeys, tenant),
-    })
-    const { to: told } = readMetadata(entry ?? { metadata: null })
-    if (!to.signingKey.publicKeys.some((key) => key === told))
-      throw new Refusal(
-        'E_STATE',
-        `tenant ${name} is being moved to another installation, with the public key ${told}: end or undo that`,
-      )
-  } else if (status !== 'active')
+  if (status !== 'active' && status !== 'moving')
     throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
   await signMove(move, from.sql)
   const there = await findTenant(to.sql, tenant_id)
-  if (there && !isMovedAway(there) && !(await hasArrived(move))) throw isThere(name)
+  if (there && there.status !== 'moved' && !(await hasArrived(move))) throw isThere(name, there)
   await assertNameIsFree(move, to.sql, name)
 }
 
@@ -216,11 +221,12 @@ async function assertNameIsFree({ tenant_id }: Move, there: Queryable, name: str
     )
 }
 
-function isThere(name: string): Refusal {
-  return new Refusal(
-    'E_STATE',
-    `the other installation has tenant ${name} already, with another log or an older one; nothing was changed there`,
-  )
+function isThere(name: string, row: TenantRow | undefined): Refusal {
+  const isMoving = row?.status === 'moving'
+  const why = isMoving
+    ? 'is moving it: end or undo that'
+    : 'has it already, with another log or one that ends elsewhere'
+  return new Refusal('E_STATE', `tenant ${name}: the other installation ${why}; nothing was changed there`)
 }
 
 /** The public key that an installation signs with, which names it. */
@@ -293,11 +299,11 @@ async function findStart(
 /** Copies until few entries are left, and leaves time to the calls. */
 async function copyWhileServed(move: Move, { onProgress, signal }: MoveOptions): Promise<Position> {
   const { from, tenant_id } = move
-  const { auditKey } = await getState(move)
-  let at = await findCopied(move, { on: from.sql, auditKey })
+  let at = await findCopied(move, { on: from.sql, ...(await getState(move)) })
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const head = await findHead(from.sql, tenant_id)
     if (!head || head.last_id - at.id <= TAIL_ENTRIES) break
+    const { auditKey } = await getState(move) // read after the head, so that it covers a rotation before that
     at = await copyEntries(move, {
       on: from.sql,
       auditKey,
@@ -576,7 +582,7 @@ async function writeAll(
   await withoutTimeouts(there)
   await assertStaged(tenant_id, { lock, there, peppers })
   const left = await findTenant(there, tenant_id)
-  if (left && authenticTenant(to, left).status !== 'moved') throw isThere(tenant.name)
+  if (left && authenticTenant(to, left).status !== 'moved') throw isThere(tenant.name, left)
   if (left) await deleteLeft(there, tenant_id)
   const { marks, id: purged_through } = await findStart(move, lock, auditKey)
   const { key_change, key_changes } = await signMove(move, lock)
