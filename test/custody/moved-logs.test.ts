@@ -1,0 +1,66 @@
+// The log of a tenant that was moved is continued elsewhere: nothing that an operator does here may append to it.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
+import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { findHead } from '../../packages/server/src/core/store/audit.js'
+import { acceptClock } from '../../packages/server/src/guard/operations/accept.js'
+import { acceptRollback } from '../../packages/server/src/guard/operations/accept-rollback.js'
+import { moveTenant } from '../../packages/server/src/operate/operations/move-tenant.js'
+import { renewTenant } from '../../packages/server/src/operate/operations/renew-tenant.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
+
+const DAY_MS = 86_400_000
+
+let time: number
+let here: Service
+let there: Service
+let owner: Caller
+let tenant_id: string
+
+beforeEach(async () => {
+  time = Date.now()
+  const now = () => time
+  here = await startService({ now })
+  there = await startService({ now, environment: { EAAS_ROOT_KEY: Buffer.alloc(32, 9).toString('base64') } })
+  owner = await here.createTenant({ name: 'acme' })
+  tenant_id = owner.tenant.tenant_id
+  await owner.call('POST', '/v1/keys', { name: 'k' })
+}, 60_000)
+afterEach(async () => {
+  await here.close()
+  await there.close()
+})
+
+const move = () => moveTenant({ from: here.services, to: there.services, tenant_id }, { learnSeconds: 0 })
+const endOf = ({ services }: Service) => findHead(services.sql, tenant_id)
+
+describe('the log of a moved tenant', { timeout: 60_000 }, () => {
+  it('gets no entry by a rotation of the store key that listed the tenant before it was moved', async () => {
+    await move()
+    const head = await endOf(here)
+    expect(await renewTenant(here.services, tenant_id, 2)).toBe(true)
+    expect(await endOf(here)).toEqual(head)
+    expect(await performAsSystem(here.services, tenant_id, verifyAudit({}))).toMatchObject({ valid: true })
+  })
+
+  it('is not made the tenant’s log here again by an accepted rollback', async () => {
+    const { sql } = here.services
+    await sql`create table kept as select * from tenants where tenant_id = ${tenant_id}`
+    const before = (await endOf(here))?.last_id ?? 0
+    await move()
+    await sql`update tenants as t set status = k.status, entry_id = k.entry_id, mac = k.mac from kept as k where t.tenant_id = k.tenant_id`
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${before}`
+    await sql`delete from heads where tenant_id = ${tenant_id}`
+    await expect(acceptRollback(here.services, tenant_id, { reason: 'restored' })).rejects.toThrow(/acme is moved/)
+    expect(await endOf(here)).toBeUndefined()
+  })
+
+  it('gets no entry by an accepted clock', async () => {
+    time += 400 * DAY_MS
+    await move()
+    time -= 400 * DAY_MS
+    const head = await endOf(here)
+    await expect(acceptClock(here.services, tenant_id, 'the battery')).rejects.toThrow(/acme is moved/)
+    expect(await endOf(here)).toEqual(head)
+  })
+})
