@@ -32,11 +32,10 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { anchorHeads } from '../anchor-heads.js'
 import { assertRecordable } from '../installation-log.js'
 import { isThere, witnessOf } from '../named-entries.js'
-import { findNamedEnd } from '../recorded-tenants.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { listAnchoredHeads } from '../store/anchors.js'
 import { type AcceptedRollback, findNewestAcceptance } from '../watch/acceptances.js'
-import { unwrittenAlarm } from './accept.js'
+import { readServedHere, unwrittenAlarm } from './accept.js'
 
 interface AcceptOptions {
   /** for the log; 1 to 255 characters */
@@ -74,8 +73,8 @@ const LOST_RENEWAL =
  * that or nothing. If the head is missing, forged or not of the last entry, the same transaction first makes
  * it again from that entry.
  *
- * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, or if the remaining log does
- * not verify
+ * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, if the remaining log does
+ * not verify, or if another installation continues it
  */
 export async function acceptRollback(services: Services, tenant_id: string, options: AcceptOptions): Promise<Accepted> {
   const prepared = await prepare(services, tenant_id, { ...options, alarms: await listAlarms(services.sql) })
@@ -209,7 +208,7 @@ async function acceptOne(
   // again, so does all that is proven to this process.
   watch.held.weigh(auditKey)
   const known = fault && watch.held.proven
-  const named = await findNamedEnd(sql, tenant_id)
+  const named = (await readServedHere(sql, tenant_id)).ends.get(tenant_id)
   const lost = named && !(await isThere(sql, { tenant_id, auditKey, named })) ? named : undefined
   const told = latest([row, watch.alarm?.witness ?? own, known, lost && witnessOf(lost)])
   assertShown(shown, { head, told, fault })

@@ -12,6 +12,7 @@ import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
+import { isMovedAway } from '../../core/runner/tenant-state.js'
 import { findHead, listHeads } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
 import { compareSchemas } from '../../core/store/migrations.js'
@@ -19,6 +20,7 @@ import { findTenant } from '../../core/store/tenants.js'
 import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { anchorHeads, lockAnchored } from '../anchor-heads.js'
 import { recordAlone } from '../installation-log.js'
+import { type RecordedTenants, readRecordedTenants } from '../recorded-tenants.js'
 import { deleteAlarm, listAcceptanceIds, lockAlarm } from '../store/alarms.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
 
@@ -45,7 +47,8 @@ export async function listLogsAhead({ sql, committer }: Services): Promise<LogAh
  * before it (chain.md 4). Returns its id; undefined if the log is no longer ahead. Changes no right and deletes
  * nothing.
  *
- * @throws Refusal E_NOT_FOUND, ChainAlarmError while there is an alarm about the log, WrongClockError
+ * @throws Refusal E_NOT_FOUND, E_STATE if another installation continues the log, ChainAlarmError while there is an alarm
+ * about the log, WrongClockError
  */
 export async function acceptClock(services: Services, tenant_id: string, reason: string): Promise<number | undefined> {
   const { clock } = services.committer
@@ -54,6 +57,7 @@ export async function acceptClock(services: Services, tenant_id: string, reason:
   if (!auditKey) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
   const next = await extendLocked(services, { tenant_id, auditKey }, async (sql, previous) => {
     if (!clock.isAhead(previous)) return undefined
+    await readServedHere(sql, tenant_id)
     const time = clock.read()
     const metadata = { ahead_until: previous.created_at, reason }
     const draft = draftEntry({ action: 'audit.clock_accepted', metadata }, systemCaller(services))
@@ -62,6 +66,22 @@ export async function acceptClock(services: Services, tenant_id: string, reason:
     return head
   })
   return next?.last_id
+}
+
+/**
+ * Reads what the installation's log says of a tenant whose head is locked. Older rows of a moved tenant may have been put
+ * back, so that log counts as its row does. @throws Refusal E_STATE if another installation continues the tenant's log
+ */
+export async function readServedHere(sql: Queryable, tenant_id: string): Promise<RecordedTenants> {
+  const recorded = await readRecordedTenants(sql, tenant_id)
+  const row = await findTenant(sql, tenant_id)
+  const moved = [row?.status, recorded.statuses.get(tenant_id)].find((status) => status && isMovedAway({ status }))
+  if (moved === undefined) return recorded
+  throw new Refusal(
+    'E_STATE',
+    `tenant ${row?.name} is ${moved}: another installation continues its log, or is about to (eaas tenant list --all shows where). ` +
+      'Accept nothing here: restore its rows from a backup made after that',
+  )
 }
 
 /**

@@ -15,11 +15,11 @@ import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { isMovedAway } from '../../core/runner/tenant-state.js'
 import { type ApiKeyRow, listApiKeys } from '../../core/store/api-keys.js'
-import type { Transaction } from '../../core/store/db.js'
+import type { Queryable, Transaction } from '../../core/store/db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from '../../core/store/keys.js'
 import { listMarks, replaceMark } from '../../core/store/purge-marks.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
-import { listTenantRows, listTenants } from '../../core/store/tenants.js'
+import { listTenantRows, listTenants, type TenantRow } from '../../core/store/tenants.js'
 import { authenticTenant } from '../../operators/tenants.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../store/sealed-rows.js'
 
@@ -57,7 +57,8 @@ export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
  * Gives a tenant a new audit key, from the next entry of its log on, in one transaction under the lock of its head:
  * each row and mark is verified under the old audit key and gets a MAC under the new one, as the entry and the head do.
  * A crash before the commit changes nothing. Calls of the tenant wait meanwhile. Does nothing if the store key of that
- * number seals the audit keys already. Returns whether it renewed the key.
+ * number seals the audit keys already, and only seals them again if another installation continues the log. Returns whether
+ * it wrote them.
  *
  * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError;
  * nothing is changed then
@@ -68,10 +69,15 @@ export async function renewTenant(services: Services, tenant_id: string, number:
   const state = await states.find(tenant_id)
   if (!state) return false
   const log = { tenant_id, auditKey: state.auditKey }
+  let isResealed = false
   const head = await extendLocked(services, log, async (transaction, previous) => {
     const [tenant] = await listTenantRows(transaction, tenant_id)
     if (!tenant) throw new TamperedRowError(`the row of tenant ${tenant_id} was deleted outside the server`)
     if (sealedUnder(tenant.wrapped_audit_key) >= number) return undefined
+    if (isMovedAway(authenticTenant(services, tenant))) {
+      isResealed = await reseal(services, transaction, tenant)
+      return undefined
+    }
     const auditKey = openAuditKey(storeKeys, tenant)
     const marks = await listMarks(transaction, tenant_id)
     if (!areMarksAuthentic(auditKey, marks))
@@ -109,7 +115,16 @@ export async function renewTenant(services: Services, tenant_id: string, number:
     return head
   })
   states.forget(tenant_id)
-  return head !== undefined
+  return isResealed || head !== undefined
+}
+
+/** Seals the same audit keys again; false if they have changed meanwhile. */
+function reseal({ storeKeys }: Services, sql: Queryable, tenant: TenantRow): Promise<boolean> {
+  const { tenant_id, wrapped_audit_key, mac } = tenant
+  return replaceAuditKey(sql, tenant, {
+    wrapped_audit_key: resealAuditKey(storeKeys, tenant_id, wrapped_audit_key),
+    mac,
+  })
 }
 
 type RowKeys = Record<'from' | 'to', KeyObject>
@@ -173,17 +188,16 @@ export async function renewTenants(
   services: Services,
   { number, keepsSecrets, signal, onProgress }: RenewOptions,
 ): Promise<{ renewed: number; reasons: string[] }> {
-  const { sql, storeKeys } = services
+  const { sql } = services
   let renewed = 0
   const reasons: string[] = []
   for (const tenant of await listTenants(sql)) {
     signal?.throwIfAborted()
-    const { tenant_id, wrapped_audit_key, mac } = tenant
+    const { tenant_id, wrapped_audit_key } = tenant
     if (sealedUnder(wrapped_audit_key) >= number) continue
     try {
       if (keepsSecrets || isMovedAway(authenticTenant(services, tenant))) {
-        const next = { wrapped_audit_key: resealAuditKey(storeKeys, tenant_id, wrapped_audit_key), mac }
-        if (await replaceAuditKey(sql, tenant, next)) renewed += 1
+        if (await reseal(services, sql, tenant)) renewed += 1
       } else if (await retryIfChanged(() => renewTenant(services, tenant_id, number))) renewed += 1
     } catch (error) {
       if (!isOfOneTenant(error)) throw error

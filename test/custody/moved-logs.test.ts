@@ -1,0 +1,110 @@
+// The log of a tenant that was moved is continued elsewhere: nothing that an operator does here may append to it.
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
+import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { findHead } from '../../packages/server/src/core/store/audit.js'
+import { connect } from '../../packages/server/src/core/store/db.js'
+import { countWaiting } from '../../packages/server/src/core/store/peppers.js'
+import { acceptClock } from '../../packages/server/src/guard/operations/accept.js'
+import { acceptRollback } from '../../packages/server/src/guard/operations/accept-rollback.js'
+import { moveTenant } from '../../packages/server/src/operate/operations/move-tenant.js'
+import { renewTenant } from '../../packages/server/src/operate/operations/renew-tenant.js'
+import { listKeysUnderEarlier } from '../../packages/server/src/operate/store/sealed-rows.js'
+import { createTenant } from '../../packages/server/src/operators/tenants.js'
+import { backend } from '../support/database/database.js'
+import { type Caller, type Service, startService } from '../support/service/service.js'
+
+const DAY_MS = 86_400_000
+
+let time: number
+let here: Service
+let there: Service
+let owner: Caller
+let tenant_id: string
+
+beforeEach(async () => {
+  time = Date.now()
+  const now = () => time
+  here = await startService({ now })
+  there = await startService({ now, environment: { EAAS_ROOT_KEY: Buffer.alloc(32, 9).toString('base64') } })
+  owner = await here.createTenant({ name: 'acme' })
+  tenant_id = owner.tenant.tenant_id
+  await owner.call('POST', '/v1/keys', { name: 'k' })
+}, 60_000)
+afterEach(async () => {
+  await here.close()
+  await there.close()
+})
+
+const move = () => moveTenant({ from: here.services, to: there.services, tenant_id }, { learnSeconds: 0 })
+const endOf = ({ services }: Service) => findHead(services.sql, tenant_id)
+
+describe('the log of a moved tenant', { timeout: 60_000 }, () => {
+  it('gets no entry by a rotation of the store key that listed the tenant before it was moved', async () => {
+    await move()
+    const head = await endOf(here)
+    expect(await renewTenant(here.services, tenant_id, 2)).toBe(true)
+    expect(await endOf(here)).toEqual(head)
+    expect(await performAsSystem(here.services, tenant_id, verifyAudit({}))).toMatchObject({ valid: true })
+  })
+
+  it('is not made the tenant’s log here again by an accepted rollback', async () => {
+    const { sql } = here.services
+    await sql`create table kept as select * from tenants where tenant_id = ${tenant_id}`
+    const before = (await endOf(here))?.last_id ?? 0
+    await move()
+    await sql`update tenants as t set status = k.status, entry_id = k.entry_id, mac = k.mac from kept as k where t.tenant_id = k.tenant_id`
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${before}`
+    await sql`delete from heads where tenant_id = ${tenant_id}`
+    await expect(acceptRollback(here.services, tenant_id, { reason: 'restored' })).rejects.toThrow(/acme is moved/)
+    expect(await endOf(here)).toBeUndefined()
+  })
+
+  it('gets no entry by an accepted clock', async () => {
+    time += 400 * DAY_MS
+    await move()
+    time -= 400 * DAY_MS
+    const head = await endOf(here)
+    await expect(acceptClock(here.services, tenant_id, 'the battery')).rejects.toThrow(/acme is moved/)
+    expect(await endOf(here)).toEqual(head)
+  })
+})
+
+describe('what a moved tenant left', { timeout: 60_000 }, () => {
+  it('keeps no former pepper, and has no key that a rotation of the store key rotates', async () => {
+    const { sql } = here.services
+    await sql`update instance set pepper = 2, wrapped_former_pepper = wrapped_pepper`
+    const left = () =>
+      Promise.all([countWaiting(sql, time), listKeysUnderEarlier(sql, { number: 2, after: undefined, limit: 9 })])
+    const [waiting, keys] = await left()
+    expect([waiting, keys.length]).toEqual([1, 1])
+    await sql`update tenants set status = 'moved'`
+    expect(await left()).toEqual([0, []])
+  })
+})
+
+describe('the counts of a moved tenant', { timeout: 60_000 }, () => {
+  it('are copied in pages', async () => {
+    const { sql } = here.services
+    await sql`insert into audit_counts (tenant_id, day, action, key_id, entries)
+      select ${tenant_id}, date '2026-01-01', 'key.wrap', pg_catalog.gen_random_uuid(), n from pg_catalog.generate_series(1, 20001) as n`
+    const counts = async ({ services }: Service) => services.sql`
+      select pg_catalog.count(*)::integer, pg_catalog.sum(entries)::text from audit_counts
+      where tenant_id = ${tenant_id} and day = date '2026-01-01'`
+    await move()
+    expect(await counts(there)).toEqual(await counts(here))
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('the name of a tenant that just arrived', { timeout: 60_000 }, () => {
+  it('is taken on a database of several machines, even if one does not show its row yet', async () => {
+    await move()
+    const { services, database } = there
+    await services.sql`delete from tenants where tenant_id = ${tenant_id}`
+    const sql = connect({ url: database.backend === 'postgres' ? database.url : '', max: 1, isSpread: true })
+    onTestFinished(() => sql.end())
+    await expect(createTenant({ ...services, sql }, { name: 'acme', envelope_only: false })).rejects.toMatchObject({
+      code: 'E_NAME_TAKEN',
+    })
+  })
+})
