@@ -3,10 +3,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findHead } from '../../packages/server/src/core/store/audit.js'
+import { countWaiting } from '../../packages/server/src/core/store/peppers.js'
 import { acceptClock } from '../../packages/server/src/guard/operations/accept.js'
 import { acceptRollback } from '../../packages/server/src/guard/operations/accept-rollback.js'
 import { moveTenant } from '../../packages/server/src/operate/operations/move-tenant.js'
 import { renewTenant } from '../../packages/server/src/operate/operations/renew-tenant.js'
+import { listKeysUnderEarlier } from '../../packages/server/src/operate/store/sealed-rows.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const DAY_MS = 86_400_000
@@ -62,5 +64,31 @@ describe('the log of a moved tenant', { timeout: 60_000 }, () => {
     const head = await endOf(here)
     await expect(acceptClock(here.services, tenant_id, 'the battery')).rejects.toThrow(/acme is moved/)
     expect(await endOf(here)).toEqual(head)
+  })
+})
+
+describe('what a moved tenant left', { timeout: 60_000 }, () => {
+  it('keeps no former pepper, and has no key that a rotation of the store key rotates', async () => {
+    const { sql } = here.services
+    await sql`update instance set pepper = 2, wrapped_former_pepper = wrapped_pepper`
+    const left = () =>
+      Promise.all([countWaiting(sql, time), listKeysUnderEarlier(sql, { number: 2, after: undefined, limit: 9 })])
+    const [waiting, keys] = await left()
+    expect([waiting, keys.length]).toEqual([1, 1])
+    await sql`update tenants set status = 'moved'`
+    expect(await left()).toEqual([0, []])
+  })
+})
+
+describe('the counts of a moved tenant', { timeout: 60_000 }, () => {
+  it('are copied in pages', async () => {
+    const { sql } = here.services
+    await sql`insert into audit_counts (tenant_id, day, action, key_id, entries)
+      select ${tenant_id}, date '2026-01-01', 'key.wrap', pg_catalog.gen_random_uuid(), n from pg_catalog.generate_series(1, 20001) as n`
+    const counts = async ({ services }: Service) => services.sql`
+      select pg_catalog.count(*)::integer, pg_catalog.sum(entries)::text from audit_counts
+      where tenant_id = ${tenant_id} and day = date '2026-01-01'`
+    await move()
+    expect(await counts(there)).toEqual(await counts(here))
   })
 })

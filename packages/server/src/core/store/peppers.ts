@@ -59,8 +59,9 @@ export async function renewDigest(
 }
 
 /**
- * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor expired. An API
- * key counts as expired if it is by the database's clock and by `now`, in milliseconds since 1970.
+ * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor expired, nor of a
+ * tenant that was moved. An API key counts as expired if it is by the database's clock and by `now`, in milliseconds since
+ * 1970.
  */
 export async function countWaiting(sql: Queryable, now: number): Promise<number> {
   const [row] = await sql<{ pepper: number }[]>`
@@ -93,8 +94,9 @@ export async function deleteFormerPepper(sql: Queryable, now: number): Promise<v
 
 async function countOfEarlier(sql: Queryable, pepper: number, now: number): Promise<number> {
   const [row] = await sql<{ waiting: number }[]>`
-    select pg_catalog.count(*)::integer as waiting from api_keys
-    where pepper > 0 and pepper < ${pepper} and revoked_at is null and ${isUnexpired(sql, now)}`
+    select pg_catalog.count(*)::integer as waiting from api_keys as a
+    where pepper > 0 and pepper < ${pepper} and revoked_at is null and ${isUnexpired(sql, now)}
+      and not exists (select from tenants as t where t.tenant_id = a.tenant_id and t.status = 'moved')`
   if (!row) throw new Error('the API keys that need the former pepper could not be counted')
   return row.waiting
 }

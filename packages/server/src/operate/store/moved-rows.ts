@@ -29,15 +29,20 @@ function asTexts(row: object): object {
   )
 }
 
-/** Copies a tenant's rows of a table to another database. */
-export async function copyRows(from: Queryable, to: Transaction, table: string, tenant_id: string): Promise<void> {
-  const [found] = await from<{ rows: string | null; count: number }[]>`
-    select pg_catalog.json_agg(t)::text as rows, pg_catalog.count(*)::integer as count from ${from(table)} as t
-    where tenant_id = ${tenant_id}`
-  if (!found?.rows) return
-  const result = await to`
-    insert into ${to(table)} select * from pg_catalog.json_populate_recordset(null::${to(table)}, ${found.rows}::text::json)`
-  assertInserted(result, table, found.count)
+/** Copies a tenant's rows of a table to another database, in pages: all of them may be longer than a string can be. */
+export async function copyRows(from: Transaction, to: Transaction, table: string, tenant_id: string): Promise<void> {
+  await from`
+    declare copied no scroll cursor for
+    select pg_catalog.row_to_json(t)::text as row from ${from(table)} as t where tenant_id = ${tenant_id}`
+  for (;;) {
+    const page = await from<{ row: string }[]>`fetch 10000 from copied`
+    if (page.length === 0) break
+    const rows = `[${page.map(({ row }) => row).join()}]`
+    const result = await to`
+      insert into ${to(table)} select * from pg_catalog.json_populate_recordset(null::${to(table)}, ${rows}::text::json)`
+    assertInserted(result, table, page.length)
+  }
+  await from`close copied`
 }
 
 /** Deletes what a tenant left when it was moved away, before it comes back; its log stays, and is continued. */

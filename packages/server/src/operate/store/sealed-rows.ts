@@ -149,7 +149,8 @@ export interface InstanceSecrets {
 }
 
 /**
- * A page of the active keys whose current version is sealed under a store key before `number`, after the key `after`.
+ * A page of the active keys whose current version is sealed under a store key before `number`, after the key `after`. Leaves
+ * out keys of tenants that were moved.
  */
 export function listKeysUnderEarlier(
   sql: Queryable,
@@ -159,6 +160,7 @@ export function listKeysUnderEarlier(
     select k.tenant_id, k.key_id from keys as k
     join key_versions as v on v.tenant_id = k.tenant_id and v.key_id = k.key_id and v.version = k.current_version
     where k.status = 'active' and v.store_key < ${number}
+      and not exists (select from tenants as t where t.tenant_id = k.tenant_id and t.status = 'moved')
       ${after ? sql`and (k.tenant_id, k.key_id) > (${after.tenant_id}, ${after.key_id})` : sql``}
     order by k.tenant_id, k.key_id limit ${limit}`
 }
