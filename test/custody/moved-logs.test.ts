@@ -1,14 +1,17 @@
 // The log of a tenant that was moved is continued elsewhere: nothing that an operator does here may append to it.
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findHead } from '../../packages/server/src/core/store/audit.js'
+import { connect } from '../../packages/server/src/core/store/db.js'
 import { countWaiting } from '../../packages/server/src/core/store/peppers.js'
 import { acceptClock } from '../../packages/server/src/guard/operations/accept.js'
 import { acceptRollback } from '../../packages/server/src/guard/operations/accept-rollback.js'
 import { moveTenant } from '../../packages/server/src/operate/operations/move-tenant.js'
 import { renewTenant } from '../../packages/server/src/operate/operations/renew-tenant.js'
 import { listKeysUnderEarlier } from '../../packages/server/src/operate/store/sealed-rows.js'
+import { createTenant } from '../../packages/server/src/operators/tenants.js'
+import { backend } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const DAY_MS = 86_400_000
@@ -90,5 +93,18 @@ describe('the counts of a moved tenant', { timeout: 60_000 }, () => {
       where tenant_id = ${tenant_id} and day = date '2026-01-01'`
     await move()
     expect(await counts(there)).toEqual(await counts(here))
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('the name of a tenant that just arrived', { timeout: 60_000 }, () => {
+  it('is taken on a database of several machines, even if one does not show its row yet', async () => {
+    await move()
+    const { services, database } = there
+    await services.sql`delete from tenants where tenant_id = ${tenant_id}`
+    const sql = connect({ url: database.backend === 'postgres' ? database.url : '', max: 1, isSpread: true })
+    onTestFinished(() => sql.end())
+    await expect(createTenant({ ...services, sql }, { name: 'acme', envelope_only: false })).rejects.toMatchObject({
+      code: 'E_NAME_TAKEN',
+    })
   })
 })

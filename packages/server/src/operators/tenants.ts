@@ -95,12 +95,12 @@ function witnessed({ committer: { watches } }: Creating, { tenant, heads }: Crea
   return tenant
 }
 
-/** Of a tenant that another server created just before, the log may show the entry before each machine shows the row. */
+/** Of a tenant that another server created just before, or that just arrived, the log may show the entry before each machine shows the row. */
 const JUST_CREATED_ENTRIES = 16
 
 async function assertNotJustCreated(sql: Transaction, name: string, last_id: number): Promise<void> {
   if (!isSpread(sql)) return
-  const actions = ['installation.tenant_create'] as const
+  const actions = ['installation.tenant_create', 'installation.tenant_arrive'] as const
   const after_id = Math.max(0, last_id - JUST_CREATED_ENTRIES)
   const created = await listEntriesOf(sql, INSTALLATION_ID, { actions, after_id, limit: JUST_CREATED_ENTRIES })
   const names = created.map(({ metadata }) => (readJson(metadata ?? '') as { name?: unknown } | undefined)?.name)
