@@ -44,7 +44,6 @@ describe('the statements', () => {
       ({ text }) => table.test(text) && !text.replace(/select[\s\S]*?from/, '').includes('tenant_id'),
     )
     expect(acrossTenants.map(({ file }) => file).sort()).toEqual([
-      'core/store/peppers.ts', // counts the API keys of a former pepper
       'core/store/store-keys.ts', // counts what each store key seals
       'core/store/tenants.ts', // whether there is a tenant
       'guard/store/anchors.ts', // forgets all anchored heads
@@ -58,7 +57,7 @@ describe('the statements', () => {
       'core/store/append-many.ts', // not used there
       'core/store/audit.ts', // the heads of many logs, with their keys
       'core/store/keys.ts', // the keys that are due
-      'core/store/peppers.ts', // the peppers that no API key needs
+      'core/store/peppers.ts', // the peppers that no API key needs, and the API keys that need one
       'core/store/version-uses.ts', // the keys that wrap
       'guard/store/alarms.ts', // the comparison once a second
       'guard/store/anchors.ts', // the heads that an anchor covers
