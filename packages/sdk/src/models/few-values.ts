@@ -23,9 +23,10 @@ export function warnOfFewValues({ column, fields: indexed, source, kind }: Index
   const { secret, oblivious } = source
   const able = `has ${isMixed ? 'the secret and ' : ''}${secret && !oblivious ? 'unwrap' : 'hash'}`
   const [found, remedy] = GIVEN_AWAY[kind]
+  const isLargest = kind === 'range' && indexed[0]?.spec.range === 'year'
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
       `who can read the column and ${able} can find ${found}. ` +
-      `Omit the index${remedy}, or pass \`warn: false\`.`,
+      `Omit the index${isLargest ? '' : remedy}, or pass \`warn: false\`.`,
   )
 }

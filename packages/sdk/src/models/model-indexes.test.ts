@@ -443,6 +443,12 @@ describe('the indexes of a model', () => {
       'has unwrap can find the bucket of each. Omit the index, declare larger buckets, or pass',
     ],
     [
+      'of a range whose buckets are the largest',
+      {},
+      (eaas) => eaas.model({ ...of(), fields: { born: date({ index: 'w9', range: 'year' }) } }),
+      'has unwrap can find the bucket of each. Omit the index, or pass',
+    ],
+    [
       'of the beginning',
       {},
       (eaas) => eaas.model({ ...of(), fields: { country: text() }, indexes: { w8: { prefix: 'country', length: 2 } } }),
