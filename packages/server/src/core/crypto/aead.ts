@@ -47,7 +47,7 @@ export function seal(key: KeyObject | Uint8Array, plaintext: Uint8Array, aad: Ui
   const ivKey = ivKeyOf(key)
   const iv = makeIv(ivKey, { random: randomFillSync(new Uint8Array(IV_RANDOM_BYTES)), aad, plaintext })
   if (ivKey instanceof Uint8Array) ivKey.fill(0)
-  const cipher = createCipheriv(CIPHER, toKeyObject(key), iv)
+  const cipher = createCipheriv(CIPHER, key, iv)
   if (aad.length > 0) cipher.setAAD(aad)
   sealed.set(iv)
   sealed.set(cipher.update(plaintext), IV_BYTES)
@@ -59,7 +59,7 @@ export function seal(key: KeyObject | Uint8Array, plaintext: Uint8Array, aad: Ui
 /** Opens iv ‖ ciphertext ‖ tag. @throws OpenError if it is not authentic; no plaintext is returned then */
 export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array {
   if (sealed.length < SEAL_OVERHEAD) throw new OpenError()
-  const decipher = createDecipheriv(CIPHER, toKeyObject(key), sealed.subarray(0, IV_BYTES), WITH_TAG)
+  const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, IV_BYTES), WITH_TAG)
   decipher.setAuthTag(sealed.subarray(sealed.length - TAG_BYTES))
   if (aad) decipher.setAAD(aad)
   const plaintext = decipher.update(sealed.subarray(IV_BYTES, sealed.length - TAG_BYTES))
@@ -70,11 +70,6 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
     throw new OpenError() // one error for every cause
   }
   return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
-}
-
-// Node 24 takes 9 µs more to create a cipher from a key's bytes.
-function toKeyObject(key: KeyObject | Uint8Array): KeyObject {
-  return key instanceof Uint8Array ? createSecretKey(key) : key
 }
 
 /**
