@@ -504,6 +504,42 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     await update.where('boss', 'is', null).where('city', '=', ADA.city).execute()
     expect((await towns.selectFrom('people').select('nick').execute()).map(({ nick }) => nick)).toEqual(['new', 'new'])
   })
+  it('keeps rows in the compact form in columns of text, and rewraps their header', async () => {
+    await pool.query('create table if not exists briefs (id int primary key, mail text, note text, envelope text)')
+    const { id: keyId } = await eaas.keys.create({ name: 'briefs' })
+    const fields = { mail: text(), note: text().nullable() }
+    const model = eaas.model({ name: 'briefs', keyId, bind: ['id'], format: 'compact-text', fields })
+    type Brief = { id: number; mail: string; note: string | null; envelope: Generated<null> }
+    const briefs = new Kysely<{ briefs: Brief }>({
+      dialect: encrypted(new PostgresDialect({ pool }), { briefs: model }),
+    })
+    const given = [
+      { id: 1, mail: 'ada@x.org', note: 'one' },
+      { id: 2, mail: 'ben@x.org', note: null },
+    ]
+    await briefs.insertInto('briefs').values(given).execute()
+    const { rows: stored } = await pool.query('select * from briefs order by id')
+    expect(stored[0]).toMatchObject({
+      mail: expect.stringMatching(/^eaas[.]c[.]/),
+      envelope: expect.stringMatching(/^eaas[.]h2[.]/),
+    })
+    expect(stored[1]?.note).toBeNull()
+    await eaas.keys.rotate(keyId)
+    for await (const { items } of model.rewrap(stored))
+      for (const item of items)
+        if (item.status === 'changed')
+          await pool.query('update briefs set envelope = $1 where id = $2', [item.row.envelope, item.row.id])
+    expect(await briefs.selectFrom('briefs').select(['id', 'mail', 'note']).orderBy('id').execute()).toEqual(given)
+    expect(await briefs.selectFrom('briefs').select('mail').where('id', '=', 2).execute()).toEqual([
+      { mail: 'ben@x.org' },
+    ])
+    await briefs.updateTable('briefs').set({ mail: 'ada@y.org', note: null }).where('id', '=', 1).execute()
+    expect(await briefs.selectFrom('briefs').select(['mail', 'note']).where('id', '=', 1).execute()).toEqual([
+      { mail: 'ada@y.org', note: null },
+    ])
+    await pool.query('update briefs set envelope = null where id = 1')
+    await refused(briefs.selectFrom('briefs').select('mail').execute(), /the column "envelope" is missing/)
+  })
   it('takes a part of a JSON column, to which values are bound, as it is given', async () => {
     await pool.query('create table if not exists parted (meta jsonb, note text)')
     const { id: keyId } = await eaas.keys.create({ name: 'parted' })

@@ -1,4 +1,7 @@
-/** The text form of an envelope (envelope-text.md): one string for text columns, URLs and unique indexes. */
+/**
+ * The text form of an envelope (envelope-text.md): one string for text columns, URLs and unique indexes. And that of a
+ * compact row, in which the header's text and a field's are its two halves (compact-rows.md 2).
+ */
 
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import {
@@ -15,10 +18,17 @@ import { assertKeyVersion, assertWrappedKeyLength, type WrappedKey, wrappedKeyBy
 import type { SealedParts } from './envelope-v2.js'
 
 const PREFIX = /^eaas\.(1|2|2s)\.(.+)$/s
+const HEADER = /^eaas\.h(1|2|2s)\.(.+)$/s
+/** How the texts of a compact row's header and of its fields begin. */
+export const COMPACT_HEADER = 'eaas.h'
+export const COMPACT_FIELD = 'eaas.c.'
 const UUID_BYTES = 16
 /** The bytes in front of the wrapped key: key_id, key_version and its length. */
 const HEADER_BYTES = UUID_BYTES + 4 + 2
 const TOO_SHORT = 'the text is too short'
+
+/** What the envelopes of one DEK share. */
+type SharedParts = Omit<SealedParts, 'iv' | 'sealed'>
 
 /**
  * Encodes the parts of an envelope as text (envelope-text.md 1).
@@ -26,18 +36,28 @@ const TOO_SHORT = 'the text is too short'
  * @throws FormatError when the wrapped key is not base64, or too long
  */
 export function encodeEnvelopeText(parts: SealedParts): string {
-  const { commitment, iv, sealed, needsSecret } = parts
-  return commitment
-    ? `eaas.${needsSecret ? '2s' : '2'}.${encodeTextForm(parts, commitment, iv, sealed)}`
-    : `eaas.1.${encodeTextForm(parts, iv, sealed)}`
+  return `eaas.${encodeShared(parts, parts.iv, parts.sealed)}`
 }
 
 /**
- * Encodes a wrapped key with its key and version, and what follows it, as base64url. @throws FormatError when
- * the wrapped key has no text form
+ * Encodes what the envelopes of a compact row share, as the text of its header.
+ *
+ * @throws FormatError when the wrapped key is not base64, or too long
  */
-export function encodeTextForm(wrapped: WrappedKey, ...rest: readonly Uint8Array[]): string {
-  return encodeBase64Url(concatBytes(headOf(wrapped), ...rest))
+export function encodeHeaderText(parts: SharedParts): string {
+  return COMPACT_HEADER + encodeShared(parts)
+}
+
+/** Encodes what only one field of a compact row has, its iv and ciphertext, as the field's text. */
+export function encodeFieldText({ iv, sealed }: SealedParts): string {
+  return COMPACT_FIELD + encodeBase64Url(concatBytes(iv, sealed))
+}
+
+function encodeShared(parts: SharedParts, ...own: readonly Uint8Array[]): string {
+  const { commitment, needsSecret } = parts
+  return commitment
+    ? `${needsSecret ? '2s' : '2'}.${encodeBase64Url(concatBytes(headOf(parts), commitment, ...own))}`
+    : `1.${encodeBase64Url(concatBytes(headOf(parts), ...own))}`
 }
 
 /** The beginning of the last value's text: the values of a column often share a DEK. */
@@ -55,8 +75,8 @@ function headOf({ wrapped_key, key_id, key_version }: WrappedKey): Uint8Array {
   return last.head
 }
 
-/** Decodes what `encodeTextForm` returns. @throws FormatError when it is truncated, or not base64url */
-export function decodeTextForm(encoded: string): { wrapped: WrappedKey; rest: Uint8Array } {
+/** Decodes base64url that begins with a wrapped key. @throws FormatError when it is truncated, or not base64url */
+function decodeTextForm(encoded: string): { wrapped: WrappedKey; rest: Uint8Array } {
   const bytes = decodeBase64Url(encoded)
   if (!last?.head.every((byte, at) => byte === bytes[at])) last = readHead(bytes)
   const { head, ...wrapped } = last
@@ -86,6 +106,21 @@ export function decodeEnvelopeText(text: string): SealedParts {
   const [, version, encoded = ''] = PREFIX.exec(text) ?? []
   if (version === undefined) throw new FormatError('its text must begin with eaas.1., eaas.2. or eaas.2s.')
   const { wrapped, rest } = decodeTextForm(encoded)
+  return partsOf(version, wrapped, rest)
+}
+
+/** Decodes a field's text and its row's header. @throws FormatError when they are no halves of an envelope */
+export function decodeCompactText(field: string, header: string): SealedParts {
+  const [, version, encoded = ''] = HEADER.exec(header) ?? []
+  if (version === undefined)
+    throw new FormatError('the text of its header must begin with eaas.h1., eaas.h2. or eaas.h2s.')
+  const { wrapped, rest } = decodeTextForm(encoded)
+  if (rest.length !== (version === '1' ? 0 : KEY_BYTES))
+    throw new FormatError('the text of its header is of another length')
+  return partsOf(version, wrapped, concatBytes(rest, decodeBase64Url(field.slice(COMPACT_FIELD.length))))
+}
+
+function partsOf(version: string, wrapped: WrappedKey, rest: Uint8Array): SealedParts {
   const ivAt = version === '1' ? 0 : KEY_BYTES
   if (rest.length < ivAt + IV_BYTES + TAG_BYTES) throw new FormatError(TOO_SHORT)
   const iv = rest.subarray(ivAt, ivAt + IV_BYTES)

@@ -8,6 +8,7 @@ import { InvalidInputError } from './errors.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row, readSignal } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
 import { type FoundRow, type Outcome, type Reader, WORKS } from './maintenance/works.js'
+import { isCompactFormat } from './models/compact-rows.js'
 import { type Definition, ROW_SEAL } from './models/definition.js'
 import type { IndexColumn } from './models/index-columns.js'
 import type { AnyModel } from './models/model.js'
@@ -228,7 +229,7 @@ function columnsOf({ fields, columns, bind, header, format, rowSeal }: Definitio
     fields: [...heads(fields), ...(rowSeal ? [ROW_SEAL] : [])],
     indexes: columns.map(({ column, kind, fields }) => ({ column, list: kind === 'ngram', of: heads(fields) })),
     bind: heads(bind),
-    header: { column: header, required: format === 'compact' },
+    header: { column: header, required: isCompactFormat(format) },
   }
 }
 

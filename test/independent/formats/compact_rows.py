@@ -1,7 +1,28 @@
 """The vectors of compact-rows.md."""
 import json
+import re
 
 from .common import KEY, MADE_BY, OTHER_KEY, b64, iv_of, stream
+from .envelope_text import base64url, from_base64url, from_text, to_text
+
+
+def halves(envelope):
+    """The texts of the header and of the field: of the envelope's text, the bytes before the iv and the rest."""
+    version, encoded = re.fullmatch(r"eaas\.(\w+)\.(.+)", to_text(envelope)).groups()
+    data = from_base64url(encoded)
+    at = 22 + int.from_bytes(data[20:22], "big") + (0 if version == "1" else 32)
+    return f"eaas.h{version}." + base64url(data[:at]), "eaas.c." + base64url(data[at:])
+
+
+def join(header, field):
+    """The envelope of two texts. Raises ValueError where they are no halves of its text."""
+    of_header, of_field = re.fullmatch(r"eaas\.h([12])\.([\w-]+)", header), re.fullmatch(r"eaas\.c\.([\w-]+)", field)
+    if not of_header or not of_field:
+        raise ValueError("text")
+    shared = from_base64url(of_header[2])
+    if len(shared) != 22 + int.from_bytes(shared[20:22], "big") + (0 if of_header[1] == "1" else 32):
+        raise ValueError("header")
+    return from_text(f"eaas.{of_header[1]}." + base64url(shared + from_base64url(of_field[1])))
 
 
 def compact_row_vectors():
@@ -49,6 +70,19 @@ def compact_row_vectors():
     bound = {"envelope_version": 2, "commitment": b64(stream("commitment", 32))}
     pack.append({"name": "format v2", "paths": both, "header": "envelope", "row": {"email": envelope("email", **bound), "notes": envelope("notes", **bound)},
                  "compact": {"email": own(email), "notes": own(notes), "envelope": {**header, **bound}}})
+    pack_text = []
+    for one in pack:
+        sealed = [one["row"].get("email"), one["row"].get("notes"), one["row"].get("address", {}).get("street")]
+        first = next((envelope for envelope in sealed if envelope), None)
+        if first and "envelope_version" not in first:
+            continue
+        texts = dict(zip(("email", "notes", "street"), (envelope and halves(envelope)[1] for envelope in sealed)))
+        assert all(join(halves(first)[0], halves(envelope)[1]) == envelope for envelope in sealed if envelope)
+        text = {**one["compact"], one["header"]: first and halves(first)[0]}
+        text.update({name: texts[name] for name in ("email", "notes") if one["row"].get(name)})
+        if "address" in text:
+            text["address"] = {**text["address"], "street": texts["street"]}
+        pack_text.append({**one, "compact": text})
     expand = [
         {"name": "one field compact, one an envelope of another DEK", "paths": both, "header": "envelope",
          "compact": {"email": own(email), "notes": envelope("notes", wrapped_key=b64(b"another")), "envelope": header},
@@ -95,12 +129,37 @@ def compact_row_vectors():
     )]
     refuse_expand.append({"name": "one compact field among envelopes, without a header", "paths": both, "header": "envelope",
                           "row": {"email": email, "notes": own(notes)}})
+    shared, field = halves(email)
+    shared_v2 = halves(envelope("email", **bound))[0]
+    changed = lambda text, change: text[: text.index(".", 5) + 1] + base64url(change(from_base64url(text[text.index(".", 5) + 1:])))
+    for name, header_text, value in (
+        ("missing", ..., field), ("null", None, field), ("empty", "", field), ("of the JSON form", header, field), ("as JSON text", json.dumps(header), field),
+        ("the text of an envelope", to_text(email), field), ("of version 3", shared.replace("h1", "h3"), field), ("without its version", shared.replace("h1.", "h."), field),
+        ("of version 1, with a commitment", shared_v2.replace("h2", "h1"), field), ("of version 2, without a commitment", shared.replace("h1", "h2"), field),
+        ("a byte shorter", changed(shared, lambda data: data[:-1]), field), ("a byte longer", changed(shared, lambda data: data + b"\0"), field),
+        ("of 21 bytes", changed(shared, lambda data: data[:21]), field), ("with padding", shared + "=", field), ("with a blank", shared + " ", field),
+        ("of key version 0", changed(shared, lambda data: data[:16] + bytes(4) + data[20:]), field),
+        ("with a wrapped key of no bytes", changed(shared, lambda data: data[:20] + bytes(2)), field),
+        ("whole, and the field is one of JSON", shared, own(email)), ("whole, and the field is empty", shared, "eaas.c."),
+        ("whole, and the field has 27 bytes", shared, changed(field, lambda data: data[:27])), ("whole, and the field has padding", shared, field + "="),
+        ("whole, and the field's last bits are not zero", shared, "eaas.c." + "A" * 37 + "B"),
+        ("whole, and the field is plain base64", shared, field[:-1] + "+"), ("whole, and the field has a blank", shared, field + "\n"),
+    ):
+        column = {} if header_text is ... else {"envelope": header_text}
+        refuse_expand.append({"name": f"the header as text: {name}", "paths": [["email"]], "header": "envelope", "row": {"email": value, **column}})
+        if isinstance(header_text, str) and isinstance(value, str):
+            try:
+                join(header_text, value)
+            except ValueError:
+                continue
+            raise AssertionError(f"joins: {name}")
     return {
         "format": "compact rows 1",
-        "about": "compact-rows.md 5. `paths` are the sealed fields, `header` the header column. `pack`: `row` packs to `compact`, which expands to `row`; `expand`: "
+        "about": "compact-rows.md 6. `paths` are the sealed fields, `header` the header column. `pack`: `row` packs to `compact`, which expands to `row`, and so does `pack_text` with compact-text; `expand`: "
                  "`compact` expands to `row`. Each of `refuse_pack` must not pack, each of `refuse_expand` must not expand.",
         "made_by": MADE_BY,
         "pack": pack,
+        "pack_text": pack_text,
         "expand": expand,
         "refuse_pack": refuse_pack,
         "refuse_expand": refuse_expand,

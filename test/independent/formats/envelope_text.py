@@ -18,7 +18,18 @@ def to_text(envelope):
     if version == 2:
         data += canonical(envelope["commitment"], 32)
     data += canonical(envelope["iv"], 12) + canonical(envelope["ciphertext"], least=16)
-    return f"eaas.{version}." + base64.urlsafe_b64encode(data).decode().rstrip("=")
+    return f"eaas.{version}." + base64url(data)
+
+
+def base64url(data):
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def from_base64url(encoded):
+    data = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+    if base64url(data) != encoded:
+        raise ValueError("base64url")
+    return data
 
 
 def from_text(text):
@@ -27,9 +38,7 @@ def from_text(text):
     if not match:
         raise ValueError("text")
     version, encoded = int(match[1]), match[2]
-    data = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
-    if base64.urlsafe_b64encode(data).decode().rstrip("=") != encoded:
-        raise ValueError("base64url")
+    data = from_base64url(encoded)
     if len(data) < 22:
         raise ValueError("short")
     key_version, length = struct.unpack_from(">IH", data, 16)

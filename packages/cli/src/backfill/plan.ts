@@ -57,11 +57,11 @@ export async function planWith(
   const heads = [...new Set(fields.map((field) => stored(field.split('.')[0] ?? '')))]
   const tooNarrow = heads.map((head) => getColumn(found, head)).flatMap(findTypeChange)
   const converted = tooNarrow.flatMap(({ column }) => (column.maxLength === undefined ? [column.name] : []))
-  const jsonOrText = format === 'text' ? 'text' : 'jsonb'
+  const jsonOrText = format === 'text' || format === 'compact-text' ? 'text' : 'jsonb'
   const added = [
     ...wanted.indexes.map(({ column, list }) => [stored(column), list ? 'text[]' : 'text']),
     ...wanted.fields.map((field) => [stored(field), jsonOrText]), // the seal of a row: fields are there
-    ...(wanted.header.required ? [[stored(wanted.header.column), 'jsonb']] : []),
+    ...(wanted.header.required ? [[stored(wanted.header.column), jsonOrText]] : []),
   ].filter(([column = '']) => !found.columns.has(column))
   const spelling = (column: string) => column.replaceAll('_', '').toLowerCase()
   const alike = columnNames(wanted).flatMap((column) => {

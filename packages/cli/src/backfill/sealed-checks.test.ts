@@ -9,7 +9,7 @@ const { connect } = useClients()
 const dialect = 'sqlite'
 const hasSqlite = spawnSync('sqlite3', ['--version']).status === 0
 const run = (script: string) => spawnSync('sqlite3', [':memory:'], { input: script, encoding: 'utf8' }).stdout
-const cases = (['text', 'full', 'compact'] as const).flatMap((format) =>
+const cases = (['text', 'full', 'compact', 'compact-text'] as const).flatMap((format) =>
   (['text', 'json'] as const).map((type) => ({ format, type })),
 )
 
@@ -38,9 +38,9 @@ it.runIf(hasSqlite).each(cases)(
       ),
       ...(type === 'json' ? ['{}', '[]', '7', 'true', '{"email": "ada"}', `[${email}]`] : []),
       ...['eaas.3.', 'EAAS.2.', 'xeaas.2.', ' eaas.2.']
-        .map((one) => email.replace(/eaas[.]\d[.]/, one))
+        .map((one) => email.replace(/eaas[.][\dc][.]/, one))
         .filter((one) => one !== email),
-      ...(format === 'text'
+      ...(format.endsWith('text')
         ? []
         : [
             email.replace('{', '{"name": "Ada", '),

@@ -3,7 +3,7 @@
  * the model's form (envelope-text.md 1, envelope.md 1, compact-rows.md 1), or null. A constraint checks the form alone.
  */
 import { createHash } from 'node:crypto'
-import { InvalidInputError } from '@eaas/sdk'
+import { InvalidInputError, type RowFormat } from '@eaas/sdk'
 import { type AnyModel, assertOptions, describeModel, readMembers } from '@eaas/sdk/maintenance'
 import { columnNames } from './table.js'
 
@@ -26,7 +26,7 @@ export interface SealedColumn {
   /** Leads from the column, which then holds an object, to the value. */
   path: readonly string[]
   /** The model's `format`. */
-  format: 'text' | 'full' | 'compact'
+  format: RowFormat
   /** Whether the column is of a type for JSON, or of one for text. */
   type: 'json' | 'text'
 }
@@ -37,7 +37,7 @@ export interface SealedCheckOptions {
   table: string
   /** The names of columns in the database, if they differ from those of the model. */
   columns?: Readonly<Record<string, string>> | undefined
-  /** By the model's name of a column: `text` for one of text or varchar, the default with `format: 'text'`; else `json`. */
+  /** By the model's name of a column: `text` for one of text or varchar, the default with the formats `text` and `compact-text`; else `json`. */
   types?: Readonly<Record<string, SealedColumn['type']>> | undefined
 }
 
@@ -63,7 +63,7 @@ export function sealedChecks(model: AnyModel, options: SealedCheckOptions): Seal
   const types = readMembers('types', options.types ?? {}, described.table.fields)
   if (Object.values(types).some((type) => !['text', 'json'].includes(type)))
     throw new InvalidInputError('types must be text or json', undefined, { option: 'types' })
-  const fallback = described.format === 'text' ? 'text' : 'json'
+  const fallback = isTextFormat(described.format) ? 'text' : 'json'
   const find = (name: string) => ({ column: columns[name] ?? name, type: types[name] ?? fallback }) as const
   return makeSealedChecks(dialect, table, sealedColumns(described, find))
 }
@@ -126,14 +126,20 @@ function checkName(name: string): string {
 
 /** Tells whether a constraint, as PostgreSQL shows it, is one that `makeSealedChecks` made, whatever its name is now. */
 export function isSealedCheck(definition: string): boolean {
-  return definition.includes(ENVELOPE_TEXT) || (definition.includes("'ciphertext'") && definition.includes("'iv'"))
+  return definition.includes('^eaas[.](1|2|2s') || (definition.includes("'ciphertext'") && definition.includes("'iv'"))
+}
+
+/** How a text begins, after `eaas.`, and its least length. Patterns have brackets and no backslash, which MySQL reads as an escape. */
+interface TextForm {
+  kinds: readonly string[]
+  least: number
 }
 
 /** How a dialect writes what a condition consists of. A condition that gives null lets a row pass. */
 interface Sql {
   name(name: string): string
-  /** Whether a text is the text form of an envelope. */
-  isEnvelopeText(text: string): string
+  /** Whether a text is that of an envelope. */
+  isEnvelopeText(text: string, form: TextForm): string
   /** Whether a text is base64 of at least so many characters; `exactly` of so many. */
   isBase64(text: string, length: number, exactly?: boolean): string
   /** The column as JSON, where `ifJson` lets the condition apply. */
@@ -153,7 +159,9 @@ interface Sql {
 }
 
 /** The prefix; `key_id`, `key_version` and a length; a wrapped key; an iv; a tag: 51 bytes (envelope-text.md 1). */
-const LEAST_TEXT = 'eaas.1.'.length + 68
+const ENVELOPE_TEXT: TextForm = { kinds: ['1', '2', '2s'], least: 'eaas.1.'.length + 68 }
+/** A compact model also keeps whole envelopes that were there before; the text of its own has an iv and a tag at least. */
+const COMPACT_TEXT: TextForm = { kinds: [...ENVELOPE_TEXT.kinds, 'c'], least: 'eaas.c.'.length + 38 }
 /** Of base64: a tag of 16 bytes without padding, and an iv of 12 bytes. */
 const LEAST_CIPHERTEXT = 22
 const IV = 16
@@ -164,7 +172,7 @@ const ENVELOPE = [
 
 function makeCondition(sql: Sql, { column, path, format, type }: SealedColumn): string {
   const name = sql.name(column)
-  if (type === 'text' && path.length === 0 && format === 'text') return sql.isEnvelopeText(name)
+  if (type === 'text' && path.length === 0 && isTextFormat(format)) return sql.isEnvelopeText(name, textForm(format))
   const json = sql.json(name)
   const value = path.length === 0 ? json : sql.at(json, path)
   // A value could be hidden where an object is expected.
@@ -174,7 +182,7 @@ function makeCondition(sql: Sql, { column, path, format, type }: SealedColumn): 
 
 function makeJsonCondition(sql: Sql, value: string, format: SealedColumn['format']): string {
   const text = sql.text(value)
-  if (format === 'text') return `(${sql.isEnvelopeText(text)})`
+  if (isTextFormat(format)) return `(${sql.isEnvelopeText(text, textForm(format))})`
   const isPair = (ciphertext: string, iv: string, names: readonly string[]) =>
     `${sql.isBase64(sql.member(value, ciphertext), LEAST_CIPHERTEXT)} and ${sql.isBase64(sql.member(value, iv), IV, true)} and ${sql.hasOnly(value, names)}`
   const full = `${isPair('ciphertext', 'iv', ENVELOPE)} and ${sql.isBase64(sql.member(value, 'wrapped_key'), 2)}`
@@ -183,8 +191,8 @@ function makeJsonCondition(sql: Sql, value: string, format: SealedColumn['format
   return `(${text} is null or (${forms}) is true)`
 }
 
-/** The text of an envelope. Brackets and no backslash, which MySQL reads as an escape. */
-const ENVELOPE_TEXT = `'^eaas[.](1|2|2s)[.][A-Za-z0-9_-]{${LEAST_TEXT - 'eaas.1.'.length},}$'`
+const textForm = (format: RowFormat) => (format === 'text' ? ENVELOPE_TEXT : COMPACT_TEXT)
+const isTextFormat = (format: RowFormat) => format === 'text' || format === 'compact-text'
 const base64 = (length: number, exactly = false) => `'^[A-Za-z0-9+/]{${length}${exactly ? '' : ','}}=?=?$'`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 const jsonPath = (path: readonly string[]) => ['$', ...path.map((one) => JSON.stringify(one))].join('.')
@@ -197,7 +205,8 @@ const SQL: Readonly<Record<Dialect, Sql>> = {
   postgresql: {
     name: (name) => `"${name.replaceAll('"', '""')}"`,
     // citext would compare without regard to case.
-    isEnvelopeText: (text) => `${text}::text ~ ${ENVELOPE_TEXT}`,
+    isEnvelopeText: (text, { kinds, least }) =>
+      `${text}::text ~ '^eaas[.](${kinds.join('|')})[.][A-Za-z0-9_-]{${least - 'eaas.1.'.length},}$'`,
     isBase64: (text, length, exactly) => `${text} ~ ${base64(length, exactly)}`,
     json: (column) => `${column}::jsonb`,
     ifJson: (column, type, condition) =>
@@ -214,8 +223,8 @@ const SQL: Readonly<Record<Dialect, Sql>> = {
   mysql: {
     name: (name) => `\`${name.replaceAll('`', '``')}\``,
     // A collation may compare without regard to case. No long text is matched as a whole, which a limit might end.
-    isEnvelopeText: (text) =>
-      `convert(${text} using utf8mb4) collate utf8mb4_bin regexp '^eaas[.](1|2|2s)[.]' and char_length(${text}) >= ${LEAST_TEXT} and ${text} not regexp '[^A-Za-z0-9_.-]'`,
+    isEnvelopeText: (text, { kinds, least }) =>
+      `convert(${text} using utf8mb4) collate utf8mb4_bin regexp '^eaas[.](${kinds.join('|')})[.]' and char_length(${text}) >= ${least} and ${text} not regexp '[^A-Za-z0-9_.-]'`,
     isBase64: (text, length, exactly) =>
       `char_length(${text}) ${exactly ? '=' : '>='} ${length} and ${text} not regexp '[^A-Za-z0-9+/=]'`,
     json: (column) => column,
@@ -229,8 +238,8 @@ const SQL: Readonly<Record<Dialect, Sql>> = {
   },
   sqlite: {
     name: (name) => `"${name.replaceAll('"', '""')}"`,
-    isEnvelopeText: (text) =>
-      `(${['1', '2', '2s'].map((version) => `${text} glob 'eaas.${version}.*'`).join(' or ')}) and length(${text}) >= ${LEAST_TEXT} and ${text} not glob '*[^A-Za-z0-9_.-]*'`,
+    isEnvelopeText: (text, { kinds, least }) =>
+      `(${kinds.map((version) => `${text} glob 'eaas.${version}.*'`).join(' or ')}) and length(${text}) >= ${least} and ${text} not glob '*[^A-Za-z0-9_.-]*'`,
     isBase64: (text, length, exactly) =>
       `length(${text}) ${exactly ? '=' : '>='} ${length} and ${text} not glob '*[^A-Za-z0-9+/=]*'`,
     json: (column) => column,

@@ -7,6 +7,7 @@
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { withNull } from '../models/access-rows.js'
+import { isCompactFormat } from '../models/compact-rows.js'
 import { isNothing, ROW_SEAL } from '../models/definition.js'
 import { findLacking } from '../models/lacking-fields.js'
 import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
@@ -149,7 +150,7 @@ export function createSealedTable(model: object): SealedTable {
   const table = name || 'the model'
   const seal = rowSeal ? [{ column: ROW_SEAL, fields }] : []
   const added = new Set([...[...columns, ...seal].map(({ column }) => column), header])
-  const made = [...columns, ...(format === 'compact' ? [{ column: header, fields }] : []), ...seal]
+  const made = [...columns, ...(isCompactFormat(format) ? [{ column: header, fields }] : []), ...seal]
   const stored = listStored(access)
   return {
     name: table,
@@ -279,7 +280,7 @@ export function createSealedTable(model: object): SealedTable {
 
   function readsToo(selected: readonly string[]): string[] {
     if (!selected.some((one) => sealed.has(one))) return []
-    const whole = rowSeal ? [...sealed, ...made.map(({ column }) => column)] : format === 'compact' ? [header] : []
+    const whole = rowSeal ? [...sealed, ...made.map(({ column }) => column)] : isCompactFormat(format) ? [header] : []
     const needed = new Set([...bind.map(({ path }) => path[0] ?? ''), ...whole])
     return [...needed].filter((one) => !selected.includes(one))
   }
@@ -329,16 +330,17 @@ export function createSealedTable(model: object): SealedTable {
 }
 
 function listStored({ fields, columns, format, header, rowSeal }: ModelAccess): StoredColumn[] {
+  const holds = format === 'text' || format === 'compact-text' ? 'text' : 'json'
   const ofFields = new Map<string, StoredColumn>()
   for (const { path, spec } of fields) {
     const [column = '', inner] = path
     const mayMiss = spec.missing.length > 0 && (ofFields.get(column)?.mayMiss ?? true)
-    ofFields.set(column, { column, holds: inner === undefined && format === 'text' ? 'text' : 'json', mayMiss })
+    ofFields.set(column, { column, holds: inner === undefined ? holds : 'json', mayMiss })
   }
   const made = columns.map(({ column, kind }) => [column, kind === 'ngram' ? 'parts' : 'index'] as const)
   const whole = [
-    ...(format === 'compact' ? [[header, 'json'] as const] : []),
-    ...(rowSeal ? [[ROW_SEAL, format === 'text' ? 'text' : 'json'] as const] : []),
+    ...(isCompactFormat(format) ? [[header, holds] as const] : []),
+    ...(rowSeal ? [[ROW_SEAL, holds] as const] : []),
   ]
   return [...ofFields.values(), ...[...made, ...whole].map(([column, holds]) => ({ column, holds, mayMiss: true }))]
 }

@@ -4,14 +4,22 @@ import { InvalidInputError } from '../errors.js'
 import { packRow, unpackRow } from './compact-rows.js'
 import vectors from './compact-rows.vectors.json' with { type: 'json' }
 
-describe('a compact row', () => {
-  it.each(vectors.pack)('is packed and expanded as published: $name', ({ row, compact, paths, header }) => {
-    expect(packRow(row, paths, header)).toEqual(compact)
-    expect(unpackRow(compact, paths, header)).toEqual(row)
-  })
+const published = [
+  ...vectors.pack.map((one) => ({ ...one, format: 'compact' as const })),
+  ...vectors.pack_text.map((one) => ({ ...one, format: 'compact-text' as const })),
+]
 
-  it.each(vectors.pack)('is the same when it is packed again: $name', ({ compact, paths, header }) => {
-    expect(packRow(compact, paths, header)).toEqual(compact)
+describe('a compact row', () => {
+  it.each(published)(
+    'is packed and expanded as published: $format, $name',
+    ({ format, row, compact, paths, header }) => {
+      expect(packRow(row, paths, { format, header })).toEqual(compact)
+      expect(unpackRow(compact, paths, header)).toEqual(row)
+    },
+  )
+
+  it.each(published)('is the same when it is packed again: $format, $name', ({ format, compact, paths, header }) => {
+    expect(packRow(compact, paths, { format, header })).toEqual(compact)
   })
 
   it.each(vectors.expand)('is expanded as published: $name', ({ compact, row, paths, header }) => {
@@ -19,7 +27,8 @@ describe('a compact row', () => {
   })
 
   it.each(vectors.refuse_pack)('is not made of $name', ({ row, paths, header }) => {
-    expect(() => packRow(row, paths, header)).toThrow(InvalidInputError)
+    for (const format of ['compact', 'compact-text'] as const)
+      expect(() => packRow(row, paths, { format, header })).toThrow(InvalidInputError)
   })
 
   it.each(vectors.refuse_expand)('is not expanded with $name', ({ row, paths, header }) => {
@@ -28,6 +37,6 @@ describe('a compact row', () => {
 
   it('has more vectors to refuse than to take', () => {
     const refused = vectors.refuse_pack.length + vectors.refuse_expand.length
-    expect(refused).toBeGreaterThan(vectors.pack.length + vectors.expand.length)
+    expect(refused).toBeGreaterThan(published.length + vectors.expand.length)
   })
 })

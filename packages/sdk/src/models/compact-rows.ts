@@ -1,9 +1,25 @@
 /** The compact form of a row (compact-rows.md), and its lossless conversion to envelopes and back. */
-import type { SealedParts } from '@eaas/protocol'
+import {
+  COMPACT_FIELD,
+  COMPACT_HEADER,
+  decodeCompactText,
+  encodeFieldText,
+  encodeHeaderText,
+  encodeSealed,
+  type SealedParts,
+} from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, isObject, type Row, valueIn } from '../input.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { envelopeObject, isText, readEnvelope } from '../records/read-envelope.js'
+import { envelopeObject, isText, readEnvelope, reading } from '../records/read-envelope.js'
+import type { RowFormat } from './definition.js'
+
+/** How a model packs its rows: as JSON, or with the format `compact-text` as text. */
+export interface Packing {
+  format: RowFormat
+  /** The header column. */
+  header: string
+}
 
 /** What the envelopes of one record share; the compact form stores it once. */
 export interface EnvelopeHeader {
@@ -33,24 +49,31 @@ const HEADER_FIELDS = [
   'application_secret',
 ] as const
 // Databases write JSON with their own white space, and with the members in another order.
-const COMPACT_TEXT = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
+const COMPACT_JSON = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
+
+/** Whether rows of the model are stored in the compact form. */
+export function isCompactFormat(format: RowFormat): boolean {
+  return format === 'compact' || format === 'compact-text'
+}
 
 /**
- * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i
- * }` in the fields.
+ * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i }`, or its
+ * text, in the fields.
  *
  * @throws InvalidInputError when a field is not an envelope, or is sealed under another DEK than the others,
  * or when the application uses the column `header` itself
  */
-export function packRow(row: Row, paths: readonly Path[], header: string, index = 0): Row {
+export function packRow(row: Row, paths: readonly Path[], { format, header }: Packing, index = 0): Row {
+  const asText = format === 'compact-text'
   let shared: EnvelopeHeader | undefined
+  let headerText: string | undefined
   const fields: [Path, unknown][] = []
   for (const path of paths) {
     const value = getAt(row, path)
     if (isMissing(value)) continue
     const place = { index, field: path.join('.') }
     const envelope = envelopeAt(row, path, header, place)
-    readEnvelope(envelope, place)
+    const parts = readEnvelope(envelope, place)
     const own: Row = {}
     for (const name of HEADER_FIELDS) if (Object.hasOwn(envelope, name)) own[name] = envelope[name]
     shared ??= own as unknown as EnvelopeHeader
@@ -61,10 +84,11 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
         place,
       )
     }
-    fields.push([path, { c: envelope.ciphertext, i: envelope.iv }])
+    if (asText) headerText ??= headerTextOf(parts, place)
+    fields.push([path, asText ? encodeFieldText(parts) : { c: envelope.ciphertext, i: envelope.iv }])
   }
   assertHeaderColumn(row, header, index)
-  return { ...withValues(row, fields), [header]: shared ?? null }
+  return { ...withValues(row, fields), [header]: (asText ? headerText : shared) ?? null }
 }
 
 /**
@@ -73,7 +97,7 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
  */
 export function assertHeaderColumn(row: Row, header: string, index: number): void {
   const value = valueIn(row, header)
-  if (isMissing(value) || isHeader(value)) return
+  if (isMissing(value) || isHeader(value) || isHeaderText(value)) return
   const message = `record ${index}: the compact form would overwrite the column ${JSON.stringify(header)}`
   throw new InvalidInputError(message, 'Name another column for it: `header` of the model.')
 }
@@ -98,19 +122,30 @@ export function unpackRow(row: Row, paths: readonly Path[], header: string): Row
  * @throws InvalidInputError when the column `header` is missing
  */
 function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
-  const value = envelopeObject(getAt(row, path), place)
+  const stored = getAt(row, path)
+  if (isFieldText(stored)) return { ...encodeSealed(readTexts(row, stored, header, place)) }
+  const value = envelopeObject(stored, place)
   if (!isCompact(value)) return value
   const shared = envelopeObject(valueIn(row, header), place)
-  if (!isHeader(shared)) {
-    const column = `the column ${JSON.stringify(header)}`
-    throw new InvalidInputError(`${column} is missing`, `Pass ${column}.`, place)
-  }
+  if (!isHeader(shared)) throw missingHeader(header, place)
   return { ciphertext: value.c, iv: value.i, ...shared }
+}
+
+function readTexts(row: Row, field: string, header: string, place: RecordPlace): SealedParts {
+  const shared = valueIn(row, header)
+  if (typeof shared !== 'string') throw missingHeader(header, place)
+  return reading(place, () => decodeCompactText(field, shared))
+}
+
+function missingHeader(header: string, place: RecordPlace): InvalidInputError {
+  const column = `the column ${JSON.stringify(header)}`
+  return new InvalidInputError(`${column} is missing`, `Pass ${column}.`, place)
 }
 
 /** Reads the envelope of a field, stored in any form. @throws InvalidInputError naming what is wrong */
 export function readEnvelopeAt(row: Row, path: Path, header: string, place: RecordPlace): SealedParts {
   const value = getAt(row, path)
+  if (isFieldText(value)) return readTexts(row, value, header, place)
   return readEnvelope(isText(value) ? value : envelopeAt(row, path, header, place), place)
 }
 
@@ -124,11 +159,24 @@ export function isHeaderUsed(row: Row, paths: readonly Path[], header: string): 
 }
 
 /**
- * Tells whether a field is in the compact form: the object, or its JSON as a column of type text returns it.
+ * Tells whether a field is in the compact form: the object, its JSON as a column of type text returns it, or its text.
  */
-export function isCompact(value: unknown): value is CompactField {
-  if (typeof value === 'string') return COMPACT_TEXT.test(value)
+export function isCompact(value: unknown): value is CompactField | string {
+  if (typeof value === 'string') return isFieldText(value) || COMPACT_JSON.test(value)
   return isObject(value) && 'c' in value && 'i' in value
+}
+
+/** Returns the text of the header. @throws InvalidInputError where the wrapped key is too long for it */
+export function headerTextOf(parts: Parameters<typeof encodeHeaderText>[0], place?: RecordPlace): string {
+  return reading(place, () => encodeHeaderText(parts))
+}
+
+export function isHeaderText(value: unknown): value is string {
+  return typeof value === 'string' && value.startsWith(COMPACT_HEADER)
+}
+
+function isFieldText(value: unknown): value is string {
+  return typeof value === 'string' && value.startsWith(COMPACT_FIELD)
 }
 
 /** Tells whether a value is the header of a compact row, and not an envelope. */

@@ -23,9 +23,9 @@ import type { AnyField, Compounds, Extras, Fields, KnownOptions, NoExtras } from
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 import type * as RareRows from './rare-rows.js'
 
-export type RowFormat = 'full' | 'compact' | 'text'
+export type RowFormat = 'full' | 'compact' | 'text' | 'compact-text'
 
-const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text']
+const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text', 'compact-text']
 const MODEL_OPTIONS =
   'name key keyId formerKeyIds fields index formerIndex indexes bind envelope sealed acceptUnbound acceptPlaintext format header dek warn'.split(
     ' ',

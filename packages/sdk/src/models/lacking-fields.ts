@@ -4,6 +4,7 @@ import type { Row } from '../input.js'
 import { assertNoLookalike } from '../records/lookalikes.js'
 import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
+import { isCompactFormat } from './compact-rows.js'
 import { type Definition, type PlacedField, pickFields, type RowFormat } from './definition.js'
 
 /** What is made of which fields. */
@@ -25,7 +26,7 @@ export function findLacking<F extends { name: string }>(
   if (!fields.some(isPicked)) return undefined
   const other = fields.find((field) => !isPicked(field))
   if (rowSeal && other) return { field: other.name, message: 'a row with a seal is written as a whole' }
-  if (format === 'compact' && other) return { field: other.name, message: 'a compact row is sealed as a whole' }
+  if (isCompactFormat(format) && other) return { field: other.name, message: 'a compact row is sealed as a whole' }
   for (const { column, fields: parts } of columns) {
     const lacking = parts.find((part) => !isPicked(part))
     if (lacking && parts.some(isPicked))

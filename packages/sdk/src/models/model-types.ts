@@ -90,7 +90,7 @@ export type AnyIndex = CompoundIndex<string> | PrefixIndex<string> | NgramIndex<
 type PrefixField<C> = { [N in keyof C]: C[N] extends { readonly prefix: infer P } ? P : never }[keyof C]
 type NgramField<C> = { [N in keyof C]: C[N] extends { readonly ngram: infer P } ? P : never }[keyof C]
 
-type Format = 'full' | 'compact' | 'text'
+type Format = 'full' | 'compact' | 'text' | 'compact-text'
 type Intersect<U> = (U extends unknown ? (member: U) => void : never) extends (member: infer I) => void ? I : never
 
 type Nest<P extends string, V, Optional extends boolean> = P extends `${infer Head}.${infer Tail}`
@@ -171,7 +171,11 @@ export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape
   }
 >
 
-type SealedField<T extends Format> = T extends 'compact' ? CompactField : T extends 'text' ? string : Envelope
+type SealedField<T extends Format> = T extends 'compact'
+  ? CompactField
+  : T extends 'text' | 'compact-text'
+    ? string
+    : Envelope
 // A conditional type, so that editors print its result; for a union they would print this name and its arguments.
 type Replaced<V, M, New> = [Exclude<V, M>] extends [never] ? Extract<V, M> : Extract<V, M> | New
 /** Null opens to undefined where the field is optional but not nullable. */
@@ -216,7 +220,9 @@ export type IndexColumns<F extends Fields, C> = {
 }
 type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   ? { [K in H]: EnvelopeHeader | null }
-  : unknown
+  : T extends 'compact-text'
+    ? { [K in H]: string | null }
+    : unknown
 
 /**
  * What else a model adds: the seal of a row, and the columns of the former index, by the columns of the indexes.

@@ -305,7 +305,7 @@ function modelOf(deps: ModelDeps, definition: Definition): unknown {
     async *reseal(list: Iterable<Row>, options: RewrapOptions = {}) {
       yield* (await toSeal()).reseal(list, options)
     },
-    pack: (row: Row) => packRow(row, paths, definition.header),
+    pack: (row: Row) => packRow(row, paths, definition),
     unpack: (row: Row) => unpackRow(row, paths, definition.header),
   }
   const load = async (some: Definition) => {

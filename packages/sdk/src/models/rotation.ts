@@ -12,7 +12,7 @@ import { type CommittedKey, withWrappedKey } from '../records/rewrapping.js'
 import type { CallOptions } from '../resources/keys.js'
 import type { Soon } from '../waiting.js'
 import { named, naming } from './bindings.js'
-import { isCompact } from './compact-rows.js'
+import { headerTextOf, isCompact, isHeaderText } from './compact-rows.js'
 import type { Definition, Rare } from './definition.js'
 import type { ModelRows } from './model-rows.js'
 import type { copyStored as CopyStored, readJobs as ReadJobs } from './open-rows.js'
@@ -85,7 +85,8 @@ export async function* rewrapRows(
       if (error) return named(placedAt(error, { index, field: path.join('.') }), definition, row)
       const now = known.get(nameOf(wrapped)) ?? wrapped
       if (now.wrapped_key === wrapped.wrapped_key) continue
-      values.push([path, withWrappedKey(getAt(row, path), now)])
+      const stored = getAt(row, path)
+      values.push([path, isHeaderText(stored) ? headerTextOf({ ...wrapped, ...now }) : withWrappedKey(stored, now)])
     }
     return values.length === 0 ? undefined : withValues(row, values)
   }

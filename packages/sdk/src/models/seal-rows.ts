@@ -1,6 +1,6 @@
 /** Seals the rows of a model, and makes its indexes. With a synchronous engine, its loops await nothing for each field. */
 
-import { encodeSealed, type SealedParts } from '@eaas/protocol'
+import { encodeFieldText, encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { OwnDek } from '../deks/own-dek.js'
 import { assertNotAborted, isMissing, type Row } from '../input.js'
 import { assertIndexColumn, type RecordsDeps, restAndReport } from '../records/blocks.js'
@@ -12,7 +12,7 @@ import type { NamedUse } from '../uses.js'
 import { createBacklog, createPace, isPromise, type Pace, type Soon } from '../waiting.js'
 import { bindField, bindRow, findUses, named, naming, rareOf } from './bindings.js'
 import { encodeField } from './codecs.js'
-import { assertHeaderColumn, packRow } from './compact-rows.js'
+import { assertHeaderColumn, headerTextOf, isCompactFormat, packRow } from './compact-rows.js'
 import { type Definition, isNothing, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
 import { type IndexColumn, makeFieldText } from './index-columns.js'
 import { type ColumnTexts, type GetValue, hashColumnTexts, inParallel, makeColumnTexts } from './index-texts.js'
@@ -149,7 +149,7 @@ function readTexts(definition: Definition, row: Row, index: number): RowTexts {
     if (value === undefined && !spec.missing.includes(undefined)) assertNoNullObject(row, field, index)
     if (!isNothing(spec.missing, value)) spec.assert(value, { index, field: field.name }, rare)
   }
-  if (format === 'compact') assertHeaderColumn(row, header, index)
+  if (isCompactFormat(format)) assertHeaderColumn(row, header, index)
   if (definition.rowSeal) rare.assertSealColumn(row, index)
   return columns.map((column) => {
     assertIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
@@ -187,12 +187,14 @@ async function sealValues(
   const paths = [...fields.map(({ path }) => path), ...(definition.rowSeal ? [SEAL_FIELD.path] : [])]
   const backlog = createBacklog(envelopes.isSync() && !keyByRow) // with a key for each row, many DEKs are wrapped at a time
   const out: Row[] = []
-  const encode = format === 'text' ? textOf : encodeSealed
+  const encode = format === 'text' ? textOf : format === 'compact-text' ? encodeFieldText : encodeSealed
   const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly SealedParts[]) => {
     const values = sealed.map((parts, number): [Path, unknown] => [present[number]?.path ?? [], encode(parts)])
     const isSealed = definition.rowSeal && fields.length > 0 // without a field, the stored seal stays
     const full = withValues(isSealed ? { [SEAL_FIELD.name]: null, ...row } : row, values)
-    out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
+    if (fields.length === 0 || !isCompactFormat(format)) out[at] = full
+    else if (format === 'compact') out[at] = packRow(full, paths, definition, at)
+    else out[at] = { ...full, [header]: sealed[0] ? headerTextOf(sealed[0]) : null }
   }
   let isCollecting = false
   const keyOf = (at: number) => read[at]?.keyId

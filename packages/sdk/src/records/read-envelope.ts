@@ -59,7 +59,8 @@ function parseEnvelope(envelope: unknown): unknown {
   }
 }
 
-function reading<T>(place: RecordPlace | undefined, read: () => T): T {
+/** Turns an error of the format into one that names the value. @throws InvalidInputError */
+export function reading<T>(place: RecordPlace | undefined, read: () => T): T {
   const hint = 'Await encrypt(), and pass exactly what it returned: a plain object, or the whole text.'
   return readFormat(read, 'not an envelope: ', hint, place)
 }

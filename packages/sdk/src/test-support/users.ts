@@ -5,7 +5,7 @@ export interface Prefs {
   theme: 'dark' | 'light'
 }
 
-export function usersOf<T extends 'full' | 'compact' = 'full'>(
+export function usersOf<T extends 'full' | 'compact' | 'compact-text' = 'full'>(
   keyId: string,
   eaas: Client,
   format: T = 'full' as T,
