@@ -55,19 +55,17 @@ export function makeDashboard(metrics: readonly Metric[]): object {
     templating: {
       list: [
         { name: 'datasource', type: 'datasource', query: 'prometheus' },
-        {
-          name: 'instance',
-          type: 'query',
-          datasource: DATASOURCE,
-          query: 'label_values(eaas_build_info, instance)',
-          includeAll: true,
-          multi: true,
-          refresh: 2,
-        },
+        // Of several installations, each target has the label `installation`; of one, none has.
+        chooserOf('installation', 'label_values(eaas_build_info, installation)', { allValue: '.*' }),
+        chooserOf('instance', 'label_values(eaas_build_info{installation=~"$installation"}, instance)'),
       ],
     },
     panels,
   }
+}
+
+function chooserOf(name: string, query: string, more: { allValue?: string } = {}) {
+  return { name, type: 'query', datasource: DATASOURCE, query, includeAll: true, multi: true, refresh: 2, ...more }
 }
 
 function panel({ name, kind, help, labels }: Metric): object {

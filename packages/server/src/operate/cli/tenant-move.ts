@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { type Config, readConfig, readUrlFile } from '../../core/config.js'
 import { rootKeySettingOf } from '../../root-keys/open-provider.js'
-import { moveTenant, undoMove } from '../operations/move-tenant.js'
+import { moveTenant, undoMove } from '../operations/move/move-tenant.js'
 import { commandConfig, JSON_OPTION, readKeptPath } from './command.js'
 import { print, printJson, showProgress } from './output.js'
 import { describeTenant, getTenant, withServices } from './with-services.js'

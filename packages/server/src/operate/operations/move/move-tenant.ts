@@ -1,0 +1,251 @@
+/**
+ * Moves a tenant to another installation, where its log continues. Called by the operator; has no route.
+ *
+ * 1. The peppers of its API keys are written there, so that every process there has read them before the tenant arrives.
+ * 2. The entries of its log are copied while it is served here. Each is verified on the way.
+ * 3. It is closed here, by an entry with the status `moving`: calls get 503.
+ * 4. Under the lock of its head here, the rest is copied. One transaction there writes all rows, the entry with the status
+ *    `moved`, and two entries under an audit key of its own, since this installation knows the former one. Calls are
+ *    answered there from its commit on.
+ * 5. The entry `moved` is appended here too, so that both logs agree up to it. Calls get 421.
+ *
+ * A crash before 4 is committed leaves the tenant here, open or closed: `moveTenant` continues, and `undoMove` reopens it.
+ * After a crash between 4 and 5 it is served there only, and `moveTenant` does 5.
+ */
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { appendToLocked } from '../../../core/audit/append/send-appends.js'
+import { extendLocked } from '../../../core/audit/append/tenant-log.js'
+import { openAuditKey } from '../../../core/audit/audit-key.js'
+import { entryMac, equalBytes, extendChain, type Head, headMac } from '../../../core/audit/formats/chain.js'
+import { assertWritten, tenantMac, withMac } from '../../../core/audit/formats/row-mac.js'
+import { readAuthenticEntry } from '../../../core/audit/read-entry.js'
+import { draftEntry, recordChanges } from '../../../core/runner/entry-drafts.js'
+import type { Services } from '../../../core/runner/operation.js'
+import { performAsSystem, systemCaller } from '../../../core/runner/perform.js'
+import { Refusal } from '../../../core/runner/refusal.js'
+import { isMovedAway } from '../../../core/runner/tenant-state.js'
+import { findHead } from '../../../core/store/audit.js'
+import type { Queryable, Transaction } from '../../../core/store/db.js'
+import { withoutDeadlines } from '../../../core/store/deadline.js'
+import { LEARN_SECONDS } from '../../../core/store/store-keys.js'
+import { findTenant, type TenantRow, updateTenant } from '../../../core/store/tenants.js'
+import { recordForInstallation } from '../../../guard/installation-log.js'
+import { authenticTenant, closeForMove } from '../../../operators/tenants.js'
+import {
+  arePeppersKnown,
+  deleteEntriesAfter,
+  deletePeppersOf,
+  lockPeppersOf,
+  withoutTimeouts,
+} from '../../store/moved-rows.js'
+import { copyWhileServed, getState, type Move, type MoveOptions, type Reading } from './copy-log.js'
+import { stagePeppers } from './stage-peppers.js'
+import {
+  type Arriving,
+  arrive,
+  assertNameIsFree,
+  describeStatus,
+  isThere,
+  keyOf,
+  rowKeyOf,
+  signMove,
+} from './write-arrival.js'
+
+/** Between two checks whether processes have read the peppers, in milliseconds. */
+const LOOK_MS = 500
+
+/**
+ * Moves a tenant, or continues a move that was interrupted. Returns for how long calls were refused, in milliseconds: 0 if
+ * the tenant had arrived before.
+ *
+ * @throws Refusal E_STATE, E_NOT_FOUND, E_NAME_TAKEN; TamperedRowError, ChainAlarmError
+ */
+export async function moveTenant(move: Move, options: MoveOptions = {}): Promise<number> {
+  const { from, to, tenant_id } = move
+  const { learnSeconds = LEARN_SECONDS, onProgress, signal } = options
+  const tenant = await readTenant(move, from.sql)
+  await assertTarget(move, from.sql, tenant)
+  if (tenant.status === 'moved') return 0
+  await assertMovable(move, tenant)
+  let closedAt: number | undefined
+  if (!(await hasArrived(move))) {
+    await stagePeppers(move)
+    const copied = await copyWhileServed(move, options)
+    const peppers = await stagePeppers(move) // again, since a rotation may have replaced one meanwhile
+    onProgress?.('waiting until its API keys are known there')
+    while (!(await arePeppersKnown(to.sql, tenant_id, learnSeconds))) {
+      signal?.throwIfAborted()
+      await sleep(LOOK_MS)
+    }
+    closedAt = performance.now()
+    if (tenant.status !== 'moving') await performAsSystem(from, tenant_id, closeForMove(keyOf(to)))
+    onProgress?.('closed here, copying the rest')
+    await switchOver(move, { ...options, peppers, copied })
+  } else await switchOver(move, options)
+  return closedAt === undefined ? 0 : performance.now() - closedAt
+}
+
+/** Undoes a move unless the tenant has arrived: deletes what was copied, and serves the tenant here again. @throws Refusal E_STATE */
+export async function undoMove(move: Move): Promise<void> {
+  const { from, to, tenant_id } = move
+  const { auditKey } = await getState(move)
+  const noted = noteInstallation(from)
+  await extendLocked(from, { tenant_id, auditKey }, async (lock, head) => {
+    await withoutTimeouts(lock)
+    const tenant = await readTenant(move, lock)
+    if (tenant.status === 'moved') throw arrived(tenant)
+    await assertTarget(move, lock, tenant)
+    await withoutDeadlines(to.sql).begin(async (there) => {
+      await withoutTimeouts(there)
+      // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
+      await lockPeppersOf(there, tenant_id)
+      if (await findArrival(move, { on: there, head, auditKey })) throw arrived(tenant)
+      // A purge or a restored backup may hide that it arrived. What it left there earlier is `moved`, with an older head.
+      const [row, left] = [await findTenant(there, tenant_id), await findHead(there, tenant_id)]
+      const isLeft = !row || authenticTenant(to, row).status === 'moved'
+      if (!isLeft || (left && left.last_id > head.last_id)) throw isThere(tenant.name, row)
+      await deletePeppersOf(there, tenant_id)
+      await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
+    })
+    if (tenant.status !== 'moving') return undefined
+    const metadata = describeStatus(tenant, 'active')
+    const time = from.committer.clock.read(head)
+    const policy_version = head.policy_version + 1
+    const draft = draftEntry({ action: 'tenant.update', metadata }, systemCaller(from))
+    const extension = extendChain(head, [draft], { auditKey, now: time, policy_version })
+    const { entries, head: next } = extension
+    await appendToLocked(lock, from.committer.clock, { previous: head, next, entries, time })
+    await writeStatus(move, lock, { tenant, status: 'active', entry: entries[0], noted })
+    return next
+  })
+  noted.commit()
+  from.states.forget(tenant_id)
+}
+
+function arrived({ name }: TenantRow): Refusal {
+  return new Refusal(
+    'E_STATE',
+    `tenant ${name} has arrived in the other installation: repeat the move without --undo, which ends it, and then move the tenant back from there`,
+  )
+}
+
+/** Refuses a target that is this installation, or not the one to which the tenant is being moved or was. @throws Refusal E_STATE */
+async function assertTarget({ from, to, tenant_id }: Move, on: Queryable, tenant: TenantRow): Promise<void> {
+  if (keyOf(from) === keyOf(to))
+    throw new Refusal('E_STATE', 'this is the same installation, or a copy of it: its signing key is the same')
+  if (!isMovedAway(tenant)) return
+  const { name, status, entry_id: id } = tenant
+  const entry = await readAuthenticEntry(on, { tenant_id, id, auditKey: openAuditKey(from.storeKeys, tenant) })
+  const { to: told } = readMetadata(entry ?? { metadata: null })
+  if (to.signingKey.publicKeys.some((key) => key === told)) return
+  const [is, todo] = status === 'moved' ? ['was', ''] : ['is being', ': end or undo that']
+  throw new Refusal('E_STATE', `tenant ${name} ${is} moved to another installation, with the public key ${told}${todo}`)
+}
+
+async function assertMovable(move: Move, tenant: TenantRow): Promise<void> {
+  const { from, to, tenant_id } = move
+  const { name, status } = tenant
+  if (status !== 'active' && status !== 'moving')
+    throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
+  await signMove(move, from.sql)
+  const there = await findTenant(to.sql, tenant_id)
+  if (there && there.status !== 'moved' && !(await hasArrived(move))) throw isThere(name, there)
+  await assertNameIsFree(move, to.sql, name)
+}
+
+async function readTenant({ from, tenant_id }: Move, on: Queryable): Promise<TenantRow> {
+  const row = await findTenant(on, tenant_id)
+  if (!row) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  return authenticTenant(from, row)
+}
+
+async function hasArrived(move: Move): Promise<boolean> {
+  const { auditKey } = await getState(move)
+  const head = await findHead(move.from.sql, move.tenant_id)
+  return head !== undefined && (await findArrival(move, { on: move.to.sql, head, auditKey })) !== undefined
+}
+
+/**
+ * Finds the entry `moved` there, after the end of the log here. It has a MAC under the audit key, so the administrator of
+ * that database cannot make one.
+ */
+async function findArrival(
+  { to, tenant_id }: Move,
+  { on, head, auditKey }: Reading & { head: Head },
+): Promise<ChainedEntry | undefined> {
+  const row = await findTenant(on, tenant_id)
+  if (!row) return undefined
+  const theirs = openAuditKey(to.storeKeys, authenticTenant(to, row))
+  const entry = await readAuthenticEntry(on, { tenant_id, id: head.last_id + 1, auditKey: theirs }, head.hash)
+  if (!entry || readMetadata(entry).status !== 'moved') return undefined
+  const hash = entryHash(head.hash, entry)
+  const isNext = equalBytes(entry.hash, hash) && equalBytes(entry.mac, entryMac(auditKey, entry.id, hash))
+  return isNext ? entry : undefined
+}
+
+async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'peppers' | 'copied'>): Promise<void> {
+  const { from, to, tenant_id } = move
+  const { auditKey } = await getState(move)
+  const noted = noteInstallation(from)
+  await extendLocked(from, { tenant_id, auditKey }, async (lock, head) => {
+    await withoutTimeouts(lock)
+    const tenant = await readTenant(move, lock)
+    if (tenant.status !== 'moving')
+      throw new Refusal('E_STATE', `tenant ${tenant.name} is ${tenant.status}: another command ended or undid its move`)
+    const found = await findArrival(move, { on: to.sql, head, auditKey })
+    const entry = found ?? (await arrive(move, { lock, head, tenant, auditKey, ...options }))
+    const { id: last_id, hash, created_at } = entry
+    const sealed = { tenant_id, last_id, hash, policy_version: head.policy_version + 1, created_at }
+    const next = { ...sealed, mac: headMac(auditKey, sealed) }
+    const { clock } = from.committer
+    await appendToLocked(lock, clock, { previous: head, next, entries: [entry], time: clock.read(head) })
+    await writeStatus(move, lock, { tenant, status: 'moved', entry, noted })
+    return next
+  })
+  noted.commit()
+  from.states.forget(tenant_id)
+}
+
+/** Notes the head of the installation's log, which counts once its transaction is committed. */
+function noteInstallation({ committer: { watches } }: Services) {
+  let head: Head | undefined
+  return {
+    set: (next: Head) => {
+      head = next
+    },
+    commit: () => head && watches.get(INSTALLATION_ID).commit(head),
+  }
+}
+
+/** Writes the tenant's status here, which an entry of its log states, and records it in the installation's log. */
+async function writeStatus(
+  { from, to, tenant_id }: Move,
+  lock: Transaction,
+  {
+    tenant,
+    status,
+    entry,
+    noted,
+  }: {
+    tenant: TenantRow
+    status: TenantRow['status']
+    entry: ChainedEntry | undefined
+    noted: ReturnType<typeof noteInstallation>
+  },
+): Promise<void> {
+  if (!entry) throw new Error('a change has no entry')
+  const row = withMac(
+    { ...tenant, status, entry_id: entry.id },
+    tenantMac,
+    rowKeyOf(openAuditKey(from.storeKeys, tenant)),
+  )
+  assertWritten(await updateTenant(lock, row), row)
+  const named = { tenant_id, entry_id: entry.id, entry_hash: encodeHex(entry.hash), to: keyOf(to) }
+  const metadata = { ...named, ...recordChanges(tenant, { status }) }
+  noted.set(
+    await recordForInstallation(from, lock, systemCaller(from), [{ action: 'installation.tenant_move', metadata }]),
+  )
+}

@@ -1,0 +1,274 @@
+/** Writes a tenant in the installation to which it is moved, in one transaction there: step 4 of `move-tenant.ts`. */
+import {
+  type ChainedEntry,
+  CheckpointError,
+  encodePublicKey,
+  followKeyChanges,
+  signKeyChange,
+} from '@eaas/audit/formats'
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { appendToLocked } from '../../../core/audit/append/send-appends.js'
+import { moveAuditKey, openAuditKey, renewAuditKey } from '../../../core/audit/audit-key.js'
+import {
+  type AuditKey,
+  currentKey,
+  equalBytes,
+  extendChain,
+  type Head,
+  NO_MARK_MAC,
+  type PurgeMark,
+  purgeMarkMac,
+} from '../../../core/audit/formats/chain.js'
+import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac, withMac } from '../../../core/audit/formats/row-mac.js'
+import { deriveRowKey, moveSecret, type SecretBinding } from '../../../core/crypto/key-hierarchy.js'
+import { listKeyChangesOf } from '../../../core/runner/carried-keys.js'
+import { draftEntry, recordChanges } from '../../../core/runner/entry-drafts.js'
+import type { EntryNote, Services } from '../../../core/runner/operation.js'
+import { systemCaller } from '../../../core/runner/perform.js'
+import { Refusal } from '../../../core/runner/refusal.js'
+import { listApiKeys } from '../../../core/store/api-keys.js'
+import { insertHead } from '../../../core/store/audit.js'
+import type { Queryable, Transaction } from '../../../core/store/db.js'
+import { withoutDeadlines } from '../../../core/store/deadline.js'
+import { listKeys, listTenantKeyVersions } from '../../../core/store/keys.js'
+import { findTenant, findTenantByName, insertTenant, type TenantRow } from '../../../core/store/tenants.js'
+import { lockInstallationHead, recordForInstallation } from '../../../guard/installation-log.js'
+import { authenticTenant } from '../../../operators/tenants.js'
+import { COPIED_TABLES, copyRows, deleteLeft, insertRows, withoutTimeouts } from '../../store/moved-rows.js'
+import { copyEntries, findCopied, findStart, type Move, type Position } from './copy-log.js'
+import { assertStaged, type StagedPeppers } from './stage-peppers.js'
+
+/** More statements about signing keys would not fit into an entry. */
+const MOST_STATEMENTS_LENGTH = 12_000
+
+export interface Arriving {
+  /** the transaction here that has locked the head of the log */
+  lock: Transaction
+  head: Head
+  tenant: TenantRow
+  auditKey: AuditKey
+  address?: string | undefined
+  /** under which the digests of its API keys are */
+  peppers?: StagedPeppers | undefined
+  /** the last entry that was copied before */
+  copied?: Position
+  onProgress?: ((step: string) => void) | undefined
+}
+
+/** Has the tenant arrive, in one transaction there; returns the entry `moved`. */
+export async function arrive(move: Move, arriving: Arriving): Promise<ChainedEntry> {
+  const { to, tenant_id } = move
+  const { lock, head, auditKey, onProgress } = arriving
+  const at = arriving.copied ?? (await findCopied(move, { on: lock, auditKey }))
+  const { last_id: through_id } = head
+  const end = await copyEntries(move, { on: lock, auditKey, at, through_id, onProgress, signal: undefined, pauses: 0 })
+  if (end.id !== through_id || !equalBytes(end.hash, head.hash))
+    throw new Refusal(
+      'E_STATE',
+      'the entries in the other installation do not end as the log does: undo the move (--undo), and begin again',
+    )
+  const { moved, own, installation } = await withoutDeadlines(to.sql).begin((there) => writeAll(move, there, arriving))
+  to.states.forget(tenant_id)
+  to.committer.watches.get(tenant_id).commit(own)
+  to.committer.watches.get(INSTALLATION_ID).commit(installation)
+  return moved
+}
+
+async function writeAll(
+  move: Move,
+  there: Transaction,
+  { lock, head, tenant, auditKey, address, peppers }: Arriving,
+): Promise<{ moved: ChainedEntry; own: Head; installation: Head }> {
+  const { from, to, tenant_id } = move
+  await withoutTimeouts(there)
+  await assertStaged(tenant_id, { lock, there, peppers })
+  const left = await findTenant(there, tenant_id)
+  if (left && authenticTenant(to, left).status !== 'moved') throw isThere(tenant.name, left)
+  if (left) await deleteLeft(there, tenant_id)
+  const { marks, id: purged_through } = await findStart(move, lock, auditKey)
+  const { key_change, key_changes } = await signMove(move, lock)
+  const log = endLog(move, { head, tenant, auditKey, address, purged_through, key_change })
+  const macs = { from: rowKeyOf(auditKey), to: rowKeyOf(log.theirs) }
+  await moveKeys(move, there, { lock, macs, peppers })
+  await insertRows(there, 'purge_marks', underKey(marks, log.theirs))
+  for (const table of COPIED_TABLES) await copyRows(lock, there, table, tenant_id)
+  await lockInstallationHead(to, there) // so that no other tenant gets the name
+  await assertNameIsFree(move, there, tenant.name)
+  await insertTenant(
+    there,
+    withMac(
+      { ...tenant, status: 'active', wrapped_audit_key: log.wrapped_audit_key, entry_id: log.opened.id },
+      tenantMac,
+      macs.to,
+    ),
+  )
+  await insertHead(there, head)
+  const { entries, next, time } = log
+  await appendToLocked(there, to.committer.clock, { previous: head, next, entries, time })
+  const { name, envelope_only } = tenant
+  const named = { entry_id: log.opened.id, entry_hash: encodeHex(log.opened.hash) }
+  const told = { tenant_id, name, envelope_only, status: 'active', ...named, from: keyOf(from), key_changes }
+  const installation = await recordForInstallation(to, there, systemCaller(to), [
+    { action: 'installation.tenant_arrive', metadata: told },
+  ])
+  return { moved: log.moved, own: next, installation }
+}
+
+/** The last entries under the former audit key and the first under the new one, and what else the log moves with. */
+function endLog(
+  move: Move,
+  {
+    head,
+    tenant,
+    auditKey,
+    address,
+    purged_through,
+    key_change,
+  }: Pick<Arriving, 'head' | 'tenant' | 'auditKey' | 'address'> & { purged_through: number; key_change: string },
+) {
+  const { from, to, tenant_id } = move
+  const storeKeys = { from: from.storeKeys, to: to.storeKeys }
+  const time = to.committer.clock.read(head)
+  const metadata = { ...describeStatus(tenant, 'moved'), from: keyOf(from), to: keyOf(to), key_change }
+  const note: EntryNote = {
+    action: 'tenant.update',
+    metadata: { ...metadata, ...(address !== undefined && { moved_to: address }) },
+  }
+  const policy_version = head.policy_version + 1
+  const ended = extendChain(head, [draftEntry(note, systemCaller(from))], { auditKey, now: time, policy_version })
+  const [moved] = ended.entries
+  if (!moved) throw new Error('a change has no entry')
+  // From the next entry on, the log has an audit key that the former installation does not know.
+  const sealed = moveAuditKey(storeKeys, tenant_id, tenant.wrapped_audit_key)
+  const wrapped_audit_key = renewAuditKey(
+    { tenant_id, storeKeys: to.storeKeys, sealed },
+    { after_id: moved.id, purged_through },
+  )
+  const theirs = openAuditKey(to.storeKeys, { tenant_id, wrapped_audit_key })
+  const active = describeStatus({ ...tenant, status: 'moved', entry_id: moved.id }, 'active')
+  const begun = extendChain(
+    ended.head,
+    [
+      draftEntry({ action: 'audit.key_renew' }, systemCaller(to)),
+      draftEntry({ action: 'tenant.update', metadata: active }, systemCaller(to)),
+    ],
+    { auditKey: theirs, now: time, policy_version: policy_version + 2 },
+  )
+  const [, opened] = begun.entries
+  if (!opened) throw new Error('a change has no entry')
+  return {
+    entries: [...ended.entries, ...begun.entries],
+    moved,
+    opened,
+    next: begun.head,
+    time,
+    theirs,
+    wrapped_audit_key,
+  }
+}
+
+type RowKey = ReturnType<typeof rowKeyOf>
+
+export function rowKeyOf(auditKey: AuditKey) {
+  return deriveRowKey(currentKey(auditKey))
+}
+
+/** Moves the keys and API keys: authentic here, and under the other store key and the MACs of the new audit key there. */
+async function moveKeys(
+  move: Move,
+  there: Transaction,
+  { lock, macs, peppers }: Pick<Arriving, 'lock' | 'peppers'> & { macs: { from: RowKey; to: RowKey } },
+): Promise<void> {
+  const { from, to, tenant_id } = move
+  const storeKeys = { from: from.storeKeys, to: to.storeKeys }
+  const sealThere = (binding: SecretBinding, secret: Uint8Array | null) =>
+    secret && moveSecret(storeKeys, binding, secret)
+  const keys = (await listKeys(lock, tenant_id, {})).map((row) => {
+    const binding = { purpose: 'hash-key', tenant_id, id: row.key_id } as const
+    return withMac(
+      { ...authentic(row, keyMac, macs.from), wrapped_hash_key: sealThere(binding, row.wrapped_hash_key) },
+      keyMac,
+      macs.to,
+    )
+  })
+  const versions = (await listTenantKeyVersions(lock, tenant_id)).map((row) => {
+    const binding = { purpose: 'kek', tenant_id, id: row.key_id, version: row.version } as const
+    return withMac(
+      { ...authentic(row, keyVersionMac, macs.from), wrapped_kek: sealThere(binding, row.wrapped_kek) },
+      keyVersionMac,
+      macs.to,
+    )
+  })
+  const apiKeys = (await listApiKeys(lock, tenant_id)).map((row) => {
+    const pepper = -(peppers?.numbers.get(row.pepper) ?? 0) // 0 is under no pepper: such an API key was of no use here either
+    return withMac({ ...authentic(row, apiKeyMac, macs.from), pepper }, apiKeyMac, macs.to)
+  })
+  await insertRows(there, 'keys', keys)
+  await insertRows(there, 'key_versions', versions)
+  await insertRows(there, 'api_keys', apiKeys)
+}
+
+function underKey(marks: readonly PurgeMark[], auditKey: AuditKey): PurgeMark[] {
+  let previous_mac: Uint8Array = NO_MARK_MAC
+  return marks.map((mark) => {
+    const next = { ...mark, previous_mac, mac: purgeMarkMac(auditKey, { ...mark, previous_mac }) }
+    previous_mac = next.mac
+    return next
+  })
+}
+
+/**
+ * Both installations sign that the log is signed there from then on: returns this after the statements before.
+ * @throws Refusal E_STATE if nobody could follow them
+ */
+export async function signMove(
+  { from, to, tenant_id }: Move,
+  on: Queryable,
+): Promise<{ key_change: string; key_changes: string }> {
+  const key_change = signKeyChange(
+    from.signingKey.current(),
+    to.signingKey.current(),
+    new Date(from.now()).toISOString(),
+  )
+  const notes = [...(await listKeyChangesOf(on, from, tenant_id)), key_change]
+  const key_changes = JSON.stringify(notes)
+  try {
+    followKeyChanges(notes)
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error
+    throw new Refusal(
+      'E_STATE',
+      `${error.message}. If this tenant was there before: rotate the store key there first (eaas store-key rotate)`,
+    )
+  }
+  if (key_changes.length > MOST_STATEMENTS_LENGTH)
+    throw new Refusal('E_STATE', 'the signing key of the log was changed too often for a move')
+  return { key_change, key_changes }
+}
+
+/** The public key that an installation signs with, which names it. */
+export function keyOf({ signingKey }: Services): string {
+  return encodePublicKey(signingKey)
+}
+
+export function describeStatus(tenant: TenantRow, status: TenantRow['status']): NonNullable<EntryNote['metadata']> {
+  const { envelope_only, entry_id: replaces } = tenant
+  return { envelope_only, replaces, status, ...recordChanges(tenant, { status }) }
+}
+
+export async function assertNameIsFree({ tenant_id }: Move, there: Queryable, name: string): Promise<void> {
+  const named = await findTenantByName(there, name)
+  if (named && named.tenant_id !== tenant_id)
+    throw new Refusal(
+      'E_NAME_TAKEN',
+      `the other installation has another tenant named ${name}, perhaps as a deleted one`,
+    )
+}
+
+export function isThere(name: string, row: TenantRow | undefined): Refusal {
+  const isMoving = row?.status === 'moving'
+  const why = isMoving
+    ? 'is moving it: end or undo that'
+    : 'has it already, with another log or one that ends elsewhere'
+  return new Refusal('E_STATE', `tenant ${name}: the other installation ${why}; nothing was changed there`)
+}
