@@ -47,7 +47,7 @@ export interface Installation
     Comparisons,
     Pick<Store, 'durability' | 'findDurability' | 'probeCommit'> {
   services: Services
-  eraseDestroyed: Erase // Removes from the database's files what destroyed keys left there
+  eraseDestroyed: Erase // removes from the database's files what destroyed keys left there
   database: string // where the database is, for messages; without credentials
   /** Commits the entries that wait and closes the database; further calls do nothing. */
   close(): Promise<void>

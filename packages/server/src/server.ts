@@ -28,7 +28,7 @@ export interface Server {
   beginStopping(): void
   /** Reloads what can change while the server runs, and logs the result. */
   reload(read: () => Config): Promise<void>
-  app: FastifyInstance // Closing it answers the calls under way, commits, writes checkpoints, and closes the database
+  app: FastifyInstance // closing it answers the calls under way, commits, writes checkpoints, and closes the database
   installation: Installation
   /** Writes a checkpoint of each log that grew to the configured file. */
   emitCheckpoints(): Promise<void>

@@ -43,7 +43,7 @@ const VACUUM_AFTER_TRANSACTIONS = 1_000_000
 const STARTING_TIMEOUT_MS = 30_000 // how long a command waits for a server that holds the lock but is still starting
 
 export interface EmbeddedOptions {
-  dataDir: string // Created with mode 0700 if it is missing
+  dataDir: string // created with mode 0700 if it is missing
   /**
    * Called when PostgreSQL gave up after a failed write or fsync, or when this process lost the lock or the directory:
    * connections are closed, none are served until the directory is opened anew, which recovers every commit that was
@@ -67,7 +67,7 @@ export interface Embedded {
 export interface RunningEmbedded {
   pid: number
   socketPath: string // `path` for postgres.js
-  durability: Embedded['durability'] | undefined // As it found at its start; undefined if its version does not say
+  durability: Embedded['durability'] | undefined // as it found at its start; undefined if its version does not say
 }
 
 /**

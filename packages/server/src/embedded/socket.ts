@@ -57,7 +57,7 @@ export interface EmbeddedSocketOptions {
   failure: () => Error | undefined
   /** Called once when it did: clients were disconnected without an answer. */
   onFailure: (error: Error) => void
-  idleInTurnMs?: number // How long a client may keep the back end without sending anything, in milliseconds
+  idleInTurnMs?: number // how long a client may keep the back end without sending anything, in milliseconds
 }
 
 export interface EmbeddedSocket {

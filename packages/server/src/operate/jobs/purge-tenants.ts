@@ -100,7 +100,7 @@ async function restate(
   while (!signal?.aborted && (await performAsSystem(services, tenant_id, restateRights({ through_id }))) > 0);
 }
 
-// Entries that became too old after the plan are in no archive, and stay. Each mark is a purge by itself.
+// Entries that became too old after the plan are in no archive, and stay. A crash between two marks does no harm.
 async function mark(
   services: Services,
   tenant_id: string,
