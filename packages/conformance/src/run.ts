@@ -103,7 +103,7 @@ async function test(text: string, options: Options, io: Io): Promise<number> {
   const session = await openSession({ baseUrl: url, apiKey, fetch, signal })
   if (options.serverMode && !session.isOpen)
     throw new UnreadyError('server mode is closed to the tenant, and --server-mode needs it open')
-  io.print(tapHead(cases.length))
+  io.print(`TAP version 14\n1..${cases.length}\n`)
   let at = 0
   const onResult = (result: Result) => {
     at += 1
@@ -112,14 +112,17 @@ async function test(text: string, options: Options, io: Io): Promise<number> {
   const results = await runCases(session, { cases, signal, onResult })
   const left = await session.cleanUp()
   for (const one of left) io.tell(`eaas-conformance: could not be removed: ${one}`)
-  if (json !== undefined)
-    await writeFile(json, writeJson({ url, version: readVersion(), started_at, results }), { flag: 'wx', mode: 0o600 })
+  const counts = countOutcomes(results)
+  if (json !== undefined) {
+    const report = { url, version: readVersion(), started_at, ...counts, cases: results }
+    await writeFile(json, `${JSON.stringify(report, undefined, 2)}\n`, { flag: 'wx', mode: 0o600 })
+  }
   if (signal.aborted) {
     io.print('Bail out! ended by a signal\n')
     return 128 + constants.signals[signal.reason as NodeJS.Signals]
   }
   if (left.length > 0) io.print(`# ${left.length} could not be removed\n`)
-  const { passed, failed, skipped } = countOutcomes(results)
+  const { passed, failed, skipped } = counts
   io.print(`# ${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   return failed > 0 || left.length > 0 ? FAILED : PASSED
 }
@@ -170,12 +173,7 @@ function readVersion(): string {
   return (JSON.parse(manifest) as { version: string }).version
 }
 
-/** The lines before the first result, in TAP version 14. */
-function tapHead(cases: number): string {
-  return `TAP version 14\n1..${cases}\n`
-}
-
-/** The lines of a result; `at` counts from 1. */
+/** The lines of a result in TAP version 14; `at` counts from 1. */
 function tapResult({ name, outcome, message }: Result, at: number): string {
   const point = `${outcome === 'failed' ? 'not ok' : 'ok'} ${at} - ${name.replaceAll(/[\\#]/g, '\\$&')}`
   if (outcome === 'skipped') return `${point} # SKIP ${message}\n`
@@ -183,21 +181,7 @@ function tapResult({ name, outcome, message }: Result, at: number): string {
   return message === undefined ? `${point}\n` : `${point}\n  ---\n  message: ${JSON.stringify(message)}\n  ...\n`
 }
 
-/** How many results of each outcome there are. */
 function countOutcomes(results: readonly Result[]): { passed: number; failed: number; skipped: number } {
   const count = (outcome: Result['outcome']) => results.filter((one) => one.outcome === outcome).length
   return { passed: count('passed'), failed: count('failed'), skipped: count('skipped') }
-}
-
-/** The report of `--json`. */
-function writeJson({
-  results,
-  ...run
-}: {
-  url: string
-  version: string
-  started_at: string
-  results: readonly Result[]
-}): string {
-  return `${JSON.stringify({ ...run, ...countOutcomes(results), cases: results }, undefined, 2)}\n`
 }

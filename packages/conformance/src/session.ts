@@ -3,8 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { fillPath, JSON_MEDIA_TYPE, type OperationId, ROUTES, type RouteRow, readJson, type wire } from '@eaas/protocol'
 import { Fault, show } from './cases/case.js'
 
-/** A server that does not answer within this time does not answer. */
-const TIMEOUT_MS = 60_000
+const TIMEOUT_MS = 60_000 // a server that does not answer within this time does not answer
 /** The paths to which a POST makes a key or an API key. */
 const CREATIONS: readonly string[] = [ROUTES.createKey.path, ROUTES.createKeys.path, ROUTES.createApiKey.path]
 
@@ -17,8 +16,7 @@ export interface Said {
   query?: Readonly<Record<string, string | number>>
   body?: unknown
   headers?: Readonly<Record<string, string>>
-  /** another API key than that of the run; null for none */
-  apiKey?: string | null
+  apiKey?: string | null // another API key than that of the run; null for none
 }
 
 export interface Answer {
@@ -35,20 +33,16 @@ type Body<Id extends OperationId> = Id extends keyof wire.Answers ? wire.Answers
 export interface Session {
   /** Makes a call as it is written. */
   send(method: string, path: string, said?: Said): Promise<Answer>
-  /** Makes a call of the API. */
   call(operation: OperationId, said?: Said): Promise<Answer>
   /** Makes a call that must succeed; returns its body, unchecked. @throws Fault */
   ok<Id extends OperationId>(operation: Id, said?: Said): Promise<Body<Id>>
   /** Makes a call that must be refused; returns the answer. @throws Fault unless `refused` is `status code` */
   refused(operation: OperationId, said: Said, refused: string): Promise<Answer>
-  /** Makes a key of the run. */
   newKey(): Promise<wire.Key>
-  /** Makes an API key of the run. */
   newApiKey(fields: object): Promise<wire.NewApiKey>
   /** Returns a name that no key of the tenant has. */
   newName(separator?: string): string
-  /** Whether server mode is open to the tenant. */
-  readonly isOpen: boolean
+  readonly isOpen: boolean // Whether server mode is open to the tenant
   /** Lets time pass on the server. */
   wait(ms: number): Promise<void>
   /** Destroys the keys of the run, and revokes its API keys; returns what is left. */
@@ -69,7 +63,6 @@ function randomLetters(): string {
   return String.fromCharCode(...randomBytes(8).map((byte) => 97 + (byte % 26)))
 }
 
-/** Starts a run. */
 export function createSession({
   baseUrl,
   apiKey,
@@ -186,7 +179,6 @@ export function refusalOf(status: number, body: Answer['body']): string {
   return `${status} ${typeof body?.code === 'string' ? body.code : 'without a code'}`
 }
 
-/** Whether an answer says that it is JSON. */
 export function isJson({ headers }: Answer): boolean {
   return JSON_MEDIA_TYPE.test(headers.get('content-type') ?? '')
 }

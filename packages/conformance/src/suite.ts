@@ -10,10 +10,8 @@ export class UnreadyError extends Error {
 
 export interface Result {
   name: string
-  /** the `operationId`s that it is about */
   operations: readonly string[]
   outcome: 'passed' | 'failed' | 'skipped'
-  /** why it failed or was skipped */
   message?: string
 }
 

@@ -12,70 +12,42 @@ import { KeysPage } from './pages/keys.js'
 import { LogPage } from './pages/log.js'
 import { SignIn } from './pages/sign-in.js'
 import { endProblem, mayTry, offeredKey, session, signOut } from './session.js'
-import { Problem } from './ui/problem.js'
+import { attempt, Problem } from './ui/problem.js'
 import { moveRow } from './ui/table.js'
-import { said } from './ui/values.js'
+import { Button, said, setTo } from './ui/values.js'
 
 type Permission = Parameters<typeof mayTry>[0]
 
 interface PageRow {
   name: string
   title: string
-  /** typed after `g` */
-  letter: string
+  letter: string // typed after `g`
   needs?: Permission
   page: ComponentType
 }
 
-/** Pages that are rarely needed at once are loaded when they are shown. */
+// Pages that are rarely needed at once are loaded when they are shown.
+const RightsPage = later(async () => (await import('./pages/rights.js')).RightsPage)
+const UsagePage = later(async () => (await import('./pages/usage.js')).UsagePage)
+const TenantsPage = later(async () => (await import('./pages/tenants.js')).TenantsPage)
+const InstallationPage = later(async () => (await import('./pages/installation.js')).InstallationPage)
+
 const PAGES: readonly PageRow[] = [
-  {
-    name: 'keys',
-    title: 'Keys',
-    letter: 'k',
-    needs: 'keys:read',
-    page: () => {
-      const { id } = place.value
-      return id ? <KeyPage key={id} id={id} /> : <KeysPage />
-    },
-  },
+  { name: 'keys', title: 'Keys', letter: 'k', needs: 'keys:read', page: KeyOrKeys },
   { name: 'api-keys', title: 'API keys', letter: 'a', needs: 'api_keys:read', page: ApiKeysPage },
   { name: 'log', title: 'Log', letter: 'l', needs: 'audit:read', page: LogPage },
-  {
-    name: 'rights',
-    title: 'Rights',
-    letter: 'r',
-    needs: 'audit:read',
-    page: later(async () => (await import('./pages/rights.js')).RightsPage),
-  },
-  {
-    name: 'usage',
-    title: 'Usage',
-    letter: 'u',
-    needs: 'audit:read',
-    page: later(async () => (await import('./pages/usage.js')).UsagePage),
-  },
+  { name: 'rights', title: 'Rights', letter: 'r', needs: 'audit:read', page: RightsPage },
+  { name: 'usage', title: 'Usage', letter: 'u', needs: 'audit:read', page: UsagePage },
   { name: 'health', title: 'Health', letter: 'h', page: HealthPage },
 ]
 
 const OPERATORS_PAGES: readonly PageRow[] = [
-  {
-    name: 'tenants',
-    title: 'Tenants',
-    letter: 't',
-    page: later(async () => (await import('./pages/tenants.js')).TenantsPage),
-  },
-  {
-    name: 'installation',
-    title: 'Installation',
-    letter: 'i',
-    page: later(async () => (await import('./pages/installation.js')).InstallationPage),
-  },
+  { name: 'tenants', title: 'Tenants', letter: 't', page: TenantsPage },
+  { name: 'installation', title: 'Installation', letter: 'i', page: InstallationPage },
 ]
 
 const isHelpShown = signal(false)
-/** Keys typed in a field are text. */
-const FIELDS = 'input, select, textarea, dialog *'
+const FIELDS = 'input, select, textarea, dialog *' // keys typed in a field are text
 const GO_MS = 1_500
 
 export function App() {
@@ -94,11 +66,10 @@ export function App() {
       else if (key !== 'g') return
       if (key === '/') event.preventDefault()
       isGoing = key === 'g'
-      if (isGoing) {
-        setTimeout(() => {
-          isGoing = false
-        }, GO_MS)
+      const end = () => {
+        isGoing = false
       }
+      if (isGoing) setTimeout(end, GO_MS)
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
@@ -129,18 +100,10 @@ export function App() {
           >
             UTC
           </button>
-          <button
-            type="button"
-            aria-label="Keyboard"
-            onClick={() => {
-              isHelpShown.value = !isHelpShown.value
-            }}
-          >
+          <button type="button" aria-label="Keyboard" onClick={setTo(isHelpShown, !isHelpShown.value)}>
             ?
           </button>
-          <button type="button" onClick={signOut}>
-            Sign out
-          </button>
+          <Button onClick={signOut}>Sign out</Button>
         </span>
       </header>
       {isHelpShown.value && <Help />}
@@ -157,6 +120,11 @@ export function App() {
       </div>
     </>
   )
+}
+
+function KeyOrKeys() {
+  const { id } = place.value
+  return id ? <KeyPage key={id} id={id} /> : <KeysPage />
 }
 
 function isSignedIn(): boolean {
@@ -192,16 +160,10 @@ function later(load: () => Promise<ComponentType>): ComponentType {
   return () => {
     const error = useSignal<unknown>(undefined)
     useEffect(() => {
-      if (!loaded.value) {
-        load().then(
-          (page) => {
-            loaded.value = page
-          },
-          (thrown) => {
-            error.value = thrown
-          },
-        )
-      }
+      if (loaded.value) return
+      void attempt(error, async () => {
+        loaded.value = await load()
+      })
     }, [])
     const Page = loaded.value
     return Page ? <Page /> : <Problem error={error.value} />

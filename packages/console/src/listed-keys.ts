@@ -1,21 +1,13 @@
-/**
- * The keys that an API key is limited to, as a field of the form shows them: ids, folders and names, one a line or
- * separated by commas. A folder that contains such characters is quoted, as JSON.
- */
+// The keys that an API key is limited to, as a field of the form shows them: ids, folders and names, one a line or
+// separated by commas. A folder that contains such characters is quoted, as JSON.
 import { findKeyId, keys } from './session.js'
 
-/**
- * Reads the ids and folders that the text of the field means. @throws SyntaxError if a line with quotes is not one
- * JSON string
- */
+/** Reads the ids and folders in the text of the field. @throws SyntaxError if a line with quotes is no JSON string */
 export function readKeys(text: string): string[] {
   return text.split(/[\r\n]/).flatMap((line) => readQuoted(line.trim()) ?? readLines(line).map(findKeyId))
 }
 
-/**
- * Writes ids and folders into the field: a key by its name only if that name is read as this key and nothing else,
- * because callers who may create keys choose names.
- */
+/** Writes a key by its name only if that is read as this key and nothing else: callers who create keys choose names. */
 export function writeKeys(list: readonly string[]): string {
   return list.map(writeKey).join('\n')
 }
@@ -40,10 +32,7 @@ function readQuoted(line: string): [string] | undefined {
   throw new SyntaxError(`Folders in quotes must stand one a line, such as "a,b/*", got ${line}`)
 }
 
-/** Splits a text into lines, and at commas. */
 export function readLines(text: string): string[] {
-  return text
-    .split(/[\r\n,]/)
-    .map((line) => line.trim())
-    .filter(Boolean)
+  const lines = text.split(/[\r\n,]/).map((line) => line.trim())
+  return lines.filter(Boolean)
 }

@@ -2,10 +2,8 @@
 import { computed, signal } from '@preact/signals'
 
 export interface Place {
-  /** '' for the first one */
-  page: string
-  /** of a key, in `#/keys/<id>` */
-  id: string | undefined
+  page: string // '' for the first one
+  id: string | undefined // of a key, in `#/keys/<id>`
   params: URLSearchParams
 }
 
@@ -44,7 +42,6 @@ export function verifierUrl(entry?: number): string {
   return `${location.pathname.replace(/\/$/, '')}/verify${entry === undefined ? '' : `#entry=${entry}`}`
 }
 
-/** Goes to a page. */
 export function goTo(page: string, params: Readonly<Record<string, string | undefined>> = {}): void {
   location.hash = linkTo(page, params)
 }

@@ -1,7 +1,5 @@
-/**
- * The operator who is signed in, and the calls below /admin/v1, which the SDK does not have. The API key is in the
- * memory of this module alone.
- */
+// The operator who is signed in, and the calls below /admin/v1, which the SDK does not have. The API key is in the
+// memory of this module alone.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ApiError } from '@eaas/sdk'
 import { signal } from '@preact/signals'
@@ -9,8 +7,7 @@ import { signal } from '@preact/signals'
 /** What the API keys of operators begin with: the installation's id. */
 const OPERATORS_KEY = `eaas_sk_${INSTALLATION_ID.replaceAll('-', '')}_`
 const TIMEOUT_MS = 30_000
-/** Tenants of one answer. */
-const PAGE_TENANTS = 1_000
+const PAGE_TENANTS = 1_000 // tenants of one answer
 
 export interface OperatorsTenant {
   tenant_id: string
@@ -28,8 +25,7 @@ export interface NewTenant {
 }
 
 export interface Alarm {
-  /** null for the installation's own log */
-  tenant_id: string | null
+  tenant_id: string | null // null for the installation's own log
   reason: string
   refused: string
   commands: string[]

@@ -1,7 +1,6 @@
 /** Hands what is shown to the user as a file. */
 import type { Cell } from '@eaas/audit'
 
-/** Hands a text to the user as a file. */
 export function save(name: string, text: string, type: string): void {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(new Blob([text], { type }))

@@ -1,7 +1,5 @@
-/**
- * Who is signed in. The API key is in the client's memory alone: never in storage, in the URL, in the history or, after
- * the sign-in, in the document. Leaving or reloading the page signs out.
- */
+// Who is signed in. The API key is in the client's memory alone: never in storage, in the URL, in the history or, after
+// the sign-in, in the document. Leaving or reloading the page signs out.
 import { isUuid, readRecordedName } from '@eaas/protocol'
 import { type ApiKeyRecord, type Client, createClient, type Entry, isEaasError, type Key, type Tenant } from '@eaas/sdk'
 import { computed, signal } from '@preact/signals'
@@ -10,10 +8,8 @@ import { writeExact } from './time.js'
 
 type Permission = ApiKeyRecord['permissions'][number]
 
-/** What the signed-in API key may do. */
 export interface Rights {
-  /** its record; undefined if it may not list API keys */
-  own: ApiKeyRecord | undefined
+  own: ApiKeyRecord | undefined // its record; undefined if it may not list API keys
   /** undefined if only a call would tell */
   may(permission: Permission): boolean | undefined
 }
@@ -21,8 +17,7 @@ export interface Rights {
 export interface Session {
   eaas: Client
   rights: Rights
-  /** undefined without keys:read */
-  tenant: Tenant | undefined
+  tenant: Tenant | undefined // undefined without keys:read
   /** revokes the API key that a link made for this session; undefined of one that was pasted, which others may use */
   revoke: (() => Promise<void>) | undefined
 }
@@ -34,16 +29,14 @@ export const apiKeys = signal<readonly ApiKeyRecord[]>([])
 const loggedNames = signal<ReadonlyMap<string, { name: string; entry_id: number }>>(new Map())
 const apiKeyNames = computed(() => new Map(apiKeys.value.map(({ id, name }) => [id, name])))
 
-/** Keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile. */
-const PAGE_KEYS = 200
+const PAGE_KEYS = 200 // keys that are read at once: parsed in a few milliseconds, so that the page answers meanwhile
 
 /** Why the API key of the session that ended last was not revoked; undefined if it was, or was to stay. */
 export const endProblem = signal<Error | undefined>(undefined)
 
 const REVOKE_TIMEOUT_MS = 10_000
 
-/** How long a session lasts after its link was made. */
-const SESSION_MS = 3_600_000
+const SESSION_MS = 3_600_000 // how long a session lasts after its link was made
 const LINK_USED = 'This link was used, or has expired. Make another one: eaas console --help.'
 
 /** The service that serves this page, with any path prefix of a proxy. */
@@ -84,12 +77,9 @@ export async function signIn(apiKey: string, { isOfLink } = { isOfLink: false })
 /** The API key of a link that was opened, and is not accepted yet: whoever is signed in stays so. */
 export const offeredKey = signal<string | undefined>(undefined)
 
-/** What a link signs in to. */
 export interface Offer {
-  /** undefined without keys:read */
-  tenant: Tenant | undefined
-  /** those of the session */
-  permissions: readonly Permission[]
+  tenant: Tenant | undefined // undefined without keys:read
+  permissions: readonly Permission[] // those of the session
   /**
    * Exchanges the API key of the link for another one that expires an hour after the link was made, and revokes it, so
    * that the copy in the browser's history is worth nothing; then signs in. @throws Error if the link was used
@@ -181,7 +171,6 @@ function describeEnd(own: ApiKeyRecord | undefined, cause: unknown): Error {
   )
 }
 
-/** The client of the signed-in user. */
 export function client(): Client {
   if (!session.value) throw new Error('nobody is signed in')
   return session.value.eaas
@@ -241,9 +230,8 @@ export async function loadApiKeys(): Promise<void> {
 }
 
 /**
- * Returns the id of the key of this name if the list of keys has it, otherwise the text itself. Callers who may
- * create keys choose names, and one may look like the id of another key, or like a folder, so these are never read as
- * names.
+ * Returns the id of the key of this name if the list of keys has it, otherwise the text itself. Callers who may create
+ * keys choose names, and one may look like the id of another key, or like a folder, so these are never read as names.
  */
 export function findKeyId(text: string): string {
   if (isUuid(text) || text.endsWith('/*')) return text

@@ -28,10 +28,7 @@ export function writeExact(time: string, isUtc: boolean): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone}`
 }
 
-/**
- * Reads `2026-05-03`, or that with a time, as UTC; returns RFC 3339, or undefined if it is neither. A day alone means
- * its beginning or end.
- */
+/** Reads a day, or a day and time, as UTC; returns RFC 3339 or undefined. A day alone means its beginning or end. */
 export function readTime(text: string, edge: 'begin' | 'end'): string | undefined {
   const [, day, time] = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?$/.exec(text.trim()) ?? []
   if (day === undefined) return undefined

@@ -26,65 +26,43 @@ import { createRequestLog } from './observe/request-log.js'
 import { serveConsole } from './operators/console.js'
 import { operatorRoutes } from './operators/operator-endpoints.js'
 
-/**
- * Long enough for any text that a client may send as an id; anything longer than the parser's header limit
- * never gets here.
- */
+/** Long enough for any text that a client may send as an id; the parser's header limit refuses longer ones. */
 const PARAM_LIMIT = 16_384
-/**
- * How long a request may take to arrive. After that, each wait for the database has a deadline, and a long call has a
- * limit in its route.
- */
+/** How long a request may take to arrive. After that, the database's deadlines and the route's limit count. */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 15_000
 /** How often Node checks these timeouts; with its default of 30 s a request could take twice as long. */
 const TIMEOUT_CHECK_MS = 2_000
-/** How long a browser may remember the answer to its preflight, in seconds. */
-const PREFLIGHT_MAX_AGE_S = 600
+const PREFLIGHT_MAX_AGE_S = 600 // how long a browser may remember the answer to its preflight, in seconds
 
 export interface AppOptions {
   services: Services
   /** reads the durability in force from the database, for /health */
   findDurability: () => Promise<Durability>
-  /**
-   * commits a write that changes nothing; by default with a deadline, after which the connection still waits
-   */
+  /** commits a write that changes nothing; by default with a deadline, after which the connection still waits */
   probeCommit?: () => Promise<void>
   /** where the root key is, for /health; by default in this process */
   describeRootKey?: () => string
   /** whether the server is stopping, so that /health turns callers away; by default never */
   isStopping?: () => boolean
-  /** pino's logger, or false */
-  logger: FastifyServerOptions['logger']
-  /** proxies whose X-Forwarded-For is trusted, `unix` for those on a unix socket; none by default */
-  trustProxy?: string[]
-  /** makes the servers that speak TLS; by default plain HTTP is spoken */
-  tls?: TlsListener | undefined
-  /** makes spans of requests; by default none */
+  logger: FastifyServerOptions['logger'] // pino's logger, or false
+  trustProxy?: string[] // proxies whose X-Forwarded-For is trusted, `unix` for those on a unix socket; none by default
+  tls?: TlsListener | undefined // makes the servers that speak TLS; by default plain HTTP is spoken
   tracing?: Tracing | undefined
-  /** the folder with the pages of the console; by default none are served */
-  consoleDirectory?: string | undefined
-  /** origins of pages that may call from a browser; none by default */
-  corsOrigins?: string[]
-  /** whether operators may call, by API keys of their own; by default there are no such routes */
-  operatorApi?: boolean
-  /** the metrics that the committer reports to as well; by default new ones, which measure calls only */
-  metrics?: Metrics
-  /** whether routes with Fastify schemas may be added; by default such a route is refused */
-  takesSchemas?: boolean
+  consoleDirectory?: string | undefined // the folder with the pages of the console; by default none are served
+  corsOrigins?: string[] // origins of pages that may call from a browser; none by default
+  operatorApi?: boolean // whether operators may call, by API keys of their own; by default there are no such routes
+  metrics?: Metrics // the metrics that the committer reports to as well; by default new ones, which measure calls only
+  takesSchemas?: boolean // whether routes with Fastify schemas may be added; by default such a route is refused
 }
 
-/**
- * Keeps Fastify from loading its JSON Schema compilers, which takes a seventh of the CPU time of a start. Our routes
- * validate by their own schemas.
- */
+/** Saves a seventh of the CPU time of a start: our routes validate by their own schemas, not by JSON Schema. */
 const NO_SCHEMAS = { compilersFactory: { buildValidator: refuseSchema, buildSerializer: refuseSchema } }
 
 function refuseSchema(): never {
   throw new Error('a route of this application cannot have a schema: it has no compiler of JSON Schema')
 }
 
-/** Builds the application; does not listen yet. */
 export function buildApp({
   services,
   findDurability,
@@ -167,10 +145,7 @@ function factoryOf(tls: TlsListener): FastifyServerFactory {
   }
 }
 
-/**
- * Allows calls from pages of these origins; the browser refuses calls of every other origin. API keys are sent
- * in a header, so cookies are never allowed.
- */
+/** Lets pages of these origins call. API keys are sent in a header, so cookies are never allowed. */
 function allowOrigins(app: FastifyInstance, origins: string[]): void {
   app.register(cors, {
     origin: origins,

@@ -1,6 +1,4 @@
-/**
- * What an installation's logs are compared with: the newest anchor, the heads that others saw, and the checkpoint file.
- */
+/** What logs are compared with: the newest anchor, the heads that others saw, and the checkpoint file. */
 import { followAuditKey, openAuditKey, readAuditKeys } from './core/audit/audit-key.js'
 import type { Services } from './core/runner/operation.js'
 import type { Queryable } from './core/store/db.js'
@@ -18,24 +16,16 @@ import {
   type SharedAlarms,
 } from './guard/watch/shared-alarms.js'
 
-/** Who is told what the comparisons find. */
 export interface ComparisonOptions {
   /** called with a problem that the operator should know about, but that does not prevent serving */
   onWarning?: (message: string, details: Record<string, unknown>) => void
-  /**
-   * called with lines of the checkpoint file that are not as a server wrote them; without it they are not
-   * searched for
-   */
+  /** called with lines of the checkpoint file that no server wrote so; without it they are not searched for */
   onKeptFaults?: (faults: readonly LineFault[]) => void
 }
 
 export interface Comparisons {
-  /** call its `compare` about once a second */
-  sharedAlarms: SharedAlarms
-  /**
-   * Compares every tenant's log with the newest anchor, as opening the installation did; returns the errors of single
-   * tenants.
-   */
+  sharedAlarms: SharedAlarms // call its `compare` about once a second
+  /** Compares every tenant's log with the newest anchor; returns the errors of single tenants. */
   compareAnchored(): Promise<unknown[]>
 }
 
@@ -86,12 +76,7 @@ export function createComparisons(
   }
 }
 
-/**
- * Refuses a checkpoint file that has been used if the database has no installation: the database was emptied, or the
- * settings name another one.
- *
- * @throws NoDatabaseError, HiddenRowsError
- */
+/** Refuses a used checkpoint file for a database without installation. @throws NoDatabaseError, HiddenRowsError */
 export async function assertUnused(sql: Queryable, checkpointFile: string): Promise<void> {
   if (!(await holdsCheckpoints(checkpointFile))) return
   await assertWhole(sql)

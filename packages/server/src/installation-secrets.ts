@@ -21,10 +21,7 @@ import { beginInstallationLog, recordMigration } from './guard/installation-log.
 import { providerOf } from './root-keys/open-provider.js'
 import { VERSION } from './version.js'
 
-/**
- * The installation's row; undefined in a new database. @throws RootKeyError if the database holds tenants but
- * not the row
- */
+/** The installation's row; undefined in a new database. @throws RootKeyError if there are tenants but no row */
 export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined> {
   // In this order, because another process that creates both creates the row first.
   const isUsed = (await findSchemaVersion(sql)) > 0 && (await hasTenants(sql))
@@ -38,7 +35,6 @@ export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined
   return row
 }
 
-/** The secrets of the whole installation. */
 export type InstallationSecrets = Pick<Services, 'storeKeys' | 'signingKey' | 'peppers' | 'installationKey'>
 
 interface Opening {
@@ -48,10 +44,7 @@ interface Opening {
   onLocked: ((message: string) => void) | undefined
 }
 
-/**
- * Opens the secrets after it migrated the database, or makes them in a new one. They are sealed under the root key of
- * this database: opening them first keeps a server with a wrong key from writing.
- */
+/** Migrates and opens the secrets, or makes them in a new database. A server with a wrong root key writes nothing. */
 export async function unlock(sql: Sql, provider: RootKeyProvider, opening: Opening): Promise<InstallationSecrets> {
   const known = await findInstance(sql)
   if (known) await migrateUnlocked(sql, provider, { known, ...opening })
@@ -126,21 +119,14 @@ export async function openSigningKey(
   }
 }
 
-/**
- * Checks that the root key opens the secrets of the installation in a database, of any schema that is served or
- * migrated. @throws RootKeyError if there is no installation, or the root key is not its own
- */
+/** Checks that the root key opens the secrets in a database that is served or migrated. @throws RootKeyError */
 export async function assertOpens(sql: Queryable, provider: RootKeyProvider): Promise<void> {
   const known = await findInstance(sql)
   if (!known) throw new RootKeyError('There is no installation whose secrets could be opened.')
   await openSigningKey(sql, await openStoreKeys(sql, provider), known)
 }
 
-/**
- * How long to wait, in milliseconds, after the root key could not be used. After a refused PIN, this process never
- * tries again: an HSM locks itself after a few tries.
- */
-const ASK_AGAIN_MS = 5_000
+const ASK_AGAIN_MS = 5_000 // how long to wait after the root key could not be used, in milliseconds
 
 /** Opens the root key again from its settings: it may have been rotated since the start, into the same file. */
 export function watchStoreKeys(sql: Sql, { storeKeys, ...secrets }: InstallationSecrets, config: Config) {
@@ -163,8 +149,7 @@ export function watchStoreKeys(sql: Sql, { storeKeys, ...secrets }: Installation
         if (error instanceof RootKeyError) {
           failedAt = performance.now()
           if (error instanceof RefusedPinError) refusedPin = error
-          // Otherwise the rotation would seal secrets that this server cannot open, for example after a rotation of its
-          // root key.
+          // Otherwise the rotation would seal secrets that this server, with an earlier root key, cannot open.
           await refuseStoreKeysAfter(sql, Math.max(...storeKeys.keys.keys()))
         }
         throw error

@@ -1,8 +1,5 @@
-/**
- * An installation: one database and the root key that belongs to it. Opening it connects, checks the root key
- * before anything is written, migrates, and creates the services that operations use.
- */
-
+// An installation: one database and the root key that belongs to it. Opening it connects, checks the root key
+// before anything is written, migrates, and creates the services that operations use.
 import { SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { expireApiKey } from './core/api/api-keys.js'
 import { type Clock, createClock } from './core/audit/append/clock.js'
@@ -41,8 +38,7 @@ import { createErasure, type Erase } from './operate/store/erasure.js'
 import { MIGRATIONS_DIRECTORY } from './package-directory.js'
 import { openOwnKey, openProvider } from './root-keys/open-provider.js'
 
-/** Pages that are read from the log at once. */
-const READS_AT_ONCE = 4
+const READS_AT_ONCE = 4 // pages that are read from the log at once
 
 const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'
 
@@ -51,15 +47,12 @@ export interface Installation
     Comparisons,
     Pick<Store, 'durability' | 'findDurability' | 'probeCommit'> {
   services: Services
-  /** Removes from the database's files what destroyed keys left there. */
-  eraseDestroyed: Erase
-  /** where the database is, for messages; without credentials */
-  database: string
+  eraseDestroyed: Erase // removes from the database's files what destroyed keys left there
+  database: string // where the database is, for messages; without credentials
   /** Commits the entries that wait and closes the database; further calls do nothing. */
   close(): Promise<void>
 }
 
-/** The thread that evaluates blind hashes. */
 type BlindHasher = TaskThread<BlindHashTask, BlindHashResult>
 
 /** Opens it where the server was built: its program is beside what the build makes of this file. */
@@ -72,21 +65,17 @@ export interface OpenOptions extends ComparisonOptions {
   onAlarm: (message: string, details: Record<string, unknown>) => void
   /** called when the clock is found to be wrong, at most once a minute; a command reports it in its error instead */
   onWrongClock?: ((message: string) => void) | undefined
-  /** use an embedded database that a server holds, through that server's socket; otherwise refused */
-  beside?: boolean
-  /** the folder of the migrations; the package's own by default */
-  migrations?: URL
+  beside?: boolean // use an embedded database that a server holds, through that server's socket; otherwise refused
+  migrations?: URL // the folder of the migrations; the package's own by default
   /** called now and then while a migration waits for locks that others hold; the message says who */
   onMigrationLocked?: (message: string) => void
   /** called before the embedded database is opened or created, once the configured root key is there */
   onOpening?: (() => void) | undefined
-  /** create an installation if there is none; true by default */
-  mayCreate?: boolean
-  /** how long to wait for a database that cannot be reached; by default not at all */
-  wait?: Wait
+  mayCreate?: boolean // create an installation if there is none; true by default
+  wait?: Wait // how long to wait for a database that cannot be reached; by default not at all
   /** called when the open embedded database fails, after which it serves nothing; by default the process ends */
   onDatabaseFailure?: (error: Error) => void
-  now?: () => number
+  now?: (() => number) | undefined
   /** the time of the database's clock, in milliseconds since 1970; by default it is read from the database */
   databaseNow?: (() => Promise<number>) | undefined
   /** called with each batch of audit entries after its commit */
@@ -100,16 +89,14 @@ export interface OpenOptions extends ComparisonOptions {
   openVerifier?: ((database: ThreadDatabase) => Verifier) | undefined
   /** opens the thread that evaluates blind hashes; by default this thread does */
   openBlindHasher?: (() => BlindHasher) | undefined
-  /** the actor where there is no API key; by default the server itself */
-  actor?: string
+  actor?: string // the actor where there is no API key; by default the server itself
 }
 
 /**
  * Opens an installation.
- *
- * @throws NoDatabaseError, UnreachableDatabaseError, DatabaseEncodingError, RootKeyError,
- * DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError, SchemaVersionError,
- * LockedTablesError, or the database's own error
+ * @throws NoDatabaseError, UnreachableDatabaseError, DatabaseEncodingError, RootKeyError, DataDirectoryInUseError,
+ * ForeignDataDirectoryError, UnusableDataDirectoryError, SchemaVersionError, LockedTablesError, or the database's own
+ * error
  */
 export async function openInstallation(options: OpenOptions): Promise<Installation> {
   const { config, wait } = options
@@ -145,22 +132,12 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
     // A view hides rows without an error, so the first calls would be answered by what it shows.
     if (serves) await assertWhole(sql)
     const { databaseUrl: url, databaseUrlFile: urlFile } = config
-    const verifier =
-      url === undefined
-        ? undefined
-        : options.openVerifier?.({
-            url,
-            urlFile,
-            isPooled: store.isPooled,
-            isSpread: store.isSpread,
-            searchPath: store.searchPath,
-          })
+    const { isPooled, isSpread, searchPath } = store
+    const database = url === undefined ? undefined : { url, urlFile, isPooled, isSpread, searchPath }
+    const verifier = database && options.openVerifier?.(database)
     const blindHasher = options.openBlindHasher?.()
-    const services: Services = {
-      ...secrets,
-      ...createServices({ store, sql, clock, secrets, verifier, blindHasher }, options),
-      actor,
-    }
+    const created = createServices({ store, sql, clock, secrets, verifier, blindHasher }, options)
+    const services: Services = { ...secrets, ...created, actor }
     if (config.checkpointFile !== undefined) await rememberKept(services, config.checkpointFile, options)
     const comparisons = createComparisons(services, assertSessions, options)
     await comparisons.compareAnchored()
@@ -177,9 +154,8 @@ async function openOnce(options: OpenOptions, fromEnvironment: RootKeyProvider |
       probeCommit,
       database: store.description,
       close() {
-        closing ??= Promise.all([services.committer.drain(), verifier?.close(), blindHasher?.close()]).then(() =>
-          store.close(),
-        )
+        const ending = () => Promise.all([services.committer.drain(), verifier?.close(), blindHasher?.close()])
+        closing ??= ending().then(() => store.close())
         return closing
       },
     }

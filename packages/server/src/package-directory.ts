@@ -1,11 +1,7 @@
-/**
- * What the package has beside its code. This module must stay directly under `src/` or `dist/`: the files are shipped next
- * to both.
- */
+/** What is beside the code. This module must stay directly under `src/` or `dist/`. */
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 
-/** The SQL files. */
 export const MIGRATIONS_DIRECTORY = new URL('../migrations/', import.meta.url)
 
 /** Where the build puts the files of docs/openapi and the image of the embedded database. */

@@ -1,15 +1,11 @@
-/**
- * Reloads a running server: the files of TLS every ten seconds, and everything at SIGHUP. Each new connection to the
- * database reads its login by itself (store/login.ts).
- */
+/** Reloads the files of TLS every ten seconds, and everything at SIGHUP; each database connection reads its login. */
 import type { Log } from '@eaas/audit/node'
 import type { Config } from './core/config.js'
 import type { TlsListener } from './core/http/tls-listener.js'
 import type { Login } from './core/store/login.js'
 import { findReached } from './core/store/open-store.js'
 
-/** How soon a file that was replaced is noticed, in milliseconds. */
-const INTERVAL_MS = 10_000
+const INTERVAL_MS = 10_000 // how soon a file that was replaced is noticed, in milliseconds
 
 export interface Reload {
   /** Reads everything now, tries the login to the database, and logs the result; never rejects. */
@@ -17,7 +13,6 @@ export interface Reload {
   stop(): void
 }
 
-/** Begins to look for changes. */
 export function startReload({
   tls,
   config,
@@ -26,7 +21,6 @@ export function startReload({
   intervalMs = INTERVAL_MS,
 }: {
   tls: TlsListener | undefined
-  /** the one at the start */
   config: Config
   setLogLevel: (level: Config['logLevel']) => void
   log: Pick<Log, 'warn' | 'error'>

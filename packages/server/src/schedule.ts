@@ -27,11 +27,9 @@ export interface ScheduleOptions extends RoundOptions, Pick<Installation, 'refre
 export type Schedule = ReturnType<typeof startSchedule>
 
 interface Job<Found> {
-  /** as the log and the metrics name it */
-  name: string
+  name: string // as the log and the metrics name it
   everyMs: number
-  /** the job whose first run the first run of this one waits for; it begins at once by default */
-  after?: string
+  after?: string // the job whose first run the first run of this one waits for; it begins at once by default
   run: (run: Run) => Promise<Found>
   /** writes what a run found into the log and the metrics */
   report?: (found: Found) => void
@@ -73,10 +71,7 @@ export function startSchedule(options: ScheduleOptions) {
       stopping.abort()
       await Promise.all([...started.values()].map((job) => job.stop()))
     },
-    /**
-     * Writes what must outlive this process: its alarms into the database and the file, and where it saw the logs
-     * end into the file. To be called after `stop`, before the database is closed.
-     */
+    /** Writes alarms and where this process saw logs end; to be called after `stop`, before the database closes. */
     async writeLastWitnesses(): Promise<void> {
       // Entries that can't be compared or signed now could be cut off unnoticed once this process has ended.
       let isWhole = false
@@ -232,8 +227,7 @@ function verifyLogs({ config, services, measures, log }: ScheduleOptions): Job<v
   })
 }
 
-// An obstacle is logged once for each number of destroyed versions: an operator may have the owner of the tables
-// vacuum them.
+// An obstacle is logged once for each number of destroyed versions: the owner of the tables may vacuum them.
 function createErasureReport(log: Log): (erasure: Erasure) => void {
   let logged = 0
   return ({ outcome, versions }) => {

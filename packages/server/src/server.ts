@@ -1,5 +1,4 @@
 /** The server put together: an installation, the application on it, and the jobs that run without a call. */
-
 import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -29,13 +28,20 @@ export interface Server {
   beginStopping(): void
   /** Reloads what can change while the server runs, and logs the result. */
   reload(read: () => Config): Promise<void>
-  /** Closing it answers the calls under way, commits, writes checkpoints, and closes the database. */
-  app: FastifyInstance
+  app: FastifyInstance // closing it answers the calls under way, commits, writes checkpoints, and closes the database
   installation: Installation
   /** Writes a checkpoint of each log that grew to the configured file. */
   emitCheckpoints(): Promise<void>
   /** Writes into the checkpoint file where this process saw each log end, whatever the database says. */
   keepWitnessed(): Promise<void>
+}
+
+/** Without `openVerifier` and `openBlindHasher`, this thread does their work. */
+interface ServerOptions extends Pick<OpenOptions, 'config' | 'now' | 'openVerifier' | 'openBlindHasher' | 'onOpening'> {
+  log?: { write(line: string): unknown } // where the lines of its log go; by default to standard error
+  /** called when the embedded database has failed, after `keepWitnessed`; by default a rejection ends the process */
+  onDatabaseFailure?: (error: Error) => void
+  takesSchemas?: boolean // whether routes with Fastify schemas may be added; by default such a route is refused
 }
 
 /** Opens the database that the configuration names and builds the application; does not listen yet. */
@@ -48,33 +54,17 @@ export async function openServer({
   onDatabaseFailure,
   onOpening,
   takesSchemas = false,
-}: {
-  config: Config
-  now?: (() => number) | undefined
-  /** where the lines of its log go; by default to standard error */
-  log?: { write(line: string): unknown }
-  /** where logs are verified; by default in this thread */
-  openVerifier?: OpenOptions['openVerifier']
-  /** where blind hashes are evaluated; by default in this thread */
-  openBlindHasher?: OpenOptions['openBlindHasher']
-  /** called when the embedded database has failed, after `keepWitnessed`; by default a rejection ends the process */
-  onDatabaseFailure?: (error: Error) => void
-  onOpening?: OpenOptions['onOpening']
-  /** whether routes with Fastify schemas may be added; by default such a route is refused */
-  takesSchemas?: boolean
-}): Promise<Server> {
+}: ServerOptions): Promise<Server> {
   const tls = config.tls && createTlsListener(config.tls) // first: if its files cannot be used, nothing is opened
   let app: FastifyInstance | undefined
   let isStopping = false
   const early: (() => void)[] = [] // alarms and warnings from before there is a log to write them to
-  const logAlarm = (message: string, details: Record<string, unknown>) => {
-    if (app) app.log.fatal(details, message)
-    else early.push(() => logAlarm(message, details))
+  const logAs = (level: 'fatal' | 'warn') => (message: string, details: Record<string, unknown>) => {
+    const write = () => app?.log[level](details, message)
+    if (app) write()
+    else early.push(write)
   }
-  const logWarning = (message: string, details: Record<string, unknown>) => {
-    if (app) app.log.warn(details, message)
-    else early.push(() => logWarning(message, details))
-  }
+  const logAlarm = logAs('fatal')
   const witnesses = config.witnesses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
   const metrics = createMetrics({
     witnesses: witnesses.map(({ key }) => key.name),
@@ -93,14 +83,13 @@ export async function openServer({
       onWait: ({ error, ...details }) =>
         logWithoutApp(config.logLevel, 'warn', { ...details, err: error }, 'waiting for the database'),
     },
-    // Writes where the logs end before the process ends: otherwise an attacker who makes the database fail could
-    // truncate them unnoticed.
+    // Writes where the logs end: otherwise an attacker who makes the database fail could truncate them unnoticed.
     onDatabaseFailure: (error) =>
       void keepWitnessed().then(() => (onDatabaseFailure ? onDatabaseFailure(error) : Promise.reject(error))),
     onMigrationLocked: (message) => logWithoutApp(config.logLevel, 'warn', {}, message),
     onAlarm: logAlarm,
     onWrongClock: (message) => logAlarm(message, {}),
-    onWarning: logWarning,
+    onWarning: logAs('warn'),
     onKeptFaults: (faults) => {
       keptFaults = faults
     },
@@ -109,7 +98,7 @@ export async function openServer({
     openVerifier,
     openBlindHasher,
     observeUnrecorded: metrics.observeUnrecorded,
-    ...(now === undefined ? {} : { now }),
+    now,
   })
   const { services, durability, findDurability, probeCommit } = installation
   try {
@@ -139,28 +128,19 @@ export async function openServer({
   await recordRun('installation.start')
   const schedule = startSchedule({ ...installation, config, witnesses, measures: metrics, log })
   keepWitnessed = schedule.keepWitnessed
-  const reload = startReload({
-    tls,
-    config,
-    setLogLevel: (level) => {
-      log.level = level
-    },
-    log,
-  })
+  const setLogLevel = (level: Config['logLevel']) => {
+    log.level = level
+  }
+  const reload = startReload({ tls, config, setLogLevel, log })
   app.addHook('onClose', async () => {
     reload.stop()
     await schedule.stop()
     await services.committer.drain()
-    await services.apiKeyUses
-      .flush()
-      .catch((error: unknown) => log.error({ err: error }, 'writing when API keys were last used failed'))
-    await services.unrecordedCalls
-      .flush()
-      .catch((error: unknown) => log.error({ err: error }, 'writing the counts of calls without an entry failed'))
+    const logFailure = (message: string) => (err: unknown) => log.error({ err }, message)
+    await services.apiKeyUses.flush().catch(logFailure('writing when API keys were last used failed'))
+    await services.unrecordedCalls.flush().catch(logFailure('writing the counts of calls without an entry failed'))
     await recordRun('installation.stop')
-    await schedule
-      .writeLastWitnesses()
-      .catch((error: unknown) => log.error({ err: error }, 'writing the last checkpoints failed'))
+    await schedule.writeLastWitnesses().catch(logFailure('writing the last checkpoints failed'))
     await installation.close()
   })
   await logAdvice(log, config, { durability, keptFaults })
@@ -174,10 +154,7 @@ export async function openServer({
 /** How long recording a start or a stop may take, in milliseconds, so that the database delays neither for long. */
 const RECORD_DEADLINE_MS = 1_500
 
-/**
- * Makes the function that records starts and stops in the installation's log. If the database takes no writes, the
- * server starts and stops anyway, and its own log says what was not recorded.
- */
+/** Records starts and stops. If the database takes no writes, the server starts and stops anyway, and logs that. */
 function createRunRecorder(
   services: Services,
   { config, database, log }: { config: Config; database: string; log: FastifyBaseLogger },
@@ -227,11 +204,9 @@ async function logAdvice(
   }
 }
 
-/**
- * Digests a server's configuration for the installation's log: SHA-256, in hexadecimal, over the settings as JSON with
- * sorted names. Nothing secret can be guessed from it: of the root key and of the database's URL, which holds a
- * password, it covers only where they come from.
- */
+// Digests a server's configuration for the installation's log: SHA-256, in hexadecimal, over the settings as JSON with
+// sorted names. Nothing secret can be guessed from it: of the root key and of the database's URL, which holds a
+// password, it covers only where they come from.
 function digestConfig(
   {
     rootKey,

@@ -1,7 +1,4 @@
-/**
- * The program of the thread that verifies logs: `core/audit/verification-thread.ts` starts it and says what to
- * verify.
- */
+/** The program of the thread that verifies logs, which `core/audit/verification-thread.ts` starts. */
 import { getPriority, setPriority } from 'node:os'
 import type { wire } from '@eaas/protocol'
 import type { ThreadDatabase, ThreadNote, ThreadTask } from './core/audit/verification-thread.js'
@@ -10,12 +7,8 @@ import { connect } from './core/store/db.js'
 import { withDeadlines } from './core/store/deadline.js'
 import { serveTasks } from './core/task-thread.js'
 
-/** Logs that are verified at once: two for callers, and the scheduled one. */
-const CONNECTIONS = 3
-/**
- * How much nicer the thread is than the one that serves calls, so that calls come first where cores are
- * scarce.
- */
+const CONNECTIONS = 3 // logs that are verified at once: two for callers, and the scheduled one
+/** How much nicer the thread is than the one that serves calls, so that calls come first where cores are scarce. */
 const NICER = 10
 const NICEST = 19
 
@@ -29,11 +22,6 @@ if (process.platform === 'linux') {
 }
 
 const database = serveTasks<ThreadTask, wire.Verification, ThreadNote>((task, { signal, note }) =>
-  verifyLog(sql, {
-    ...task,
-    signal,
-    onProgress: (entries) => note({ entries }),
-    onValid: (valid) => note({ valid }),
-  }),
+  verifyLog(sql, { ...task, signal, onProgress: (entries) => note({ entries }), onValid: (valid) => note({ valid }) }),
 ) as ThreadDatabase
 const sql = withDeadlines(connect({ ...database, max: CONNECTIONS }))

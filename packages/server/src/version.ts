@@ -1,7 +1,4 @@
-/**
- * The version of this package. This module must stay directly under `src/` or `dist/`, one level below the
- * manifest.
- */
+/** The version of this package. This module must stay one level below the manifest, in `src/` or `dist/`. */
 import { readFileSync } from 'node:fs'
 
 /** Written in by the build; none where git was not there. */

@@ -13,12 +13,9 @@ import {
   wire,
 } from '@eaas/protocol'
 import { isJson, refusalOf, type Session } from '../session.js'
-import { type Case, check, NOWHERE, needs, same } from './case.js'
+import { type Case, check, each, NOWHERE, needs, OPERATIONS, same } from './case.js'
 import { awaitDestruction, BEFORE, type Ground, makeGround, READY } from './ready-calls.js'
 
-const OPERATIONS = Object.keys(ROUTES) as OperationId[]
-
-/** One case for each operation. */
 export const ANSWER_CASES: Case[] = OPERATIONS.map((operation) => ({
   of: [operation],
   rule: describeAnswer(operation),
@@ -94,7 +91,6 @@ export const STATE_CASES: Case[] = (['active', 'disabled', 'pending_destruction'
   },
 }))
 
-/** The calls that a key in this state refuses. */
 function callsByState(status: KeyStatus): OperationId[] {
   return OPERATIONS.filter((operation) => {
     const { key } = CALL_RULES[operation]
@@ -134,17 +130,9 @@ export const CLOSED_CASES: Case[] = (['encrypt', 'decrypt'] as const).map((opera
     await session.refused(operation, { body: '{', headers: json }, '403 E_ENVELOPE_ONLY')
     const operations = [{ op: operation, key_id: ground.id }]
     const { results } = await session.ok('batch', { body: { operations } })
-    same(
-      results.map(({ status }) => status),
-      [403],
-      'the statuses of a batch',
-    )
+    same(each(results, 'status'), [403], 'the statuses of a batch')
     const { logs } = await session.ok('listAudit', { query: { key_id: ground.id, action: 'envelope_only.refused' } })
-    same(
-      logs.map(({ key_version }) => key_version),
-      [1, 1],
-      'the key versions of the entries',
-    )
+    same(each(logs, 'key_version'), [1, 1], 'the key versions of the entries')
     await session.ok('hash', { body: { key_id: ground.id, value: 'x' } })
   },
 }))

@@ -7,7 +7,6 @@ const SOON_MS = 2_000
 const POLL_MS = 500
 const MAX_POLLS = 20
 
-/** Finds an API key in the list. */
 async function listed(session: Session, id: string) {
   const { api_keys, count } = await session.ok('listApiKeys')
   same(count, api_keys.length, 'count of listApiKeys')

@@ -1,8 +1,9 @@
 /** A case of the contract: the calls that it is about, a rule of theirs, and the calls that show it. And what cases check with. */
-
 import { inspect, isDeepStrictEqual } from 'node:util'
-import { type OperationId, visibleLine } from '@eaas/protocol'
+import { type OperationId, ROUTES, visibleLine } from '@eaas/protocol'
 import type { Session } from '../session.js'
+
+export const OPERATIONS = Object.keys(ROUTES) as OperationId[]
 
 export interface Case {
   /** by the `operationId`s of the OpenAPI document, or what all calls share */
@@ -54,9 +55,13 @@ export function same(actual: unknown, expected: unknown, what: string): void {
   if (!isDeepStrictEqual(actual, expected)) throw new Fault(`${what}: expected ${show(expected)}, got ${show(actual)}`)
 }
 
-/** Checks a condition. @throws Fault */
 export function check(isSo: boolean, what: string): asserts isSo {
   if (!isSo) throw new Fault(what)
+}
+
+/** One member of each of these. */
+export function each<Item, Name extends keyof Item>(items: readonly Item[], name: Name): Item[Name][] {
+  return items.map((item) => item[name])
 }
 
 /** Shows a value in one line, without secrets of API keys. */

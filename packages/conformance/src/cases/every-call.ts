@@ -1,10 +1,11 @@
 /** What all calls share: authentication, bodies, queries, problem documents, ids. */
-import { CALL_RULES, type OperationId, PROBLEMS, type ProblemCode, ROUTES, wire } from '@eaas/protocol'
+import { CALL_RULES, type OperationId, PROBLEMS, type ProblemCode, wire } from '@eaas/protocol'
 import { type Answer, refusalOf, type Said, type Session } from '../session.js'
-import { type Case, check, NOWHERE, randomBase64, same } from './case.js'
+import { type Case, check, NOWHERE, OPERATIONS, randomBase64, same } from './case.js'
 import { makeGround, READY } from './ready-calls.js'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
+const ON_KEY = OPERATIONS.filter((operation) => CALL_RULES[operation].key)
 
 /** Checks how requests that no schema describes are answered: their status, and the code of a refusal. */
 async function answered(session: Session, wanted: string, method: string, path: string, said: Said): Promise<Answer> {
@@ -33,8 +34,9 @@ export const EVERY_CALL_CASES: Case[] = [
         same(headers.get('content-type'), 'application/problem+json', `Content-Type of ${code}`)
         check((headers.get('x-request-id') ?? '') !== '', `${code} has no X-Request-Id`)
         wire.readAnswer(wire.problem, body)
-        const { type, title, status } = body
-        same({ type, title, status, code: body.code }, { type: 'about:blank', ...titleOf(code), code }, 'the document')
+        const { title, status } = PROBLEMS[code]
+        const document = { type: body.type, title: body.title, status: body.status, code: body.code }
+        same(document, { type: 'about:blank', title, status, code }, 'the document')
       }
     },
   },
@@ -160,31 +162,26 @@ export const EVERY_CALL_CASES: Case[] = [
     },
   },
   {
-    of: ['getKey', ...operationsOnKey().filter((operation) => operation !== 'getKey')],
+    of: ['getKey', ...ON_KEY.filter((operation) => operation !== 'getKey')],
     rule: 'answer 404 E_NOT_FOUND alike for an unknown id, a malformed one and a name',
     async run(session) {
       const ground = await makeGround(session)
       const answers = new Set<string>()
       const spellings = [`${ground.id}x`, `{${ground.id}}`, ground.id.replaceAll('-', ''), 'x'.repeat(10_000)]
       for (const id of [NOWHERE, ...spellings, 'users', '%00', '..%2fkeys', '%C3%A9']) {
-        for (const operation of operationsOnKey()) {
+        for (const operation of ON_KEY) {
           if (CALL_RULES[operation].serverMode && !session.isOpen) continue
           const said = READY[operation]({ ...ground, id: encodeURI(decodeURIComponent(id)) }, session)
-          const body =
-            said.body && 'key_id' in (said.body as object)
-              ? { ...said.body, key_id: decodeURIComponent(id) }
-              : said.body
-          const withId = { ...said, ...(said.id === undefined ? {} : { id }), ...(body === undefined ? {} : { body }) }
+          const named = said.body && 'key_id' in (said.body as object)
+          const body = named && { ...(said.body as object), key_id: decodeURIComponent(id) }
+          const withId = { ...said, ...(said.id === undefined ? {} : { id }), ...(named ? { body } : {}) }
           answers.add((await session.refused(operation, withId, '404 E_NOT_FOUND')).text)
         }
       }
       same(answers.size, 1, 'how many different problem documents')
       for (const id of [NOWHERE, 'x', ground.id]) {
-        const texts = [
-          await session.refused('updateApiKey', { id, body: {} }, '404 E_NOT_FOUND'),
-          await session.refused('revokeApiKey', { id }, '404 E_NOT_FOUND'),
-        ].map(({ text }) => text)
-        for (const text of texts) answers.add(text)
+        answers.add((await session.refused('updateApiKey', { id, body: {} }, '404 E_NOT_FOUND')).text)
+        answers.add((await session.refused('revokeApiKey', { id }, '404 E_NOT_FOUND')).text)
       }
       same(answers.size, 2, 'how many different problem documents, with that of an API key')
     },
@@ -194,7 +191,6 @@ export const EVERY_CALL_CASES: Case[] = [
 const NO_JSON = ['{', '{"name":"x",}', '{"name":"x"} // c', '{"name":NaN}', '\ufeff{"name":"x"}']
 const NO_UTF8 = [[0xff], [0xc0, 0xaf], [0xed, 0xa0, 0x80]]
 
-/** What is no list of operations. */
 const NO_OPERATIONS = [null, {}, 'wrap', 7, [], [7], [null], [[]], [{}], [{ op: '__proto__' }]]
 
 /** Queries that are to be refused, below `/v1`. */
@@ -208,13 +204,3 @@ const QUERIES = `
   api-keys?status=active usage?month=2026-13 usage?month=2026 usage?day=2026-05-31`
   .trim()
   .split(/\s+/)
-
-function titleOf(code: ProblemCode): { title: string; status: number } {
-  const { title, status } = PROBLEMS[code]
-  return { title, status }
-}
-
-/** The operations on one key. */
-function operationsOnKey(): OperationId[] {
-  return (Object.keys(ROUTES) as OperationId[]).filter((operation) => CALL_RULES[operation].key)
-}

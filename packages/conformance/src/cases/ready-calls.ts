@@ -11,13 +11,11 @@ export interface Ground {
   wrapped_key: string
   bundle: object
   apiKeyId: string
-  /** the secret of that API key */
-  apiKeySecret: string
+  apiKeySecret: string // the secret of that API key
 }
 
 const NOTHING = { ciphertext: randomBase64(16), iv: randomBase64(12), wrapped_key: randomBase64(65), key_version: 1 }
 
-/** Makes a key with what calls on it take. */
 export async function makeGround(session: Session): Promise<Ground> {
   const key = await session.newKey()
   const { id } = key

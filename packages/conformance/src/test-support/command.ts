@@ -9,8 +9,7 @@ export interface Ran {
   code: number
   out: string
   err: string
-  /** the names of the cases that failed */
-  failed: string[]
+  failed: string[] // the names of the cases that failed
   /** the report of `--json` */
   // biome-ignore lint/suspicious/noExplicitAny: the tests look at the members that they expect
   report: any

@@ -8,6 +8,7 @@ import { session } from '../session.js'
 import { readTime } from '../time.js'
 import { findChanges } from '../ui/dialog.js'
 import { attempt, Problem } from '../ui/problem.js'
+import { Button, checkInto } from '../ui/values.js'
 
 const MEANINGS: Readonly<Record<(typeof PERMISSIONS)[number], string>> = {
   encrypt: 'wrap and hash, and encrypt on the server',
@@ -30,7 +31,6 @@ const MEANINGS: Readonly<Record<(typeof PERMISSIONS)[number], string>> = {
 interface ApiKeyFormProps {
   title: string
   act: string
-  /** the one that is changed */
   apiKey?: ApiKeyRecord
   /** gets the fields of the form, and those that changed since it was shown */
   onAct(fields: NewApiKeyOptions, changes: Partial<NewApiKeyOptions>): Promise<unknown>
@@ -52,6 +52,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
   // A permission that the signed-in API key lacks is offered only if it is held already.
   const offered = PERMISSIONS.filter((name) => held.includes(name) || apiKey?.permissions.includes(name))
   const { budgets, keys: limited, allowed_ips, expires_at } = apiKey ?? {}
+  const until = expires_at?.slice(0, 19).replace('T', ' ') ?? ''
   const isLimited = useSignal(limited !== undefined)
   const submit = async (event: Event) => {
     event.preventDefault()
@@ -93,9 +94,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
             type="checkbox"
             name="limited"
             defaultChecked={limited !== undefined}
-            onChange={(event) => {
-              isLimited.value = event.currentTarget.checked
-            }}
+            onChange={checkInto(isLimited)}
           />
           <span>
             Only on these keys <span class="soft">otherwise on all</span>
@@ -112,11 +111,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
       </label>
       <label>
         Expires <span class="soft">day, or day and time, of UTC; empty for never</span>
-        <input
-          name="expires"
-          placeholder="2027-01-31"
-          defaultValue={expires_at?.slice(0, 19).replace('T', ' ') ?? ''}
-        />
+        <input name="expires" placeholder="2027-01-31" defaultValue={until} />
       </label>
       <fieldset class="budgets">
         <legend>At most</legend>
@@ -141,9 +136,7 @@ export function ApiKeyForm({ title, act, onAct, onClose, ...props }: ApiKeyFormP
         <button type="submit" class="main" disabled={isBusy.value}>
           {act}
         </button>
-        <button type="button" onClick={onClose}>
-          Cancel
-        </button>
+        <Button onClick={onClose}>Cancel</Button>
       </p>
     </form>
   )
@@ -162,9 +155,8 @@ function readFields(data: FormData): NewApiKeyOptions {
     hash: { per_minute: number('hash per_minute'), per_day: number('hash per_day') },
     ...(data.has('expire') ? { when_over: 'expire' as const } : {}),
   }
-  const isLimited = [budgets.unwrap, budgets.hash].some((one) =>
-    Object.values(one).some((limit) => limit !== undefined),
-  )
+  const limits = [budgets.unwrap, budgets.hash].flatMap((one) => Object.values(one))
+  const isLimited = limits.some((limit) => limit !== undefined)
   const ips = readLines(text('ips'))
   return {
     name: text('name'),

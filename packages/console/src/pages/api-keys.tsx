@@ -10,7 +10,7 @@ import { Dialog } from '../ui/dialog.js'
 import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
-import { describeKeys, Facts, Id, State, say, setTo, Time } from '../ui/values.js'
+import { Button, describeKeys, Facts, Id, State, say, setTo, Time } from '../ui/values.js'
 import { ApiKeyForm } from './api-key-form.js'
 
 const STATES: readonly ApiKeyRecord['status'][] = ['active', 'expired', 'revoked']
@@ -59,9 +59,7 @@ export function ApiKeysPage() {
   const made = useSignal<NewApiKey | undefined>(undefined)
   const shown = useComputed(() => apiKeys.value.filter(isAskedFor))
   useEffect(() => void attempt(error, loadApiKeys), [])
-  if (made.value) {
-    return <NewSecret made={made.value} onStored={setTo(made, undefined)} />
-  }
+  if (made.value) return <NewSecret made={made.value} onStored={setTo(made, undefined)} />
   if (isNew.value) {
     return (
       <ApiKeyForm
@@ -79,9 +77,7 @@ export function ApiKeysPage() {
   return (
     <>
       <ListBar title="API keys" what="API keys" count={shown.value.length.toLocaleString('en')} states={STATES}>
-        <button type="button" onClick={() => saveApiKeys(shown.value)}>
-          CSV
-        </button>
+        <Button onClick={() => saveApiKeys(shown.value)}>CSV</Button>
         {mayTry('api_keys:manage') && (
           <button type="button" class="main" onClick={setTo(isNew, true)}>
             New API key
@@ -108,6 +104,11 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
   const act = useSignal<'none' | 'change' | 'revoke'>('none')
   const { id, name, prefix, permissions, status, created_at, allowed_ips, keys, budgets } = apiKey
   const close = setTo(act, 'none')
+  const revoke = async () => {
+    await client().apiKeys.revoke(id)
+    say('revoked')
+    await loadApiKeys()
+  }
   if (act.value === 'change') {
     return (
       <ApiKeyForm
@@ -141,9 +142,7 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
         <a href={linkTo('log', { actor: id })}>What it did</a>
         {mayTry('api_keys:manage') && status !== 'revoked' && (
           <>
-            <button type="button" onClick={setTo(act, 'change')}>
-              Narrow or change
-            </button>
+            <Button onClick={setTo(act, 'change')}>Narrow or change</Button>
             <button type="button" class="danger" onClick={setTo(act, 'revoke')}>
               Revoke …
             </button>
@@ -151,18 +150,7 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
         )}
       </p>
       {act.value === 'revoke' && (
-        <Dialog
-          title={`Revoke ${name}`}
-          act="Revoke"
-          typed={name}
-          isDangerous
-          onClose={close}
-          onAct={async () => {
-            await client().apiKeys.revoke(id)
-            say('revoked')
-            await loadApiKeys()
-          }}
-        >
+        <Dialog title={`Revoke ${name}`} act="Revoke" typed={name} isDangerous onClose={close} onAct={revoke}>
           <p>
             Its calls are refused from now on, for good.{' '}
             {session.value?.rights.own?.id === id && (

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type Alarm, listAlarms, readStatus, type Status } from '../operator.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { Facts, Id, Time } from '../ui/values.js'
+import { Button, Facts, Id, Time } from '../ui/values.js'
 
 const GUARDS = {
   anchor: 'Newest anchor',
@@ -31,9 +31,7 @@ export function InstallationPage() {
           <span class={status.value.health.status === 'healthy' ? 'good' : 'alarm'}>{status.value.health.status}</span>
         )}
         <span class="tools">
-          <button type="button" onClick={load}>
-            Reload
-          </button>
+          <Button onClick={load}>Reload</Button>
         </span>
       </div>
       <Problem error={error.value} />

@@ -8,15 +8,13 @@ import { client, keepKey, mayTry } from '../session.js'
 import { Dialog, Field } from '../ui/dialog.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, PlainTable } from '../ui/table.js'
-import { Facts, Id, Named, State, say, Time } from '../ui/values.js'
+import { Facts, Id, Named, State, say, setTo, Time } from '../ui/values.js'
 import { Due } from './keys.js'
 
 const MONTH_MS = 30 * 86_400_000
-/** Entries of the last 30 days that are read to say who used the key. */
-const READ_ENTRIES = 500
+const READ_ENTRIES = 500 // entries of the last 30 days that are read to say who used the key
 const PAGE_ENTRIES = 100
 
-/** Who used the key lately, as far as the newest entries say. */
 interface Use {
   users: ReadonlyMap<string, number>
   read: number
@@ -55,12 +53,7 @@ export function KeyPage({ id }: { id: string }) {
         <State state={status} />
         <Id id={id} label="key's id" />
         <span class="tools">
-          <Acts
-            status={status}
-            choose={(chosen) => {
-              act.value = chosen
-            }}
-          />
+          <Acts status={status} act={act} />
         </span>
       </div>
       <Problem error={error.value} />
@@ -91,12 +84,7 @@ export function KeyPage({ id }: { id: string }) {
         </>
       )}
       {act.value && (
-        <ActDialog
-          act={act.value}
-          keyRead={key.value}
-          use={use.value ?? whyUnknown(error.value !== undefined)}
-          onClose={close}
-        />
+        <ActDialog act={act.value} keyRead={key.value} use={use.value ?? whyUnknown(error)} onClose={close} />
       )}
     </>
   )
@@ -153,7 +141,7 @@ function Users({ use: { users, read, total } }: { use: Use }) {
   )
 }
 
-function Acts({ status, choose }: { status: KeyWithVersions['status']; choose(act: Act): void }) {
+function Acts({ status, act: chosen }: { status: KeyWithVersions['status']; act: Signal<Act | undefined> }) {
   const acts: [Act, string, boolean][] = [
     ['rotate', 'Rotate', status === 'active' && mayTry('keys:rotate')],
     ['rotation', 'Schedule', (status === 'active' || status === 'disabled') && mayTry('keys:rotate')],
@@ -167,7 +155,7 @@ function Acts({ status, choose }: { status: KeyWithVersions['status']; choose(ac
       {acts.map(
         ([act, title, isShown]) =>
           isShown && (
-            <button key={act} type="button" class={act === 'destroy' ? 'danger' : ''} onClick={() => choose(act)}>
+            <button key={act} type="button" class={act === 'destroy' ? 'danger' : ''} onClick={setTo(chosen, act)}>
               {title}
             </button>
           ),
@@ -179,8 +167,7 @@ function Acts({ status, choose }: { status: KeyWithVersions['status']; choose(ac
 interface ActDialogProps {
   act: Act
   keyRead: KeyWithVersions
-  /** or why it is not known */
-  use: Use | string
+  use: Use | string // or why it is not known
   onClose(): void
 }
 
@@ -212,13 +199,9 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
     )
   }
   if (act === 'disable') {
+    const disable = () => done('disabled', keys.disable(id))
     return (
-      <Dialog
-        title={`Disable ${name}`}
-        act="Disable"
-        onClose={onClose}
-        onAct={() => done('disabled', keys.disable(id))}
-      >
+      <Dialog title={`Disable ${name}`} act="Disable" onClose={onClose} onAct={disable}>
         <p>It no longer wraps, encrypts or hashes, but still opens what it wrapped. It can be enabled again.</p>
         <UsedBy use={use} />
       </Dialog>
@@ -241,18 +224,12 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
   }
   const left = versions.filter(({ status }) => status !== 'destroyed')
   const wraps = left.reduce((sum, version) => sum + version.wraps, 0)
+  const destroy = async () => {
+    const { status } = await keys.destroy(id, name)
+    say(status === 'destroyed' ? 'destroyed' : 'destruction scheduled')
+  }
   return (
-    <Dialog
-      title={`Destroy ${name}`}
-      act="Destroy"
-      typed={name}
-      isDangerous
-      onClose={onClose}
-      onAct={async () => {
-        const { status } = await keys.destroy(id, name)
-        say(status === 'destroyed' ? 'destroyed' : 'destruction scheduled')
-      }}
-    >
+    <Dialog title={`Destroy ${name}`} act="Destroy" typed={name} isDangerous onClose={onClose} onAct={destroy}>
       <p>
         <strong class="alarm">
           What its {left.length === 1 ? 'one version' : `${left.length} versions`} wrapped will never be opened again
@@ -266,9 +243,9 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
   )
 }
 
-function whyUnknown(hasFailed: boolean): string {
+function whyUnknown(error: Signal<unknown>): string {
   if (!mayTry('audit:read')) return 'this API key may not read the log'
-  return hasFailed ? 'the log could not be read' : 'the log is still being read'
+  return error.value !== undefined ? 'the log could not be read' : 'the log is still being read'
 }
 
 function UsedBy({ use }: { use: Use | string }) {

@@ -9,7 +9,7 @@ import { client, isLoadingKeys, keepKey, keys, loadKeys, mayTry } from '../sessi
 import { Dialog, Field } from '../ui/dialog.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
-import { Id, State, say, setTo, Time } from '../ui/values.js'
+import { Button, Id, State, say, setTo, Time } from '../ui/values.js'
 
 const STATUSES: readonly Key['status'][] = ['active', 'disabled', 'pending_destruction', 'destroyed']
 const WEEK_MS = 7 * 86_400_000
@@ -54,12 +54,8 @@ export function KeysPage() {
   return (
     <>
       <ListBar title="Keys" what="keys" count={countOf(shown.value.length)} states={STATUSES}>
-        <button type="button" onClick={() => saveKeys(shown.value)}>
-          CSV
-        </button>
-        <button type="button" onClick={load}>
-          Reload
-        </button>
+        <Button onClick={() => saveKeys(shown.value)}>CSV</Button>
+        <Button onClick={load}>Reload</Button>
         {mayTry('keys:create') && (
           <button type="button" class="main" onClick={setTo(isNew, true)}>
             New key

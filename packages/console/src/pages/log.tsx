@@ -10,12 +10,11 @@ import { client, findKeyId, learnNames, nameOf } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, Table } from '../ui/table.js'
-import { CopyButton, Facts, Named, Time } from '../ui/values.js'
+import { Button, CopyButton, Facts, Named, Time } from '../ui/values.js'
 
 const PAGE_ENTRIES = 100
 const LIVE_MS = 3_000
-/** The prefix of the members of an entry that are its context. */
-const CONTEXT = 'context.'
+const CONTEXT = 'context.' // the prefix of the members of an entry that are its context
 /** Red where something was refused or a key left the server. */
 const ALARMS: readonly string[] = ['key.export', 'envelope_only.refused', 'budget.refused', 'usage.doubled']
 
@@ -60,7 +59,6 @@ function readEntry(): number {
   throw new SyntaxError('entry must be the number of an entry')
 }
 
-/** Reads a page of what the URL asks for. */
 async function readPage(offset: number): Promise<{ logs: Entry[]; total: number }> {
   const entry = readEntry()
   if (entry === 0) return client().audit.list({ ...readFilter(), limit: PAGE_ENTRIES, offset })
@@ -150,9 +148,7 @@ export function LogPage() {
           >
             Live
           </button>
-          <button type="button" onClick={() => saveEntries(entries.value)}>
-            CSV
-          </button>
+          <Button onClick={() => saveEntries(entries.value)}>CSV</Button>
         </span>
       </div>
       <Filters />
@@ -235,10 +231,7 @@ function Opened({ entry }: { entry: Entry }) {
   )
 }
 
-/**
- * How to prove the entry, from an export, to a person who does not trust the server: what a page shows proves
- * nothing.
- */
+// How to prove the entry, from an export, to a person who does not trust the server: what a page shows proves nothing.
 function Proof({ id }: { id: number }) {
   const command = `npx @eaas/audit prove EXPORT ${id} --out ${id}.proof`
   return (

@@ -9,7 +9,7 @@ import { saveCsv } from '../save.js'
 import { client, learnNames } from '../session.js'
 import { readTime } from '../time.js'
 import { attempt, Problem } from '../ui/problem.js'
-import { Named } from '../ui/values.js'
+import { Button, Named } from '../ui/values.js'
 
 /** The actions that make or change an API key, and what a tenant's API keys can do at all. */
 const CHANGES: readonly Entry['action'][] = [
@@ -24,8 +24,7 @@ const MOST_ENTRIES = 20_000
 
 interface Read {
   section: Section
-  /** as of the later time */
-  names: ReadonlyMap<string, string>
+  names: ReadonlyMap<string, string> // as of the later time
 }
 
 export function RightsPage() {
@@ -67,9 +66,7 @@ interface RightsProps {
   isCompared: boolean
 }
 
-/**
- * The rights at two times, read once: other times have another component, which a late answer for these cannot reach.
- */
+// The rights at two times, read once: other times have another component, which a late answer for these cannot reach.
 function Rights({ from, to, isCompared }: RightsProps) {
   const read = useSignal<Read | 'too many' | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
@@ -133,9 +130,7 @@ function Tables({ section: { tables, about }, names, isCompared }: Read & { isCo
           <h2>
             {title}{' '}
             {rows.length > 0 && (
-              <button type="button" onClick={() => saveTable({ name, title, columns, rows, empty }, names)}>
-                CSV
-              </button>
+              <Button onClick={() => saveTable({ name, title, columns, rows, empty }, names)}>CSV</Button>
             )}
           </h2>
           {rows.length === 0 ? (

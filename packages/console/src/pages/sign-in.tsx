@@ -6,6 +6,7 @@ import { place, takeLinkKey, verifierUrl } from '../location.js'
 import { isOperator } from '../operator.js'
 import { endProblem, type Offer, offeredKey, readLink, session, signIn } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
+import { Button } from '../ui/values.js'
 
 export function SignIn() {
   const error = useSignal<unknown>(undefined)
@@ -62,9 +63,7 @@ export function SignIn() {
           <button type="button" class="main" disabled={isBusy.value} onClick={() => run(offered.accept)}>
             Sign in
           </button>
-          <button type="button" onClick={decline}>
-            Cancel
-          </button>
+          <Button onClick={decline}>Cancel</Button>
         </p>
         <Problem error={error.value} />
         <Problem error={endProblem.value} />
@@ -83,11 +82,7 @@ export function SignIn() {
           <button type="submit" class="main" disabled={isBusy.value}>
             Sign in
           </button>
-          {offeredKey.value && (
-            <button type="button" onClick={decline}>
-              Cancel
-            </button>
-          )}
+          {offeredKey.value && <Button onClick={decline}>Cancel</Button>}
         </p>
       </form>
       <Problem error={error.value} />

@@ -16,7 +16,7 @@ import { Dialog, Field, findChanges } from '../ui/dialog.js'
 import { NewSecret } from '../ui/new-secret.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, isAskedFor, ListBar, Table } from '../ui/table.js'
-import { Facts, Id, State, say, setTo, Time } from '../ui/values.js'
+import { Button, checkInto, Facts, Id, State, say, setTo, Time } from '../ui/values.js'
 
 const STATES: readonly OperatorsTenant['status'][] = ['active', 'suspended', 'deleted', 'moving', 'moved']
 
@@ -24,12 +24,7 @@ const COLUMNS: readonly Column<OperatorsTenant>[] = [
   { title: 'Name', width: 2.5, cell: ({ name }) => visible(name) },
   { title: 'State', cell: ({ status }) => <State state={status} /> },
   { title: 'Server mode', wide: true, cell: ({ envelope_only }) => describeMode(envelope_only) },
-  {
-    title: 'Quota',
-    isNumber: true,
-    wide: true,
-    cell: ({ monthly_encrypt_quota }) => describeQuota(monthly_encrypt_quota),
-  },
+  { title: 'Quota', isNumber: true, wide: true, cell: (tenant) => describeQuota(tenant.monthly_encrypt_quota) },
   { title: 'Created', width: 1.3, cell: ({ created_at }) => <Time at={created_at} /> },
 ]
 
@@ -64,12 +59,8 @@ export function TenantsPage() {
   useEffect(() => void load(), [])
   if (made.value) {
     const { name, api_key } = made.value
-    return (
-      <NewSecret
-        made={{ name: `${api_key.name}, the first API key of ${name}`, secret: api_key.secret }}
-        onStored={setTo(made, undefined)}
-      />
-    )
+    const first = { name: `${api_key.name}, the first API key of ${name}`, secret: api_key.secret }
+    return <NewSecret made={first} onStored={setTo(made, undefined)} />
   }
   return (
     <>
@@ -79,12 +70,8 @@ export function TenantsPage() {
         count={tenants.value ? shown.value.length.toLocaleString('en') : '…'}
         states={STATES}
       >
-        <button type="button" onClick={() => saveTenants(shown.value)}>
-          CSV
-        </button>
-        <button type="button" onClick={load}>
-          Reload
-        </button>
+        <Button onClick={() => saveTenants(shown.value)}>CSV</Button>
+        <Button onClick={load}>Reload</Button>
         <button type="button" class="main" onClick={setTo(isNew, true)}>
           New tenant
         </button>
@@ -206,14 +193,8 @@ function ActDialog({ act, tenant: { tenant_id, name, ...settings }, onClose, onD
 function ServerMode({ isOpen }: { isOpen: Signal<boolean> }) {
   return (
     <label>
-      <input
-        type="checkbox"
-        checked={isOpen.value}
-        onChange={(event) => {
-          isOpen.value = event.currentTarget.checked
-        }}
-      />{' '}
-      Server mode: the server may see plaintext
+      <input type="checkbox" checked={isOpen.value} onChange={checkInto(isOpen)} /> Server mode: the server may see
+      plaintext
     </label>
   )
 }

@@ -8,13 +8,12 @@ import { saveCsv } from '../save.js'
 import { client } from '../session.js'
 import { attempt, Problem } from '../ui/problem.js'
 import { type Column, PlainTable } from '../ui/table.js'
-import { Named } from '../ui/values.js'
+import { Button, Named } from '../ui/values.js'
 import 'uplot/dist/uPlot.min.css'
 
 type Action = Entry['action']
 
-/** The actions that are counted by day: the most frequent ones. */
-const PLOTTED = 4
+const PLOTTED = 4 // the actions that are counted by day: the most frequent ones
 const AT_ONCE = 4
 const PLOT_PX = 220
 
@@ -113,7 +112,6 @@ async function countDays(month: string, operations: Usage['operations']): Promis
   return { days, actions, counts }
 }
 
-/** The days of a month until today. */
 function listDays(month: string): string[] {
   const today = new Date().toISOString().slice(0, 10)
   const length = new Date(Date.UTC(Number(month.slice(0, 4)), Number(month.slice(5)), 0)).getUTCDate()
@@ -175,10 +173,7 @@ function ByDay({ days, actions, counts }: Days) {
     <>
       <div ref={place} class="plot" aria-hidden="true" />
       <h2>
-        By day{' '}
-        <button type="button" onClick={saveCounts}>
-          CSV
-        </button>
+        By day <Button onClick={saveCounts}>CSV</Button>
       </h2>
       <PlainTable
         label="Entries by day and action"

@@ -4,14 +4,13 @@ import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { attempt, Problem } from './problem.js'
+import { Button, typeInto } from './values.js'
 
 interface DialogProps {
   title: string
   children: ComponentChildren
-  /** what the button says */
   act: string
-  /** what has to be typed, as it is shown, before the button works */
-  typed?: string
+  typed?: string // what has to be typed, as it is shown, before the button works
   isDangerous?: boolean
   onAct(): Promise<unknown>
   onClose(): void
@@ -37,13 +36,7 @@ export function Dialog({ title, children, act, typed, isDangerous = false, onAct
         {typed !== undefined && (
           <label>
             Type <code>{visible(typed)}</code> to confirm
-            <input
-              autocomplete="off"
-              value={text.value}
-              onInput={(event) => {
-                text.value = event.currentTarget.value
-              }}
-            />
+            <input autocomplete="off" value={text.value} onInput={typeInto(text)} />
           </label>
         )}
         <Problem error={error.value} />
@@ -55,9 +48,7 @@ export function Dialog({ title, children, act, typed, isDangerous = false, onAct
           >
             {act}
           </button>
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
+          <Button onClick={onClose}>Cancel</Button>
         </p>
       </form>
     </dialog>
@@ -68,31 +59,20 @@ interface FieldProps {
   value: Signal<string>
   /** the range of a whole number; without it, the field is a name or a reason, and required */
   range?: { min: number; max?: number }
-  /** the label */
   children: ComponentChildren
 }
 
-/** A field of a dialog. */
 export function Field({ value, range, children }: FieldProps) {
   const kind = range ? ({ type: 'number', ...range } as const) : { required: true, maxLength: 255 }
   return (
     <label>
       {children}
-      <input
-        {...kind}
-        value={value.value}
-        onInput={(event) => {
-          value.value = event.currentTarget.value
-        }}
-      />
+      <input {...kind} value={value.value} onInput={typeInto(value)} />
     </label>
   )
 }
 
-/**
- * What a form changes. It is read when it is shown and when it is saved, and only members that differ are sent: another
- * person may have changed the others meanwhile.
- */
+/** What a form changes since it was shown: another person may have changed other members meanwhile. */
 export function findChanges<Fields extends object>(shown: Partial<Fields>, saved: Fields): Partial<Fields> {
   const isChanged = ([name, value]: [string, unknown]) =>
     JSON.stringify(value) !== JSON.stringify(shown[name as keyof Fields])

@@ -1,14 +1,17 @@
 /** An API key that was just made, shown this once. */
 import { visible } from '@eaas/protocol'
-import { say } from './values.js'
+import { Button, say } from './values.js'
 
-export function NewSecret({
-  made: { name, secret },
-  onStored,
-}: {
+interface NewSecretProps {
   made: { name: string; secret: string }
   onStored(): void
-}) {
+}
+
+export function NewSecret({ made: { name, secret }, onStored }: NewSecretProps) {
+  const copy = async () => {
+    await navigator.clipboard.writeText(secret)
+    say('copied')
+  }
   return (
     <section class="secret">
       <h1>{visible(name)}</h1>
@@ -17,19 +20,10 @@ export function NewSecret({
         <output>{secret}</output>
       </p>
       <p class="actions">
-        <button
-          type="button"
-          class="main"
-          onClick={async () => {
-            await navigator.clipboard.writeText(secret)
-            say('copied')
-          }}
-        >
+        <button type="button" class="main" onClick={copy}>
           Copy
         </button>
-        <button type="button" onClick={onStored}>
-          I stored it
-        </button>
+        <Button onClick={onStored}>I stored it</Button>
       </p>
     </section>
   )

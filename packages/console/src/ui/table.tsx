@@ -1,16 +1,12 @@
-/**
- * The table of every page: a sticky head, rows of one height that open in place, and as many of them in the document as
- * the window shows, however many there are. And a plain one for few rows.
- */
+// The table of every page: a sticky head, rows of one height that open in place, and as many of them in the document as
+// the window shows, however many there are. And a plain one for few rows.
 import { signal, useComputed, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { param, setParams } from '../location.js'
 
-/** As in style.css. */
-const ROW_PX = 34
-/** Rows drawn above and below the window, so that keys and wheels find the next one there. */
-const SPARE_ROWS = 4
+const ROW_PX = 34 // as in style.css
+const SPARE_ROWS = 4 // rows drawn above and below the window, so that keys and wheels find the next one there
 
 /** As in style.css: too narrow for the columns that are `wide`. */
 const narrow = matchMedia('(max-width: 44rem)')
@@ -22,11 +18,9 @@ narrow.addEventListener('change', () => {
 export interface Column<Row> {
   title: string
   cell(row: Row): ComponentChildren
-  /** left out on a phone, where the opened row shows it */
-  wide?: boolean
+  wide?: boolean // left out on a phone, where the opened row shows it
   isNumber?: boolean
-  /** parts of the width; 1 by default */
-  width?: number
+  width?: number // parts of the width; 1 by default
 }
 
 interface TableProps<Row> {
@@ -180,8 +174,7 @@ export function moveRow(step: 1 | -1): void {
 
 interface ListBarProps {
   title: string
-  /** what the list is of, as in `Search keys` */
-  what: string
+  what: string // what the list is of, as in `Search keys`
   count: string
   states: readonly string[]
   children: ComponentChildren
@@ -216,7 +209,6 @@ export function ListBar({ title, what, count, states, children }: ListBarProps) 
   )
 }
 
-/** Whether a row matches the search and the state. */
 export function isAskedFor({ id, name, status }: { id: string; name: string; status: string }): boolean {
   const [text, state] = [param('q').toLowerCase(), param('status')]
   return (state === '' || status === state) && (name.toLowerCase().includes(text) || id === text)

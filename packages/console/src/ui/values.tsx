@@ -1,7 +1,7 @@
 /** Times, ids, names and states, as every page shows them. */
 import { visible } from '@eaas/protocol'
 import { computed, type Signal, signal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, TargetedEvent } from 'preact'
 import { param } from '../location.js'
 import { nameOf } from '../session.js'
 import { describeAge, writeExact } from '../time.js'
@@ -14,6 +14,14 @@ setInterval(() => {
   now.value = Date.now()
 }, MINUTE_MS)
 const isUtc = computed(() => param('utc') !== '')
+
+export function Button({ onClick, children }: { onClick(): unknown; children: ComponentChildren }) {
+  return (
+    <button type="button" onClick={onClick}>
+      {children}
+    </button>
+  )
+}
 
 /** A time relative to now, with the exact one on hover. */
 export function Time({ at, isExact = false }: { at: string; isExact?: boolean }) {
@@ -61,14 +69,10 @@ export function State({ state }: { state: string }) {
   return <span class={`state ${TONES[state] ?? ''}`}>{state.replaceAll('_', ' ')}</span>
 }
 
+type ByTitle<Value> = Readonly<Record<string, Value>>
+
 /** What is known of something, by titles; a fact that is null or undefined is left out. */
-export function Facts({
-  of,
-  tones = {},
-}: {
-  of: Readonly<Record<string, ComponentChildren>>
-  tones?: Readonly<Record<string, string>>
-}) {
+export function Facts({ of, tones = {} }: { of: ByTitle<ComponentChildren>; tones?: ByTitle<string> }) {
   const known = Object.entries(of).filter(([, value]) => value !== null && value !== undefined)
   return (
     <dl class="facts">
@@ -86,6 +90,20 @@ export function Facts({
 export function setTo<Value>(to: Signal<Value>, value: Value): () => void {
   return () => {
     to.value = value
+  }
+}
+
+/** Makes what a field does: it gives a signal what was typed. */
+export function typeInto(to: Signal<string>): (event: TargetedEvent<HTMLInputElement>) => void {
+  return ({ currentTarget }) => {
+    to.value = currentTarget.value
+  }
+}
+
+/** Makes what a checkbox does: it gives a signal whether it is checked. */
+export function checkInto(to: Signal<boolean>): (event: TargetedEvent<HTMLInputElement>) => void {
+  return ({ currentTarget }) => {
+    to.value = currentTarget.checked
   }
 }
 

@@ -7,10 +7,8 @@ export type Kind = 'export' | 'public key' | 'names' | 'checkpoints'
 export interface Given {
   file: File
   kind: Kind
-  /** for an export: the entry before its first one, by which exports are ordered */
-  after_id: number
-  /** for a public key: the key itself */
-  key?: string
+  after_id: number // for an export: the entry before its first one, by which exports are ordered
+  key?: string // for a public key: the key itself
   /** for an export: when its first entry was written, and when it was signed, as far as its ends tell */
   from?: string | undefined
   to?: string | undefined
@@ -20,8 +18,7 @@ const EXPORT_START = `{"format":${JSON.stringify(EXPORT_FORMAT)}`
 const KEY_START = 'eaas-audit+'
 const BEGINNING_BYTES = 65_536
 const BEFORE_ENTRIES_BYTES = 4_194_304
-/** Ids of two dozen keys and more fit. */
-const MOST_NAMES_BYTES = 4_194_304
+const MOST_NAMES_BYTES = 4_194_304 // ids of two dozen keys and more fit
 
 export async function recognize(file: File): Promise<Given> {
   const text = await file.slice(0, BEGINNING_BYTES).text()

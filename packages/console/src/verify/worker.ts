@@ -1,7 +1,5 @@
-/**
- * The worker of the verifier: verifies an export and makes the report of `eaas-audit report` from it, or the proof of
- * `eaas-audit prove`. It sends nothing anywhere.
- */
+// The worker of the verifier: verifies an export and makes the report of `eaas-audit report` from it, or the proof of
+// `eaas-audit prove`. It sends nothing anywhere.
 import {
   CheckpointError,
   createReportReader,
@@ -20,25 +18,19 @@ import {
 import { encodeHex, INSTALLATION_ID, visible } from '@eaas/protocol'
 import { sha256 } from '@noble/hashes/sha2.js'
 
-/** What the page asks of the worker. */
 export interface Task {
-  /** in the order of their entries */
-  exports: readonly File[]
-  /** files with checkpoints */
+  exports: readonly File[] // in the order of their entries
   kept: readonly File[]
   publicKey: string | undefined
-  /** names of the tenant, of keys and of API keys, by their ids */
-  names: Readonly<Record<string, string>>
-  /** RFC 3339, UTC */
-  from: string
+  names: Readonly<Record<string, string>> // names of the tenant, of keys and of API keys, by their ids
+  from: string // RFC 3339, UTC
   to: string
 }
 
 /** To prove entries of the exports. */
 export interface ProofTask extends Pick<Task, 'exports' | 'publicKey'> {
   ids: readonly number[]
-  /** the entry before the first one of each export */
-  starts: readonly number[]
+  starts: readonly number[] // the entry before the first one of each export
 }
 
 /** What the worker answers. */

@@ -20,8 +20,7 @@ import { BUILT_DIRECTORY } from '../package-directory.js'
 
 /** The image's name in the build. */
 export const IMAGE_NAME = 'cluster.br'
-/** As many as Node's threads for files: each waits for the disk. */
-const WRITERS = 4
+const WRITERS = 4 // as many as Node's threads for files: each waits for the disk
 /** More than a new database has, so that it is decompressed at once, beside this thread, which loads PGlite meanwhile. */
 const DECOMPRESSED_BYTES = 16 * 1024 * 1024
 const decompress = promisify(brotliDecompress)

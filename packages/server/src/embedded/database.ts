@@ -25,38 +25,25 @@ import { createClusterIfAbsent, isCluster, removeUnreferencedFiles } from './clu
 import type { DurableNodeFS } from './fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 
-/** Says that the installation of a data directory is in another database now. */
-const MOVED_NAME = 'moved'
-/** The database's directory within the data directory. */
-const CLUSTER = 'postgres'
-/** The name that libpq and psql look for when they are given the directory as host. */
-const SOCKET_NAME = '.s.PGSQL.5432'
-/**
- * PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need
- * little.
- */
+const MOVED_NAME = 'moved' // says that the installation of a data directory is in another database now
+const CLUSTER = 'postgres' // the database's directory within the data directory
+const SOCKET_NAME = '.s.PGSQL.5432' // the name that libpq and psql look for when they are given the directory as host
+/** PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need little. */
 const SHARED_BUFFERS = '16MB'
 const MAINTENANCE_INTERVAL_MS = 1_000
 const LOCK_CHECK_INTERVAL_MS = 250
-/**
- * Between two checks of the lock while clients are served: less than the 0.1 s that another process takes from its lock
- * to its first write.
- */
+/** Less than the 0.1 s that another process takes from its lock to its first write; while clients are served. */
 const LOCK_CHECK_BUSY_MS = 20
 /** How long a holder that lost its lock, or is being ended, may still answer before it notices and ends. */
 const ENDING_TIMEOUT_MS = 1_000
-/** PostgreSQL's default checkpoint_timeout. */
-const CHECKPOINT_INTERVAL_MS = 5 * 60_000
-/** About one fsync a commit, of 1 to 8 kB of log each. */
-const CHECKPOINT_AFTER_FSYNCS = 10_000
+const CHECKPOINT_INTERVAL_MS = 5 * 60_000 // PostgreSQL's default checkpoint_timeout
+const CHECKPOINT_AFTER_FSYNCS = 10_000 // about one fsync a commit, of 1 to 8 kB of log each
 /** Well before the 2^31 transactions after which PostgreSQL refuses to write. */
 const VACUUM_AFTER_TRANSACTIONS = 1_000_000
-/** How long a command waits for a server that holds the lock but is still starting. */
-const STARTING_TIMEOUT_MS = 30_000
+const STARTING_TIMEOUT_MS = 30_000 // how long a command waits for a server that holds the lock but is still starting
 
 export interface EmbeddedOptions {
-  /** Created with mode 0700 if it is missing. */
-  dataDir: string
+  dataDir: string // created with mode 0700 if it is missing
   /**
    * Called when PostgreSQL gave up after a failed write or fsync, or when this process lost the lock or the directory:
    * connections are closed, none are served until the directory is opened anew, which recovers every commit that was
@@ -66,33 +53,25 @@ export interface EmbeddedOptions {
 }
 
 export interface Embedded {
-  /** `path` for postgres.js. */
-  socketPath: string
-  /** Whether the database was created just now. */
+  socketPath: string // `path` for postgres.js
   fresh: boolean
-  /** `none`: commits survive a crash of the process, but not a power cut. Say so loudly. */
-  durability: 'fsync' | 'none'
+  durability: 'fsync' | 'none' // `none`: commits survive a crash of the process, but not a power cut. Say so loudly.
   /**
    * Waits up to five seconds for clients to finish, shuts down, releases the directory.
-   *
-   * @throws LockLostError if the directory that the database is in is not the locked one any more: what was
-   * written may be lost
+   * @throws LockLostError if the directory that the database is in is not the locked one any more: what was written may
+   * be lost
    */
   close(): Promise<void>
 }
 
-/** A server that holds a data directory now. */
 export interface RunningEmbedded {
   pid: number
-  /** `path` for postgres.js. */
-  socketPath: string
-  /** As it found at its start; undefined if its version does not say. */
-  durability: Embedded['durability'] | undefined
+  socketPath: string // `path` for postgres.js
+  durability: Embedded['durability'] | undefined // as it found at its start; undefined if its version does not say
 }
 
 /**
  * Opens the database of a data directory, which is locked until `close` or the end of the process.
- *
  * @throws DataDirectoryInUseError when another process has it open.
  * @throws UnlockedServerError when another process has it open whose lock was removed.
  * @throws ForeignDataDirectoryError when it is another user's.
@@ -164,10 +143,8 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
 }
 
 /**
- * Finds the process that holds a data directory, so that a command can work through its socket; undefined
- * when there is none, and the command may open the directory itself. Waits up to 30 seconds for one that is
- * still starting.
- *
+ * Finds the process that holds a data directory, so that a command can work through its socket; undefined when there is
+ * none, and the command may open the directory itself. Waits up to 30 seconds for one that is still starting.
  * @throws Error when a process holds the directory but does not serve it.
  */
 export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbedded | undefined> {
@@ -227,10 +204,7 @@ export class UnlockedServerError extends Error {
   }
 }
 
-/**
- * Waits until no server answers. A holder stops answering before it releases the lock; one that is killed or loses its
- * lock stops soon after. @throws UnlockedServerError
- */
+/** A holder stops answering before it releases the lock, or soon after it loses it. @throws UnlockedServerError */
 async function assertNotServed(socketPath: string): Promise<void> {
   const deadline = Date.now() + ENDING_TIMEOUT_MS
   while (await answers(socketPath)) {
@@ -264,10 +238,7 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
   }
 }
 
-/**
- * PGlite runs no checkpointer: without this the log would grow, and with it the recovery after a crash, for
- * ever.
- */
+/** PGlite runs no checkpointer: without this the log would grow, and with it the recovery after a crash, for ever. */
 function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
   let checkpointAt = Date.now()
   let fsyncsThen = fs.hostFsyncs
@@ -288,8 +259,7 @@ function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
     fsyncsThen = fs.hostFsyncs
     busy = false
   }
-  // Rejects only after PostgreSQL has given up, which onFailure reports. `busy` stays set, so it is not tried
-  // again.
+  // Rejects only after PostgreSQL has given up, which onFailure reports. `busy` stays set, so it is not tried again.
   const timer = setInterval(() => checkpointIfDue().catch(() => clearInterval(timer)), MAINTENANCE_INTERVAL_MS)
   timer.unref()
   return () => clearInterval(timer)
@@ -358,10 +328,7 @@ export class UnusableDataDirectoryError extends Error {
     super(message)
   }
 
-  /**
-   * Explains an error of the system that is about the directory, which the variable names; undefined for any
-   * other.
-   */
+  /** Explains an error of the system that is about the directory, which the variable names; undefined for any other. */
   static of(directory: string, error: unknown, variable = 'EAAS_DATA_DIR'): UnusableDataDirectoryError | undefined {
     const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
     const why = UNUSABLE[code]
@@ -409,9 +376,7 @@ function makePrivate(directory: string): void {
   if ((mode & 0o077) !== 0 && isOwn) chmodSync(directory, 0o700) // a volume's root cannot be changed by who writes there
 }
 
-/**
- * Makes git ignore everything in the directory, which may be in a repository: `git add -A` would stage the root key.
- */
+/** Makes git ignore everything in the directory: `git add -A` of a repository around it would stage the root key. */
 function keepFromGit(directory: string): void {
   const path = join(directory, '.gitignore')
   // A file with text in it is the owner's; an empty one is what a crash between creating and writing leaves.

@@ -20,10 +20,7 @@ interface EmscriptenModule {
   }
 }
 
-/**
- * Start parameters under which each commit waits for an fsync: PGlite's own without `-F`, which turns fsync
- * off.
- */
+/** Start parameters under which each commit waits for an fsync: PGlite's own without `-F`, which turns fsync off. */
 export const DURABLE_START_PARAMS: readonly string[] = [
   ...PGlite.defaultStartParams.filter((param) => param !== '-F'),
   ...['-c', 'fsync=on', '-c', 'synchronous_commit=on', '-c', 'full_page_writes=on', '-c', 'wal_sync_method=fsync'],
@@ -33,10 +30,7 @@ export const DURABLE_START_PARAMS: readonly string[] = [
 export class DurableNodeFS extends NodeFS {
   /** How many times PostgreSQL asked for an fsync and the host did it. */
   hostFsyncs = 0
-  /**
-   * Why PostgreSQL gave up (PANIC: a failed fsync, a disk full under its log), once it did. PGlite must not
-   * be called again then: it would spin for ever. Opening the directory anew recovers from the log.
-   */
+  /** Why PostgreSQL gave up: a failed fsync, a full disk. PGlite must not be called again: it would spin for ever. */
   failure: Error | undefined
 
   override async init(...[database, options]: Parameters<NodeFS['init']>): ReturnType<NodeFS['init']> {
@@ -68,10 +62,7 @@ export class DurableNodeFS extends NodeFS {
   }
 }
 
-/**
- * Commits a record that leaves no row behind and returns whether the host did an fsync for it. The hook above relies on
- * PGlite's internals: this detects at the start a version that changed them.
- */
+/** Whether a commit leads to an fsync of the host: a PGlite whose internals changed is detected at the start. */
 export async function commitsReachTheDisk(database: PGlite, fs: DurableNodeFS): Promise<boolean> {
   const before = fs.hostFsyncs
   await database.query(`select pg_logical_emit_message(true, 'eaas', 'fsync self-test')`)

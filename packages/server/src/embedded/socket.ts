@@ -1,28 +1,24 @@
-// Serves one PGlite to several PostgreSQL clients over a unix socket (protocol 3.0, PostgreSQL manual chapter
-// 54).
+// Serves one PGlite to several PostgreSQL clients over a unix socket (protocol 3.0, PostgreSQL manual chapter 54).
 //
 // PGlite is one back end: a client's message would meet whatever another client left unfinished. So a client has the
 // back end to itself for a whole turn: from its first message to the Sync or Query after which no transaction is open.
 // @electric-sql/pglite-socket 0.2 hands it over between messages: there a statement that fails to parse made other
 // clients hang and receive each other's rows.
 //
-// Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks,
-// temporary tables. Prepared statements too, so names must not collide (postgres.js draws them at random).
+// Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks, temporary
+// tables. Prepared statements too, so names must not collide (postgres.js draws them at random).
 
 import { chmodSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
 
-/** The server's own connection, a few commands beside it, and a person with psql. */
-const MAX_CONNECTIONS = 16
+const MAX_CONNECTIONS = 16 // the server's own connection, a few commands beside it, and a person with psql
 /** How long a client may keep the back end without sending anything: all others wait for it. */
 const IDLE_IN_TURN_MS = 30_000
-/** How long close() lets clients finish by themselves. */
-const CLOSE_GRACE_MS = 5_000
+const CLOSE_GRACE_MS = 5_000 // how long close() lets clients finish by themselves
 const DRAIN_POLL_MS = 10
-/** How long a client that is refused may take to read why, in milliseconds. */
-const REFUSED_UNREAD_MS = 1_000
+const REFUSED_UNREAD_MS = 1_000 // how long a client that is refused may take to read why, in milliseconds
 /** A request body is at most 1 MB; this only keeps a broken client from filling the memory. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -33,10 +29,7 @@ const GSSENC_REQUEST = 80_877_104
 
 const TERMINATE = 0x58 // X
 const PARSE = 0x50 // P
-/**
- * Messages after which the back end is between two sessions' work: Sync, Query, FunctionCall, and the
- * start-up.
- */
+/** Messages after which the back end is between two sessions' work: Sync, Query, FunctionCall, and the start-up. */
 const ENDS_A_TURN: ReadonlySet<number | undefined> = new Set([0x53, 0x51, 0x46, 0x00])
 
 const SYNC = message('S', '')
@@ -44,14 +37,11 @@ const ROLLBACK = message('Q', 'rollback\0')
 
 interface Client {
   socket: Socket
-  /** Bytes of a message that is not complete yet. */
-  received: Buffer
-  /** Complete messages that wait for the back end. */
+  received: Buffer // of a message that is not complete yet
   messages: Buffer[]
   started: boolean
   gone: boolean
-  /** Names of prepared statements, to be dropped with the connection: the back end outlives it. */
-  statements: Set<string>
+  statements: Set<string> // of prepared statements, to be dropped with the connection: the back end outlives it
 }
 
 interface Task {
@@ -67,8 +57,7 @@ export interface EmbeddedSocketOptions {
   failure: () => Error | undefined
   /** Called once when it did: clients were disconnected without an answer. */
   onFailure: (error: Error) => void
-  /** How long a client may keep the back end without sending anything, in milliseconds. */
-  idleInTurnMs?: number
+  idleInTurnMs?: number // how long a client may keep the back end without sending anything, in milliseconds
 }
 
 export interface EmbeddedSocket {
@@ -80,11 +69,7 @@ export interface EmbeddedSocket {
   close(): Promise<void>
 }
 
-/**
- * Listens on a unix socket that does not exist yet; only the owner may connect (mode 0600).
- *
- * @throws Error of the system when the socket cannot be made.
- */
+/** Listens on a unix socket that does not exist yet; only the owner may connect. @throws Error of the system */
 export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<EmbeddedSocket> {
   const { database, path, failure, onFailure, idleInTurnMs = IDLE_IN_TURN_MS } = options
   const clients = new Set<Client>()
@@ -155,10 +140,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     }
   }
 
-  /**
-   * Does the next piece of work; false if there is none, or if the client whose turn it is has to send
-   * something first.
-   */
+  /** Does the next piece of work; false if there is none, or the client whose turn it is has to send something. */
   async function step(): Promise<boolean> {
     if (failure()) return true
     const task = turn ? undefined : tasks[0]
@@ -298,7 +280,6 @@ function message(type: string, body: string): Buffer {
   return bytes
 }
 
-/** The name in a Parse message: a string up to NUL after type and length. */
 function statementName(parse: Buffer): string {
   return parse.toString('utf8', 5, parse.indexOf(0, 5))
 }

@@ -4,11 +4,9 @@
 export type Write = (leftOut: number, isFirst: boolean) => void
 
 export interface SamplerOptions {
-  /** lines of a kind that are written at once in a window */
-  first: number
+  first: number // lines of a kind that are written at once in a window
   windowMs: number
-  /** kinds that are told apart at a time: each has a timer, and keeps its last line */
-  mostKinds: number
+  mostKinds: number // kinds that are told apart at a time: each has a timer, and keeps its last line
 }
 
 export interface Sampler {
@@ -17,14 +15,12 @@ export interface Sampler {
    * there are too many kinds, a new one is sampled as `otherwise`, which must have few values.
    */
   take(kind: string, otherwise: string, write: Write): void
-  /** Writes the lines that wait. */
   close(): void
 }
 
 interface Kind {
   timer: NodeJS.Timeout
-  /** lines written in this window */
-  written: number
+  written: number // lines written in this window
   waiting: number
   last?: Write
 }

@@ -2,10 +2,7 @@
 import { createLog, type Log, type LogLevel, writeOrDrop } from '@eaas/audit/node'
 import type { FastifyServerOptions } from 'fastify'
 
-/**
- * Fastify's logger options; errors are reduced to fields that cannot contain data: no query, no parameters,
- * no database detail.
- */
+/** Fastify's logger options. Errors are reduced to fields without data: no query, parameters or database detail. */
 export function loggerOptions(
   level: LogLevel,
   stream: { write(line: string): unknown } = { write: writeOrDrop },

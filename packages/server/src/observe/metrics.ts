@@ -1,8 +1,6 @@
-/**
- * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses,
- * actions and witnesses: ids of tenants or keys would show who does what to anybody who can reach the page,
- * and make ever more series.
- */
+// GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses,
+// actions and witnesses: ids of tenants or keys would show who does what to anybody who can reach the page,
+// and make ever more series.
 import {
   type LogAction,
   PROBLEMS,
@@ -32,26 +30,18 @@ const ALARMING = [
   'usage.doubled',
 ] as const satisfies LogAction[]
 
-/**
- * The label of requests that match no route: their path is the caller's text, and must not become a label.
- */
+/** The label of requests that match no route: their path is the caller's text, and must not become a label. */
 const UNMATCHED = 'unmatched'
 /** The label, in place of a status, of requests whose client left before the whole answer was sent. */
 const UNANSWERED = 'unanswered'
 
-/**
- * The last run of a job, or the start of the process until there is one; `left` is what the run left undone, if that is
- * known.
- */
+/** The last run of a job, or the process's start until there is one; `left` is what the run left undone, if known. */
 interface Run {
   at: number
   left?: number | undefined
 }
 
-/**
- * What a gauge shows, and how its value is read for each answer. The gauge is absent while that is undefined, since 0
- * would read as "just now".
- */
+/** What a gauge shows. It is absent while the value is undefined: 0 would read as "just now". */
 type Reading = readonly [help: string, read: () => number | undefined]
 
 /** Rows with a secret under an earlier store key, and API keys under the former pepper. */
@@ -60,51 +50,10 @@ interface Former {
   api_keys: number
 }
 
+type Refused = { code: ProblemCode; reason?: UnauthorizedReason | undefined }
+
 /** The metrics of one application; several in a process do not collide. */
-export interface Metrics {
-  registry: Registry
-  /** called with each group of audit entries after its commit */
-  observeCommit: (commit: { actions: readonly LogAction[]; seconds: number }) => void
-  /** called with calls that are counted instead of recorded */
-  observeUnrecorded: (kind: UnrecordedKind, calls: number) => void
-  /** called with refused calls, operations of batches and requests; `reason` only of E_UNAUTHORIZED */
-  observeRefusal: (refusal: { code: ProblemCode; reason?: UnauthorizedReason | undefined }, calls: number) => void
-  /** called after a run if the end of every log is in a written checkpoint */
-  checkpointsWritten: () => void
-  /** called with how many rows and API keys still need what a rotation of the store key replaced */
-  custodyCounted: (former: Former) => void
-  /** called with the number of differences between the tables and what the migrations make */
-  tablesCompared: (differences: number) => void
-  /**
-   * called after each round of anchors with the number of tenants without an alarm whose newest entries it does not
-   * cover; undefined if another server had written one
-   */
-  anchored: (left: number | undefined) => void
-  /** called after each run of the purge that went through every log, with the number of tenants whose purge was refused */
-  purgeRan: (failed: number) => void
-  /**
-   * called after a later look with how many of these tenants still keep such entries, since another purge may have
-   * taken them
-   */
-  purgeLeft: (tenants: number) => void
-  /** the last of these numbers; 0 before */
-  unpurged: () => number
-  /** called after each run of a job with why it failed; undefined if it did not */
-  jobRan: (job: string, failure: unknown) => void
-  /** the jobs whose last run failed, and why */
-  failedJobs: () => ReadonlyMap<string, unknown>
-  /**
-   * called after each verification with the number of logs that are not valid; it was not complete if a log
-   * could not be verified
-   */
-  verificationRan: (invalid: number, run: { isComplete: boolean }) => void
-  /** called with the outcome of asking each witness */
-  witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
-  /** the present ages of what guards the log, as far as this process knows */
-  ages: () => Ages
-  /** how many logs the last verification found invalid; null until there was one */
-  invalidLogs: () => number | null
-}
+export type Metrics = ReturnType<typeof createMetrics>
 
 /** In seconds; null for what this process does not do. Until the first run, the time since the process started. */
 export interface Ages {
@@ -115,10 +64,8 @@ export interface Ages {
   witnesses: { name: string; cosignature: number; contradicted: boolean }[]
 }
 
-/** What this process was configured to do. */
 export interface MetricsOptions {
-  /** the names of the witnesses that it asks */
-  witnesses?: readonly string[]
+  witnesses?: readonly string[] // the names of the witnesses that it asks
   anchors?: boolean
   checkpoints?: boolean
   purges?: boolean
@@ -130,7 +77,7 @@ export interface MetricsOptions {
  * them, and the application. Until the first run of a configured job, its age counts from now: an alert on it must fire
  * for a job that never succeeds.
  */
-export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = {}): Metrics {
+export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = {}) {
   const registry = new Registry()
   const registers = [registry]
   const entries = new Counter({
@@ -215,50 +162,63 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   return {
     registry,
     witnessesAsked,
-    ages: () => ({
+    /** Returns the present ages of what guards the log, as far as this process knows. */
+    ages: (): Ages => ({
       anchor: ageOf(anchors),
       checkpoint: ageOf(checkpoints),
       verification: ageOf(verification),
       purge: ageOf(purge),
       witnesses: witnessAges(),
     }),
-    observeUnrecorded(kind, calls) {
+    /** Notes calls that are counted instead of recorded. */
+    observeUnrecorded(kind: UnrecordedKind, calls: number): void {
       unrecorded.inc({ kind }, calls)
     },
-    observeRefusal({ code, reason = '' }, calls) {
-      refusals.inc({ code, reason }, calls)
+    /** Notes refused calls, operations of batches and requests; `reason` only of E_UNAUTHORIZED. */
+    observeRefusal({ code, reason }: Refused, calls: number): void {
+      refusals.inc({ code, reason: reason ?? '' }, calls)
     },
-    verificationRan(invalid, { isComplete }) {
+    /** Notes how many logs a verification found invalid; it is not complete if a log could not be verified. */
+    verificationRan(invalid: number, { isComplete }: { isComplete: boolean }): void {
       if (isComplete) verification = { at: performance.now(), left: invalid }
       // The logs that were invalid before may be those that could not be verified now.
       else if (verification && invalid > (verification.left ?? 0)) verification.left = invalid
     },
-    checkpointsWritten() {
+    /** Notes that the end of every log is in a written checkpoint. */
+    checkpointsWritten(): void {
       checkpoints = { at: performance.now() }
     },
-    anchored(left) {
+    /** Notes how many unalarmed tenants' newest entries an anchor misses; undefined if another server had written one. */
+    anchored(left: number | undefined): void {
       anchors = { at: performance.now(), left }
     },
-    custodyCounted(found) {
+    /** Notes how many rows and API keys still need what a rotation of the store key replaced. */
+    custodyCounted(found: Former): void {
       former = found
     },
-    tablesCompared(found) {
+    /** Notes how many differences there are between the tables and what the migrations make. */
+    tablesCompared(found: number): void {
       differences = found
     },
-    purgeRan(failed) {
+    /** Notes how many tenants' purge was refused in a run that went through every log. */
+    purgeRan(failed: number): void {
       purge = { at: performance.now(), left: failed }
     },
-    purgeLeft(left) {
+    /** Notes how many of them still keep such entries: another purge may have taken them. */
+    purgeLeft(left: number): void {
       if (purge) purge.left = left
     },
-    invalidLogs: () => verification?.left ?? null,
-    unpurged: () => purge?.left ?? 0,
-    failedJobs: () => failedJobs,
-    jobRan(job, failure) {
+    /** Returns how many logs the last verification found invalid; null until there was one. */
+    invalidLogs: (): number | null => verification?.left ?? null,
+    unpurged: (): number => purge?.left ?? 0,
+    failedJobs: (): ReadonlyMap<string, unknown> => failedJobs,
+    /** Notes why a run of a job failed; undefined if it did not. */
+    jobRan(job: string, failure: unknown): void {
       if (failure === undefined) failedJobs.delete(job)
       else failedJobs.set(job, failure)
     },
-    observeCommit({ actions, seconds }) {
+    /** Notes a group of audit entries after its commit. */
+    observeCommit({ actions, seconds }: { actions: readonly LogAction[]; seconds: number }): void {
       for (const action of actions) entries.inc({ action })
       batchEntries.observe(actions.length)
       commitSeconds.observe(seconds)
@@ -282,11 +242,13 @@ function createRefusalCounter(registers: Registry[]): Counter<'code' | 'reason'>
   return refusals
 }
 
+type Outcome = { witness: string; kind: string }
+
 // A server without witnesses has no such metrics.
 function createWitnessMetrics(
   registry: Registry,
   names: readonly string[],
-): Pick<Metrics, 'witnessesAsked'> & { witnessAges: () => Ages['witnesses'] } {
+): { witnessesAsked: (outcomes: readonly Outcome[]) => void; witnessAges: () => Ages['witnesses'] } {
   if (names.length === 0) return { witnessesAsked: () => undefined, witnessAges: () => [] }
   const cosignedAt = new Map<string, number>()
   const contradicting = new Set<string>()
@@ -324,7 +286,6 @@ function createWitnessMetrics(
   }
 }
 
-/** Registers gauges by their names. */
 function addGauges(registry: Registry, gauges: Readonly<Record<string, Reading>>): void {
   for (const [name, [help, read]] of Object.entries(gauges)) {
     new Gauge({

@@ -1,7 +1,4 @@
-/**
- * Reports refusals to the operator, whatever their callers are told: counts by reason, and the fields of the request's
- * log line.
- */
+/** Reports refusals to the operator, whatever callers are told: counts by reason, and the fields of log lines. */
 import { findRefusedKind, foldUuid, isOnBehalfOf, isUuid, type ProblemCode } from '@eaas/protocol'
 import type { FastifyRequest } from 'fastify'
 import { type Refusals, refusalsOf } from '../core/http/outcome.js'
@@ -10,22 +7,16 @@ import type { Services } from '../core/runner/operation.js'
 import type { RefusedCaller } from '../core/runner/refusal.js'
 import type { Metrics } from './metrics.js'
 
-/** What a log line says about a refusal. */
 export interface RefusalLine extends RefusedCaller {
   code?: ProblemCode
-  /** of a batch: how many operations were refused, by code */
-  refused?: Partial<Record<ProblemCode, number>>
+  refused?: Partial<Record<ProblemCode, number>> // of a batch: how many operations were refused, by code
   ip_address: string
-  /** for an API key that is not known, the tenant that it claims */
-  tenant_id?: string
+  tenant_id?: string // for an API key that is not known, the tenant that it claims
   key_id?: string
   on_behalf_of?: string
 }
 
-/**
- * Counts what was refused in a request, and returns what its log line says about it; undefined if nothing was. Call it
- * once.
- */
+/** Counts what was refused in a request; returns what its log line says, if anything was. Call it once. */
 export function countRefusals(
   request: FastifyRequest,
   { unrecordedCalls, now }: Pick<Services, 'unrecordedCalls' | 'now'>,

@@ -1,7 +1,5 @@
-/**
- * Writes one log line per request. The line of a failure has at most 512 bytes, and equal failures get one line a
- * second. Equal refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
- */
+// Writes one log line per request. The line of a failure has at most 512 bytes, and equal failures get one line a
+// second. Equal refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
 import type { Socket } from 'node:net'
 import { finished, Readable } from 'node:stream'
 import { PROBLEMS } from '@eaas/protocol'
@@ -14,27 +12,15 @@ import { createSampler, type Sampler, type Write } from './log-sampler.js'
 import type { Metrics } from './metrics.js'
 import { countRefusals, type RefusalLine } from './refusals.js'
 
-/** Most bytes of a failure's line with its line feed, as `loggerOptions` writes it. */
-const LINE_BYTES = 512
-/** Between two lines of equal failures, in milliseconds. */
-const BETWEEN_LINES_MS = 1_000
-/**
- * Lines a minute for refusals of one kind: the same code and reason, and the same API key or, without one, the same
- * address.
- */
-const FIRST_REFUSALS = 5
+const LINE_BYTES = 512 // most bytes of a failure's line with its line feed, as `loggerOptions` writes it
+const BETWEEN_LINES_MS = 1_000 // between two lines of equal failures, in milliseconds
+const FIRST_REFUSALS = 5 // lines a minute for refusals with the same code, reason and API key or, without one, address
 const REFUSALS_MS = 60_000
-/**
- * Kinds of lines that are told apart at a time; refusals beyond that are sampled by their code. An attacker
- * can have any number of addresses.
- */
+/** Kinds that are told apart at a time: an attacker can have any number of addresses. Beyond, by code alone. */
 const MOST_KINDS = 256
-/** The kind of failures beyond that. */
-const OTHERS = 'others'
-/** Pino's number of `error`. */
-const ERROR = 50
+const OTHERS = 'others' // the kind of failures beyond that
+const ERROR = 50 // Pino's number of `error`
 
-/** The log's message for a request. */
 const REQUEST = 'request'
 
 /** Logs requests, and counts what was refused. One per application. */
@@ -45,10 +31,7 @@ export interface RequestLog {
   logWithoutHooks(request: FastifyRequest, reply: FastifyReply): void
 }
 
-/**
- * Creates the log of an application, with the route of each request rather than the URL, which may contain a
- * secret by mistake.
- */
+/** Creates the log. It has the route of each request, not the URL, which may contain a secret by mistake. */
 export function createRequestLog(services: Services, metrics: Metrics): RequestLog {
   const failureLines = createSampler({ first: 1, windowMs: BETWEEN_LINES_MS, mostKinds: MOST_KINDS })
   const refusalLines = createSampler({ first: FIRST_REFUSALS, windowMs: REFUSALS_MS, mostKinds: MOST_KINDS })
@@ -86,8 +69,7 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
         refusalLines.close()
         done()
       })
-      // Before the answer, which can close the socket: its address is then unknown. The parser fails again
-      // with each further piece.
+      // Before the answer, which can close the socket: its address is then unknown.
       app.server.prependListener('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
         const [code] = findParserProblem(error) ?? []
         // A client that closes in the middle of a request has left: it is not refused.
@@ -131,15 +113,13 @@ function logFailure(
 interface RequestLine {
   trace_id?: string
   span_id?: string
-  /** of a call that was admitted, as in its audit entries */
-  tenant_id?: string
+  tenant_id?: string // of a call that was admitted, as in its audit entries
   api_key_id?: string
   method: string
   route: string | null
   status: number
   ms: number
-  /** Whether the whole answer was sent, if it was not. */
-  answered?: false
+  answered?: false // if the answer was not sent whole
 }
 
 function describeRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): RequestLine {

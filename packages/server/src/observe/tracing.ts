@@ -1,7 +1,5 @@
-/**
- * Spans of OpenTelemetry, one for each request, where the application installed `@opentelemetry/api`. Unless an SDK of
- * OpenTelemetry is registered in this process, the spans are not recorded.
- */
+// Spans of OpenTelemetry, one for each request, where the application installed `@opentelemetry/api`. Unless an SDK of
+// OpenTelemetry is registered in this process, the spans are not recorded.
 import type { Context, Span } from '@opentelemetry/api'
 import type { FastifyRequest } from 'fastify'
 import type { Trace, Tracing } from '../core/http/correlation.js'
@@ -19,7 +17,6 @@ export async function loadTracing(): Promise<Tracing | undefined> {
 
 type Api = typeof import('@opentelemetry/api')
 
-/** Creates the tracing of requests by OpenTelemetry's API. */
 export function createTracing({
   context,
   isSpanContextValid,

@@ -1,15 +1,12 @@
-/**
- * GET /console: the pages of `@eaas/console`, static files that need no API key; they get what they show from the API.
- * The folders of the package are those of the URLs, and the server serves the files that are there when it starts,
- * under exactly their names. The URLs in the pages are relative, so that they work behind a path prefix.
- */
+// GET /console: the pages of `@eaas/console`, static files that need no API key; they get what they show from the API.
+// The folders of the package are those of the URLs, and the server serves the files that are there when it starts,
+// under exactly their names. The URLs in the pages are relative, so that they work behind a path prefix.
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { policyOf } from '../core/http/open-paths.js'
 
-/** The folder of files whose names hold a hash of their content. */
-const HASHED = '/console/assets/'
+const HASHED = '/console/assets/' // the folder of files whose names hold a hash of their content
 const IMMUTABLE = 'public, max-age=31536000, immutable'
 
 const TYPES: Readonly<Record<string, string>> = {

@@ -1,5 +1,4 @@
 /** What operators do with tenants over HTTP: each call is on record in the installation's log before it is carried out. */
-
 import { DETAILS, INSTALLATION_ID, isUuid } from '@eaas/protocol'
 import type { z } from 'zod/mini'
 import { mapInStretches } from '../core/event-loop.js'
@@ -51,7 +50,6 @@ export function createTenant(options: TenantOptions): Operation<NewTenant> {
   return recordedCall('createTenant', { ...options }, (services, caller) => create(services, options, caller))
 }
 
-/** Reads a tenant. @throws Refusal E_NOT_FOUND */
 export function readTenant(tenant_id: string): Operation<OperatorTenant> {
   return recordedCallIn('readTenant', tenant_id, readTenantForOperator())
 }
@@ -71,7 +69,6 @@ export function resumeTenant(tenant_id: string, reason: Reason): Operation<Opera
   return recordedCallIn('resumeTenant', tenant_id, resume(reason))
 }
 
-/** The calls by an operator's API key that are recorded. */
 export type RecordedCall =
   | 'listTenants'
   | 'createTenant'
@@ -80,10 +77,7 @@ export type RecordedCall =
   | 'suspendTenant'
   | 'resumeTenant'
 
-/**
- * Records a call, with what it is about, and then carries it out as the operator. If the installation's log cannot record
- * it, nothing is done or answered.
- */
+/** Carries out a call as the operator, once it is recorded in the installation's log: otherwise nothing is done. */
 function recordedCall<Answer>(
   call: RecordedCall,
   about: NonNullable<EntryNote['metadata']>,

@@ -19,7 +19,6 @@ const TENANTS = '/admin/v1/tenants'
 const TENANT = `${TENANTS}/:id`
 const DEFAULT_LISTED = 100
 
-/** Creates the table. */
 export function operatorRoutes(sources: OperatorSources): readonly ServedRoute[] {
   return [
     bind({

@@ -1,13 +1,10 @@
-/**
- * The bodies, queries and answers of operators' calls. Stricter than those of /v1, which clients of other versions
- * send: a misspelt setting of a tenant must not be taken for an unchanged one.
- */
+// The bodies, queries and answers of operators' calls. Stricter than those of /v1, which clients of other versions
+// send: a misspelt setting of a tenant must not be taken for an unchanged one.
 import { wire } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { ALARM_CODES } from './read-alarms.js'
 import { findNameFault } from './tenants.js'
 
-/** The most tenants of one page. */
 const MAX_LISTED_TENANTS = 1_000
 
 const strict = <Shape extends z.core.$ZodShape>(shape: Shape) => wire.strict(shape, 'this call does not take it, only')

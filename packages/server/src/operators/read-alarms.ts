@@ -1,7 +1,5 @@
-/**
- * What operators monitor over HTTP. Writes no entry, because a monitor calls it every minute. It is answered even while
- * the installation's own log has an alarm, when no other call of operators is.
- */
+// What operators monitor over HTTP. Writes no entry, because a monitor calls it every minute. It is answered even while
+// the installation's own log has an alarm, when no other call of operators is.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { z } from 'zod/mini'
 import type { CheckedHealth } from '../core/api/health.js'

@@ -47,7 +47,6 @@ export type TenantOptions = Pick<NewTenant, 'name' | 'envelope_only'>
 
 /**
  * Creates a tenant in one transaction; its first API key holds every permission, and the secret is shown only here.
- *
  * @throws Refusal E_NAME_TAKEN
  * @throws DatabaseDeadlineError if the database does not acknowledge it in time; it may exist then
  */
@@ -67,10 +66,7 @@ export async function createTenant(
   return withDeadline(witnessing, CREATE_DEADLINE_MS)
 }
 
-/**
- * Creates a tenant as `createTenant` does, unless there is one already: of several servers that start on a new
- * database, only one creates it.
- */
+/** Creates a tenant unless there is one: of servers that start on a new database, only one creates it. */
 export async function createFirstTenant(
   services: Creating & Pick<Services, 'sql'>,
   options: TenantOptions,
@@ -108,10 +104,8 @@ async function assertNotJustCreated(sql: Transaction, name: string, last_id: num
 }
 
 function nameTaken(name: string): Refusal {
-  return new Refusal(
-    'E_NAME_TAKEN',
-    `a tenant named ${name} already exists, perhaps as a deleted one: choose another name`,
-  )
+  const detail = `a tenant named ${name} already exists, perhaps as a deleted one: choose another name`
+  return new Refusal('E_NAME_TAKEN', detail)
 }
 
 async function insertAll(
@@ -126,15 +120,9 @@ async function insertAll(
   const auditKey = openAuditKey(services.storeKeys, { tenant_id, wrapped_audit_key })
   const rowKey = deriveRowKey(currentKey(auditKey))
 
-  const { secret, row } = newApiKey(services, {
-    tenant_id,
-    name: 'first key',
-    permissions: [...PERMISSIONS],
-    allowed_ips: [],
-    keys: null,
-    budgets: null,
-    expires_at: null,
-  })
+  const unlimited = { allowed_ips: [], keys: null, budgets: null, expires_at: null }
+  const fields = { tenant_id, name: 'first key', permissions: [...PERMISSIONS], ...unlimited }
+  const { secret, row } = newApiKey(services, fields)
   const { clock } = services.committer
   const now = clock.read()
   const created_at = new Date(now).toISOString()
@@ -145,24 +133,9 @@ async function insertAll(
   const { entries, head } = extendChain(genesis, [first], { auditKey, now })
   const entry_id = head.last_id
   const apiKey: ApiKeyRow = withMac({ ...row, created_at, entry_id }, apiKeyMac, rowKey)
-  await insertTenant(
-    sql,
-    withMac(
-      {
-        tenant_id,
-        name,
-        envelope_only,
-        monthly_encrypt_quota: null,
-        plaintext_encoding: 'utf8',
-        status: 'active',
-        wrapped_audit_key,
-        created_at,
-        entry_id,
-      },
-      tenantMac,
-      rowKey,
-    ),
-  )
+  const settings = { envelope_only, monthly_encrypt_quota: null, plaintext_encoding: 'utf8', status: 'active' } as const
+  const tenantRow = { tenant_id, name, ...settings, wrapped_audit_key, created_at, entry_id }
+  await insertTenant(sql, withMac(tenantRow, tenantMac, rowKey))
   await insertHead(sql, genesis)
   await insertApiKey(sql, apiKey)
   await appendToLocked(sql, clock, { previous: genesis, next: head, entries, time: now })
@@ -170,13 +143,8 @@ async function insertAll(
     { action: 'installation.tenant_create', metadata: { tenant_id, name, envelope_only } },
   ])
   const { name: apiKeyName, prefix, permissions } = apiKey
-  const tenant: NewTenant = {
-    tenant_id,
-    name,
-    envelope_only,
-    created_at,
-    api_key: { id: api_key_id, name: apiKeyName, prefix, permissions, created_at, secret },
-  }
+  const api_key = { id: api_key_id, name: apiKeyName, prefix, permissions, created_at, secret }
+  const tenant: NewTenant = { tenant_id, name, envelope_only, created_at, api_key }
   return { tenant, heads: { own: head, installation } }
 }
 
@@ -189,20 +157,15 @@ export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> 
     const { state } = context
     assertNotDeleted(state)
     const { tenant } = state
-    const changed = Object.fromEntries(
-      Object.entries(changes).filter(
-        ([name, value]) => value !== undefined && value !== tenant[name as keyof TenantChanges],
-      ),
-    )
+    const isChange = ([name, value]: [string, unknown]) =>
+      value !== undefined && value !== tenant[name as keyof TenantChanges]
+    const changed = Object.fromEntries(Object.entries(changes).filter(isChange))
     if (Object.keys(changed).length === 0) return { entries: [], release: () => viewForOperator(tenant) }
     return changeTenant(context, changed)
   }
 }
 
-/**
- * Suspends a tenant: it keeps everything, and every call of it is refused until it is resumed. One that is suspended stays so,
- * and gets an entry if there is a reason. @throws Refusal E_STATE
- */
+/** Refuses every call of a tenant; one that is suspended gets an entry if there is a reason. @throws Refusal E_STATE */
 export function suspendTenant(reason: Reason): Operation<OperatorTenant> {
   return setStatus('suspended', reason)
 }
@@ -236,10 +199,7 @@ export function readTenantForOperator(): Operation<OperatorTenant> {
   return async ({ state: { tenant } }) => ({ entries: [], release: () => viewForOperator(tenant) })
 }
 
-/**
- * What is wrong with a tenant's name: one that is a UUID could be mistaken for another tenant's id, and invisible
- * characters cannot be told apart.
- */
+/** What is wrong with a name: a UUID could be taken for an id, and invisible characters look like another name. */
 export function findNameFault(name: string): string | undefined {
   if (isUuid(name.toLowerCase())) return "must not be a UUID, which commands would take for a tenant's id"
   if (/\p{Cc}/u.test(name) || name.trim() === '') return 'must have no control characters, and must not be blank'
@@ -251,10 +211,8 @@ export function authenticTenant({ storeKeys }: Services, row: TenantRow): Tenant
   return authentic(row, tenantMac, deriveRowKey(currentKey(openAuditKey(storeKeys, row))))
 }
 
-/** Why a tenant is changed. */
 export interface Reason {
-  /** for the log; 1 to 255 characters */
-  reason?: string | undefined
+  reason?: string | undefined // for the log; 1 to 255 characters
 }
 
 /** What the installation's log calls a change, by the new status. */
@@ -267,10 +225,7 @@ const ACTIONS = {
   moved: 'installation.tenant_move',
 } as const
 
-/**
- * Decides to change the tenant's row, and to answer with the changed tenant. The entry has the values before
- * and after, and `metadata`.
- */
+/** Decides to change the tenant's row. The entry has the values before and after, and `metadata`. */
 export function changeTenant(
   { state: { tenant, rowKey }, caller, services }: Context,
   changes: Partial<TenantRow>,
@@ -279,27 +234,23 @@ export function changeTenant(
   assertRecordable(services)
   const { tenant_id } = tenant
   const { status, envelope_only } = { ...tenant, ...changes } // stated by each entry, because a purge may take the one before
+  const changed = recordChanges(tenant, changes)
+  const recorded = { ...metadata, status, envelope_only, ...changed, replaces: tenant.entry_id }
   return decision({
-    entries: [
-      {
-        action: 'tenant.update',
-        metadata: { ...metadata, status, envelope_only, ...recordChanges(tenant, changes), replaces: tenant.entry_id },
-      },
-    ],
+    entries: [{ action: 'tenant.update', metadata: recorded }],
     async change(sql, { entry_id, entry_hash }) {
       const row: TenantRow = withMac({ ...tenant, ...changes, entry_id }, tenantMac, rowKey)
       assertWritten(await updateRow(sql, row), row)
       const action = ACTIONS[changes.status ?? 'none']
       const named = { entry_id, entry_hash: encodeHex(entry_hash) } // another entry must not replace it
-      const recorded = { tenant_id, ...named, ...metadata, ...recordChanges(tenant, changes) }
-      const installationHead = await recordForInstallation(services, sql, caller, [{ action, metadata: recorded }])
+      const note = { action, metadata: { tenant_id, ...named, ...metadata, ...changed } }
+      const installationHead = await recordForInstallation(services, sql, caller, [note])
       return { tenant: row, installationHead }
     },
     release: (written) => viewForOperator(written.tenant),
   })
 }
 
-/** A tenant as its operator sees it. */
 export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
 
 /** The tenant as its operator sees it. */

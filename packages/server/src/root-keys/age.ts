@@ -1,8 +1,5 @@
-/**
- * Encrypts to recipients of age (age-encryption.org/v1), so that any age tool can decrypt it: texts armored, and
- * streams in bounded memory. Decrypts only the stream of a backup, to restore it.
- */
-
+// Encrypts to recipients of age (age-encryption.org/v1), so that any age tool can decrypt it: texts armored, and
+// streams in bounded memory. Decrypts only the stream of a backup, to restore it.
 import type { Encrypter } from 'age-encryption'
 
 /** Thrown when a recipient is not valid; the message says what to give. */
@@ -15,14 +12,9 @@ export class DecryptError extends Error {
   override readonly name = 'DecryptError'
 }
 
-/** Encrypts bytes to armored text; the bytes stay the caller's. */
 export type Encrypt = (bytes: Uint8Array) => Promise<string>
 
-/**
- * Reads recipients, at least one, before there is anything to encrypt to them.
- *
- * @throws RecipientError if one is malformed, or given twice
- */
+/** Reads recipients, at least one, before there is anything to encrypt. @throws RecipientError */
 export async function encryptTo(recipients: readonly string[]): Promise<Encrypt> {
   const encrypter = await readRecipients(recipients)
   const { armor } = await import('age-encryption')
@@ -43,7 +35,6 @@ export const AGE_MAGIC = 'age-encryption.org/v1\n'
 
 /**
  * Decrypts a stream that is not armored, with the identities in the text of a file, as age-keygen writes it.
- *
  * @throws DecryptError if the text has none, or none of them opens the stream; the returned stream fails if the input
  * was changed or truncated
  */

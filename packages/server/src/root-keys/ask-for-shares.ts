@@ -4,11 +4,7 @@ import { Writable } from 'node:stream'
 import { RootKeyError } from '../core/crypto/root-key.js'
 import { describeShare, findMisfit, readShare, type Share } from './root-key-share.js'
 
-/**
- * Asks until enough shares of one set are given; asks again after a wrong one. Ctrl-C ends the process.
- *
- * @throws RootKeyError without a terminal, or if it is closed
- */
+/** Asks until enough shares of one set are given; Ctrl-C ends the process. @throws RootKeyError without a terminal */
 export async function askForShares(): Promise<Share[]> {
   const { stdin, stderr } = process
   if (!stdin.isTTY) {

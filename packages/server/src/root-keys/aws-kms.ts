@@ -32,20 +32,14 @@ export async function awsKmsProvider(arn: string): Promise<RootKeyProvider> {
   return {
     kind: 'aws-kms',
     name: arn,
-    wrap: (Plaintext) =>
-      ask(async (client) =>
-        given(
-          (await client.send(new EncryptCommand({ KeyId: arn, Plaintext, EncryptionContext }), patience()))
-            .CiphertextBlob,
-        ),
-      ),
-    unwrap: (CiphertextBlob) =>
-      ask(async (client) =>
-        given(
-          (await client.send(new DecryptCommand({ KeyId: arn, CiphertextBlob, EncryptionContext }), patience()))
-            .Plaintext,
-        ),
-      ),
+    async wrap(Plaintext) {
+      const command = new EncryptCommand({ KeyId: arn, Plaintext, EncryptionContext })
+      return given((await ask((client) => client.send(command, patience()))).CiphertextBlob)
+    },
+    async unwrap(CiphertextBlob) {
+      const command = new DecryptCommand({ KeyId: arn, CiphertextBlob, EncryptionContext })
+      return given((await ask((client) => client.send(command, patience()))).Plaintext)
+    },
   }
 }
 

@@ -7,32 +7,20 @@ import { parseRootKey, RootKeyError } from '../core/crypto/root-key.js'
 import { encryptTo } from './age.js'
 import { SHARE_LIMITS, splitRootKey } from './root-key-share.js'
 
-/** What is made of a root key. */
 export interface RootKeyForm {
-  /** the file to create, `-` for standard output, or with `split` the folder */
-  path: string
-  /** recipients of age; without any, nothing is encrypted */
-  recipients: readonly string[]
+  path: string // the file to create, `-` for standard output, or with `split` the folder
+  recipients: readonly string[] // recipients of age; without any, nothing is encrypted
   /** into how many shares, and how many of them give the root key; by default it is not split */
   split?: Record<'shares' | 'threshold', number> | undefined
-  /** a file to read the root key from; by default a new one is made */
-  from?: string | undefined
+  from?: string | undefined // a file to read the root key from; by default a new one is made
 }
 
-/** What was made. */
 export interface MadeRootKey {
-  /** the files, in the order of the recipients if it is split */
-  files: string[]
-  /** names the shares */
-  set?: string
+  files: string[] // the files, in the order of the recipients if it is split
+  set?: string // names the shares
 }
 
-/**
- * Makes a root key in the chosen form. Either all files are created and on disk, or none.
- *
- * @throws RecipientError
- * @throws CommandError if something exists at the path, which is left unchanged, or it cannot be written
- */
+/** Makes a root key. Either all files are created and on disk, or none. @throws RecipientError, CommandError */
 export async function makeRootKey({ path, recipients, split, from }: RootKeyForm): Promise<MadeRootKey> {
   if (split) assertSplit(split, recipients.length)
   const encrypt = recipients.length > 0 && !split ? await encryptTo(recipients) : undefined

@@ -55,11 +55,7 @@ export function rootKeySettingOf({ rootKey, transitLogin, dataDir }: Config): Ro
   return rootKey ?? { kind: 'file', value: embeddedRootKeyPath(dataDir), login: transitLogin }
 }
 
-/**
- * Opens what wraps the store keys: the provider in the settings, or the embedded database's own root key.
- *
- * @throws RootKeyError
- */
+/** Opens the provider in the settings, or the embedded database's own root key. @throws RootKeyError */
 export async function providerOf(config: Config): Promise<RootKeyProvider> {
   return config.rootKey ? openProvider(config.rootKey) : openOwnKey(config, { mayCreate: false })
 }

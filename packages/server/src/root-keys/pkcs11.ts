@@ -1,7 +1,5 @@
-/**
- * A root key in an HSM, used through the program `pkcs11-tool` of OpenSC. It is a key for HMAC-SHA-256 and never
- * leaves the HSM, which computes with it, from 32 random bytes, a key that is used once.
- */
+// A root key in an HSM, used through the program `pkcs11-tool` of OpenSC. It is a key for HMAC-SHA-256 and never
+// leaves the HSM, which computes with it, from 32 random bytes, a key that is used once.
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { concatBytes, counted, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
@@ -13,15 +11,10 @@ const FORMAT = 0x01
 const LABEL = encodeUtf8('eaas/root-key/v1')
 const SALT_BYTES = 32
 
-/** Where a key of an HSM is. */
 export interface HsmKey {
-  /** the path of the HSM's PKCS#11 library */
   module: string
-  /** the label of its token */
   token: string
-  /** CKA_ID of the key: pairs of hexadecimal digits in lower case, as the HSM lists it */
-  id: string
-  /** a file with the user's PIN */
+  id: string // CKA_ID of the key: pairs of hexadecimal digits in lower case, as the HSM lists it
   pinFile: string
 }
 
@@ -37,7 +30,6 @@ export async function generateInHsm(key: HsmKey): Promise<void> {
 /**
  * Wraps: `0x01 ‖ salt (32) ‖ iv ‖ ciphertext ‖ tag`, AES-256-GCM with the AAD `eaas/root-key/v1`, under the HSM's
  * HMAC-SHA-256 of that label and the salt.
- *
  * @throws RootKeyError, also if the HSM has several keys of that id, since it could use another one next time
  */
 export async function wrapByHsm(key: HsmKey, bytes: Uint8Array): Promise<Uint8Array> {

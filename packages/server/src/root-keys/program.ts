@@ -6,19 +6,13 @@ import { readJson } from '@eaas/protocol'
 import { ROOT_KEY_VARIABLES } from '../core/config.js'
 import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
 
-/** How long a program may take, in milliseconds: a person may have to touch a token. */
-const PATIENCE_MS = 60_000
-/** How long a program may take to end after SIGTERM, in milliseconds. */
-const GRACE_MS = 2_000
+const PATIENCE_MS = 60_000 // how long a program may take, in milliseconds: a person may have to touch a token
+const GRACE_MS = 2_000 // how long a program may take to end after SIGTERM, in milliseconds
 /** The exit code of a program whose PIN was refused. It is not called again, since the device could lock itself. */
 export const PIN_REFUSED = 6
-/** What a program may answer with, in bytes. */
-const MOST_BYTES = 65_536
+const MOST_BYTES = 65_536 // what a program may answer with, in bytes
 
-/**
- * Reads a program and its arguments: words separated by blanks, or a JSON array of strings, for arguments with
- * blanks. No shell reads them. @throws RootKeyError
- */
+/** Reads words between blanks, or a JSON array of strings, as a program and its arguments. @throws RootKeyError */
 export function readCommandLine(text: string, variable: string): [string, ...string[]] {
   const words = text.trimStart().startsWith('[') ? readJson(text) : text.split(/\s+/).filter((word) => word !== '')
   if (!Array.isArray(words) || words.length === 0 || words.some((word) => typeof word !== 'string')) {
@@ -30,22 +24,15 @@ export function readCommandLine(text: string, variable: string): [string, ...str
 }
 
 export interface ProgramOptions {
-  /** what messages call it, before its name */
-  what: string
-  /** environment variables in addition to ours */
-  variables?: Readonly<Record<string, string>>
+  what: string // what messages call it, before its name
+  variables?: Readonly<Record<string, string>> // environment variables in addition to ours
   /** whether its standard error is shown only if it fails; by default it shares ours, so that it can prompt */
   isQuiet?: boolean
   /** whether it was refused a PIN, by its exit code and, if it is quiet, its standard error */
   isPinRefused?: (code: number | null, said: string) => boolean
 }
 
-/**
- * Runs a program with this standard input and returns its standard output, which the caller zeroes. If this
- * process ends, so does the program.
- *
- * @throws RootKeyError if it cannot be started, fails, or takes too long; RefusedPinError
- */
+/** Runs a program, which ends if this process does; the caller zeroes its output. @throws RootKeyError */
 export async function runProgram(
   [program, ...args]: [string, ...string[]],
   input: Uint8Array,
@@ -81,11 +68,9 @@ const PIN_ADVICE = 'was refused its PIN. Correct it before anything asks again: 
 
 interface Conversation {
   input: Uint8Array
-  /** receive what it writes to standard output and, if that is a pipe, to standard error */
-  chunks: Buffer[]
-  said: Buffer[]
-  /** whether it has a process group of its own */
-  detached: boolean
+  chunks: Buffer[] // receive what it writes to standard output
+  said: Buffer[] // and, if that is a pipe, to standard error
+  detached: boolean // whether it has a process group of its own
 }
 
 /** Waits for a program to end. Ends it if this process ends, or if it takes or writes too much, as `excess` says. */
@@ -172,8 +157,7 @@ function contains(wrapped: Uint8Array, bytes: Uint8Array): boolean {
   const secret = Buffer.from(bytes)
   const written = Buffer.from(wrapped)
   const text = written.toString('latin1').replaceAll(/\s/g, '')
-  const isBase64 = [secret.toString('base64').replace(/=+$/, ''), secret.toString('base64url')].some((form) =>
-    text.includes(form),
-  )
-  return written.includes(secret) || text.toLowerCase().includes(secret.toString('hex')) || isBase64
+  const base64 = [secret.toString('base64').replace(/=+$/, ''), secret.toString('base64url')]
+  const isEncoded = text.toLowerCase().includes(secret.toString('hex')) || base64.some((form) => text.includes(form))
+  return written.includes(secret) || isEncoded
 }

@@ -14,29 +14,19 @@ const CHECKED = /^[^.]+\.([0-9a-f]{16})\.([1-9]\d{0,2})\.([1-9]\d{0,2})\.([0-9a-
 /** Limits of the number of shares and of the threshold; the field has no more points. */
 export const SHARE_LIMITS = { min: 2, max: 255 } as const
 
-/** A parsed share. */
 export interface Share {
-  /** names the split that it belongs to, 16 hexadecimal digits; not secret */
-  set: string
-  /** how many shares of its set give the root key */
-  threshold: number
-  /** from 1, in the order of the recipients */
-  number: number
-  /** the shared bytes and, after them, their coordinate: secret */
-  point: Uint8Array
+  set: string // names the split that it belongs to, 16 hexadecimal digits; not secret
+  threshold: number // how many shares of its set give the root key
+  number: number // from 1, in the order of the recipients
+  point: Uint8Array // the shared bytes and, after them, their coordinate: secret
 }
 
-/** A root key in shares. */
 export interface SharedKey {
   set: string
-  /** a line of text for each share, by number; each is secret */
-  lines: string[]
+  lines: string[] // a line of text for each share, by number; each is secret
 }
 
-/**
- * Splits a root key into `shares` shares (root-key-share.md 2). Any `threshold` of them give the root key; fewer
- * reveal nothing about it.
- */
+/** Splits a root key; fewer than `threshold` shares reveal nothing about it (root-key-share.md 2). */
 export async function splitRootKey(
   rootKey: Uint8Array,
   { shares, threshold }: Record<'shares' | 'threshold', number>,
@@ -61,12 +51,7 @@ function encodeShare({ set, threshold, number, point }: Share): string {
   return `${text}.${checksumOf(text)}`
 }
 
-/**
- * Reads a share; ignores white space around it, such as the line ends of Windows.
- *
- * @param source what the messages call it, such as its file; they never repeat the text
- * @throws RootKeyError
- */
+/** Reads a share. Messages name its `source` and never repeat the text. @throws RootKeyError */
 export function readShare(text: string, source: string): Share {
   const trimmed = text.trim()
   if (/^(-----BEGIN AGE|age-encryption\.org\/)/.test(trimmed)) {
@@ -98,9 +83,7 @@ export function describeShare({ set, number, threshold }: Share): string {
   return `share ${number} of the set ${set}, ${threshold} of which are needed`
 }
 
-/**
- * Returns why a share does not fit others of one set; undefined if it does.
- */
+/** Returns why a share does not fit others of one set; undefined if it does. */
 export function findMisfit(share: Share, others: readonly Share[]): string | undefined {
   const stranger = others.find(({ set, threshold }) => set !== share.set || threshold !== share.threshold)
   if (stranger) {
@@ -114,11 +97,7 @@ export function findMisfit(share: Share, others: readonly Share[]): string | und
     : `Shares ${same.number} and ${share.number} of the set ${share.set} are the same one: the number of one was altered.`
 }
 
-/**
- * Combines shares into the root key, which the caller zeroes (root-key-share.md 3).
- *
- * @throws RootKeyError if there are too few, they are not of one set, or one of them was altered
- */
+/** Combines shares into the root key, which the caller zeroes (root-key-share.md 3). @throws RootKeyError */
 export async function combineShares(shares: readonly Share[]): Promise<Uint8Array> {
   const [first] = shares
   if (!first) throw new RootKeyError('There is no share of the root key.')

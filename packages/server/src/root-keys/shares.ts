@@ -12,12 +12,7 @@ export const ASK = 'ask'
 /** Opened providers by setting, so that each person gives a share once for a start or a command. */
 const opened = new WeakMap<RootKeySetting, Promise<RootKeyProvider>>()
 
-/**
- * The provider of a root key in shares. It is opened once for each setting that was read, and keeps the root key
- * until this process ends, so that a server can open the store keys of a later rotation.
- *
- * @throws RootKeyError
- */
+/** Opens the shares once for each setting, and keeps the root key for later rotations. @throws RootKeyError */
 export function sharesProvider(setting: RootKeySetting): Promise<RootKeyProvider> {
   let provider = opened.get(setting)
   if (!provider) {
@@ -37,7 +32,6 @@ async function openShares(value: string): Promise<RootKeyProvider> {
   }
 }
 
-/** The files of a comma-separated list. */
 export function listShareFiles(list: string): string[] {
   return list.split(',').map((file) => file.trim())
 }

@@ -10,24 +10,17 @@ const LOGIN = 'auth/approle/login'
 /** The AAD of `localProvider`: what was wrapped for another purpose does not unwrap here. */
 const ASSOCIATED_DATA = encodeBase64(encodeUtf8('eaas/root-key/v1'))
 
-/** The parts of the answers that are read. */
 const TOKEN = z.object({ auth: z.object({ client_token: z.string() }) })
 const WRAPPED = z.object({ data: z.object({ ciphertext: z.string() }) })
 const OPENED = z.object({ data: z.object({ plaintext: z.string().check(z.refine((text) => isBase64(text))) }) })
 
 /** How a server logs in to Transit: by exactly one of the two. */
 export interface TransitLogin {
-  /** a file with a token, which is renewed outside this server */
-  tokenFile: string | undefined
-  /** a file with the ids of an AppRole's role and secret, a line each */
-  appRoleFile: string | undefined
+  tokenFile: string | undefined // a file with a token, which is renewed outside this server
+  appRoleFile: string | undefined // a file with the ids of an AppRole's role and secret, a line each
 }
 
-/**
- * The provider of a key by the address of its API: `https://host:8200/v1/<mount>/keys/<name>`.
- *
- * @throws RootKeyError
- */
+/** The provider of a key by the address of its API: `https://host:8200/v1/<mount>/keys/<name>`. @throws RootKeyError */
 export function transitProvider(address: string, { tokenFile, appRoleFile }: TransitLogin): RootKeyProvider {
   const { origin, protocol, hostname, pathname, search, username, password } = readUrl(address)
   const [, api, mount, name] = /^(\/(?:.+\/)?v1)\/(.+)\/keys\/([^/]+)$/.exec(pathname) ?? []

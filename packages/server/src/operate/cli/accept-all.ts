@@ -1,8 +1,6 @@
-/**
- * `eaas accept rollback --all --from-diff`: accepts the loss of every log that `eaas audit diff --all` shows as
- * different, and ends the alarm about every log that it shows as the same. The file only says which logs, and how much
- * of a loss was shown: nothing else in it is trusted.
- */
+// `eaas accept rollback --all --from-diff`: accepts the loss of every log that `eaas audit diff --all` shows as
+// different, and ends the alarm about every log that it shows as the same. The file only says which logs, and how much
+// of a loss was shown: nothing else in it is trusted.
 import { encodePublicKey } from '@eaas/audit'
 import { CommandError, readGiven } from '@eaas/audit/command'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
@@ -13,7 +11,7 @@ import { acceptRollbacks, NoAlarm, type Shown } from '../../guard/operations/acc
 import { listAlarms } from '../../guard/store/alarms.js'
 import { findNewestAcceptance } from '../../guard/watch/acceptances.js'
 import { printAlarms } from './audit-diff-all.js'
-import { print, printJson, showProgress } from './output.js'
+import { linesOf, print, printJson, showProgress } from './output.js'
 import { messageOf, withServices } from './with-services.js'
 
 const entryId = z.int().check(z.gte(0))
@@ -28,18 +26,12 @@ const diffSchema = z.object({ public_key: z.string(), logs: z.array(logSchema) }
 type Diff = z.infer<typeof diffSchema>
 
 interface AcceptAllOptions {
-  /** what `eaas audit diff --all --json` printed */
-  fromDiff: string
+  fromDiff: string // what `eaas audit diff --all --json` printed
   reason: string
   json: boolean
 }
 
-/**
- * Accepts the losses, that of the installation's log first; returns whether no alarm is left and no log
- * was refused. Repeat it if it is interrupted: logs that were accepted since the diff was made are then counted apart.
- *
- * @throws CommandError if the file is no diff of this installation
- */
+/** Returns whether no alarm is left and no log was refused. It may be repeated. @throws CommandError */
 export async function acceptAllRollbacks(
   config: Config,
   { fromDiff, reason, json }: AcceptAllOptions,
@@ -54,13 +46,8 @@ export async function acceptAllRollbacks(
   ).finally(progress.done)
   const { shown, accepted, before, refused, left, missing, isDone } = done
   if (json) {
-    printJson({
-      accepted,
-      accepted_before: before,
-      refused: refused.map(({ tenant_id, error }) => ({ tenant_id, error: messageOf(error) })),
-      left,
-      missing,
-    })
+    const named = refused.map(({ tenant_id, error }) => ({ tenant_id, error: messageOf(error) }))
+    printJson({ accepted, accepted_before: before, refused: named, left, missing })
     return isDone
   }
   const [first] = refused
@@ -68,21 +55,16 @@ export async function acceptAllRollbacks(
   const unknown = missing.length - lost.length
   if (accepted.length === 0) printAlarms(alarms)
   print(
-    [
+    linesOf(
       `Accepted: ${counted(accepted.length, 'log')} of ${counted(shown.length, 'that differs or has an alarm', 'that differ or have an alarm')}.`,
-      ...(before.length > 0 ? [`Accepted before: ${counted(before.length, 'log')}.`] : []),
-      ...(first ? [`Refused: ${refused.length}, the first ${first.tenant_id}: ${messageOf(first.error)}.`] : []),
-      ...(lost.length > 0
-        ? [`Missing: ${counted(lost.length, 'tenant')}, to be accepted one by one (eaas accept tenant).`]
-        : []),
-      // After the installation's log went back, or once that was accepted, the log no longer says that there was such a
-      // tenant.
-      ...(unknown > 0
-        ? [`Missing without an alarm: ${counted(unknown, 'tenant')}, where nothing is to be accepted.`]
-        : []),
+      before.length > 0 && `Accepted before: ${counted(before.length, 'log')}.`,
+      first && `Refused: ${refused.length}, the first ${first.tenant_id}: ${messageOf(first.error)}.`,
+      lost.length > 0 && `Missing: ${counted(lost.length, 'tenant')}, to be accepted one by one (eaas accept tenant).`,
+      // Once the installation's log went back, it no longer says that there was such a tenant.
+      unknown > 0 && `Missing without an alarm: ${counted(unknown, 'tenant')}, where nothing is to be accepted.`,
       left.length === 0 ? 'No alarm is left.' : `${counted(left.length, 'alarm')} left: eaas doctor names them.`,
       'Now repeat what was lost, which eaas audit diff --export names.',
-    ].join(' '),
+    ).join(' '),
   )
   return isDone
 }

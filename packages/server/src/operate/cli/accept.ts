@@ -15,6 +15,7 @@ import { type Accepted, acceptRollback } from '../../guard/operations/accept-rol
 import { acceptAllRollbacks } from './accept-all.js'
 import {
   addLogOptions,
+  allOption,
   commandConfig,
   JSON_OPTION,
   type LogChoice,
@@ -26,14 +27,12 @@ import {
   succeed,
 } from './command.js'
 import { describeDifferences } from './examine-database.js'
-import { print, printJson, showProgress } from './output.js'
+import { linesOf, print, printJson, showProgress } from './output.js'
 import { describeTenant, getLogOwner, messageOf, withServices } from './with-services.js'
 
-const NEEDED_REASON = new Option(REASON_OPTION.flags, REASON_OPTION.description)
-  .argParser(readName)
-  .makeOptionMandatory()
+const { flags, description } = REASON_OPTION
+const NEEDED_REASON = new Option(flags, description).argParser(readName).makeOptionMandatory()
 
-/** Adds `eaas accept` and its subcommands. */
 export function addAccept(program: Command): void {
   const accept = program
     .command('accept')
@@ -44,11 +43,7 @@ export function addAccept(program: Command): void {
     .description(
       'Accept that a log lost entries in a restore or a failover. The log records it, and the tenant is served again.',
     )
-    .addOption(
-      new Option('--all', 'every log that a diff shows as different (--from-diff)')
-        .conflicts(['tenant', 'installation'])
-        .default(false),
-    )
+    .addOption(allOption('every log that a diff shows as different (--from-diff)', []))
     .addOption(
       new Option(
         '--from-diff <file>',
@@ -112,42 +107,31 @@ function describeAccepted(
   { installation }: LogChoice,
 ): string[] {
   const isLost = (witnessed_id > 0 && agrees_through < witnessed_id) || named_id !== undefined
-  return [
-    ...(head_fault === undefined
-      ? []
-      : [
-          `The head of the log was made again (${head_fault}): of entry ${entry_id - 1}, the last one, and all before it are valid.`,
-        ]),
-    ...(named_id === undefined
-      ? []
-      : [`The installation's log names entry ${named_id} of this log, which it no longer has.`]),
+  return linesOf(
+    head_fault !== undefined &&
+      `The head of the log was made again (${head_fault}): of entry ${entry_id - 1}, the last one, and all before it are valid.`,
+    named_id !== undefined && `The installation's log names entry ${named_id} of this log, which it no longer has.`,
     witnessed_id < entry_id
       ? `Accepted. Entry ${entry_id} of the log records it; a server had seen entry ${witnessed_id} before.`
       : `Accepted: entries after ${entry_id - 1}, through ${witnessed_id} at least, are lost. Entry ${entry_id} of the log records it.`,
     installation
       ? 'Every server does work of the operator again within a second or two.'
       : 'Every server serves the tenant again within a second or two.',
-    ...(compared === null
-      ? []
-      : [
-          `The newest entry that it could be compared with is ${compared.id}, of ${compared.created_at}. The log has it.`,
-        ]),
-    ...(compared === null && !isLost
-      ? [
-          'The log could be compared with nothing: neither an alarm nor an anchor nor a checkpoint file knew an entry of it.',
-        ]
-      : []),
+    compared !== null &&
+      `The newest entry that it could be compared with is ${compared.id}, of ${compared.created_at}. The log has it.`,
+    compared === null &&
+      !isLost &&
+      'The log could be compared with nothing: neither an alarm nor an anchor nor a checkpoint file knew an entry of it.',
     isLost
       ? 'The changes of the lost entries are undone: repeat revocations and rotations. See: eaas audit diff --help'
       : `Before this one, the log ended with entry ${last.id}, of ${last.created_at}. If something was changed after that time, the change is undone, ` +
-        'and this command cannot know of it: unless you are sure that nothing was, check every API key and key. See: eaas audit diff --help',
-  ]
+          'and this command cannot know of it: unless you are sure that nothing was, check every API key and key. See: eaas audit diff --help',
+  )
 }
 
 async function lostTenant(config: Config, tenant_id: string, { reason, json }: Acceptance): Promise<void> {
-  const lost = await withServices(config, (services) => acceptLostTenant(services, tenant_id, reason), {
-    comparesAll: true,
-  })
+  const accept = (services: Services) => acceptLostTenant(services, tenant_id, reason)
+  const lost = await withServices(config, accept, { comparesAll: true })
   if (json) printJson({ ...lost, tenant_gone: true, reason })
   else print(...describeLostTenant(lost, reason))
 }
@@ -192,12 +176,8 @@ async function clock(config: Config, { reason, json }: Partial<Acceptance>): Pro
     return rows
   })
   if (json) printJson({ now, logs: rows })
-  else
-    print(
-      ...(rows.length === 0
-        ? [`No log is ahead of this clock, by which it is ${now}.`]
-        : describeAhead(rows, now, reason)),
-    )
+  else if (rows.length === 0) print(`No log is ahead of this clock, by which it is ${now}.`)
+  else print(...describeAhead(rows, now, reason))
   return rows.every(({ refused }) => refused === undefined)
 }
 

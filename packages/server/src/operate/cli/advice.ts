@@ -9,8 +9,7 @@ import { WHEN_READ_ONLY } from '../../core/store/writability.js'
 const UNKNOWN_AUTHORITY =
   'the authority that signed the certificate of the database is unknown here. Set NODE_EXTRA_CA_CERTS to a file with its certificate'
 
-/** The setting that names the database, in the texts below. */
-const SETTING = /\bSETTING\b/g
+const SETTING = /\bSETTING\b/g // the setting that names the database, in the texts below
 
 /** By SQLSTATE, or by the code of Node or, for an error of TLS, of the patched driver. */
 const ADVICE: Record<string, string> = {
@@ -35,13 +34,9 @@ const ADVICE: Record<string, string> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'use a host in SETTING that the certificate of the database names',
 }
 
-/** SQLSTATE insufficient_privilege */
-const DENIED = '42501'
+const DENIED = '42501' // SQLSTATE insufficient_privilege
 
-/**
- * For a command that only the owner of the tables may run: granting another role rights would not help. @throws
- * CommandError
- */
+/** For a command that only the owner of the tables may run: granting rights would not help. @throws CommandError */
 export async function asOwner<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: NodeJS.ErrnoException) => {
     if (error.code !== DENIED) throw error

@@ -1,6 +1,4 @@
-/**
- * `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one.
- */
+/** `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one. */
 import { readId } from '@eaas/audit/command'
 import { counted, PERMISSIONS, type Permission, visible, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
@@ -23,7 +21,6 @@ import { describeTenant, performIn } from './with-services.js'
 /** Reads permissions of API keys, or `all`. */
 export const readPermissions = permissionsOf(PERMISSIONS)
 
-/** Adds `eaas api-key` and its subcommands. */
 export function addApiKey(program: Command): void {
   const apiKey = program
     .command('api-key')
@@ -97,7 +94,6 @@ interface CreateOptions extends OfTenant, BudgetOptions {
   keys?: string[]
 }
 
-/** Creates an API key and prints its secret, which is shown only here. */
 async function apiKeyCreate(
   config: Config,
   { tenant, name, permissions, expiresAt, allowedIps, keys, json, ...budgets }: CreateOptions,
@@ -111,14 +107,10 @@ async function apiKeyCreate(
     budgets: chosenBudgets(budgets) ?? null,
   }
   const { owner, answer: apiKey } = await performIn(config, tenant, createApiKey(fields))
-  await printNewApiKey(
-    { ...apiKey, tenant_id: owner.tenant_id },
-    {
-      json,
-      what: `API key ${visible(apiKey.name)} (${apiKey.id}) of ${describeTenant(owner)}`,
-      revoke: `eaas api-key revoke ${apiKey.id} --tenant ${owner.tenant_id}`,
-    },
-  )
+  const { tenant_id } = owner
+  const what = `API key ${visible(apiKey.name)} (${apiKey.id}) of ${describeTenant(owner)}`
+  const revoke = `eaas api-key revoke ${apiKey.id} --tenant ${tenant_id}`
+  await printNewApiKey({ ...apiKey, tenant_id }, { json, what, revoke })
 }
 
 interface UpdateOptions extends OfTenant, BudgetOptions {
@@ -129,7 +121,6 @@ interface UpdateOptions extends OfTenant, BudgetOptions {
   keys?: string[] | 'all'
 }
 
-/** Changes an API key and prints it. */
 async function apiKeyUpdate(
   config: Config,
   id: string,
@@ -152,20 +143,12 @@ const COLUMNS = ['NAME', 'ID', 'STATUS', 'EXPIRES', 'LAST USED', 'ADDRESSES', 'K
 
 function cells({ name, id, status, permissions, expires_at, ...rest }: wire.ApiKey): string[] {
   const { last_used_at, allowed_ips, keys, budgets } = rest
-  return [
-    name,
-    id,
-    status,
-    expires_at ?? 'never',
-    last_used_at ?? 'never',
-    allowed_ips?.join(' ') ?? 'any',
-    keys === undefined ? 'all' : keys.join(' ') || 'none',
-    budgets === undefined ? 'none' : describeBudgets(budgets),
-    permissions.join(' '),
-  ]
+  const limits = [expires_at ?? 'never', last_used_at ?? 'never', allowed_ips?.join(' ') ?? 'any']
+  const onKeys = keys === undefined ? 'all' : keys.join(' ') || 'none'
+  const spent = budgets === undefined ? 'none' : describeBudgets(budgets)
+  return [name, id, status, ...limits, onKeys, spent, permissions.join(' ')]
 }
 
-/** Prints a tenant's API keys, without their secrets. */
 async function apiKeyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
   const { owner, answer } = await performIn(config, tenant, listApiKeys())
   if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
@@ -173,7 +156,6 @@ async function apiKeyList(config: Config, { tenant, json }: OfTenant): Promise<v
   print(...table(COLUMNS, rows), '', `${counted(rows.length, 'API key')} of ${describeTenant(owner)}`)
 }
 
-/** Revokes an API key for good. */
 async function apiKeyRevoke(config: Config, id: string, { tenant, json }: OfTenant): Promise<void> {
   const { owner } = await performIn(config, tenant, revokeApiKey({ api_key_id: id }))
   if (json) printJson({ id, status: 'revoked', tenant_id: owner.tenant_id })

@@ -1,7 +1,4 @@
-/**
- * `eaas audit diff --all`: compares the installation's log and every tenant's with the checkpoints in a file.
- * Changes nothing.
- */
+/** `eaas audit diff --all`: compares every log with the checkpoints in a file. Changes nothing. */
 import { encodePublicKey } from '@eaas/audit'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { LATER_KEY } from '../../core/audit/append-errors.js'
@@ -14,31 +11,23 @@ import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.
 import { type AuditDiff, diffAudit } from '../../guard/operations/diff-audit.js'
 import { checkpointFile, describeFaults, describeFirst, isDifferent } from './audit-diff.js'
 import { type KeptCheckpoints, readKeptCheckpoints } from './kept-file.js'
-import { print, printJson, showProgress, table } from './output.js'
+import { linesOf, print, printJson, showProgress, table } from './output.js'
 import { type FoundTenant, messageOf, withServices } from './with-services.js'
 
 interface DiffAllCommand {
-  /** a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own */
-  checkpoint?: string
+  checkpoint?: string // a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own
   json: boolean
 }
 
-/** What was found about one log. */
 interface Verdict {
   tenant_id: string
-  /** undefined for a tenant that is missing */
-  name?: string
+  name?: string // undefined for a tenant that is missing
   outcome: 'same' | 'different' | 'missing' | 'not compared'
   diff?: Pick<AuditDiff, 'last_id' | 'agrees_through' | 'differs_at' | 'witnessed_through' | 'accepted_through'>
-  /** what is wrong, in words */
-  detail?: string
+  detail?: string // what is wrong, in words
 }
 
-/**
- * Compares every log; returns true if none differs and no tenant is missing.
- *
- * @throws Refusal if no difference was found, but a log could not be compared
- */
+/** Returns true if no log differs or is missing. @throws Refusal if no log differs, but one could not be compared */
 export async function auditDiffAll(config: Config, { checkpoint, json }: DiffAllCommand): Promise<boolean> {
   const file = checkpointFile(config, checkpoint)
   if (file === undefined) throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint')
@@ -133,8 +122,13 @@ function describeDiff(diff: AuditDiff): string {
 
 function view({ tenant_id, name, outcome, diff, detail }: Verdict) {
   const { last_id = null, agrees_through = null, differs_at = null, witnessed_through = null } = diff ?? {}
-  const { accepted_through = null } = diff ?? {}
-  const found = { last_id, agrees_through, differs_at, witnessed_through, accepted_through }
+  const found = {
+    last_id,
+    agrees_through,
+    differs_at,
+    witnessed_through,
+    accepted_through: diff?.accepted_through ?? null,
+  }
   return { tenant_id, name: name ?? null, outcome, ...found, detail }
 }
 
@@ -148,24 +142,20 @@ function describe(verdicts: readonly Verdict[], file: string): string[] {
     diff && diff.accepted_through !== null ? [`${name} (through entry ${diff.accepted_through})`] : [],
   )
   const left =
-    accepted.length === 0
-      ? []
-      : [
-          `Left out are checkpoints of entries whose loss was accepted (audit.rollback_accepted): ${accepted.join(', ')}.`,
-        ]
-  if (rows.length === 0) return [`No difference: ${ends}`, ...left]
-  return [
+    accepted.length > 0 &&
+    `Left out are checkpoints of entries whose loss was accepted (audit.rollback_accepted): ${accepted.join(', ')}.`
+  if (rows.length === 0) return linesOf(`No difference: ${ends}`, left)
+  return linesOf(
     ends,
-    ...left,
+    left,
     '',
     ...table(['NAME', 'ID', 'OUTCOME', 'DETAIL'], rows),
     '',
     `eaas audit diff ${chooseLog(verdicts.filter(({ outcome }) => outcome !== 'same'))} --export FILE names each lost entry, and what to do.`,
-  ]
+  )
 }
 
 function chooseLog(logs: readonly Verdict[]): string {
-  const own = logs.some(({ tenant_id }) => tenant_id === INSTALLATION_ID) ? ['--installation'] : []
-  const tenants = logs.some(({ tenant_id }) => tenant_id !== INSTALLATION_ID) ? ['--tenant ID'] : []
-  return [...own, ...tenants].join(' or ')
+  const options = logs.map(({ tenant_id }) => (tenant_id === INSTALLATION_ID ? '--installation' : '--tenant ID'))
+  return [...new Set(options)].sort().join(' or ')
 }

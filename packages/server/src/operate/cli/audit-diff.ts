@@ -1,8 +1,4 @@
-/**
- * `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes
- * nothing.
- */
-
+/** `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes nothing. */
 import { createHash } from 'node:crypto'
 import { createReadStream, existsSync } from 'node:fs'
 import {
@@ -25,20 +21,15 @@ import { type AuditDiff, diffAudit } from '../../guard/operations/diff-audit.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 import type { OfLog } from './command.js'
 import { readKeptCheckpoints } from './kept-file.js'
-import { print, printJson, showProgress, table } from './output.js'
+import { linesOf, print, printJson, showProgress, table } from './output.js'
 import { describeTenant, type FoundTenant, getLogOwner, withServices } from './with-services.js'
 
 interface DiffCommand extends OfLog {
-  /** a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own */
-  checkpoint?: string
-  /** an earlier export, or one of the abandoned database */
-  export?: string
+  checkpoint?: string // a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own
+  export?: string // an earlier export, or one of the abandoned database
 }
 
-/**
- * Prints the differences; returns true if there are none. @throws Refusal E_VALIDATION if there is nothing to
- * compare with
- */
+/** Returns true if there are no differences. @throws Refusal E_VALIDATION if there is nothing to compare with */
 export async function auditDiff(config: Config, { json, checkpoint, export: exported, ...log }: DiffCommand) {
   const file = checkpointFile(config, checkpoint)
   if (file === undefined && exported === undefined) {
@@ -78,10 +69,7 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
 const NOTHING_LEFT =
   'the checkpoints and the export are only of entries that were purged or whose loss was accepted, or of none'
 
-/**
- * The file of checkpoints to compare with: the one that was given, or the server's own, if a server has
- * written one.
- */
+/** The file of checkpoints to compare with: the one that was given, or the server's own, if there is one. */
 export function checkpointFile(config: Config, given: string | undefined): string | undefined {
   const own = config.checkpointFile === STANDARD_OUTPUT ? undefined : config.checkpointFile
   return given ?? (own !== undefined && existsSync(own) ? own : undefined)
@@ -92,7 +80,6 @@ export function isDifferent({ differs_at, head_fault }: AuditDiff): boolean {
   return differs_at !== null || head_fault !== null
 }
 
-/** What `--json` prints of a log. */
 function viewDiff({ head_fault, entry_fault, lost, ...diff }: AuditDiff, { tenant_id }: FoundTenant) {
   const faults = { head_fault: head_fault?.reason ?? null, entry_fault: entry_fault?.reason ?? null }
   return { ...diff, ...faults, lost: lost?.map(viewEntry) ?? null, tenant_id }
@@ -137,7 +124,6 @@ function createReader() {
   }
 }
 
-/** The entries of an export that verifies. */
 async function* readEntries(file: string, read: Reader['hashed']): AsyncGenerator<ExportedEntry> {
   let position: { tenant_id: string; id: number } | undefined
   for await (const line of splitLines(read(file))) {
@@ -156,8 +142,12 @@ function viewEntry({ hash: _, metadata, ...entry }: ExportedEntry) {
 }
 
 function describe(diff: AuditDiff): string[] {
-  const { last_id, agrees_through, differs_at, witnessed_through, lost, undone } = diff
-  const known = [`The log ends with entry ${last_id}.`, ...describeAccepted(diff)]
+  const { last_id, agrees_through, differs_at, witnessed_through, accepted_through, lost, undone } = diff
+  const known = linesOf(
+    `The log ends with entry ${last_id}.`,
+    accepted_through !== null &&
+      `Left out are checkpoints of lost entries, through entry ${accepted_through}: the loss was accepted (audit.rollback_accepted).`,
+  )
   const faults = describeFaults(diff).map((fault) => `But ${fault}. ${RECOVERY_PAGE}.`)
   if (differs_at === null) {
     const what = faults.length === 0 ? 'No difference: it agrees' : 'Its entries agree'
@@ -198,18 +188,9 @@ function describe(diff: AuditDiff): string[] {
   ]
 }
 
-function describeAccepted({ accepted_through }: AuditDiff): string[] {
-  if (accepted_through === null) return []
-  return [
-    `Left out are checkpoints of lost entries, through entry ${accepted_through}: the loss was accepted (audit.rollback_accepted).`,
-  ]
-}
-
 /** Says which entry is the first one that differs, as far as the comparison shows. */
-export function describeFirst({
-  agrees_through,
-  differs_at,
-}: Pick<AuditDiff, 'agrees_through' | 'differs_at'>): string {
+export function describeFirst(diff: Pick<AuditDiff, 'agrees_through' | 'differs_at'>): string {
+  const { agrees_through, differs_at } = diff
   const from = agrees_through + 1 === differs_at ? `${differs_at}` : `one of ${agrees_through + 1} to ${differs_at}`
   return `The first entry that differs is ${from}`
 }

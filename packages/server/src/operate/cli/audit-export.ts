@@ -18,7 +18,6 @@ import { readGivenIds, readOwnIds } from './kept-file.js'
 import { createOut, showProgress } from './output.js'
 import { describeTenant, getLogOwner, recordOperation, withServices } from './with-services.js'
 
-/** Adds the command to those of `eaas audit`. */
 export function addAuditExport(audit: Command): void {
   addLogOptions(audit.command('export'))
     .description('Write the log as NDJSON, to be verified offline.')
@@ -35,7 +34,6 @@ export function addAuditExport(audit: Command): void {
     .action((options) => auditExport(commandConfig(), options))
 }
 
-/** Writes a tenant's log as NDJSON, to a file or to standard output. */
 async function auditExport(
   config: Config,
   { out, afterId, since, ...log }: LogChoice & { out: string; afterId?: number; since?: string },
@@ -45,12 +43,9 @@ async function auditExport(
   const owner = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
-    const toLink = log.installation
-      ? undefined
-      : {
-          known: await readOwnIds(config.checkpointFile),
-          demanded: since === undefined ? [] : await readGivenIds(since),
-        }
+    const known = log.installation ? [] : await readOwnIds(config.checkpointFile)
+    const demanded = since === undefined ? [] : await readGivenIds(since)
+    const toLink = log.installation ? undefined : { known, demanded }
     const scope = { after_id: afterId, withAnchor: true, toLink }
     const lines = await performAsSystem(services, tenant_id, exportAudit(scope))
     const watched = countBytes(lines, (bytes) => isShown || progress(`${Math.round(bytes / 1_048_576)} MiB`))

@@ -10,34 +10,28 @@ import {
   deliverFrom,
   type Reached,
 } from '@eaas/audit/command'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { type NextEntries, readNextEntries } from '../../core/api/audit-export.js'
 import type { Config } from '../../core/config.js'
 import type { Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { listHeads } from '../../core/store/audit.js'
-import { addLogOptions, commandConfig, type LogChoice } from './command.js'
+import { addLogOptions, allOption, commandConfig, type LogChoice } from './command.js'
 import { describeTenant, getLogOwner, messageOf, withServices } from './with-services.js'
 
 interface FollowOptions extends LogChoice, DeliveryOptions {
   all: boolean
 }
 
-/** Adds the command to those of `eaas audit`. */
 export function addAuditFollow(audit: Command): void {
   const command = addLogOptions(audit.command('follow'), ({ all }) => all === true)
     .description(
       'Deliver entries as they are written, each verified, until SIGINT or SIGTERM: one JSON object a line, to standard output or to a SIEM. With a cursor, none is left out, but one may arrive twice.',
     )
-    .addOption(
-      new Option('--all', "the installation's log and every tenant's")
-        .conflicts(['tenant', 'installation', 'afterId'])
-        .default(false),
-    )
+    .addOption(allOption("the installation's log and every tenant's", ['afterId']))
   addDeliveryOptions(command).action((options: FollowOptions) => auditFollow(commandConfig(), options))
 }
 
-/** Delivers present and future entries of the logs. */
 function auditFollow(config: Config, options: FollowOptions): Promise<void> {
   return deliverFrom(options, { name: 'eaas' }, ({ cursor, tell, run }) =>
     withServices(config, async (services) => {
@@ -48,7 +42,6 @@ function auditFollow(config: Config, options: FollowOptions): Promise<void> {
   )
 }
 
-/** The logs that are followed. */
 interface Logs {
   /** Lists those that may have something new. */
   list(): Promise<string[]>
@@ -65,10 +58,7 @@ async function openLogs(
   if (!all) {
     const owner = await getLogOwner(services, log)
     tell(`follows the log of ${describeTenant(owner)}`)
-    return {
-      list: async () => [owner.tenant_id],
-      read: (tenant_id) => readNext(tenant_id),
-    }
+    return { list: async () => [owner.tenant_id], read: readNext }
   }
   tell('follows every log')
   const faults = new Map<string, string>()
@@ -104,10 +94,7 @@ async function openLogs(
   }
 }
 
-/**
- * Reads a batch; `reached` is where its logs are once the batch is delivered. Waiting logs go first, so that no busy
- * log holds up others.
- */
+/** Reads a batch and where its logs then are. Waiting logs go first, so that no busy log holds up others. */
 async function readBatch(logs: Logs, waiting: string[]): Promise<Batch> {
   const entries: ChainedEntry[] = []
   const reached: Cursor = new Map()

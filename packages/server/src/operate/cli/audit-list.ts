@@ -19,7 +19,6 @@ import { addLogOptions, commandConfig, JSON_OPTION, type OfLog, readId, readPosi
 import { print, printJson, table } from './output.js'
 import { describeTenant, getLogOwner, withServices } from './with-services.js'
 
-/** Adds the command to those of `eaas audit`. */
 export function addAuditList(audit: Command): void {
   addLogOptions(audit.command('list'))
     .description('Print the newest entries.')
@@ -68,22 +67,11 @@ function nameOptions(error: unknown): never {
   throw error
 }
 
-/** Prints the newest entries. */
-async function auditList(
-  config: Config,
-  { keyId, onBehalfOf, from, to, limit, json, ...options }: ListOptions,
-): Promise<void> {
-  const { action, actor, purpose, context, ...log } = options
-  const filter = {
-    action,
-    actor,
-    purpose,
-    context: context && readPairs(context),
-    key_id: keyId,
-    on_behalf_of: onBehalfOf,
-    date_from: from,
-    date_to: to,
-  }
+async function auditList(config: Config, options: ListOptions): Promise<void> {
+  const { keyId: key_id, onBehalfOf: on_behalf_of, from: date_from, to: date_to, limit, json, ...more } = options
+  const { action, actor, purpose, context, ...log } = more
+  const named = { action, actor, purpose, context: context && readPairs(context) }
+  const filter = { ...named, key_id, on_behalf_of, date_from, date_to }
   const page = { limit, offset: 0, order: 'desc' as const }
   const { owner, list } = await withServices(config, async (services) => {
     const owner = await getLogOwner(services, log)
@@ -95,10 +83,7 @@ async function auditList(
       `eaas: only the newest ${list.count} of ${counted(list.total, 'entry is', 'entries are')} shown; --limit shows more\n`,
     )
   }
-  if (json) {
-    printJson({ ...list, tenant_id: owner.tenant_id })
-    return
-  }
+  if (json) return printJson({ ...list, tenant_id: owner.tenant_id })
   const rows = list.logs.map((entry) => [
     String(entry.id),
     entry.created_at,

@@ -1,6 +1,4 @@
-/**
- * `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant.
- */
+/** `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant. */
 import { describeStatement, encodePublicKey } from '@eaas/audit'
 import { describeWitnessed, viewWitnessed } from '@eaas/audit/command'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
@@ -15,27 +13,17 @@ import { print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
 
 interface VerifyAllCommand {
-  /** a file with a checkpoint of the installation's log */
-  checkpoint?: string
-  /** keys of witnesses that must have cosigned it */
-  witness?: string[]
+  checkpoint?: string // a file with a checkpoint of the installation's log
+  witness?: string[] // keys of witnesses that must have cosigned it
   json: boolean
 }
 
-/**
- * Verifies every log; returns whether all are valid.
- *
- * @throws Refusal if none is invalid, but a log could not be verified to its end, or the checkpoint says
- * nothing of the tenants
- */
+/** Returns whether all logs are valid. @throws Refusal if none is invalid, but one was not verified or covered */
 export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAllCommand): Promise<boolean> {
   const progress = showProgress('verified')
   const { verdicts, unverified, witnessed, coverage, public_key } = await withServices(config, async (services) => {
-    const {
-      note,
-      signers = services.signingKey.publicKeys,
-      witnessed,
-    } = await readKept(services, INSTALLATION_ID, file)
+    const kept = await readKept(services, INSTALLATION_ID, file)
+    const { note, signers = services.signingKey.publicKeys, witnessed } = kept
     const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, signers)
     const result = await verifyAll(services, {
       checkpoint,
@@ -45,25 +33,15 @@ export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAl
     let coverage: Coverage | undefined
     if (checkpoint && own?.valid) coverage = await findCoverage(services, checkpoint.last_id)
     const invalid = result.verdicts.filter(({ valid }) => !valid).length
-    await recordOperation(services, {
-      action: 'installation.verify',
-      metadata: { logs: result.verdicts.length, invalid, unverified: result.unverified.length },
-    })
-    const kept = viewKept(note)
-    return {
-      ...result,
-      witnessed,
-      coverage: coverage && kept && { ...kept, ...coverage },
-      public_key: encodePublicKey(services.signingKey),
-    }
+    const metadata = { logs: result.verdicts.length, invalid, unverified: result.unverified.length }
+    await recordOperation(services, { action: 'installation.verify', metadata })
+    const statement = viewKept(note)
+    const covered = coverage && statement && { ...statement, ...coverage }
+    return { ...result, witnessed, coverage: covered, public_key: encodePublicKey(services.signingKey) }
   }).finally(progress.done)
   const isValid = verdicts.every(({ valid }) => valid)
-  const view = {
-    ...viewAll(verdicts, unverified),
-    ...viewWitnessed(witnessed),
-    ...(coverage && { checkpoint: coverage, public_key }),
-  }
-  if (json) printJson(view)
+  const kept = { ...viewWitnessed(witnessed), ...(coverage && { checkpoint: coverage, public_key }) }
+  if (json) printJson({ ...viewAll(verdicts, unverified), ...kept })
   else {
     const compared = coverage && [`checkpoint  agrees: ${describeStatement(coverage)}`, `by key      ${public_key}`]
     const agrees = isValid ? [...(compared ?? []), ...describeWitnessed(witnessed)] : []
@@ -78,16 +56,13 @@ export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAl
 
 /** What a checkpoint of the installation's log, which agrees with it, says about the tenants. */
 interface Coverage {
-  /** the entry of the installation's log that the checkpoint is of */
-  id: number
-  /** whether each anchor since then covered what the one before it covered */
-  covers_tenants: boolean
+  id: number // the entry of the installation's log that the checkpoint is of
+  covers_tenants: boolean // whether each anchor since then covered what the one before it covered
   /** the last entry by which an operator accepted that this log or the anchored heads changed */
   anchored_afresh_by?: number
 }
 
-// After such an entry the anchors begin with what the database then has (anchor.md 4): a tenant that had gone back is
-// covered in that state.
+// After such an entry the anchors begin with what the database has (anchor.md 4): a tenant that had gone back, too.
 async function findCoverage({ sql }: Services, id: number): Promise<Coverage> {
   const [accepted = 0] = await listAcceptanceIds(sql, INSTALLATION_ID)
   if (accepted <= id) return { id, covers_tenants: true }

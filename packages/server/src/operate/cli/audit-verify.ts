@@ -1,16 +1,15 @@
 /** `eaas audit verify`: verifies a log in the database; with `--all`, every log (audit-verify-all.ts). */
-
 import { describeStatement, encodePublicKey, type KeptStatement } from '@eaas/audit'
 import { assertWitnessable, describeWitnessed, viewWitnessed, WITNESS_OPTION } from '@eaas/audit/command'
-import type { wire } from '@eaas/protocol'
-import { counted } from '@eaas/protocol'
-import { type Command, Option } from 'commander'
+import { counted, type wire } from '@eaas/protocol'
+import type { Command } from 'commander'
 import { verifyAudit } from '../../core/api/audit.js'
 import type { Config } from '../../core/config.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { auditVerifyAll } from './audit-verify-all.js'
 import {
   addLogOptions,
+  allOption,
   commandConfig,
   JSON_OPTION,
   judge,
@@ -26,7 +25,6 @@ import { readKept, viewKept } from './kept-file.js'
 import { print, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getLogOwner, recordOperation, withServices } from './with-services.js'
 
-/** Adds the command to those of `eaas audit`. */
 export function addAuditVerify(audit: Command): void {
   addLogOptions(audit.command('verify'), ({ all }) => all === true)
     .description(
@@ -38,11 +36,7 @@ export function addAuditVerify(audit: Command): void {
       readInputFile,
     )
     .addOption(WITNESS_OPTION)
-    .addOption(
-      new Option('--all', "the installation's log, its newest anchor and every tenant's log")
-        .conflicts(['tenant', 'installation', 'from', 'to'])
-        .default(false),
-    )
+    .addOption(allOption("the installation's log, its newest anchor and every tenant's log", ['from', 'to']))
     .option('--from <id>', 'the first entry to verify; the one before it is trusted', readPositive)
     .option(
       '--to <id>',
@@ -63,22 +57,16 @@ export function addAuditVerify(audit: Command): void {
 }
 
 interface VerifyOptions extends OfLog {
-  /** a file with a checkpoint, in any form (kept-checkpoint.ts) */
-  checkpoint?: string
-  /** keys of witnesses that must have cosigned it */
-  witness?: string[]
-  /** first and last entry of a stretch */
-  from?: number
-  to?: number
-  /** every log */
+  checkpoint?: string // a file with a checkpoint, in any form (kept-checkpoint.ts)
+  witness?: string[] // keys of witnesses that must have cosigned it
+  from?: number // first entry of a stretch
+  to?: number // its last
   all: boolean
 }
 
 /** Verifies a log in place; returns the exit code. */
-async function auditVerify(
-  config: Config,
-  { checkpoint: file, witness, from, to, json, all: _, ...log }: VerifyOptions,
-): Promise<number> {
+async function auditVerify(config: Config, options: VerifyOptions): Promise<number> {
+  const { checkpoint: file, witness, from, to, json, all: _, ...log } = options
   const progress = showProgress('verified')
   const scope = {
     after_id: from === undefined ? undefined : from - 1,
@@ -119,15 +107,12 @@ interface Described {
   from: number | undefined
   to: number | undefined
   owner: FoundTenant
-  /** the checkpoint that the log was verified against */
-  checkpoint: ComparedCheckpoint | undefined
+  checkpoint: ComparedCheckpoint | undefined // the one that the log was verified against
   public_key: string
 }
 
-function describe(
-  verification: wire.Verification,
-  { from = 1, to, owner, checkpoint, public_key }: Described,
-): string[] {
+function describe(verification: wire.Verification, described: Described): string[] {
+  const { from = 1, to, owner, checkpoint, public_key } = described
   const { valid, reason, broken_at, verified_entries, total_entries, purged_through } = verification
   if (valid && isPurged(verification, to)) {
     return [
@@ -135,21 +120,15 @@ function describe(
       `log         of ${describeTenant(owner)}`,
     ]
   }
+  const what = checkpoint && describeStatement(checkpoint)
+  const compared = checkpoint?.compared
+    ? `checkpoint  agrees: ${what}`
+    : `UNUSED      the checkpoint is of ${what}: that entry is not among the verified ones`
   return [
     valid ? 'The log is valid.' : `The log is NOT valid: ${reason}, entry ${broken_at}.`,
     `log         of ${describeTenant(owner)}`,
     `entries     ${verified_entries} of ${total_entries} verified`,
     ...(purged_through === 0 ? [] : [`purged      through ${purged_through}`]),
-    ...(valid && checkpoint ? describeKept(checkpoint, public_key) : []),
-  ]
-}
-
-function describeKept(checkpoint: ComparedCheckpoint, public_key: string): string[] {
-  const what = describeStatement(checkpoint)
-  return [
-    checkpoint.compared
-      ? `checkpoint  agrees: ${what}`
-      : `UNUSED      the checkpoint is of ${what}: that entry is not among the verified ones`,
-    `by key      ${public_key}`,
+    ...(valid && checkpoint ? [compared, `by key      ${public_key}`] : []),
   ]
 }

@@ -10,7 +10,7 @@ import {
 } from '@eaas/audit'
 import { EXIT_CODES, KEY_ID_OPTION, printRights, readTime, showProgress } from '@eaas/audit/command'
 import { counted } from '@eaas/protocol'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { readAuditCheckpoint, verifyAudit } from '../../core/api/audit.js'
 import { exportAudit } from '../../core/api/audit-export.js'
 import type { Config } from '../../core/config.js'
@@ -24,6 +24,7 @@ import { addAuditList } from './audit-list.js'
 import { addAuditVerify } from './audit-verify.js'
 import {
   addLogOptions,
+  allOption,
   commandConfig,
   JSON_OPTION,
   judge,
@@ -37,7 +38,6 @@ import {
 import { print, printJson } from './output.js'
 import { describeTenant, type FoundTenant, getLogOwner, getTenant, withServices } from './with-services.js'
 
-/** Adds `eaas audit` and its subcommands. */
 export function addAudit(program: Command): void {
   const audit = program
     .command('audit')
@@ -75,18 +75,13 @@ export function addAudit(program: Command): void {
       'an earlier export, or one of the abandoned database, which names each lost entry',
       readKeptPath,
     )
-    .addOption(
-      new Option('--all', "the installation's log and every tenant's, by the checkpoints")
-        .conflicts(['tenant', 'installation', 'export'])
-        .default(false),
-    )
+    .addOption(allOption("the installation's log and every tenant's, by the checkpoints", ['export']))
     .addOption(JSON_OPTION)
     .action((options) =>
       judge(() => (options.all ? auditDiffAll(commandConfig(), options) : auditDiff(commandConfig(), options))),
     )
 }
 
-/** Prints a signed statement of where a tenant's log ends. */
 async function auditCheckpoint(config: Config, { json, ...log }: OfLog): Promise<void> {
   const { tenant_id, checkpoint } = await withServices(config, async (services) => {
     // A checkpoint of the installation's log must cover every tenant's present state.
@@ -98,7 +93,6 @@ async function auditCheckpoint(config: Config, { json, ...log }: OfLog): Promise
   else process.stdout.write(checkpoint.checkpoint)
 }
 
-/** Prints the public key that checkpoints and exports are verified with. */
 async function auditPublicKey(config: Config, { tree, json }: { tree: boolean; json: boolean }): Promise<void> {
   const known = await withServices(config, async ({ signingKey }) => signingKey.publicKeys)
   const keys = tree ? readTreeKeys(known).map(encodeNoteKey) : known
@@ -123,16 +117,11 @@ function addAuditRights(audit: Command): void {
 }
 
 interface RightsCommand extends OfTenant {
-  /** RFC 3339 in UTC with milliseconds */
-  at: string
-  /** only this key, and who could do what with it */
-  keyId?: string
+  at: string // RFC 3339 in UTC with milliseconds
+  keyId?: string // only this key, and who could do what with it
 }
 
-/**
- * Prints the rights that the log in the database records, if it is valid, rows included; returns the exit
- * code.
- */
+/** Prints the rights that the log in the database records, if it is valid, rows included; returns the exit code. */
 async function auditRights(config: Config, command: RightsCommand): Promise<number> {
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')

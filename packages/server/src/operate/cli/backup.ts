@@ -1,5 +1,4 @@
 /** `eaas backup`: all rows of the installation in one file, from one snapshot. */
-
 import { resolve } from 'node:path'
 import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
 import { counted } from '@eaas/protocol'
@@ -26,7 +25,6 @@ import { failWithoutDatabase } from './fail.js'
 import { createOut, print, printBeside, printJson, showProgress } from './output.js'
 import { messageOf } from './with-services.js'
 
-/** Adds `eaas backup`. */
 export function addBackup(program: Command): void {
   program
     .command('backup')
@@ -48,8 +46,7 @@ export function addBackup(program: Command): void {
 }
 
 interface BackupOptions {
-  /** none: it is not encrypted */
-  recipient?: string[]
+  recipient?: string[] // none: it is not encrypted
   json: boolean
 }
 
@@ -58,34 +55,25 @@ async function backup(config: Config, file: string, { recipient = [], json }: Ba
   const write = await createWriter(recipient)
   const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
   const progress = showProgress('backup:')
-  let done: { header: RowsHeader; counts: RowCounts; unnoted: string | undefined } | undefined
+  let read: { header: RowsHeader; counts: RowCounts } | undefined
+  let unnoted: string | undefined
   try {
     await compareSchemas(store.sql, MIGRATIONS_DIRECTORY) // a newer one may have tables that this version does not read
-    let read: { header: RowsHeader; counts: RowCounts } | undefined
     async function* lines() {
       read = yield* readAllRows(store.sql, { version: VERSION, onRows: (rows) => progress(counted(rows, 'row')) })
     }
     await createOut(file, (sink) => write(sink, lines()), { isText: false })
-    if (read) {
-      const noting = withDeadline(noteBackup(store.sql, read.header.created_at))
-      const unnoted = await noting.then(() => undefined, messageOf)
-      done = { ...read, unnoted }
-    }
+    if (!read) throw new CommandError('the database was not read') // the sink was given all of its lines
+    const noting = withDeadline(noteBackup(store.sql, read.header.created_at))
+    unnoted = await noting.then(() => undefined, messageOf)
   } finally {
     progress.done()
     await store.close()
   }
-  if (!done) throw new CommandError('the database was not read') // the sink was given all of its lines
-  const { header, counts, unnoted } = done
+  const { header, counts } = read
   const rows = countAll(counts)
-  if (json)
-    return printJson({
-      file: resolve(file),
-      ...header,
-      rows,
-      recipients: recipient.length,
-      is_noted: unnoted === undefined,
-    })
+  const sealed = { rows, recipients: recipient.length, is_noted: unnoted === undefined }
+  if (json) return printJson({ file: resolve(file), ...header, ...sealed })
   if (unnoted !== undefined)
     printBeside(file, `Its time could not be noted in the database, for operators to see: ${unnoted}`)
   if (file === STANDARD_STREAM) return

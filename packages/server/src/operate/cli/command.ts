@@ -1,7 +1,4 @@
-/**
- * What the commands share: their configuration, common options, the parsers of options, and the exit code of
- * a verdict.
- */
+/** What the commands share: configuration, common options, parsers of options, and the exit code of a verdict. */
 import {
   describeVariables,
   NOT_VALID,
@@ -34,9 +31,7 @@ export {
   VALID,
 } from '@eaas/audit/command'
 
-/** Help text: every variable of the server with its meaning. */
 export const ENVIRONMENT = describeVariables(VARIABLES)
-/** Help text of the other commands. */
 export const SAME_ENVIRONMENT = '\nUses the same environment as the server: see eaas start --help.'
 
 export const REASON_OPTION = new Option(
@@ -50,22 +45,17 @@ export const NEEDED_RECIPIENT_OPTION = new Option('--recipient <age1…>', RECIP
   .makeOptionMandatory()
 export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
-/** Which log a command is about. */
 export interface LogChoice {
-  /** the tenant's name or id */
-  tenant?: string
-  /** the installation's own log */
-  installation: boolean
+  tenant?: string // the tenant's name or id
+  installation: boolean // the installation's own log
 }
 
 export interface OfLog extends LogChoice {
   json: boolean
 }
 
-/** The options of a command about a tenant. */
 export interface OfTenant {
-  /** the tenant's name or id */
-  tenant: string
+  tenant: string // the tenant's name or id
   json: boolean
 }
 
@@ -82,6 +72,11 @@ export function addLogOptions(
       if (options.tenant !== undefined || options.installation || isEnough(options)) return
       action.error("error: required option '--tenant <tenant>' or '--installation' not specified")
     })
+}
+
+/** The option for every log, which excludes others by their names. */
+export function allOption(description: string, others: string[]): Option {
+  return new Option('--all', description).conflicts(['tenant', 'installation', ...others]).default(false)
 }
 
 /** Reads the configuration of the command; warns about variables that look like the server's but are not. */
@@ -123,7 +118,6 @@ export function readBoolean(text: string): boolean {
   return text === 'true'
 }
 
-/** Reads a list whose items are separated by commas. */
 export function readList(text: string): string[] {
   return text.split(',').map((part) => part.trim())
 }

@@ -10,10 +10,9 @@ import { readCommandLine } from '../../root-keys/program.js'
 import { ASK } from '../../root-keys/shares.js'
 import { commandConfig, ENVIRONMENT, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import { examineKeyFile, examineTls } from './examine-files.js'
-import type { Result } from './finding.js'
+import { type Result, wrong } from './finding.js'
 import { print, printJson } from './output.js'
 
-/** Adds `eaas config`. */
 export function addConfig(program: Command): void {
   const config = program
     .command('config')
@@ -72,13 +71,12 @@ async function examineRootKey(config: Config): Promise<Result[]> {
 }
 
 function failed(error: unknown): Result {
-  return { ok: false, detail: (error as Error).message }
+  return wrong((error as Error).message)
 }
 
 interface Setting {
   name: Variable
-  /** undefined: nothing sets it */
-  value: string | undefined
+  value: string | undefined // undefined: nothing sets it
   source: 'variable' | 'file' | 'default'
 }
 

@@ -16,7 +16,6 @@ const READING: readonly Permission[] = ['keys:read', 'audit:read']
 const EXCHANGING: readonly Permission[] = ['api_keys:read', 'api_keys:manage']
 const EVERY_ADDRESS = ['0.0.0.0', '::']
 
-/** Adds `eaas console`. */
 export function addConsole(program: Command): void {
   program
     .command('console')

@@ -1,7 +1,4 @@
-/**
- * `eaas dev`: serves the API to the application in this folder, on the embedded database, and writes where the
- * application can find the server.
- */
+/** `eaas dev`: serves the application in this folder, and writes where it can find the server. */
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, lstatSync } from 'node:fs'
@@ -26,7 +23,6 @@ import { findTenant } from './with-services.js'
 
 const API_KEY_NAME = 'eaas dev'
 
-/** Adds `eaas dev`. */
 export function addDev(program: Command): void {
   program
     .command('dev')
@@ -116,10 +112,8 @@ async function makeApiKey(services: Services): Promise<string> {
   return (await performAsSystem(services, tenant.tenant_id, createApiKey(fields))).secret
 }
 
-/**
- * Names the file in the .gitignore beside it unless git ignores it. Where there is no repository yet, the first
- * `git add` of one would take it. Returns what to tell.
- */
+// Names the file in the .gitignore beside it unless git ignores it. Where there is no repository yet, the first
+// `git add` of one would take it. Returns what to tell.
 async function keepFromGit(file: string): Promise<string[]> {
   const name = basename(file)
   const { status } = spawnSync('git', ['check-ignore', '--quiet', '--', name], { cwd: dirname(file) })

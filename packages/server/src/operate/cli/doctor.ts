@@ -1,8 +1,4 @@
-/**
- * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes nothing
- * except the installation's log, which records the run.
- */
-
+/** `eaas doctor`: checks what a start needs and an auditor asks about. Only the installation's log records the run. */
 import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -49,14 +45,13 @@ import {
   examineUnused,
   examineWitnesses,
 } from './examine-logs.js'
-import type { Finding, Found, Result } from './finding.js'
+import { type Finding, type Found, type Result, warn, wrong } from './finding.js'
 import { print, printJson } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
 
 /** The checks that must pass before the log is extended or shown to a witness: it may have gone back. */
 const SOUND = ['writes', 'alarms', 'checkpoints', 'audit chains', 'anchor', 'witnesses']
 
-/** Adds `eaas doctor`. */
 export function addDoctor(program: Command): void {
   program
     .command('doctor')
@@ -68,7 +63,6 @@ export function addDoctor(program: Command): void {
     .action((options) => succeed(doctor(commandConfig(), options)))
 }
 
-/** Prints the findings; returns true if all is well. */
 async function doctor(config: Config, { json }: { json: boolean }): Promise<boolean> {
   const findings = await examine(config)
   const isWell = findings.every(({ ok }) => ok)
@@ -93,15 +87,14 @@ async function record(
     await withDeadline(recordAlone(services, [{ action: 'installation.doctor', metadata: { ok } }]))
     return { detail: "the installation's log records this run" }
   } catch (error) {
-    return { ok: false, detail: `the installation's log does not record this run: ${messageOf(error)}` }
+    return wrong(`the installation's log does not record this run: ${messageOf(error)}`)
   }
 }
 
 function conclude(findings: readonly Finding[]): string {
   if (findings.some(({ ok }) => !ok)) return 'A check failed: see the lines marked WRONG.'
-  return findings.some(({ warning }) => warning)
-    ? 'No check failed, but see the lines marked WARN.'
-    : 'All checks passed.'
+  if (findings.some(({ warning }) => warning)) return 'No check failed, but see the lines marked WARN.'
+  return 'All checks passed.'
 }
 
 function mark({ ok, warning }: Finding): string {
@@ -186,7 +179,7 @@ async function examine(config: Config): Promise<Finding[]> {
 async function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): Promise<Result<'directory'>> {
   const found = await stat(path).catch(() => undefined) // examineFile says what is wrong
   if (found && !found.isFile() && !found.isDirectory()) {
-    return { warning: true, detail: `${path} is no regular file: a start compares the database with nothing in it` }
+    return warn(`${path} is no regular file: a start compares the database with nothing in it`)
   }
   const directory = dirname(resolve(path))
   const isCreated = databaseUrl === undefined && directory === resolve(dataDir) && !existsSync(directory)
@@ -199,10 +192,8 @@ async function examineAccepted(
   { differences, storeKeys }: { differences: SchemaDifferences; storeKeys: StoreKeys | undefined },
 ): Promise<Result> {
   if (!storeKeys || differences.digest === '') return examineTables(differences)
-  return examineTables(
-    differences,
-    await findAcceptedSchema(sql, await openInstallationKey(sql, storeKeys), differences),
-  )
+  const accepted = await findAcceptedSchema(sql, await openInstallationKey(sql, storeKeys), differences)
+  return examineTables(differences, accepted)
 }
 
 async function examineRootKey(store: Store, config: Config, isCurrent: boolean) {

@@ -14,10 +14,7 @@ export async function readIfThere(path: string): Promise<string> {
   return existsSync(path) ? readFile(path, 'utf8') : ''
 }
 
-/**
- * Sets variables whose names and values are ASCII: drops the lines that set them, and adds them at the end. Only the owner
- * may read the file then, whose values may be secret.
- */
+/** Sets variables in ASCII, at the end instead of where they were. Then only the owner may read the file. */
 export async function setEnvFile(path: string, values: Readonly<Record<string, string>>): Promise<void> {
   if (!existsSync(path) && (await createFile(path, () => withVariables('', values)))) return
   const file = await realpath(path)
@@ -25,8 +22,7 @@ export async function setEnvFile(path: string, values: Readonly<Record<string, s
   await replaceFile(file, Buffer.from(text, BYTES))
 }
 
-/** One character for each byte, whatever the file's encoding. */
-const BYTES = 'latin1'
+const BYTES = 'latin1' // one character for each byte, whatever the file's encoding
 
 function withVariables(text: string, values: Readonly<Record<string, string>>): string {
   const isOurs = (line: string) =>

@@ -1,8 +1,4 @@
-/**
- * Examines the database for `eaas doctor`: schema, writes, rights, durability and clock. Writes nothing that
- * it does not roll back.
- */
-
+/** Examines the database for `eaas doctor`. Writes nothing that it does not roll back. */
 import type { Config } from '../../core/config.js'
 import { readDatabaseUrl } from '../../core/database-url.js'
 import type { Sql } from '../../core/store/db.js'
@@ -29,16 +25,13 @@ import { listUnspread } from '../store/distribute.js'
 import { isVacuumed, MAY_NOT_VACUUM, mayVacuum } from '../store/erasure.js'
 import { examineNewDirectory } from './examine-files.js'
 import { failWithoutDatabase } from './fail.js'
-import { type Found, type Result, someOf } from './finding.js'
+import { type Found, type Result, someOf, warn, wrong } from './finding.js'
 
 /** A clock this far from the database's, or behind the log, makes expiries and policies wrong. In milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
 const CHANGED_PAGE = 'The page "When tables or sessions were changed" says more'
 
-/**
- * Opens the database beside a running server. If there is none yet, examines where it will be created, and
- * finds no store.
- */
+/** Opens the database beside a running server; finds no store if there is none, and examines where it will be. */
 export async function examineDatabase(config: Config): Promise<Result<Store>> {
   try {
     const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
@@ -47,10 +40,9 @@ export async function examineDatabase(config: Config): Promise<Result<Store>> {
     if (!(error instanceof NoDatabaseError)) throw error
     await examineNewDirectory(config.dataDir)
     if (config.rootKey) await openProvider(config.rootKey)
-    return {
-      warning: true,
-      detail: `EAAS_DATABASE_URL is not set, and there is no database in ${config.dataDir} yet: eaas start would create one there`,
-    }
+    return warn(
+      `EAAS_DATABASE_URL is not set, and there is no database in ${config.dataDir} yet: eaas start would create one there`,
+    )
   }
 }
 
@@ -63,32 +55,25 @@ async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Con
   return `; the connection is encrypted (${version}), and the certificate ${isVerified ? 'verified' : 'not verified, as sslmode=verify-full would'}`
 }
 
-/**
- * Compares the schema with the one that this version needs, as a start does; finds `current` if they are the
- * same. @throws SchemaVersionError
- */
+/** Finds `current` if the schema is the one that this version needs. @throws SchemaVersionError */
 export async function examineSchema({ sql, isEmbedded }: Store): Promise<Result<'current'>> {
   const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
   if (version === newest) return { found: 'current', detail: `version ${version}` }
   const elsewhere = version > 0 || isEmbedded ? undefined : describeElsewhere(await findSchemas(sql))
-  if (elsewhere !== undefined) return { ok: false, detail: elsewhere }
+  if (elsewhere !== undefined) return wrong(elsewhere)
   if (!(await mayCreateTables(sql))) {
-    return {
-      ok: false,
-      detail: `version ${version}, and this role may not migrate it to ${newest}: run eaas migrate as the owner of the tables`,
-    }
+    return wrong(
+      `version ${version}, and this role may not migrate it to ${newest}: run eaas migrate as the owner of the tables`,
+    )
   }
   const detail = `version ${version}; the next start migrates it to ${newest}`
   if (version === 0) return { detail }
-  return {
-    warning: true,
-    detail: `${detail}. The tables could not be compared with what the migrations make. Unless an older version of eaas was the last to serve here, somebody changed schema_version`,
-  }
+  return warn(
+    `${detail}. The tables could not be compared with what the migrations make. Unless an older version of eaas was the last to serve here, somebody changed schema_version`,
+  )
 }
 
-/**
- * Lines about what holds and describes rows; in any version of the schema, these execute only the expressions in them.
- */
+/** Lines about what holds and describes rows; in any schema, these execute only the expressions in them. */
 const PASSIVE = /^(?:table|column|constraint|CREATE) /
 /** A call in an expression that names a schema, because it is not PostgreSQL's own. */
 const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
@@ -103,10 +88,9 @@ export async function findDifferences({ sql }: Store): Promise<Found<SchemaDiffe
   const isHazard = (line: string) => !PASSIVE.test(line) || FOREIGN_CALL.test(line)
   if (!differences.added.some(isHazard) || !(await isSuperuser(sql))) return { found: differences }
   const { detail } = examineTables(differences)
-  return {
-    ok: false,
-    detail: `${detail}. Nothing else was examined: this role is a superuser, which would execute what was added. Connect as another role`,
-  }
+  return wrong(
+    `${detail}. Nothing else was examined: this role is a superuser, which would execute what was added. Connect as another role`,
+  )
 }
 
 /** Examines how the tables differ, if they are of this version, and whether an operator accepted that. */
@@ -116,19 +100,17 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   const named = [...describeDifferences(differences), ...settings].join('; ')
   if (missing.length + added.length > 0 && !accepted) {
     const detail = `the owner of the tables changed them: ${named}. Verify every log (eaas audit verify --all), then undo the changes as that owner, or accept your own: eaas accept schema --reason TEXT`
-    return { ok: false, detail: `${detail}. ${CHANGED_PAGE}${harm}` }
+    return wrong(`${detail}. ${CHANGED_PAGE}${harm}`)
   }
   if (settings.length > 0) {
     const detail = `somebody changed how sessions here read statements and rows: ${settings.join('; ')}. Then verify every log (eaas audit verify --all)`
-    return { ok: false, detail: `${detail}${harm}` }
+    return wrong(`${detail}${harm}`)
   }
   if (refusing.length > 0 && !accepted) {
-    return {
-      ok: false,
-      detail:
-        `the owner of the tables added something that can refuse writes, but changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
+    return wrong(
+      `the owner of the tables added something that can refuse writes, but changes no answer and no entry: ${named}. Drop it, or accept it on record: ` +
         `eaas accept schema --reason …${harm}`,
-    }
+    )
   }
   const same = accepted
     ? `accepted by ${accepted.actor} on ${accepted.created_at}, entry ${accepted.entry_id} of the installation's log (${accepted.reason}): ${named}`
@@ -136,20 +118,16 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
       ? 'as the migrations make them'
       : 'as the migrations make them, and nothing else acts on them'
   if (harmless.some((line) => line.startsWith(MISSING_INDEX)) && beside.length === 0)
-    return { warning: true, detail: `${same}${harm}. Create the dropped indexes again as the owner of the tables` }
+    return warn(`${same}${harm}. Create the dropped indexes again as the owner of the tables`)
   if (beside.length === 0) return { detail: `${same}${harm}` }
-  return {
-    warning: true,
-    detail: `${accepted ? same : 'as the migrations make them'}${harm}. Find out who made these and what for: ${beside.join('; ')}`,
-  }
+  return warn(
+    `${accepted ? same : 'as the migrations make them'}${harm}. Find out who made these and what for: ${beside.join('; ')}`,
+  )
 }
 
 /** Names what differs, except what does no harm. */
-export function describeDifferences({
-  missing,
-  added,
-  refusing,
-}: Pick<SchemaDifferences, 'missing' | 'added' | 'refusing'>): string[] {
+export function describeDifferences(differences: Pick<SchemaDifferences, 'missing' | 'added' | 'refusing'>): string[] {
+  const { missing, added, refusing } = differences
   const altered = new Map(
     missing.flatMap((line) => {
       const now = [...added, ...refusing].find((other) => subjectOf(other) === subjectOf(line))
@@ -164,88 +142,71 @@ export function describeDifferences({
   ]
 }
 
+const SUBJECT =
+  /^(?:table|view|partitioned table|foreign table|relation of kind \S+) (\S+)|^CREATE (?:UNIQUE )?INDEX (\S+)/
+
 /** What a line of the schema is about: a relation, or what has a name in one. */
 function subjectOf(line: string): string {
-  const [, relation, index] =
-    /^(?:table|view|partitioned table|foreign table|relation of kind \S+) (\S+)|^CREATE (?:UNIQUE )?INDEX (\S+)/.exec(
-      line,
-    ) ?? []
+  const [, relation, index] = SUBJECT.exec(line) ?? []
   if (relation !== undefined) return `relation ${relation}`
   return index === undefined ? line.split(' ', 2).join(' ') : `index ${index}`
 }
 
-/**
- * Examines whether another schema has such tables: a server whose search path leads there is healthy, but does not see
- * what is written here.
- */
+/** A server whose search path leads to another schema is healthy, but does not see what is written here. */
 export async function examineOtherSchemas(sql: Sql): Promise<Result> {
   const { own, others } = await findSchemas(sql)
   const works = own === null ? "this role's search path leads to no schema" : `works on the schema ${own}`
   if (others.length === 0) return { detail: `${works}; no other one of this database has tables of eaas` }
-  return {
-    warning: true,
-    detail:
-      `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Unless each belongs to an installation of its own, ` +
+  return warn(
+    `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Unless each belongs to an installation of its own, ` +
       'somebody copied the tables. Run eaas doctor with the settings of every server of this installation: each must name the same schema. ' +
       CHANGED_PAGE,
-  }
+  )
 }
 
-/**
- * Behind a pooler the server sets limits for transactions only: a statement outside of one has the limits of
- * its role.
- */
+/** Behind a pooler the server limits transactions only: a statement outside of one has its role's limits. */
 export async function examineLimits(sql: Sql): Promise<Result<unknown>> {
   const missing = await findMissingLimits(sql)
   if (missing.length === 0) return { detail: 'found one; the role has time limits for its statements' }
-  return {
-    warning: true,
-    detail: `found one, but the role has no ${missing.join(', ')}: alter role … set … = '5s', and lock_timeout = '4s'`,
-  }
+  return warn(
+    `found one, but the role has no ${missing.join(', ')}: alter role … set … = '5s', and lock_timeout = '4s'`,
+  )
 }
 
 /** Tries a write, and whether a commit would wait for a standby that is missing. */
 export async function examineWrites({ sql }: Store): Promise<Result> {
   const obstacle = await findWriteObstacle(sql)
-  if (obstacle) return { ok: false, detail: obstacle.detail }
+  if (obstacle) return wrong(obstacle.detail)
   await tryWrite(sql)
   const standby = await findMissingStandby(sql) // a rollback does not wait for a standby
   if (standby === undefined) return { detail: 'a test write succeeded and was rolled back' }
-  return {
-    ok: false,
-    detail: `commits wait for a synchronous standby (${standby}), and none is connected: start it, or change synchronous_standby_names`,
-  }
+  return wrong(
+    `commits wait for a synchronous standby (${standby}), and none is connected: start it, or change synchronous_standby_names`,
+  )
 }
 
-/**
- * Examines whether the role that connects has every right that a server needs, may change the audit log,
- * which a server never needs to, and may purge it if the server does.
- */
+/** Whether the role has the rights of a server, may purge if that does, and may change entries, which none needs to. */
 export async function examineRights({ sql }: Store, { auditRetentionMonths }: Config): Promise<Result> {
   const rights = await findMissingRights(sql)
-  if (rights.missing.length > 0) return { ok: false, detail: describeMissingRights(rights) }
+  if (rights.missing.length > 0) return wrong(describeMissingRights(rights))
   const { role, may_change, may_delete } = await findEntryRights(sql)
   if (may_change) {
-    return {
-      warning: true,
-      detail:
-        'this role may change audit entries, as their owner may: verification finds such a change but cannot prevent it. Run eaas migrate ' +
+    return warn(
+      'this role may change audit entries, as their owner may: verification finds such a change but cannot prevent it. Run eaas migrate ' +
         '--role ROLE as the owner, and have servers connect as that role',
-    }
+    )
   }
   if (auditRetentionMonths === 0 || may_delete) return { detail: 'this role may not change audit entries' }
-  return {
-    warning: true,
-    detail:
-      `this role may not change audit entries, but may not delete them either, and EAAS_AUDIT_RETENTION_MONTHS is ${auditRetentionMonths}, so ` +
+  return warn(
+    `this role may not change audit entries, but may not delete them either, and EAAS_AUDIT_RETENTION_MONTHS is ${auditRetentionMonths}, so ` +
       `every purge fails. Run eaas migrate --role ${role} as the owner, or set it to 0 and have the owner run eaas purge`,
-  }
+  )
 }
 
 /** Whether servers remove what destroyed keys leave in the tables. */
 export async function examineErasure(sql: Sql): Promise<Result> {
   if (await mayVacuum(sql)) return { detail: 'this role may vacuum the tables of keys after a destruction' }
-  if (!(await isVacuumed(sql))) return { warning: true, detail: MAY_NOT_VACUUM }
+  if (!(await isVacuumed(sql))) return warn(MAY_NOT_VACUUM)
   return {
     detail:
       'this role may not vacuum the tables of keys, but they were vacuumed, and have had no earlier versions of rows since, as PostgreSQL counts',
@@ -256,32 +217,25 @@ export async function examineErasure(sql: Sql): Promise<Result> {
 export async function examineMachines({ sql }: Store): Promise<Result> {
   const left = await listUnspread(sql)
   if (left.length > 0) {
-    return {
-      ok: false,
-      detail: `not all tables are spread: ${left.join(', ')}. Stop the servers and run eaas migrate --distribute`,
-    }
+    return wrong(`not all tables are spread: ${left.join(', ')}. Stop the servers and run eaas migrate --distribute`)
   }
-  return {
-    warning: true,
-    detail:
-      'the tables are spread over machines. Of the others than this one nothing is examined: neither durability, nor triggers on shards, nor what a vacuum left',
-  }
+  return warn(
+    'the tables are spread over machines. Of the others than this one nothing is examined: neither durability, nor triggers on shards, nor what a vacuum left',
+  )
 }
 
 /** Whether a power cut can lose an acknowledged entry. */
 export function examineDurability({ durability, isEmbedded }: Store): Result {
   if (durability === 'synchronous') return { detail: 'a commit is on disk when it is acknowledged' }
   if (durability === undefined) {
-    return {
-      warning: true,
-      detail:
-        'not known here: the server that holds the database does not say. Its /health shows `durability`, or restart it with this version',
-    }
+    return warn(
+      'not known here: the server that holds the database does not say. Its /health shows `durability`, or restart it with this version',
+    )
   }
   const remedy = isEmbedded
     ? 'use PostgreSQL if a power cut must not lose entries'
     : 'set fsync, full_page_writes and synchronous_commit to on'
-  return { ok: false, detail: `a power cut can lose acknowledged audit entries: ${remedy}` }
+  return wrong(`a power cut can lose acknowledged audit entries: ${remedy}`)
 }
 
 /** Compares this machine's clock with the database's and with the newest entries. */
@@ -290,19 +244,16 @@ export async function examineClock({ sql, isEmbedded }: Store) {
   const { database_now, newest_entry, ahead } = await findClock(sql, new Date(asked + CLOCK_TOLERANCE_MS).toISOString())
   const apart = Date.now() - Date.parse(database_now)
   if (Math.abs(apart) > CLOCK_TOLERANCE_MS) {
-    return {
-      ok: false,
-      detail: `this machine's clock and the database's are ${Math.round(apart / 1_000)} s apart: run NTP on both. Nothing is written while they are over EAAS_MAX_CLOCK_SKEW_SECONDS apart`,
-    }
+    return wrong(
+      `this machine's clock and the database's are ${Math.round(apart / 1_000)} s apart: run NTP on both. Nothing is written while they are over EAAS_MAX_CLOCK_SKEW_SECONDS apart`,
+    )
   }
   if (ahead.length > 0) {
-    return {
-      ok: false,
-      detail:
-        `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
+    return wrong(
+      `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
         `clock wrote that entry: times in a log never go back, so until it has passed new entries are ${isEmbedded ? 'refused' : 'dated then'}, unless you accept ` +
         'that the clock was wrong: eaas accept clock',
-    }
+    )
   }
   return { detail: `agrees with the database's; newest audit entry: ${newest_entry ?? 'none'}` }
 }

@@ -6,29 +6,26 @@ import type { TlsSetting } from '../../core/config.js'
 import { isReadableByAll } from '../../core/crypto/root-key.js'
 import { readTls } from '../../core/http/tls-listener.js'
 import { assertOwnDirectory } from '../../embedded/database.js'
-import type { Result } from './finding.js'
+import { type Result, warn, wrong } from './finding.js'
 
-/** A certificate that expires within this time should have been renewed, in milliseconds. */
-const SOON_MS = 7 * 86_400_000
+const SOON_MS = 7 * 86_400_000 // a certificate that expires within this time should have been renewed, in milliseconds
 
-/** Examines a file with a key. */
 export async function examineKeyFile(path: string): Promise<Result> {
   try {
     await access(path, constants.R_OK)
   } catch (error) {
-    return { ok: false, detail: `${path} can't be read (${(error as NodeJS.ErrnoException).code})` }
+    return wrong(`${path} can't be read (${(error as NodeJS.ErrnoException).code})`)
   }
   if (!(await isReadableByAll(path))) return { detail: path }
-  return { warning: true, detail: `everybody on this machine can read ${path}: chmod 600` }
+  return warn(`everybody on this machine can read ${path}: chmod 600`)
 }
 
-/** Examines the files of TLS. @throws TlsError */
 export async function examineTls(files: TlsSetting): Promise<Result> {
   const { expiresAt } = readTls(files, Date.now())
   const until = `the certificate expires at ${new Date(expiresAt).toISOString()}`
   const key = await examineKeyFile(files.keyFile)
   if (key.warning) return key
-  return expiresAt - Date.now() < SOON_MS ? { warning: true, detail: until } : { detail: until }
+  return expiresAt - Date.now() < SOON_MS ? warn(until) : { detail: until }
 }
 
 /** Examines a file that is appended to, and created if it is missing. */
@@ -62,7 +59,7 @@ async function examineWritable(
     if (isFolder && !(await stat(target)).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' })
     return { detail: path }
   } catch (error) {
-    return { ok: false, detail: `${variable} can't be written (${(error as NodeJS.ErrnoException).code}): ${path}` }
+    return wrong(`${variable} can't be written (${(error as NodeJS.ErrnoException).code}): ${path}`)
   }
 }
 

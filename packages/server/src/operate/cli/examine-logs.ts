@@ -1,7 +1,4 @@
-/**
- * Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the
- * newest anchor.
- */
+/** Examines the audit logs for `eaas doctor`. */
 import { existsSync } from 'node:fs'
 import { readWitnessKey } from '@eaas/audit'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
@@ -40,7 +37,8 @@ import { describeRefused, MISSING_TENANT, TENANT_GONE } from '../../guard/watch/
 import { assertUnused } from '../../installation-comparisons.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { findHold, findLeft } from '../operations/purge-audit.js'
-import { type Result, someOf } from './finding.js'
+import { type Result, someOf, warn, wrong } from './finding.js'
+import { linesOf } from './output.js'
 import { messageOf } from './with-services.js'
 
 const MINUTE_MS = 60_000
@@ -58,16 +56,12 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
     const name = names.get(tenant_id)
     return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
   })
-  return {
-    ok: false,
-    detail: `${someOf(named)}. ${describeRefused(alarms.map(({ tenant_id }) => tenant_id))}`,
-  }
+  return wrong(`${someOf(named)}. ${describeRefused(alarms.map(({ tenant_id }) => tenant_id))}`)
 }
 
 /** For a database that no root key opens: a new one needs an unused checkpoint file, as a start demands. */
 export async function examineUnused(sql: Sql, file: string): Promise<Result> {
-  if (await findOwnInstance(sql))
-    return { warning: true, detail: `not compared with ${file}, for want of the root key` }
+  if (await findOwnInstance(sql)) return warn(`not compared with ${file}, for want of the root key`)
   await assertUnused(sql, file)
   return { detail: 'the database is new' }
 }
@@ -84,35 +78,26 @@ export async function examineCheckpoints(sql: Sql, storeKeys: StoreKeys, file: s
     findAuditKeys: (tenants) => readAuditKeys(sql, storeKeys, tenants),
   })
   if (!existsSync(file))
-    return {
-      warning: true,
-      detail: `${file} does not exist, so nothing was compared. A server that starts writes it; if one did before, find out what removed it`,
-    }
+    return warn(
+      `${file} does not exist, so nothing was compared. A server that starts writes it; if one did before, find out what removed it`,
+    )
   const behind = await findBehind(sql, storeKeys, { witnesses, others })
   const missing = (await findMissingTenants(sql, [...witnesses.keys()])).map(
     (tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`,
   )
-  const found = [
-    ...(behind.size === 0
-      ? []
-      : [
-          `${someOf([...behind.values()])} (${file}). So it is with the next command, and with a server that starts. ${describeRefused([...behind.keys()])}`,
-        ]),
-    ...(faults.length === 0 ? [] : [`${nameFaults(faults)} (${file}). ${FAULTS_ADVICE}`]),
-    ...(missing.length === 0 ? [] : [`${MISSING_TENANT}: ${someOf(missing)} in ${file}`]),
-  ]
+  const found = linesOf(
+    behind.size > 0 &&
+      `${someOf([...behind.values()])} (${file}). So it is with the next command, and with a server that starts. ${describeRefused([...behind.keys()])}`,
+    faults.length > 0 && `${nameFaults(faults)} (${file}). ${FAULTS_ADVICE}`,
+    missing.length > 0 && `${MISSING_TENANT}: ${someOf(missing)} in ${file}`,
+  )
   if (found.length === 0) {
+    if (lines === 0) return { detail: `no lines in ${file} to compare with` }
     const cut = remnants === 0 ? '' : `, and ${remnants} that a crash or a full disk cut short`
-    return {
-      detail:
-        lines === 0
-          ? `no lines in ${file} to compare with`
-          : `${counted(lines, 'line')} in ${file}, all of them valid${cut}`,
-    }
+    return { detail: `${counted(lines, 'line')} in ${file}, all of them valid${cut}` }
   }
   // A missing tenant alone does not prevent a start.
-  const isWrong = behind.size > 0 || faults.length > 0
-  return { ...(isWrong ? { ok: false } : { warning: true }), detail: found.join('. ') }
+  return (behind.size > 0 || faults.length > 0 ? wrong : warn)(found.join('. '))
 }
 
 // Compares as a start does. The finding `audit chains` reports a head that is itself wrong.
@@ -164,13 +149,10 @@ export async function examineChains(sql: Sql, storeKeys: StoreKeys) {
       detail: `the heads of the logs (${tenants.length}) are valid, each is of the last entry, no tenant is missing that the installation's log has, and no older row is in the place of a newer one. The entries before the last are not read here; eaas audit verify --all checks every entry, key and API key`,
     }
   }
-  return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify). ${RECOVERY_PAGE}` }
+  return wrong(`${someOf(broken)}. Verify the log (eaas audit verify). ${RECOVERY_PAGE}`)
 }
 
-/**
- * Compares as a start does: the installation's log from its newest anchor on, and every tenant that the
- * anchor covers.
- */
+/** As a start does: the installation's log from its newest anchor on, and every tenant that the anchor covers. */
 export async function examineAnchor(
   sql: Sql,
   storeKeys: StoreKeys,
@@ -197,10 +179,7 @@ export async function examineAnchor(
   })
   faults.push(...errors.map(messageOf))
   if (faults.length > 0) {
-    return {
-      ok: false,
-      detail: [someOf(faults), ...(alarmed.length > 0 ? [describeRefused(alarmed)] : [])].join('. '),
-    }
+    return wrong([someOf(faults), ...(alarmed.length > 0 ? [describeRefused(alarmed)] : [])].join('. '))
   }
   const time = await readAnchorTime(sql, installationKey)
   if (time === undefined) return { detail: "none yet; the installation's log is as the server wrote it" }
@@ -208,18 +187,13 @@ export async function examineAnchor(
   const since = new Date(Date.now() - 2 * checkpointMinutes * MINUTE_MS).toISOString()
   const uncovered = await findUncovered(sql, since)
   if (uncovered.length === 0) return { detail: `of ${time}; every tenant's log has what it covers` }
-  return {
-    warning: true,
-    detail:
-      `of ${time}; every tenant's log has what it covers, but no anchor was written over what these logs have had for ` +
+  return warn(
+    `of ${time}; every tenant's log has what it covers, but no anchor was written over what these logs have had for ` +
       `${2 * checkpointMinutes} minutes and longer: ${someOf(uncovered)}. If a server runs, its log says why. Verify them (eaas audit verify)`,
-  }
+  )
 }
 
-/**
- * Finds the tenants whose due entries a daily purge keeps: it would hold them back, or has not taken them for two days.
- * The line `audit chains` names a tenant whose key or mark is invalid.
- */
+/** Finds tenants whose due entries a daily purge would hold back, or has not taken for two days. */
 export async function examinePurge(
   sql: Sql,
   storeKeys: StoreKeys,
@@ -247,10 +221,9 @@ export async function examinePurge(
     }
   }
   if (kept.length === 0) return { detail: `nothing older than ${counted(retentionMonths, 'month')} is held back` }
-  return {
-    warning: true,
-    detail: `entries older than EAAS_AUDIT_RETENTION_MONTHS (${retentionMonths}) are kept until you act: ${someOf(kept)}. See eaas purge --dry-run`,
-  }
+  return warn(
+    `entries older than EAAS_AUDIT_RETENTION_MONTHS (${retentionMonths}) are kept until you act: ${someOf(kept)}. See eaas purge --dry-run`,
+  )
 }
 
 async function findChainFault(sql: Sql, storeKeys: StoreKeys, tenant: TenantRow): Promise<string | undefined> {
@@ -292,9 +265,9 @@ export async function examineWitnesses(
     const remedy =
       'The database went back or was rewritten, or the witness is wrong: compare with a checkpoint that is kept elsewhere ' +
       '(eaas audit verify --all --checkpoint)'
-    return { ok: false, detail: `${contradicted}. ${remedy}` }
+    return wrong(`${contradicted}. ${remedy}`)
   }
   const failed = named('failed')
-  if (failed !== '') return { warning: true, detail: failed }
+  if (failed !== '') return warn(failed)
   return { detail: `agree with the installation's log, by what they cosigned last: ${named('cosigned', 'overtaken')}` }
 }

@@ -69,13 +69,11 @@ const EXPECTED = [
 export function fail(error: unknown): void {
   process.exitCode ??= error instanceof RefusedPinError ? PIN_REFUSED : 1
   const lines = explain(error).split('\n').map(visibleLine)
-  // Everything that can be closed is closed by now. A connection whose commit the database never acknowledges would
-  // keep the process alive.
+  // All is closed by now that can be: a connection whose commit is never acknowledged would keep the process alive.
   process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())
 }
 
-/** How long the reader of standard error may take once the database is gone, in milliseconds. */
-const PRINTED_MS = 1_000
+const PRINTED_MS = 1_000 // how long the reader of standard error may take once the database is gone, in milliseconds
 
 /** Prints why the embedded database failed, and ends the process soon, even if nothing reads its output. */
 export function failWithoutDatabase(error: Error): void {

@@ -1,15 +1,12 @@
 /** What `eaas doctor` reports: a line for each thing that it examined. */
 
-/** The most things that one finding names. */
 const NAMED_AT_MOST = 5
 
 export interface Finding {
   check: string
   ok: boolean
-  /** does not prevent a start, but should be checked */
-  warning?: true
-  /** what was found, and what to do if it is not ok */
-  detail: string
+  warning?: true // does not prevent a start, but should be checked
+  detail: string // what was found, and what to do if it is not ok
 }
 
 /** The result of one examination; an error that it throws becomes a finding that is not ok. */
@@ -23,6 +20,16 @@ export interface Found<T> {
   found: T
   ok?: true
   detail?: undefined
+}
+
+/** A result that fails the run. */
+export function wrong(detail: string): Result {
+  return { ok: false, detail }
+}
+
+/** A result that does not prevent a start, but should be checked. */
+export function warn(detail: string): Result {
+  return { warning: true, detail }
 }
 
 /** Names the first of several things, and says how many more there are. */

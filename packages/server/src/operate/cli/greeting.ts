@@ -11,10 +11,7 @@ import { isStandardOutput } from './output.js'
 
 export const FIRST_TENANT = 'default'
 
-/**
- * Prints where the server is; at the first start, creates a tenant and prints its API key, unless a log would keep
- * that.
- */
+/** Prints where the server is and, at the first start, the API key of a new tenant, unless a log would keep it. */
 export async function greet(
   { app, installation, emitCheckpoints }: Pick<Server, 'app' | 'installation' | 'emitCheckpoints'>,
   { journalStream }: Pick<Config, 'journalStream'>,
@@ -58,10 +55,7 @@ export function isLocal(url: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
 }
 
-/**
- * Whether standard output goes to the journal, or, for the first process of a container, to the container's log. Both
- * keep it, and others may read it.
- */
+/** Whether standard output goes to the journal or the log of a container, which keep it for others to read. */
 function isKept(journalStream: string | undefined): boolean {
   return isStandardOutput(journalStream) || (process.pid === 1 && !process.stdout.isTTY)
 }

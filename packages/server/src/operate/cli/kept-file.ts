@@ -1,5 +1,4 @@
 /** The file of checkpoints that a log in the database is verified against, and the server's own. */
-
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import {
@@ -25,13 +24,10 @@ import { listSignersOf } from '../../core/runner/carried-keys.js'
 import type { Services } from '../../core/runner/operation.js'
 import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 
-/** What to verify a log against. */
 export interface Kept {
   note?: string
-  /** the keys that may have signed it */
-  signers?: PublicKeys
-  /** what the demanded witnesses cosigned */
-  witnessed?: Witnessed
+  signers?: PublicKeys // the keys that may have signed it
+  witnessed?: Witnessed // what the demanded witnesses cosigned
 }
 
 /** Reads what to verify a log in the database against; nothing if no file was given. @throws CheckpointError */
@@ -51,10 +47,8 @@ export async function readKept(
   return { note: witnessed.note, witnessed }
 }
 
-/** The checkpoints in a file, by the log that they are of. */
 export interface KeptCheckpoints {
-  /** the logs that it has checkpoints of, signed or not */
-  logs: string[]
+  logs: string[] // the logs that it has checkpoints of, signed or not
   /**
    * Reads the heads of a log's checkpoints. Only what the installation's key signed counts: a truncated or forged line
    * proves nothing. The signature does not cover the policy version, which is 0 where the line has none.
@@ -64,10 +58,7 @@ export interface KeptCheckpoints {
   faultOf(tenant_id: string): string
 }
 
-/**
- * Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, CommandError if
- * it cannot be read
- */
+/** Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, CommandError */
 export async function readKeptCheckpoints(
   { signingKey }: Pick<Services, 'signingKey'>,
   file: string,
@@ -112,9 +103,8 @@ function groupByLog(notes: readonly KeptNote[]): Map<string, KeptNote[]> {
 function readSigned({ note, policy_version, head }: KeptNote, publicKey: PublicKeys): KeptHead[] {
   try {
     const { last_id, hash } = readCheckpoint(note, publicKey)
-    return [
-      { last_id, hash, policy_version: typeof policy_version === 'number' ? policy_version : 0, ...readSealed(head) },
-    ]
+    const policy = { policy_version: typeof policy_version === 'number' ? policy_version : 0 }
+    return [{ last_id, hash, ...policy, ...readSealed(head) }]
   } catch (error) {
     if (error instanceof CheckpointError) return []
     throw error
@@ -162,10 +152,7 @@ async function isFile(path: string): Promise<boolean> {
   return found?.isFile() === true
 }
 
-/**
- * Reads the entries of the installation's log that the checkpoints in a given file name. @throws CheckpointError if it
- * has none of that log
- */
+/** Reads the entries of the installation's log that a file of checkpoints names. @throws CheckpointError if none */
 export async function readGivenIds(file: string): Promise<number[]> {
   return readAs(file, ({ notes }) => {
     const ids = new KeptIds()

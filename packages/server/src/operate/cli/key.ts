@@ -1,7 +1,4 @@
-/**
- * `eaas key`: lets the operator manage a tenant's keys; the tenant's log records each change with the actor
- * `system`.
- */
+/** `eaas key`: manages a tenant's keys; the tenant's log records each change with the actor `system`. */
 import { resolve } from 'node:path'
 import { STANDARD_STREAM } from '@eaas/audit/command'
 import { counted, foldUuid, isUuid, visible, type wire } from '@eaas/protocol'
@@ -30,10 +27,7 @@ import { describeTenant, type FoundTenant, getTenant, performIn, withServices } 
 
 /** Changes of a key that need no other option. */
 const CHANGES = {
-  rotate: {
-    operation: rotateKey,
-    description: 'Rotate a key: a new version encrypts, older ones only decrypt.',
-  },
+  rotate: { operation: rotateKey, description: 'Rotate a key: a new version encrypts, older ones only decrypt.' },
   disable: { operation: disableKey, description: 'Disable a key: it still decrypts, but encrypts nothing new.' },
   enable: { operation: enableKey, description: 'Enable a disabled key.' },
   'cancel-destruction': {
@@ -43,7 +37,6 @@ const CHANGES = {
 } as const
 type KeyChange = keyof typeof CHANGES
 
-/** Adds `eaas key` and its subcommands. */
 export function addKey(program: Command): void {
   const key = program
     .command('key')
@@ -129,46 +122,31 @@ export function addKey(program: Command): void {
     )
 }
 
-/** Prints a tenant's keys, oldest first. */
 async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
   const { owner, answer } = await performIn(config, tenant, listKeys({}))
   if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
-  const rows = answer.keys.map(({ name, id, status, current_version, min_unwrap_version, created_at, rotation }) => [
-    name,
-    id,
-    status,
-    String(current_version),
-    String(min_unwrap_version),
-    created_at,
-    rotation?.next_rotation_at ?? '-',
-  ])
-  print(
-    ...table(['NAME', 'ID', 'STATUS', 'VERSION', 'OPENS FROM', 'CREATED', 'NEXT ROTATION'], rows),
-    '',
-    `${counted(rows.length, 'key')} of ${describeTenant(owner)}`,
-  )
+  const rows = answer.keys.map(({ name, id, status, current_version, min_unwrap_version, created_at, rotation }) => {
+    const versions = [String(current_version), String(min_unwrap_version)]
+    return [name, id, status, ...versions, created_at, rotation?.next_rotation_at ?? '-']
+  })
+  const titles = ['NAME', 'ID', 'STATUS', 'VERSION', 'OPENS FROM', 'CREATED', 'NEXT ROTATION']
+  print(...table(titles, rows), '', `${counted(rows.length, 'key')} of ${describeTenant(owner)}`)
 }
 
-/** Prints one key with its versions. */
 async function keyShow(config: Config, key: string, { tenant, json }: OfTenant): Promise<void> {
   const { owner, answer } = await onKey(config, { tenant, key }, (key_id) => readKey({ key_id }))
   if (json) return printKey({ owner, answer }, { json })
-  const rows = answer.versions.map(({ version, status, created_at, wraps, last_unwrapped_at }) => [
-    String(version),
-    status,
-    created_at,
-    String(wraps),
-    last_unwrapped_at?.slice(0, 10) ?? '-',
-  ])
+  const rows = answer.versions.map(({ version, status, created_at, wraps, last_unwrapped_at }) => {
+    const opened = last_unwrapped_at?.slice(0, 10) ?? '-'
+    return [String(version), status, created_at, String(wraps), opened]
+  })
   print(describe(owner, answer), '', ...table(['VERSION', 'STATUS', 'CREATED', 'WRAPPED', 'LAST OPENED'], rows))
 }
 
-/** Creates a key. */
 async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { name: string }): Promise<void> {
   printKey(await performIn(config, tenant, createKey({ name })), { json })
 }
 
-/** Changes a key and prints it. */
 async function changeKey(
   key: string,
   { tenant, json }: OfTenant,

@@ -8,10 +8,9 @@ import { openStore } from '../../core/store/open-store.js'
 import { distributeTables } from '../store/distribute.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { failWithoutDatabase } from './fail.js'
-import { print, printJson } from './output.js'
+import { linesOf, print, printJson } from './output.js'
 import { withServices } from './with-services.js'
 
-/** Adds `eaas migrate`. */
 export function addMigrate(program: Command): void {
   program
     .command('migrate')
@@ -24,21 +23,16 @@ export function addMigrate(program: Command): void {
     .action((options) => migrateDatabase(commandConfig(), options))
 }
 
-/**
- * Migrates and prints the schema's version before and after; opening an installation migrates, after checking
- * its root key. With `distribute`, its tables are then spread over machines. With a `role`, that role is then granted the rights that a server needs, and no others.
- *
- * @throws RoleError, NoCitusError
- */
-async function migrateDatabase(
-  config: Config,
-  {
-    json,
-    role,
-    existing,
-    distribute,
-  }: { json: boolean; role?: string | undefined; existing: boolean; distribute: boolean },
-): Promise<void> {
+interface MigrateOptions {
+  json: boolean
+  role?: string
+  existing: boolean
+  distribute: boolean
+}
+
+/** Opening an installation migrates, after checking its root key. @throws RoleError, NoCitusError */
+async function migrateDatabase(config: Config, options: MigrateOptions): Promise<void> {
+  const { json, role, existing, distribute } = options
   if (role !== undefined && config.databaseUrl === undefined) {
     throw new RoleError('The embedded database has no roles: --role needs EAAS_DATABASE_URL.')
   }
@@ -54,18 +48,12 @@ async function migrateDatabase(
     if (json) {
       const { may_create, set_path } = granted ?? {}
       const ofRole = granted && { role, may_purge: mayPurge, may_create, set_path }
-      printJson({ schema_before: before, schema: after, ...(spread && { distributed: spread }), ...ofRole })
-      return
+      return printJson({ schema_before: before, schema: after, ...(spread && { distributed: spread }), ...ofRole })
     }
-    print(
-      before === after ? `The schema is up to date (${after}).` : `The schema was migrated from ${before} to ${after}.`,
-    )
-    if (spread)
-      print(
-        spread.length > 0
-          ? `These tables were spread over the machines: ${spread.join(', ')}.`
-          : 'All tables are spread over the machines.',
-      )
+    const migrated = before === after ? `is up to date (${after})` : `was migrated from ${before} to ${after}`
+    print(`The schema ${migrated}.`)
+    if (spread?.length === 0) print('All tables are spread over the machines.')
+    else if (spread) print(`These tables were spread over the machines: ${spread.join(', ')}.`)
     if (granted) print(...describe(granted))
   }
   await withServices(config, grantAndPrint, { mayCreate })
@@ -76,19 +64,12 @@ function describe({ role, mayPurge, schema, may_create, set_path }: Granted & { 
     ? 'It may delete audit entries, as purges do (EAAS_AUDIT_RETENTION_MONTHS), but not change them.'
     : 'It may neither delete nor change audit entries.'
   const rights = `it may read and write rows, and owns no table. ${purge}`
-  return [
-    set_path === null
-      ? `The role ${role} can run a server: ${rights}`
-      : `The role ${role} has the rights that a server needs: ${rights}`,
-    ...(set_path === null
-      ? []
-      : [
-          `Its search_path does not lead to the schema ${schema}, so a server would find no tables. As an administrator run: ${set_path}`,
-        ]),
-    ...(may_create
-      ? [
-          `It may still create tables of its own in this schema. To prevent that: revoke create on schema ${schema} from public`,
-        ]
-      : []),
-  ]
+  const can = set_path === null ? 'can run a server' : 'has the rights that a server needs'
+  return linesOf(
+    `The role ${role} ${can}: ${rights}`,
+    set_path !== null &&
+      `Its search_path does not lead to the schema ${schema}, so a server would find no tables. As an administrator run: ${set_path}`,
+    may_create &&
+      `It may still create tables of its own in this schema. To prevent that: revoke create on schema ${schema} from public`,
+  )
 }

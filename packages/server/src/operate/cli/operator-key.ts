@@ -10,7 +10,6 @@ import { commandConfig, JSON_OPTION, permissionsOf, readList, readName, SAME_ENV
 import { print, printJson, printNewApiKey, table } from './output.js'
 import { withServices } from './with-services.js'
 
-/** Adds `eaas operator-key` and its subcommands. */
 export function addOperatorKey(program: Command): void {
   const operatorKey = program
     .command('operator-key')
@@ -63,21 +62,14 @@ function perform<Answer>(config: Config, operation: Operation<Answer>): Promise<
   return withServices(config, (services) => performAsSystem(services, INSTALLATION_ID, operation))
 }
 
-/** Creates an operator's API key and prints its secret, which is shown only here. */
-async function operatorKeyCreate(
-  config: Config,
-  { name, permissions, expiresAt, allowedIps, json }: CreateOptions,
-): Promise<void> {
+async function operatorKeyCreate(config: Config, options: CreateOptions): Promise<void> {
+  const { name, permissions, expiresAt, allowedIps, json } = options
   const fields = { name, permissions, expires_at: expiresAt ?? null, allowed_ips: allowedIps ?? null }
   const apiKey = await perform(config, createApiKey(fields))
-  await printNewApiKey(apiKey, {
-    json,
-    what: `Operator's API key ${apiKey.name} (${apiKey.id})`,
-    revoke: `eaas operator-key revoke ${apiKey.id}`,
-  })
+  const what = `Operator's API key ${apiKey.name} (${apiKey.id})`
+  await printNewApiKey(apiKey, { json, what, revoke: `eaas operator-key revoke ${apiKey.id}` })
 }
 
-/** Prints the operators' API keys, without their secrets. */
 async function operatorKeyList(config: Config, { json }: Format): Promise<void> {
   const list = await perform(config, listApiKeys())
   if (json) return printJson(list)
@@ -90,7 +82,6 @@ function cells({ name, id, status, permissions, expires_at, last_used_at, allowe
   return [name, id, status, ...limits, permissions.join(' ')]
 }
 
-/** Revokes an operator's API key for good. */
 async function operatorKeyRevoke(config: Config, id: string, { json }: Format): Promise<void> {
   await perform(config, revokeApiKey({ api_key_id: id }))
   if (json) printJson({ id, status: 'revoked' })

@@ -6,12 +6,14 @@ import { beforeEnd } from '@eaas/audit/node'
 import { visible, visibleLine, type wire } from '@eaas/protocol'
 import { encryptTo } from '../../root-keys/age.js'
 
+/** Leaves out the lines whose condition does not hold. */
+export function linesOf(...lines: readonly (string | false | undefined)[]): string[] {
+  return lines.filter((line) => typeof line === 'string')
+}
+
 export { print, printBeside, printJson, showProgress, table } from '@eaas/audit/command'
 
-/**
- * Prints lines that hold a secret which is shown only once. If they can't be written, reports what was lost,
- * and the exit code is 1.
- */
+/** Prints lines with a secret that is shown only once. If that fails, says what was lost; the exit code is 1. */
 export function printOnce(lines: readonly string[], lost: string): Promise<void> {
   return new Promise((resolve) => {
     process.stdout.write(`${lines.map(visibleLine).join('\n')}\n`, (error) => {
@@ -60,9 +62,8 @@ export async function createOut<Made>(
 }
 
 /**
- * Creates a file (mode 0600) with an encrypted text. `make` is called only once recipients and path are known to
- * be good: it may leave entries in a log. Returns what it made.
- *
+ * Creates a file (mode 0600) with an encrypted text. `make` is called only once recipients and path are known to be
+ * good: it may leave entries in a log. Returns what it made.
  * @throws RecipientError; CommandError if the path exists already, which is left as it is, or cannot be written
  */
 export async function createSealedFile<Made extends { text: string }>(

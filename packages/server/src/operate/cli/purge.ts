@@ -11,7 +11,6 @@ import { commandConfig, JSON_OPTION, readName, SAME_ENVIRONMENT, succeed } from 
 import { print, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
-/** Adds `eaas purge`. */
 export function addPurge(program: Command): void {
   program
     .command('purge')
@@ -32,8 +31,7 @@ export function addPurge(program: Command): void {
 }
 
 interface PurgeCommand {
-  /** name or id; every tenant by default */
-  tenant?: string
+  tenant?: string // name or id; every tenant by default
   dryRun: boolean
   archive?: string
   resume?: string
@@ -43,10 +41,7 @@ interface PurgeCommand {
 /** `refused` says why the purge of a tenant was refused or failed. */
 type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })
 
-/**
- * Purges what is older than the retention, of one tenant or of all; returns true if none was refused or
- * failed.
- */
+/** Purges what is older than the retention, of one tenant or of all; returns true if none was refused or failed. */
 async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   const { tenant, dryRun, archive, resume, json } = command
   const { auditRetentionMonths: retentionMonths } = config

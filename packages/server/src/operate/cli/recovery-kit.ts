@@ -1,6 +1,4 @@
-/**
- * `eaas recovery-kit`: the exports of all keys of a tenant in one encrypted file, for a day when this server is gone.
- */
+/** `eaas recovery-kit`: the exports of all keys of a tenant in one file, for a day when this server is gone. */
 import { resolve } from 'node:path'
 import { CommandError, STANDARD_STREAM } from '@eaas/audit/command'
 import { counted, visible, visibleLine, type wire } from '@eaas/protocol'
@@ -25,10 +23,8 @@ import {
 import { createSealedFile, print, printBeside, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
-/** How many exports wait for their entries at once; the committer writes them together. */
-const AT_ONCE = 64
+const AT_ONCE = 64 // how many exports wait for their entries at once; the committer writes them together
 
-/** Adds `eaas recovery-kit`. */
 export function addRecoveryKit(program: Command): void {
   program
     .command('recovery-kit')
@@ -47,8 +43,7 @@ export function addRecoveryKit(program: Command): void {
 }
 
 interface KitOptions {
-  /** the tenant's name or id */
-  tenant: string
+  tenant: string // the tenant's name or id
   recipient: string[]
   out: string
   json: boolean
@@ -56,29 +51,22 @@ interface KitOptions {
 
 interface Kit {
   owner: FoundTenant
-  /** a line for each key, each what `POST /v1/keys/:id/export` answers */
-  text: string
+  text: string // a line for each key, each what `POST /v1/keys/:id/export` answers
   exported: number
-  /** keys whose material is destroyed, or will be: they cannot be exported */
-  left_out: number
+  left_out: number // keys whose material is destroyed, or will be: they cannot be exported
   failed: { key_id: string; name: string; error: string }[]
 }
 
-/**
- * Creates the kit; returns true if it has every key that has material. Keys that it lacks are reported.
- *
- * @throws RecipientError, Refusal, CommandError
- */
+/** Returns true if the kit has every key that has material. @throws RecipientError, Refusal, CommandError */
 async function recoveryKit(config: Config, { tenant, recipient, out, json }: KitOptions): Promise<boolean> {
   const { owner, exported, left_out, failed } = await createSealedFile(out, recipient, () =>
     withServices(config, async (services) => makeKit(services, await getTenant(services, tenant))),
   )
   if (json) printJson({ file: resolve(out), tenant_id: owner.tenant_id, exported, left_out, failed })
   else {
+    const what = `${counted(exported, 'key')} of ${describeTenant(owner)}`
     if (out !== STANDARD_STREAM)
-      print(
-        `${counted(exported, 'key')} of ${describeTenant(owner)} in ${resolve(out)}. Whoever opens it opens all that they ever protected.`,
-      )
+      print(`${what} in ${resolve(out)}. Whoever opens it opens all that they ever protected.`)
     if (left_out > 0)
       printBeside(out, `Left out: ${counted(left_out, 'key')} that destruction has taken, or waits for.`)
     for (const { key_id, name, error } of failed) {

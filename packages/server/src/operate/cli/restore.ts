@@ -1,7 +1,4 @@
-/**
- * `eaas restore`: restores a backup into an empty database, or with `--check` into a temporary one that is verified.
- */
-
+/** `eaas restore`: restores a backup into an empty database, or with `--check` into a temporary one. */
 import { rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -24,7 +21,6 @@ import { failWithoutDatabase } from './fail.js'
 import { print, printJson, reportLeftOut, showProgress } from './output.js'
 import { withServices } from './with-services.js'
 
-/** Adds `eaas restore`. */
 export function addRestore(program: Command): void {
   program
     .command('restore')
@@ -88,21 +84,14 @@ async function check(config: Config, file: string, options: RestoreOptions): Pro
   const dataDir = await mkdtemp(join(tmpdir(), 'eaas-restore-')).catch(throwOfTemporary)
   const release = beforeEnd(() => rmSync(dataDir, { recursive: true, force: true }))
   try {
-    const trial: Config = {
-      ...config,
-      databaseUrl: undefined,
-      databaseUrlFile: undefined,
-      dataDir,
-      rootKey: rootKeySettingOf(config),
-      checkpointFile: undefined, // it would keep what the trial wrote
-    }
+    const database = { databaseUrl: undefined, databaseUrlFile: undefined, dataDir }
+    // A checkpoint file would keep what the trial wrote.
+    const trial: Config = { ...config, ...database, rootKey: rootKeySettingOf(config), checkpointFile: undefined }
     const restored = await restoreInto(trial, file, options)
     const progress = showProgress('verified')
-    const { verdicts, unverified } = await withServices(trial, (services) =>
-      verifyAll(services, {
-        onProgress: (name, entries) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`),
-      }),
-    ).finally(progress.done)
+    const onProgress = (name: string, entries: number) => progress(`${name}: ${counted(entries, 'entry', 'entries')}`)
+    const verifying = withServices(trial, (services) => verifyAll(services, { onProgress }))
+    const { verdicts, unverified } = await verifying.finally(progress.done)
     const invalid = verdicts.filter(({ valid }) => !valid)
     const entries = verdicts.reduce((sum, { verified_entries }) => sum + verified_entries, 0)
     const isValid = invalid.length + unverified.length === 0

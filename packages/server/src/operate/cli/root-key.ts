@@ -1,5 +1,4 @@
 /** `eaas root-key`: the key outside the database, which wraps the store keys. */
-
 import { existsSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -35,23 +34,19 @@ import {
 import { print, printJson } from './output.js'
 import { withServices } from './with-services.js'
 
-/**
- * What a root key is rotated to, by the name of the option's value. A root key itself as an option would show in the
- * list of processes.
- */
-const TARGETS = {
-  path: 'file',
-  command: 'command',
-  shares: 'shares',
-  program: 'exec',
-  url: 'transit',
-  arn: 'aws-kms',
-} as const satisfies Record<string, RootKeySetting['kind']>
+// What a root key is rotated to, by the name of the option's value. A root key itself as an option would show in the
+// list of processes.
+const TARGETS = [
+  { value: 'path', kind: 'file' },
+  { value: 'command', kind: 'command' },
+  { value: 'shares', kind: 'shares' },
+  { value: 'program', kind: 'exec' },
+  { value: 'url', kind: 'transit' },
+  { value: 'arn', kind: 'aws-kms' },
+] as const satisfies { value: string; kind: RootKeySetting['kind'] }[]
 
-/**
- * Printed if the command ends between the commit and its acknowledgement: an operator who then deletes the wrong root
- * key loses everything.
- */
+// Printed if the command ends between the commit and its acknowledgement: an operator who then deletes the wrong root
+// key loses everything.
 const UNKNOWN_ROTATION =
   'It is unknown whether the root key was replaced, and it still may be. Keep both root keys, and once the database answers, see with each which one opens it: eaas root-key status'
 
@@ -60,7 +55,6 @@ With --recipient alone, each recipient opens the file with any age tool, without
 --threshold, each gets a share, a file of its own in the folder --out; without recipients the shares are not
 encrypted. A start takes decrypted shares: see EAAS_ROOT_KEY_SHARES in eaas start --help.`
 
-/** Adds `eaas root-key` and its subcommands. */
 export function addRootKey(program: Command): void {
   const rootKey = program.command('root-key').description('Manage the root key.')
 
@@ -85,7 +79,7 @@ export function addRootKey(program: Command): void {
       assertOneOutput(command, [options.out], options)
       if (options.out === STANDARD_STREAM && (split || options.recipient === undefined))
         command.error("error: option '--out': standard output gets a root key only whole and encrypted (--recipient)")
-      return rootKeyGenerate({ ...options, split, path: options.out }, options)
+      return rootKeyGenerate(options, split)
     })
 
   rootKey
@@ -107,12 +101,10 @@ export function addRootKey(program: Command): void {
       'after',
       `
 Say by one of the options where the new root key is. A start takes it from the variable of the same name:
-${Object.values(TARGETS)
-  .map((kind) => ROOT_KEY_VARIABLES[kind])
-  .join(', ')}.
+${TARGETS.map(({ kind }) => ROOT_KEY_VARIABLES[kind]).join(', ')}.
 ${SAME_ENVIRONMENT}`,
     )
-  const targets = Object.entries(TARGETS).map(([value, kind]) => ({
+  const targets = TARGETS.map(({ value, kind }) => ({
     kind,
     option: new Option(`--to-${kind} <${value}>`, VARIABLES[ROOT_KEY_VARIABLES[kind]]),
   }))
@@ -123,11 +115,8 @@ ${SAME_ENVIRONMENT}`,
   }
   rotate.action(({ json, ...named }: Record<string, string> & { json: boolean }) => {
     const target = targets.find(({ option }) => option.attributeName() in named)
-    if (!target) {
-      return rotate.error(
-        `error: name where the new root key is: ${targets.map(({ option }) => option.long).join(', ')}`,
-      )
-    }
+    const names = targets.map(({ option }) => option.long).join(', ')
+    if (!target) return rotate.error(`error: name where the new root key is: ${names}`)
     const { kind, option } = target
     const value = named[option.attributeName()] ?? ''
     const config = commandConfig()
@@ -145,11 +134,8 @@ interface GenerateOptions {
   json: boolean
 }
 
-/** Writes a root key in the chosen form. @throws RootKeyError, RecipientError */
-async function rootKeyGenerate(
-  { path: out, split, from, recipient: recipients = [] }: Omit<RootKeyForm, 'recipients'> & { recipient?: string[] },
-  { json }: { json: boolean },
-): Promise<void> {
+async function rootKeyGenerate(options: GenerateOptions, split: RootKeyForm['split']): Promise<void> {
+  const { out, from, recipient: recipients = [], json } = options
   const { files, set } = await makeRootKey({ path: out, recipients, split, from })
   if (out === STANDARD_STREAM) return
   const path = resolve(out)
@@ -158,9 +144,7 @@ async function rootKeyGenerate(
   if (split) {
     return print(
       `${what} is in ${counted(files.length, 'share')}, any ${split.threshold} of which open it: the set ${set}.`,
-      ...files.map(
-        (file, at) => `${file}  ${recipients[at] === undefined ? 'not encrypted' : `for ${recipients[at]}`}`,
-      ),
+      ...files.map((file, at) => `${file}  ${recipients[at] ? `for ${recipients[at]}` : 'not encrypted'}`),
       'Hand each to another person. Before you need them, have them open the database once: eaas root-key status with EAAS_ROOT_KEY_SHARES',
     )
   }
@@ -176,7 +160,6 @@ async function rootKeyGenerate(
   )
 }
 
-/** Shows the provider and the store keys that it opened. @throws RootKeyError */
 async function rootKeyStatus(config: Config, { json }: { json: boolean }): Promise<void> {
   const { storeKeys, pepper } = await withServices(config, async ({ sql, now }) => {
     const { pepper: number } = await getPeppers(sql)
@@ -201,7 +184,6 @@ async function rootKeyStatus(config: Config, { json }: { json: boolean }): Promi
     )
 }
 
-/** Wraps the store keys under another root key. @throws RootKeyError, Refusal */
 async function rootKeyRotate(config: Config, setting: RootKeySetting, { json }: { json: boolean }): Promise<void> {
   await askForCurrent(config.rootKey, setting)
   const to = await openProvider(setting)
@@ -239,10 +221,8 @@ async function askForCurrent(current: RootKeySetting | undefined, next: RootKeyS
 // A service starts in another folder, where it would find another file or none.
 function warnOfRelative({ kind, value }: RootKeySetting): void {
   if (kind !== 'exec' && kind !== 'command') return
-  const words = readCommandLine(value, ROOT_KEY_VARIABLES[kind])
-  const found = words
-    .map((word) => word.replace(/^--[\w-]+=/, ''))
-    .find((word) => /^[^/].*\//.test(word) && existsSync(word))
+  const words = readCommandLine(value, ROOT_KEY_VARIABLES[kind]).map((word) => word.replace(/^--[\w-]+=/, ''))
+  const found = words.find((word) => /^[^/].*\//.test(word) && existsSync(word))
   if (found === undefined) return
   process.stderr.write(
     `eaas: ${found} is found from this folder only: a service needs its whole path, ${resolve(found)}\n`,

@@ -18,14 +18,12 @@ import { createNotifier } from './notify.js'
 import { print } from './output.js'
 import { closeAndExit, onSignals } from './stop.js'
 
-/** What names the address in an error. */
-const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' }
+const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' } // what names the address in an error
 
 /** The build puts the program of the thread that verifies logs beside that of the command. */
 const openVerifier = (database: ThreadDatabase) =>
   createVerificationThread(database, new URL('./verification-thread-program.js', import.meta.url))
 
-/** Adds `eaas start`. */
 export function addStart(program: Command): void {
   program
     .command('start')
@@ -87,8 +85,7 @@ async function listen({ app }: Server, { host, socket, tls, ...config }: Config)
   return baseUrl(host, (app.server.address() as AddressInfo).port, { isTls: tls !== undefined })
 }
 
-// To stop, /health first fails while calls are still served, until a load balancer must have noticed; then the server
-// closes.
+// Before the server closes, /health fails until a load balancer must have noticed, while calls are still served.
 function obeySignals(server: Server, { drainMs, onStop }: { drainMs: number; onStop: () => void }): void {
   onSignals({
     reload: () => server.reload(() => readConfig(process.env)),

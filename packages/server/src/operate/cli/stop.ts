@@ -7,16 +7,12 @@ const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 const CLOSED_MS = 10_000
 /** How much earlier the process ends than that, in milliseconds: a busy machine may delay its timers. */
 const SPARE_MS = 500
-/**
- * How long the database may take to close in the end, in milliseconds: unclosed, the embedded one would leave its
- * socket and lock behind.
- */
+// How long the database may take to close in the end, in milliseconds: unclosed, the embedded one would leave its
+// socket and lock behind.
 const CLOSE_DEADLINE_MS = 1_000
-/**
- * How long calls under way, jobs and the last checkpoints may take before the process ends anyway, in milliseconds.
- * Calls are cut off after five seconds. The rest has no deadline of its own: behind locked tables several statements in
- * a row wait four seconds each.
- */
+// How long calls under way, jobs and the last checkpoints may take before the process ends anyway, in milliseconds.
+// Calls are cut off after five seconds. The rest has no deadline of its own: behind locked tables several statements in
+// a row wait four seconds each.
 const STOP_DEADLINE_MS = CLOSED_MS - SPARE_MS - CLOSE_DEADLINE_MS
 
 /**
@@ -48,8 +44,7 @@ export function closeAndExit(server: Closing): void {
   )
 }
 
-// The database may be what does not answer, so the logs' ends are written first: otherwise an attacker who blocks it
-// could truncate the logs.
+// The logs' ends are written first: otherwise an attacker who blocks the database could truncate the logs.
 async function leave({ app, installation, keepWitnessed }: Closing): Promise<never> {
   app.log.error('did not stop in time')
   setTimeout(() => exit(1), CLOSE_DEADLINE_MS)

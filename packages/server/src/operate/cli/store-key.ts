@@ -1,5 +1,4 @@
 /** `eaas store-key`: the key in the database that every other secret is sealed under. */
-
 import { encodePublicKey } from '@eaas/audit'
 import { beforeEnd } from '@eaas/audit/node'
 import { counted } from '@eaas/protocol'
@@ -13,7 +12,6 @@ import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { print, printJson, showProgress } from './output.js'
 import { withServices } from './with-services.js'
 
-/** Adds `eaas store-key` and its subcommand. */
 export function addStoreKey(program: Command): void {
   program
     .command('store-key')
@@ -45,18 +43,14 @@ ${SAME_ENVIRONMENT}`,
     )
 }
 
-/** Rotates the store key. @throws RootKeyError, Refusal */
 async function storeKeyRotate(
   config: Config,
   { keepsSecrets, rotatesKeys, json }: { keepsSecrets: boolean; rotatesKeys: boolean; json: boolean },
 ): Promise<void> {
   const progress = showProgress('store key:')
   progress('waiting until every server has the new one')
-  const release = beforeEnd(() =>
-    process.stderr.write(
-      '\neaas: interrupted. Repeat the command: it begins again with another store key, and nothing is lost\n',
-    ),
-  )
+  const interrupted = 'interrupted. Repeat the command: it begins again with another store key, and nothing is lost'
+  const release = beforeEnd(() => process.stderr.write(`\neaas: ${interrupted}\n`))
   const work = withServices(config, async (services) => {
     const done = await rotateStoreKey(services, {
       provider: await providerOf(config),
@@ -67,10 +61,7 @@ async function storeKeyRotate(
     const waiting = await countWaiting(services.sql, services.now())
     return { ...done, public_key: encodePublicKey(services.signingKey), waiting }
   })
-  const rotation = await asOwner(work).finally(() => {
-    release()
-    progress.done()
-  })
+  const rotation = await asOwner(work).finally(release).finally(progress.done)
   const { number, resealed, rotated_keys, unrotated_keys, public_key, waiting } = rotation
   if (unrotated_keys.length > 0) process.exitCode = 1
   if (json) return printJson(rotation)

@@ -1,5 +1,4 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
-
 import { counted, visible, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../../core/config.js'
@@ -29,7 +28,7 @@ import {
   SAME_ENVIRONMENT,
   succeed,
 } from './command.js'
-import { print, printJson, printOnce, showProgress } from './output.js'
+import { linesOf, print, printJson, printOnce, showProgress } from './output.js'
 import { mode, quota, tenantList, tenantListAll } from './tenant-list.js'
 import { addTenantMove } from './tenant-move.js'
 import { getTenant, performIn, withServices } from './with-services.js'
@@ -40,7 +39,6 @@ const STATUS_CHANGES = {
   resume: 'Serve a suspended tenant again.',
 } as const
 
-/** Adds `eaas tenant` and its subcommands. */
 export function addTenant(program: Command): void {
   const tenant = program
     .command('tenant')
@@ -140,7 +138,6 @@ interface Format {
   json: boolean
 }
 
-/** Creates a tenant and prints it with its first API key, which is shown only here. */
 async function tenantCreate(
   config: Config,
   { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
@@ -164,14 +161,12 @@ async function tenantCreate(
   )
 }
 
-/** Runs an operation that answers with the tenant, and prints that. */
 async function printTenant(tenant: string, { json }: Format, operation: Operation<OperatorTenant>): Promise<void> {
   const { answer } = await performIn(commandConfig(), tenant, operation)
   if (json) printJson(answer)
   else print(...describeTenant(answer))
 }
 
-/** Suspends a tenant or resumes it; which one, and why, is written into that tenant's own log. */
 async function tenantSetStatus(
   config: Config,
   tenant: string,
@@ -191,10 +186,7 @@ async function tenantSetStatus(
   print(`Tenant ${name} (${tenant_id}) is ${status} already${effect}. ${recorded} was recorded.`)
 }
 
-/**
- * Deletes a suspended tenant if `confirm` is its name; without `confirm`, prints what it would delete and
- * returns false.
- */
+/** Deletes a suspended tenant; without `confirm`, prints what it would delete and returns false. */
 async function tenantDelete(
   config: Config,
   tenant: string,
@@ -205,12 +197,7 @@ async function tenantDelete(
     const plan = await planDeletion(services, tenant_id)
     if (confirm === undefined) {
       if (json) printJson({ ...plan, deleted: false })
-      else
-        print(
-          ...describeDeletion(plan),
-          '',
-          'Nothing was deleted. To delete the tenant, repeat the command with --confirm and its name.',
-        )
+      else print(...describeDeletion(plan))
       return false
     }
     const progress = showProgress('destroying keys')
@@ -225,13 +212,8 @@ async function tenantDelete(
   })
 }
 
-function describeDeletion({
-  tenant: { name, tenant_id },
-  keys,
-  versions,
-  api_keys,
-  last_entry,
-}: DeletionPlan): string[] {
+function describeDeletion({ tenant, keys, versions, api_keys, last_entry }: DeletionPlan): string[] {
+  const { name, tenant_id } = tenant
   return [
     `Deleting tenant ${visible(name)} (${tenant_id}) cannot be undone.`,
     '',
@@ -242,21 +224,21 @@ function describeDeletion({
     '',
     'Backups of the database hold the key material for as long as they are kept.',
     `To save the log as a file: eaas audit export --tenant ${tenant_id} --out FILE`,
+    '',
+    'Nothing was deleted. To delete the tenant, repeat the command with --confirm and its name.',
   ]
 }
 
 function describeTenant(tenant: OperatorTenant): string[] {
-  return [
+  return linesOf(
     `name              ${visible(tenant.name)}`,
     `id                ${tenant.tenant_id}`,
     `status            ${tenant.status}`,
     `mode              ${mode(tenant)}`,
     `encrypts a month  ${quota(tenant)}`,
-    ...(tenant.plaintext_encoding
-      ? [`plaintext         ${tenant.plaintext_encoding} unless a call says otherwise`]
-      : []),
+    tenant.plaintext_encoding && `plaintext         ${tenant.plaintext_encoding} unless a call says otherwise`,
     `created           ${tenant.created_at}`,
-  ]
+  )
 }
 
 function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string[] {

@@ -1,7 +1,4 @@
-/**
- * Opens the installation for the operator's commands, beside a running server, and finds tenants by name or
- * id.
- */
+/** Opens the installation for the operator's commands, beside a running server, and finds tenants by name or id. */
 import { existsSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
 import { foldUuid, INSTALLATION_ID, isUuid, isWellFormed, visible } from '@eaas/protocol'
@@ -24,12 +21,9 @@ import { failWithoutDatabase } from './fail.js'
 
 interface OpenedBy {
   mayCreate?: boolean
-  /** first compare every log with the checkpoint file and the anchors, and raise the alarms */
-  comparesAll?: boolean
-  /** keep in the checkpoint file what the work wrote to the logs; true by default */
-  keepsCommitted?: boolean
-  /** called with each alarm; by default it is printed to standard error */
-  onAlarm?: typeof printAlarm
+  comparesAll?: boolean // first compare every log with the checkpoint file and the anchors, and raise the alarms
+  keepsCommitted?: boolean // keep in the checkpoint file what the work wrote to the logs; true by default
+  onAlarm?: typeof printAlarm // called with each alarm; by default it is printed to standard error
 }
 
 /**
@@ -138,10 +132,7 @@ export async function getLogOwner(services: Services, { tenant = '', installatio
   return installation ? { tenant_id: INSTALLATION_ID, name: 'installation' } : getTenant(services, tenant)
 }
 
-/**
- * Runs an operation in a tenant given by its name or id; returns its answer with the tenant. @throws Refusal,
- * TamperedRowError
- */
+/** Runs an operation in a tenant given by its name or id. @throws Refusal, TamperedRowError */
 export function performIn<Answer>(
   config: Config,
   tenant: string,
@@ -153,10 +144,7 @@ export function performIn<Answer>(
   })
 }
 
-/**
- * Records in the installation's log what an operator did. If that fails, the work is done anyway, and the failure is
- * printed to standard error.
- */
+/** Records what an operator did, which is done already: a failure is printed to standard error. */
 export async function recordOperation(services: Services, note: EntryNote): Promise<void> {
   try {
     await withDeadline(recordAlone(services, [note]))
@@ -188,10 +176,8 @@ export async function findTenant(
   const named = await findTenantByName(sql, tenant)
   const state = named && (await states.find(named.tenant_id))
   if (!state) return undefined
-  const {
-    fault,
-    tenant: { tenant_id, name },
-  } = state
+  const { fault, tenant: found } = state
+  const { tenant_id, name } = found
   if (fault) throw new TamperedRowError(`${fault.message}, so its name proves nothing; give its id: ${tenant_id}`)
   if (name === tenant) return { tenant_id, name }
   throw new TamperedRowError(

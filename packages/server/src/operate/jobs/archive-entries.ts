@@ -1,8 +1,4 @@
-/**
- * Archives entries in a directory before a purge deletes them: as an export that is complete, verified and on
- * disk.
- */
-
+/** Archives entries in a directory before a purge deletes them: as an export that is complete, verified and on disk. */
 import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { link, rename, rm } from 'node:fs/promises'
@@ -21,20 +17,16 @@ export interface Stretch {
   tenant_id: string
   after_id: number
   through_id: number
-  /**
-   * the hash of the last entry, from a verification of the log: it proves that the archive has the verified
-   * entries
-   */
+  /** the hash of the last entry, from a verification of the log: it proves that the archive has the verified entries */
   hash: Uint8Array
 }
 
 /**
- * Exports a stretch of a log to a file of its own. A file with an archive's name has all of the entries and
- * verifies; an existing file is never overwritten: it is used if it is a complete archive of the entries, and
- * otherwise the call fails. Returns the file's path.
- *
- * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or an error that says
- * why the file cannot be written
+ * Exports a stretch of a log to a file of its own. A file with an archive's name has all of the entries and verifies;
+ * an existing file is never overwritten: it is used if it is a complete archive of the entries, and otherwise the call
+ * fails. Returns the file's path.
+ * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or an error that says why the
+ * file cannot be written
  */
 export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<string> {
   const { tenant_id, through_id } = stretch
@@ -42,8 +34,7 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
   const path = join(folder, `${tenant_id}-through-${through_id}.ndjson`)
   await makeDirectory(folder).catch((error: NodeJS.ErrnoException) => explain(path, error))
   if (!(await isArchived(services, stretch, path))) {
-    // A unique name, because several processes may archive the same entries at once. After a crash the draft
-    // keeps this name.
+    // A unique name: several processes may archive the same entries at once. A crash leaves the draft.
     const draft = `${path}.${randomUUID()}.part`
     try {
       const lines = await performAsSystem(services, tenant_id, exportAudit({ through_id }))
@@ -66,10 +57,7 @@ function explain(path: string, error: NodeJS.ErrnoException): never {
   throw new Error(`nothing is purged: ${explainUnwritten(path, error)}`)
 }
 
-/**
- * Renames an archive, so that it no longer counts as one, because a later verification of the log found other
- * entries; returns the new name. After a crash before this, the next purge refuses the file.
- */
+/** Renames an archive that has other entries than the log. After a crash before this, the next purge refuses it. */
 export async function setAside(path: string): Promise<string> {
   const aside = `${path}.${randomUUID()}.refused`
   await rename(path, aside)

@@ -1,9 +1,6 @@
-/**
- * Records which API keys open or hash more than twice what is usual for them: today, and on the day before, because
- * that day's last calls came after its last run. Every process compares, since each knows the counts of all; the lock
- * of the head ensures that one of them records it, once for each day.
- */
-
+// Records which API keys open or hash more than twice what is usual for them: today, and on the day before, because
+// that day's last calls came after its last run. Every process compares, since each knows the counts of all; the lock
+// of the head ensures that one of them records it, once for each day.
 import type { Operation, Services } from '../../core/runner/operation.js'
 import { performAsSystem } from '../../core/runner/perform.js'
 import { isMovedAway } from '../../core/runner/tenant-state.js'
@@ -15,23 +12,16 @@ import { type ApiKeyUsage, listApiKeyUsage } from '../../core/store/unrecorded-c
 export const DOUBLED =
   'an API key opened or hashed more than twice as many values today as is usual for it: find out whether its owner knows why, and revoke it if not'
 
-/** Fewer in a day are not recorded: three opened values after a day with one are no news. */
-const LEAST_NOTED = 100
+const LEAST_NOTED = 100 // fewer in a day are not recorded: three opened values after a day with one are no news
 const DAY_MS = 86_400_000
 
-/** What is compared or recorded. */
 type UsageOf = Pick<ApiKeyUsage, 'tenant_id'> & Partial<Pick<ApiKeyUsage, 'api_key_id'>>
 
 interface DoubledUsageOptions {
-  /** called for each entry that was written */
   onDoubled?: (usage: ApiKeyUsage) => void
-  /**
-   * called for an API key whose entry could not be written, and for a tenant whose counts could not be read; the
-   * others continue. Without it, the error is thrown
-   */
+  /** called for what could not be read or written; the others continue. Without it, the error is thrown */
   onError?: (error: unknown, of: UsageOf) => void
-  /** ends the work after the current API key */
-  signal?: AbortSignal
+  signal?: AbortSignal // ends the work after the current API key
 }
 
 /** Creates the job; one per process, which remembers what is on record today. */
@@ -50,8 +40,7 @@ export function createDoubledUsageJob(services: Services): (options?: DoubledUsa
 interface Day {
   tenant_id: string
   day: string
-  /** what is on record */
-  names: Set<string>
+  names: Set<string> // what is on record
 }
 
 // One tenant per statement, so that a tenant whose counts cannot be read in time does not stop the others.
@@ -87,10 +76,8 @@ function isDoubled({ today, median }: ApiKeyUsage): boolean {
   return median !== null && today > 2 * median && today >= LEAST_NOTED
 }
 
-/**
- * Writes the entry, unless that day has one; returns whether it did. Decide it under the lock of the head, so that no
- * other process writes it too.
- */
+// Writes the entry, unless that day has one; returns whether it did. Decide it under the lock of the head, so that no
+// other process writes it too.
 function noteDoubledUsage({ api_key_id, kind, today, median }: ApiKeyUsage, day: string): Operation<boolean> {
   return async ({ state, sql }) => {
     const texts = [`"api_key_id":"${api_key_id}"`, `"day":"${day}"`, `"operation":"${kind}"`]

@@ -1,7 +1,4 @@
-/**
- * Purges the logs, tenant by tenant: archives entries that are too old, if configured, restates the rights that
- * only they record, marks the entries, and deletes them in small batches.
- */
+/** Purges logs: archives entries, restates rights that only they record, marks entries, and deletes them in batches. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../../core/config.js'
@@ -24,23 +21,16 @@ import { restateRights } from '../operations/restate-rights.js'
 import { deleteOldest, hasEntryThrough } from '../store/purge.js'
 import { archiveEntries, setAside } from './archive-entries.js'
 
-/** Entries deleted in one statement, and the pause after it, in milliseconds. */
-const BATCH_ENTRIES = 2_000
-const PAUSE_MS = 20
+const BATCH_ENTRIES = 2_000 // entries deleted in one statement
+const PAUSE_MS = 20 // after each
 
 export interface PurgeTenantOptions extends PurgeOptions {
-  /** directory that the entries are exported to before they are marked */
-  archiveDir?: string | undefined
+  archiveDir?: string | undefined // directory that the entries are exported to before they are marked
   onProgress?: ((deleted: number) => void) | undefined
   signal?: AbortSignal | undefined
 }
 
-/**
- * Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did
- * not delete.
- *
- * @throws Refusal E_STATE, also if not all entries were deleted
- */
+/** Purges one log, and deletes what an earlier run only marked. @throws Refusal E_STATE, also if entries remain */
 export async function purgeTenant(
   services: Services,
   tenant_id: string,
@@ -60,8 +50,7 @@ export async function purgeTenant(
   if (plan.restates > 0) {
     await restate(services, tenant_id, { through_id, signal })
     if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
-    // Verify once more while the entries that go still exist: everything up to the new entries, and that no row
-    // was hidden from its restatement.
+    // Verify once more while the entries that go still exist, and that no row was hidden from its restatement.
     verify = verifyOnce()
   }
   const marking = { ...options, verify, signal, through_id, through_hash: hash }
@@ -87,13 +76,9 @@ export async function purgeTenant(
 // server's purge deleted the rest.
 async function assertDeleted(
   services: Services,
-  {
-    tenant_id,
-    deleted,
-    entries,
-    purged_through,
-  }: { tenant_id: string; deleted: number; entries: number; purged_through: number },
+  purged: Pick<PurgePlan, 'entries' | 'purged_through'> & { tenant_id: string; deleted: number },
 ): Promise<void> {
+  const { tenant_id, deleted, entries, purged_through } = purged
   if (!(await hasEntryThrough(services.sql, tenant_id, purged_through))) {
     if (deleted >= entries) return
     const { differences, accepted } = await createTableComparison(services)()
@@ -115,8 +100,7 @@ async function restate(
   while (!signal?.aborted && (await performAsSystem(services, tenant_id, restateRights({ through_id }))) > 0);
 }
 
-// Entries that became too old after the plan are in no archive, and are left for the next purge. Each mark is
-// a complete purge by itself, so a crash between two marks does no harm.
+// Entries that became too old after the plan are in no archive, and stay. A crash between two marks does no harm.
 async function mark(
   services: Services,
   tenant_id: string,
@@ -135,14 +119,10 @@ interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
   /** called for a tenant that was left out, or whose purge was refused; the others continue */
   onRefused: (tenant_id: string, error: unknown) => void
-  /**
-   * called if it could not be found out what is to be purged, as while the database does not answer; for the
-   * installation if its log, which names the tenants, could not be used
-   */
+  /** called if it could not be found out what to purge; for the installation if its log could not be used */
   onFailed: (tenant_id: string, error: unknown) => void
 }
 
-/** Purges every tenant's log. */
 export async function purgeTenants(
   services: Services,
   { onPurged, onRefused, onFailed, ...options }: PurgeTenantsOptions,
@@ -164,8 +144,7 @@ export async function purgeTenants(
   }
 }
 
-/** How many tenants one `look` checks in the database. */
-const LOOKED_AT = 20
+const LOOKED_AT = 20 // how many tenants one `look` checks in the database
 
 export interface PurgeJobOptions {
   config: Pick<Config, 'auditRetentionMonths' | 'auditArchiveDir'>
@@ -174,7 +153,6 @@ export interface PurgeJobOptions {
   log: Log
 }
 
-/** Creates the purge of every tenant's log, and the look at what it left. */
 export function createPurge({ config, services, measures, log }: PurgeJobOptions) {
   const retentionMonths = config.auditRetentionMonths
   /** the tenants whose last purge was refused and that still have entries that it should have taken */

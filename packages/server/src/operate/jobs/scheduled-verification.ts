@@ -1,8 +1,6 @@
-/**
- * Verifies every log when that is due, and records the result in the installation's log, where the other
- * servers of the installation see that it was done. Each run reads every log from its beginning: rows and
- * marks can only be compared with all entries.
- */
+// Verifies every log when that is due, and records the result in the installation's log, where the other
+// servers of the installation see that it was done. Each run reads every log from its beginning: rows and
+// marks can only be compared with all entries.
 import type { AuditEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
@@ -15,8 +13,7 @@ const HOUR_MS = 3_600_000
 
 interface VerificationRun {
   logs: number
-  /** logs that are not as the server wrote them */
-  invalid: LogVerdict[]
+  invalid: LogVerdict[] // logs that are not as the server wrote them
   /** logs that could not be read to their end; after such a run the next one is still due, on every server */
   unverified: Unverified[]
   /** why the installation's log has no entry of the run: that log may be the one that was tampered with */
@@ -30,10 +27,7 @@ export function createScheduledVerification(
 ): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
   // A time that far ahead comes from a clock that was wrong.
   const isDue = (last: number) => Math.abs(services.now() - last) >= hours * HOUR_MS
-  /**
-   * when this process verified every log last, in milliseconds since 1970, so that a run that could not be recorded is
-   * not repeated at once
-   */
+  /** when this process verified every log last, in milliseconds: a run that was not recorded is not repeated at once */
   let own = Number.NEGATIVE_INFINITY
   return async (signal) => {
     if (!isDue(own) || !isDue(await readVerificationTime(services))) return undefined

@@ -1,7 +1,4 @@
-/**
- * Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log with an
- * alarm is not valid.
- */
+/** Verifies every log, and the installation's newest anchor. A log with an alarm is not valid. */
 import type { Checkpoint } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../../core/audit/formats/chain.js'
@@ -11,15 +8,12 @@ import { listTenantsOnRecord } from '../../guard/jobs/tenants-on-record.js'
 import { type RecordedTenants, readRecordedTenants } from '../../guard/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'
 
-/** The verdict on one log. */
 export interface LogVerdict {
   tenant_id: string
-  /** `installation` for its own log; undefined for a tenant that is missing */
-  name: string | undefined
+  name: string | undefined // `installation` for its own log; undefined for a tenant that is missing
   valid: boolean
   verified_entries: number
-  /** the last entry that was verified */
-  last_id: number
+  last_id: number // the last entry that was verified
   reason?: string
   broken_at?: number
 }
@@ -31,6 +25,8 @@ export interface Unverified {
   error: unknown
 }
 
+const UNREAD = { valid: false, verified_entries: 0, last_id: 0 }
+
 interface VerifyAllOptions {
   /** a statement about the installation's log that was signed earlier and must still hold */
   checkpoint?: Checkpoint | undefined
@@ -38,10 +34,7 @@ interface VerifyAllOptions {
   signal?: AbortSignal | undefined
 }
 
-/**
- * Verifies every log, one after another. @throws the signal's reason, or the database's own error when the
- * tenants cannot be listed
- */
+/** Verifies every log. @throws the signal's reason, or the database's own error when tenants cannot be listed */
 export async function verifyAll(
   services: Services,
   { checkpoint, onProgress, signal }: VerifyAllOptions = {},
@@ -71,20 +64,12 @@ export async function verifyAll(
       })
       const { valid, verified_entries, purged_through, reason = alarm?.reason, broken_at } = answer
       const fault = { ...(reason && { reason }), ...(broken_at !== undefined && { broken_at }) }
-      verdicts.push({
-        tenant_id,
-        name: state.tenant.name,
-        valid: valid && !alarm,
-        verified_entries,
-        last_id: purged_through + verified_entries,
-        ...fault,
-      })
+      const read = { verified_entries, last_id: purged_through + verified_entries }
+      verdicts.push({ tenant_id, name: state.tenant.name, valid: valid && !alarm, ...read, ...fault })
     } catch (error) {
       signal?.throwIfAborted()
       // The audit key was exchanged or edited: nothing authenticates the log.
-      const isForged = error instanceof TamperedRowError
-      if (isForged)
-        verdicts.push({ tenant_id, name, valid: false, verified_entries: 0, last_id: 0, reason: 'row_forged' })
+      if (error instanceof TamperedRowError) verdicts.push({ tenant_id, name, ...UNREAD, reason: 'row_forged' })
       else unverified.push({ tenant_id, name, error })
     }
   }
@@ -102,8 +87,6 @@ export async function verifyAll(
   recorded ??= await readRecordedTenants(sql) // that log is not valid, and neither is the result
   const { tenants, leftOut } = await listTenantsOnRecord(services, [...anchored.keys(), ...recorded.present.keys()])
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
-  for (const { tenant_id, reason } of leftOut) {
-    verdicts.push({ tenant_id, name: undefined, valid: false, verified_entries: 0, last_id: 0, reason })
-  }
+  for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, name: undefined, ...UNREAD, reason })
   return { verdicts, unverified }
 }

@@ -1,9 +1,6 @@
-/**
- * Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and
- * then sets its status to `deleted` for good. The rows that the log refers to remain, without material, so
- * that the log can still be verified. Called by the operator; has no route.
- */
-
+// Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and
+// then sets its status to `deleted` for good. The rows that the log refers to remain, without material, so
+// that the log can still be verified. Called by the operator; has no route.
 import { listApiKeys, revokeApiKey } from '../../core/api/api-keys.js'
 import { destroySuspendedKey } from '../../core/api/key-destruction.js'
 import { listKeys } from '../../core/api/keys.js'
@@ -17,22 +14,15 @@ import { findHead } from '../../core/store/audit.js'
 import { countKeyMaterial } from '../../core/store/keys.js'
 import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from '../../operators/tenants.js'
 
-/** What a deletion destroys, and what remains. */
 export interface DeletionPlan {
   tenant: OperatorTenant
-  /** keys and versions whose material is destroyed */
   keys: number
   versions: number
-  /** API keys that are revoked */
   api_keys: number
-  /** the last entry of the log, which remains */
   last_entry: number
 }
 
-/**
- * Counts what deleting a tenant would destroy. @throws Refusal E_STATE if the tenant is active, or deleted
- * and nothing is left of it
- */
+/** Counts what a deletion would destroy. @throws Refusal E_STATE if the tenant is active, or nothing is left of it */
 export async function planDeletion(services: Services, tenant_id: string): Promise<DeletionPlan> {
   const tenant = await performAsSystem(services, tenant_id, readInactive())
   const head = await findHead(services.sql, tenant_id)
@@ -48,7 +38,6 @@ export async function planDeletion(services: Services, tenant_id: string): Promi
 /**
  * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call
  * continues. For a deleted tenant, it deletes what was hidden from the deletion.
- *
  * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
  */
 export async function deleteTenant(
@@ -79,8 +68,7 @@ function readInactive(): Operation<OperatorTenant> {
   }
 }
 
-// A row that an attacker hides until the tenant is deleted would keep its material: the log shows that it is missing,
-// or was never destroyed.
+// A row that an attacker hides meanwhile would keep its material: the log shows that it was never destroyed.
 async function assertNothingHidden(services: Services, tenant_id: string): Promise<void> {
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
@@ -89,28 +77,23 @@ async function assertNothingHidden(services: Services, tenant_id: string): Promi
   const fault = log.valid
     ? `by its log, ${log.valid.usable} can still be used: the database hid it, or it was created meanwhile`
     : `its log does not verify (${log.reason}, entry ${log.broken_at}), so a key or an API key may be hidden`
-  const end =
-    state.tenant.status === 'deleted' ? 'its deletion stays incomplete' : 'it is not deleted, and stays suspended'
+  const isDeleted = state.tenant.status === 'deleted'
+  const end = isDeleted ? 'its deletion stays incomplete' : 'it is not deleted, and stays suspended'
   throw new Refusal(
     'E_STATE',
     `tenant ${state.tenant.name}: ${end}: ${fault}. Find out why (eaas audit verify, eaas doctor), and repeat the deletion`,
   )
 }
 
-// Under the lock of the head nothing can be created meanwhile: a tenant is deleted only when no key material
-// and no API key is left.
+// Under the lock of the head nothing can be created meanwhile.
 function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
   return async (context) => {
     const { state, sql } = context
     assertInactive(state)
     const { tenant_id, name, status } = state.tenant
     const { keys, versions } = await countKeyMaterial(sql, tenant_id)
-    if (keys + versions > 0 || (await hasApiKey(sql, tenant_id))) {
-      throw new Refusal(
-        'E_STATE',
-        `a key or an API key of tenant ${name} was created in the meantime: repeat the deletion`,
-      )
-    }
+    const created = `a key or an API key of tenant ${name} was created in the meantime: repeat the deletion`
+    if (keys + versions > 0 || (await hasApiKey(sql, tenant_id))) throw new Refusal('E_STATE', created)
     if (status === 'deleted') return { entries: [], release: () => viewForOperator(state.tenant) }
     return changeTenant(context, { status: 'deleted' }, reason === undefined ? {} : { reason })
   }

@@ -1,12 +1,9 @@
-/**
- * audit.purge: deletes entries that are older than the retention. The purge of a tenant (jobs/purge-tenants.ts)
- * restates the rows that grant rights first (restate-rights.ts). This operation then writes a mark and its entry in one
- * short transaction: from then on the entries up to the mark count as deleted. A log with many kinds of entries gets
- * several marks, each in a short transaction of its own. Finally the job deletes the entries in small batches, which
- * lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
- * purge deletes.
- */
-
+// audit.purge: deletes entries that are older than the retention. The purge of a tenant (jobs/purge-tenants.ts)
+// restates the rows that grant rights first (restate-rights.ts). This operation then writes a mark and its entry in one
+// short transaction: from then on the entries up to the mark count as deleted. A log with many kinds of entries gets
+// several marks, each in a short transaction of its own. Finally the job deletes the entries in small batches, which
+// lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
+// purge deletes.
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { counted } from '@eaas/protocol'
 import {
@@ -30,67 +27,40 @@ import { recordForInstallation } from '../../guard/installation-log.js'
 import { countKinds, countPurged, findLastIdBefore, hasEntryThrough, type KindCount } from '../store/purge.js'
 import { findUnprovenTime, getAgreedTime, monthsBefore } from './purge-time.js'
 
-/** The share of a tenant's entries that one purge may take by default. */
-const DEFAULT_MAX_SHARE = 0.5
-/**
- * Kinds of entries in a mark: writing the count of a kind takes some 20 µs. Each statement counts this many entries, so
- * a mark has less than twice as many kinds.
- */
+const DEFAULT_MAX_SHARE = 0.5 // the share of a tenant's entries that one purge may take by default
+/** Kinds of entries in a mark, each counted in some 20 µs, and entries that are counted in a statement. */
 const MARK_KINDS = 10_000
 
 export interface PurgeOptions {
   retentionMonths: number
-  /** share of the entries that may be purged, 0 to 1 */
-  maxShare?: number
+  maxShare?: number // share of the entries that may be purged, 0 to 1
   /** also purge what would be held back because of the clock or the share; the entry of the purge states this reason */
   resume?: string | undefined
-  /** a dry run that also returns what is held back, and why, instead of being refused */
-  isReview?: boolean
-  /** only return what would be purged */
-  dryRun?: boolean
-  /** no entry after this one is purged, however old it is */
-  through_id?: number
+  isReview?: boolean // a dry run that also returns what is held back, and why, instead of being refused
+  dryRun?: boolean // only return what would be purged
+  through_id?: number // no entry after this one is purged, however old it is
   /** the hash that the verification must find for this entry: the one in the plan of the purge and in the archive */
   through_hash?: Uint8Array | undefined
-  /**
-   * approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is
-   * written while the head is locked
-   */
+  /** approximate number of kinds of entries in one mark: each is a row that is written while the head is locked */
   markKinds?: number
-  /**
-   * verifies the log before anything is marked; by default a verification of its own; pass one `verifyOnce()`
-   * to share it
-   */
-  verify?: VerifyOnce
+  verify?: VerifyOnce // verifies the log before anything is marked; several operations may share one `verifyOnce()`
 }
 
-/**
- * Verifies a log, and notes the hashes of these entries; called again, returns the same. @throws Refusal
- * E_STATE if it is not valid
- */
+/** Verifies a log, and notes the hashes of these entries; the next call returns the same. @throws Refusal E_STATE */
 type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
 
 export interface PurgePlan {
-  /** the last entry that is purged; 0 if none is */
-  purged_through: number
+  purged_through: number // the last entry that is purged; 0 if none is
   entries: number
-  /** rows that grant rights and whose last entry would be purged: they are restated first */
-  restates: number
+  restates: number // rows that grant rights and whose last entry would be purged: they are restated first
   cutoff: string
-  /** why a server does not purge these entries; only in a review */
-  held?: string
+  held?: string // why a server does not purge these entries; only in a review
 }
 
-/**
- * What a purge would take, with the hash that the verification found for the last entry; the hash is undefined if
- * nothing was verified.
- */
+/** What a purge would take, with the verified hash of the last entry, if anything was verified. */
 type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
 
-/**
- * Thrown when the verification before the marks finds other entries than the verification by which the purge was
- * planned. What the purge archived is then not of this log.
- */
+/** Thrown when the log has other entries than when the purge was planned: what was archived is not of this log. */
 export class OtherEntriesRefusal extends Refusal {
   override readonly name = 'OtherEntriesRefusal'
 
@@ -106,16 +76,13 @@ export class OtherEntriesRefusal extends Refusal {
 /** The entries that follow the last mark and are older than the retention. */
 interface Candidate {
   tenant_id: string
-  /** the last entry that is purged already */
-  after_id: number
+  after_id: number // the last entry that is purged already
   through_id: number
   cutoff: string
 }
 
-/** What one mark takes. */
 interface MarkPlan extends Omit<PurgePlan, 'restates'> {
-  /** of the last entry that it takes */
-  hash: Uint8Array
+  hash: Uint8Array // of the last entry that it takes
   counts: KindCount[]
 }
 
@@ -128,8 +95,7 @@ export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions):
   let planned: { mark: PurgeMark | undefined; decision: Decision<VerifiedPlan> } | undefined
   return async (context) => {
     const mark = await findLastMark(context.sql, context.state.tenant.tenant_id)
-    // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is
-    // locked.
+    // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is locked.
     if (planned && isSameMark(planned.mark, mark)) return planned.decision
     const decision = await decide(context, mark, { ...options, verify })
     planned = { mark, decision }
@@ -180,18 +146,12 @@ async function decide(
   if (verified.through_id <= after_id) return nothing(after_id, cutoff)
   const plan = await planMark(context, mark, { candidate: verified, markKinds, noted: valid.noted })
   const unstated = countThrough(valid, plan.purged_through)
-  if (unstated > 0)
-    throw new Error(
-      `the purge would take the last entry about ${counted(unstated, 'row')} of tenant ${candidate.tenant_id}`,
-    )
+  const rows = `${counted(unstated, 'row')} of tenant ${candidate.tenant_id}`
+  if (unstated > 0) throw new Error(`the purge would take the last entry about ${rows}`)
   return writeMark(context, mark, plan, resume === undefined ? {} : { reason: resume })
 }
 
-/**
- * Finds what a purge has left of a log: entries that are due, or those that are marked and not deleted.
- * Undefined if there are none. Verifies nothing but the last mark, so it costs a few look-ups. @throws
- * Refusal E_STATE if the mark is forged
- */
+/** Finds entries that are due, or marked and not deleted, in a few look-ups. @throws Refusal E_STATE */
 export async function findLeft(
   log: PurgedLog,
   options: { retentionMonths: number; now: number },
@@ -220,12 +180,9 @@ interface PurgedLog {
 async function findCandidate(
   { state, sql }: PurgedLog,
   mark: PurgeMark | undefined,
-  {
-    retentionMonths,
-    through_id = Number.POSITIVE_INFINITY,
-    now,
-  }: { retentionMonths: number; through_id?: number; now: number },
+  options: { retentionMonths: number; through_id?: number; now: number },
 ): Promise<Candidate> {
+  const { retentionMonths, through_id = Number.POSITIVE_INFINITY, now } = options
   const { tenant_id } = state.tenant
   if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
   const cutoff = monthsBefore(now, retentionMonths)
@@ -256,10 +213,7 @@ function heldBack(held: string): Refusal {
   )
 }
 
-/**
- * Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE,
- * TamperedRowError
- */
+/** Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE, TamperedRowError */
 async function planMark(
   { state, sql }: Context,
   mark: PurgeMark | undefined,
@@ -270,8 +224,7 @@ async function planMark(
   const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
   const hash = noted.get(purged_through)
   if (!hash) throw overtaken()
-  // The entry's own MAC does not say that the entries after it follow from it: an attacker may show entries of another
-  // history for a moment.
+  // The entry's own MAC does not prove what follows: an attacker may show another history for a moment.
   if (!entry || !equalBytes(entry.hash, hash)) throw notVerified('entry_altered', purged_through)
   if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
   return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
@@ -296,7 +249,6 @@ async function countFirst(
   return { counts: [...counts.values()], purged_through: counted }
 }
 
-/** Writes a mark, with its entry and that of the installation's log. */
 function writeMark(
   { state, services, caller }: Context,
   previous: PurgeMark | undefined,
@@ -363,8 +315,7 @@ function notVerified(reason: string | undefined, broken_at: number | undefined):
   )
 }
 
-// Another process's purge ended with an entry whose hash this verification did not note, or the clock was
-// corrected.
+// Another process's purge ended with an entry whose hash this verification did not note, or the clock was corrected.
 function overtaken(): Refusal {
   return new Refusal(
     'E_STATE',

@@ -5,20 +5,13 @@ import type { Queryable } from '../../core/store/db.js'
 import { hasEntryBetween } from '../store/purge.js'
 
 const MS_PER_DAY = 86_400_000
-/** If the clocks differ by more, in milliseconds, one of them is assumed to be wrong. */
-const CLOCKS_APART_MS = 3_600_000
+const CLOCKS_APART_MS = 3_600_000 // if the clocks differ by more, in milliseconds, one of them is assumed to be wrong
 /** A clock that leapt ahead by as much, in milliseconds, is assumed to be wrong. */
 const IMPLAUSIBLE_LEAP_MS = 366 * MS_PER_DAY
-/**
- * Entries from so long before now, in milliseconds, do not prove the clock right: the same clock may have
- * dated them.
- */
+/** Entries from so long before now do not prove the clock right: the same clock may have dated them. */
 const UNPROVEN_MS = 28 * MS_PER_DAY
 
-/**
- * The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far
- * apart
- */
+/** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far apart */
 export async function getAgreedTime({ now, databaseNow }: Services, sql: Queryable): Promise<number> {
   const [ours, theirs] = [now(), await databaseNow(sql)]
   if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {

@@ -30,7 +30,6 @@ import { ChangedMeanwhileError, renewApiKeys } from './renew-tenant.js'
  * statement about the signing key, and is the first under the log's new key (chain.md 14). With `isKept`, it only seals
  * the same ones again. Does nothing if the store key of that number seals them already. Returns the number of rows that
  * it wrote.
- *
  * @throws OpenError, Refusal, ChangedMeanwhileError
  */
 export async function renewInstallation(services: Services, number: number, isKept: boolean): Promise<number> {

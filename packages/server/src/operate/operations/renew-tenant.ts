@@ -25,12 +25,9 @@ import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../st
 
 /** Rows of one statement: few enough that it is far from the database's limit, however many rows there are. */
 const PAGE_ROWS = 1_000
-/** How often a renewal is tried if rows change meanwhile. */
-const ATTEMPTS = 3
+const ATTEMPTS = 3 // how often a renewal is tried if rows change meanwhile
 
-/**
- * Thrown when a row changed meanwhile, as an API key's does when its digest takes a new pepper. Nothing was written.
- */
+/** Thrown when a row changed meanwhile, as an API key's does when it takes a new pepper. Nothing was written. */
 export class ChangedMeanwhileError extends Error {
   override readonly name = 'ChangedMeanwhileError'
 
@@ -39,10 +36,7 @@ export class ChangedMeanwhileError extends Error {
   }
 }
 
-/**
- * Renews again if a row changed meanwhile: an API key that takes the new pepper changes its row without locking the
- * head. @throws ChangedMeanwhileError if it changed each time
- */
+/** Renews again if an API key that takes the new pepper changed its row meanwhile. @throws ChangedMeanwhileError */
 export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -57,9 +51,8 @@ export async function retryIfChanged<T>(renew: () => Promise<T>): Promise<T> {
  * Gives a tenant a new audit key, from the next entry of its log on, in one transaction under the lock of its head:
  * each row and mark is verified under the old audit key and gets a MAC under the new one, as the entry and the head do.
  * A crash before the commit changes nothing. Calls of the tenant wait meanwhile. Does nothing if the store key of that
- * number seals the audit keys already, and only seals them again if another installation continues the log. Returns whether
- * it wrote them.
- *
+ * number seals the audit keys already, and only seals them again if another installation continues the log. Returns
+ * whether it wrote them.
  * @throws TamperedRowError if a row or mark is not as the server wrote it, ChainAlarmError, ChangedMeanwhileError;
  * nothing is changed then
  */
@@ -120,11 +113,8 @@ export async function renewTenant(services: Services, tenant_id: string, number:
 
 /** Seals the same audit keys again; false if they have changed meanwhile. */
 function reseal({ storeKeys }: Services, sql: Queryable, tenant: TenantRow): Promise<boolean> {
-  const { tenant_id, wrapped_audit_key, mac } = tenant
-  return replaceAuditKey(sql, tenant, {
-    wrapped_audit_key: resealAuditKey(storeKeys, tenant_id, wrapped_audit_key),
-    mac,
-  })
+  const wrapped_audit_key = resealAuditKey(storeKeys, tenant.tenant_id, tenant.wrapped_audit_key)
+  return replaceAuditKey(sql, tenant, { wrapped_audit_key, mac: tenant.mac })
 }
 
 type RowKeys = Record<'from' | 'to', KeyObject>
@@ -138,18 +128,16 @@ export function renewApiKeys(sql: Transaction, tenant_id: string, rowKeys: RowKe
   })
 }
 
+interface Renewal<Row> {
+  table: (typeof MAC_TABLES)[keyof typeof MAC_TABLES]
+  readPage: (page: Page<Row>) => Promise<readonly Row[]>
+  renew: (row: Row) => RenewedMac
+}
+
 async function renewRows<Row>(
   sql: Transaction,
   tenant_id: string,
-  {
-    table,
-    readPage,
-    renew,
-  }: {
-    table: (typeof MAC_TABLES)[keyof typeof MAC_TABLES]
-    readPage: (page: Page<Row>) => Promise<readonly Row[]>
-    renew: (row: Row) => RenewedMac
-  },
+  { table, readPage, renew }: Renewal<Row>,
 ): Promise<void> {
   const all = { limit: Number.POSITIVE_INFINITY, offset: 0, pageRows: PAGE_ROWS }
   for await (const macs of readPages(all, readPage, renew)) {
@@ -169,15 +157,13 @@ function renewed<Row extends { tenant_id: string; mac: Uint8Array }>(
 }
 
 interface RenewOptions {
-  /** the number of the store key that is to seal everything */
-  number: number
+  number: number // the number of the store key that is to seal everything
   keepsSecrets: boolean
   signal: AbortSignal | undefined
   onProgress: ((written: number) => void) | undefined
 }
 
-/** The most tenants that are named because their audit key could not be renewed. */
-const MOST_NAMED = 10
+const MOST_NAMED = 10 // the most tenants that are named because their audit key could not be renewed
 
 /**
  * Gives each tenant whose audit key an older store key seals a new audit key or, with `keepsSecrets`, seals

@@ -1,9 +1,7 @@
-/**
- * key.restate, api_key.restate, tenant.restate: before a purge takes the last entry about a row that grants
- * rights, another entry says what the row says. So the log has an entry about each row, an older row is
- * refused at use however old it is, and what an API key may do is on record for every entry that is left. A
- * few rows at a time, because calls wait meanwhile.
- */
+// key.restate, api_key.restate, tenant.restate: before a purge takes the last entry about a row that grants
+// rights, another entry says what the row says. So the log has an entry about each row, an older row is
+// refused at use however old it is, and what an API key may do is on record for every entry that is left. A
+// few rows at a time, because calls wait meanwhile.
 import { folderOf } from '@eaas/protocol'
 import { recordGrant } from '../../core/api/api-key-grants.js'
 import { getApiKey, writeApiKey } from '../../core/api/api-keys.js'
@@ -23,8 +21,7 @@ import type { Transaction } from '../../core/store/db.js'
 import { updateTenant } from '../../core/store/tenants.js'
 import { listRightsThrough, type Right } from '../store/purge.js'
 
-/** Rows that are restated in one transaction. */
-const MOST_ROWS = 100
+const MOST_ROWS = 100 // rows that are restated in one transaction
 
 /** A row to restate: its entry, and how it is written with the id of that entry. */
 interface Restatement {
@@ -32,10 +29,7 @@ interface Restatement {
   write(sql: Transaction, at: Omit<EntryPosition, 'entry_hash'>): Promise<WrittenRows>
 }
 
-/**
- * Restates rows whose last entry is not after an id; call it until it restates none. Returns how many. The purge
- * verifies the log afterwards, which shows if a row was hidden, or an older one restored, meanwhile.
- */
+/** Restates rows whose last entry is not after an id; returns how many. Call it until it restates none. */
 export function restateRights({ through_id }: { through_id: number }): Operation<number> {
   return async ({ state, caller, sql }) => {
     const { tenant_id } = state.tenant
@@ -66,16 +60,9 @@ async function restatementOf(state: TenantState, caller: Caller, { kind, id }: R
       const { min_unwrap_version, destroyed_through } = row
       const least = min_unwrap_version === 1 ? {} : { min_unwrap_version } // chain.md 12
       const destroyed = destroyed_through === 0 ? {} : { destroyed_through }
-      const metadata = {
-        name: row.name,
-        folder: folderOf(row.name),
-        status,
-        interval_days,
-        destroy_at,
-        ...least,
-        ...destroyed,
-        replaces: row.entry_id,
-      }
+      const named = { name: row.name, folder: folderOf(row.name) }
+      const lifecycle = { status, interval_days, destroy_at, ...least, ...destroyed }
+      const metadata = { ...named, ...lifecycle, replaces: row.entry_id }
       return {
         entry: { action: 'key.restate', key_id, key_version, metadata },
         write: async (sql, at) => ({ key: await writeKey(sql, { row, changes: {}, at, rowKey }) }),

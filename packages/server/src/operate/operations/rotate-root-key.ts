@@ -1,7 +1,7 @@
 /** Wraps the store keys under another root key. Called by the operator; has no route. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../../core/crypto/root-key.js'
-import type { Services } from '../../core/runner/operation.js'
+import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { assertStoreKeys, listUsable, rewrap } from '../../core/runner/store-keys.js'
@@ -30,10 +30,8 @@ export async function rotateRootKey(
     rows.map(async (row) => ({ number: row.number, wrapped: await rewrap(row, { from, to }) })),
   )
   const head = await services.sql.begin(async (sql) => {
-    const metadata = { from: from.kind, to: to.kind }
-    const recorded = await recordForInstallation(services, sql, systemCaller(services), [
-      { action: 'installation.root_key_rotate', metadata },
-    ])
+    const note: EntryNote = { action: 'installation.root_key_rotate', metadata: { from: from.kind, to: to.kind } }
+    const recorded = await recordForInstallation(services, sql, systemCaller(services), [note])
     await assertStoreKeys(sql, rows)
     for (const row of rewrapped) await rewrapStoreKey(sql, row)
     beforeCommit?.()

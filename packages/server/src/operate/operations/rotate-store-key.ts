@@ -1,8 +1,6 @@
-/**
- * Replaces the store key: makes a new one, replaces the secrets that no other rotation replaces, seals every other
- * secret again, and deletes the earlier store keys. Called by the operator; has no route. Each call makes its own store
- * key, even after a call that ended half-way: an attacker who had the root key then may know that call's store key.
- */
+// Replaces the store key: makes a new one, replaces the secrets that no other rotation replaces, seals every other
+// secret again, and deletes the earlier store keys. Called by the operator; has no route. Each call makes its own store
+// key, even after a call that ended half-way: an attacker who had the root key then may know that call's store key.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID, OpenError } from '@eaas/protocol'
 import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
@@ -34,23 +32,16 @@ import {
 import { renewInstallation } from './renew-installation.js'
 import { isOfOneTenant, renewTenants, retryIfChanged } from './renew-tenant.js'
 
-/** Rows of one statement: few enough that other calls hardly wait for it. */
-const PAGE_ROWS = 100
+const PAGE_ROWS = 100 // rows of one statement: few enough that other calls hardly wait for it
 /** The part of the time for which secrets are sealed again; for the rest, the CPUs are left to the calls. */
 const WORKING = 1 / 4
-/** More than an installation makes: the column takes a few more. */
-const MOST_NUMBER = 2_000_000_000
-/** Most rows that a refusal names. */
-const MOST_NAMED = 10
-/** Between two checks whether the new store key may seal, in milliseconds. */
-const LOOK_MS = 500
+const MOST_NUMBER = 2_000_000_000 // more than an installation makes: the column takes a few more
+const MOST_NAMED = 10 // most rows that a refusal names
+const LOOK_MS = 500 // between two checks whether the new store key may seal, in milliseconds
 
 export interface StoreKeyRotation {
-  /** the number of the store key that seals everything now */
-  number: number
-  /** how many rows were sealed again */
+  number: number // the number of the store key that seals everything now
   resealed: number
-  /** how many keys got a new version */
   rotated_keys: number
   /** keys that got none, and what prevented it */
   unrotated_keys: { tenant_id: string; key_id: string; reason: string }[]
@@ -60,20 +51,13 @@ interface RotateStoreKeyOptions {
   provider: RootKeyProvider
   /** seals the same signing key, pepper and audit keys again instead of making new ones: for when nothing leaked */
   keepsSecrets?: boolean
-  /** gives each active key of each tenant a new version first */
-  rotatesKeys?: boolean
+  rotatesKeys?: boolean // gives each active key of each tenant a new version first
   /** called with the number of rows that were sealed again so far */
   onProgress?: (resealed: number) => void
-  /** ends the rotation between two statements; the next call begins again */
-  signal?: AbortSignal
+  signal?: AbortSignal // ends the rotation between two statements; the next call begins again
 }
 
-/**
- * Rotates the store key.
- *
- * @throws RootKeyError; Refusal E_STATE if a secret does not open, which keeps the old store key; the signal's
- * reason
- */
+/** @throws RootKeyError; Refusal E_STATE if a secret does not open, which keeps the old store key */
 export async function rotateStoreKey(
   services: Services,
   { provider, keepsSecrets = false, rotatesKeys = false, onProgress, signal }: RotateStoreKeyOptions,
@@ -92,8 +76,7 @@ export async function rotateStoreKey(
   const unrotated = keys.unrotated_keys.map(({ key_id, reason }) => `Key ${key_id}: ${reason}`)
   let before: number
   let left: number
-  // Repeats while it helps: a server that has not read the new store key yet may have sealed something under the old
-  // one.
+  // Repeats while it helps: a server that has not read the new store key yet may have sealed under the old one.
   do {
     before = resealed
     const tenants = await renewTenants(services, { number, keepsSecrets, signal, onProgress })

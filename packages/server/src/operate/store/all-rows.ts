@@ -1,10 +1,7 @@
-/**
- * Reads all rows of an installation as lines of text, in one snapshot, and makes a database from such lines: for
- * backups and moves between databases.
- *
- * Each line is JSON: a header, then for each table its columns and an array of texts for each row, in which every value
- * is written as PostgreSQL does, and last how many rows each table has, with the SHA-256 of all lines before.
- */
+// Reads all rows of an installation as lines of text, in one snapshot, and makes a database from such lines: for
+// backups and moves between databases.
+// Each line is JSON: a header, then for each table its columns and an array of texts for each row, in which every value
+// is written as PostgreSQL does, and last how many rows each table has, with the SHA-256 of all lines before.
 import { createHash } from 'node:crypto'
 import { splitLines } from '@eaas/audit/formats'
 import { encodeHex, readJson } from '@eaas/protocol'
@@ -18,27 +15,20 @@ const TABLES = ['store_keys', ...GRANTED_TABLES.filter((name) => name !== 'store
 
 const FORMAT = 1
 const PAGE_ROWS = 500
-/** Rows are collected up to about this many characters before they are inserted. */
-const PAGE_LENGTH = 4 * 1_048_576
+const PAGE_LENGTH = 4 * 1_048_576 // rows are collected up to about this many characters before they are inserted
 
 /** The longest row: no restore could read a longer one. A server writes no row of a hundredth of this. */
 const MOST_LINE_LENGTH = 4 * 1_048_576
 
-/** What the first line says. */
 export interface RowsHeader {
   format: 1
-  /** the schema that the rows are of */
-  schema: number
-  /** of the server that read them */
-  version: string
-  /** when the snapshot was taken, by the database's clock */
-  created_at: string
+  schema: number // the schema that the rows are of
+  version: string // of the server that read them
+  created_at: string // when the snapshot was taken, by the database's clock
 }
 
-/** How many rows each table has. */
 export type RowCounts = Record<string, number>
 
-/** What was written from lines. */
 export interface WrittenRows {
   header: RowsHeader
   counts: RowCounts
@@ -60,12 +50,7 @@ export class UsedDatabaseError extends Error {
   override readonly name = 'UsedDatabaseError'
 }
 
-/**
- * Reads all rows, in one snapshot that hides what is committed meanwhile; returns how many there are. The embedded
- * database serves no other client until the last line is taken.
- *
- * @throws RowsError if there is no installation
- */
+/** Reads all rows in one snapshot; meanwhile the embedded database serves no other client. @throws RowsError */
 export async function* readAllRows(
   sql: Sql,
   { version, onRows }: { version: string; onRows?: (rows: number) => void },
@@ -162,18 +147,13 @@ async function* readTable(sql: Queryable, table: string, columns: readonly strin
 }
 
 interface WriteOptions {
-  /** the folder of the migrations */
   directory: URL
   /** called in the transaction once every row is there; if it throws, the database stays empty */
   check: (transaction: Transaction) => Promise<void>
   onRows?: (rows: number) => void
 }
 
-/**
- * Fills an empty database from lines in one transaction: after any failure, or a killed process, it is empty still.
- *
- * @throws RowsError, UsedDatabaseError, SchemaVersionError
- */
+/** Fills an empty database in one transaction. @throws RowsError, UsedDatabaseError, SchemaVersionError */
 export async function writeAllRows(
   sql: Sql,
   chunks: AsyncIterable<Uint8Array>,
@@ -200,10 +180,8 @@ export async function isEmptyDatabase(sql: Queryable): Promise<boolean> {
   return (await listTables(sql)).length === 0 && (await findSchemaVersion(sql)) === 0
 }
 
-/**
- * Drops tables without a row, which a new embedded database has, and so does one whose first start failed: the lines may
- * be of another schema. @throws UsedDatabaseError if there is a row
- */
+// Drops tables without a row, which a new embedded database has, and so does one whose first start failed: the lines may
+// be of another schema. @throws UsedDatabaseError if there is a row
 async function makeEmpty(sql: Transaction): Promise<void> {
   if (await isEmptyDatabase(sql)) return
   const tables = await listTables(sql)
@@ -292,10 +270,8 @@ async function insertAll(
 
 interface Page {
   table: string
-  /** those of the lines */
-  columns: string[]
-  /** those of the schema, all of which are among them */
-  own: string[]
+  columns: string[] // those of the lines
+  own: string[] // those of the schema, all of which are among them
   rows: Record<string, string | null>[]
   length: number
 }
@@ -343,10 +319,7 @@ async function assertCounts(sql: Transaction, counts: RowCounts): Promise<void> 
   }
 }
 
-/**
- * Whether `sql` has the last entry of every log in `from`: then it holds the same installation, in this state or a
- * later one.
- */
+/** Whether `sql` has the last entry of every log in `from`: then it is this installation in this or a later state. */
 export async function continues(sql: Sql, from: Sql): Promise<boolean> {
   const heads = await from<{ tenant_id: string; last_id: number; hash: Uint8Array }[]>`
     select tenant_id, last_id, hash from heads where last_id > 0 order by tenant_id`

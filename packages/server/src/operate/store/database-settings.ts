@@ -3,7 +3,6 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { NIL_UUID } from '../../core/store/audit.js'
 import type { Queryable, Sql } from '../../core/store/db.js'
 
-/** Whether this role is a superuser. */
 export async function isSuperuser(sql: Queryable): Promise<boolean> {
   const [row] = await sql<{ is_superuser: string }[]>`
     select pg_catalog.current_setting('is_superuser') as is_superuser`
@@ -19,12 +18,9 @@ export async function mayCreateTables(sql: Queryable): Promise<boolean> {
 
 interface EntryRights {
   role: string
-  /**
-   * whether this role may change audit entries, or may give itself the right to, as the owner of their table
-   */
+  /** whether this role may change audit entries, or may give itself the right to, as the owner of their table */
   may_change: boolean
-  /** whether it may delete them, as a purge does */
-  may_delete: boolean
+  may_delete: boolean // whether it may delete them, as a purge does
 }
 
 /** What this role may do to audit entries apart from writing them. */
@@ -46,13 +42,8 @@ export async function findEncryption(sql: Queryable): Promise<string | undefined
 
 interface DatabaseClock {
   database_now: string
-  /** the time of the newest audit entry of all tenants */
-  newest_entry: string | null
-  /**
-   * the logs whose newest entry is later than a time, the latest first: the tenants' names, or that it is the
-   * installation's own
-   */
-  ahead: string[]
+  newest_entry: string | null // the time of the newest audit entry of all tenants
+  ahead: string[] // the logs whose newest entry is later than a time, the latest first, by their tenants' names
 }
 
 /** The time of the database's clock, and the logs that have entries later than `time`. */
@@ -72,10 +63,7 @@ export async function findClock(sql: Queryable, time: string): Promise<DatabaseC
   return row
 }
 
-/**
- * Returns `synchronous_standby_names` if commits wait for a standby and none is connected; undefined
- * otherwise.
- */
+/** Returns `synchronous_standby_names` if commits wait for a standby and none is connected; undefined otherwise. */
 export async function findMissingStandby(sql: Queryable): Promise<string | undefined> {
   const [row] = await sql<{ names: string; waits: boolean; connected: number }[]>`
     select pg_catalog.current_setting('synchronous_standby_names') as names,
@@ -84,7 +72,6 @@ export async function findMissingStandby(sql: Queryable): Promise<string | undef
   return row && row.names !== '' && row.waits && row.connected === 0 ? row.names : undefined
 }
 
-/** The names of the time limits that neither the role nor the database sets. */
 export async function findMissingLimits(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select name from pg_settings
@@ -98,10 +85,7 @@ class RolledBack extends Error {
   override readonly name = 'RolledBack'
 }
 
-/**
- * Writes an audit entry of no tenant into table and index, and rolls it back. @throws the database's own
- * error
- */
+/** Writes an audit entry of no tenant into table and index, and rolls it back. @throws the database's own error */
 export async function tryWrite(sql: Sql): Promise<void> {
   try {
     await sql.begin(async (transaction) => {

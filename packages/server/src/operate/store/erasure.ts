@@ -1,17 +1,13 @@
-/**
- * Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions of its
- * rows, and rotating the store key deletes one. The earlier versions stay in the tables until these are vacuumed, and
- * in the write-ahead log until its files are removed.
- */
+// Removes from the database's own files what destroyed keys left there. Destroying a key writes new versions of its
+// rows, and rotating the store key deletes one. The earlier versions stay in the tables until these are vacuumed, and
+// in the write-ahead log until its files are removed.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Queryable, type Sql, withoutLimits } from '../../core/store/db.js'
 
 const TABLES = ['keys', 'key_versions', 'store_keys']
 
-/** How long after a vacuum its counts may come, in milliseconds. */
-const COUNTED_MS = 2_000
+const COUNTED_MS = 2_000 // how long after a vacuum its counts may come, in milliseconds
 
-/** How an erasure of what destroyed keys left in the files ended. */
 export interface Erasure {
   /**
    * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role may
@@ -19,8 +15,7 @@ export interface Erasure {
    * another one vacuums
    */
   outcome: 'erased' | 'unchanged' | 'not permitted' | 'held'
-  /** how many key versions and store keys are destroyed */
-  versions: number
+  versions: number // how many key versions and store keys are destroyed
 }
 
 /** For a role that may not vacuum the tables: what is wrong, and what to do. */
@@ -28,7 +23,6 @@ export const MAY_NOT_VACUUM =
   'this role may not vacuum keys, key_versions and store_keys, where destroyed keys leave their sealed secrets until that is done. Have the owner of the ' +
   'tables run regularly: vacuum keys, key_versions, store_keys'
 
-/** For an erasure that others hold up. */
 export const HELD =
   'the tables may still hold what destroyed keys left, because a transaction that began before is open (pg_stat_activity, pg_prepared_xacts, ' +
   'pg_replication_slots) or another process vacuums them; it is tried again every minute'
@@ -36,10 +30,7 @@ export const HELD =
 /** Erases what destroyed keys left; to be called periodically. */
 export type Erase = () => Promise<Erasure>
 
-/**
- * Creates the erasure. It stores no state: the first call of a process erases if any key was ever destroyed, so the
- * next start makes up for a crash between a destruction and its erasure.
- */
+/** Creates the erasure. The first call makes up for a crash between a destruction and its erasure. */
 export function createErasure({ sql, isEmbedded }: { sql: Sql; isEmbedded: boolean }): Erase {
   let erased = 0
   return async () => {
@@ -97,10 +88,7 @@ async function vacuum(sql: Sql): Promise<Erasure['outcome']> {
   return after.least > before.least && after.dead === 0 ? 'erased' : 'held'
 }
 
-/**
- * Reads the counts after a vacuum. Before PostgreSQL 15 another process counts, half a second later. A table that was
- * skipped because of its lock is never counted, so this does not wait for long.
- */
+/** Before PostgreSQL 15, another process counts half a second later, and never a table that was skipped as locked. */
 async function untilCounted(sql: Queryable, least: number): Promise<{ least: number; dead: number }> {
   const until = performance.now() + COUNTED_MS
   for (;;) {
@@ -121,19 +109,16 @@ async function findVacuums(sql: Queryable): Promise<{ least: number; dead: numbe
   return row
 }
 
-/**
- * Writes the present rows into new files; the checkpoint removes the old ones. A plain VACUUM would leave bytes in the
- * free space of a page. `pg_statistic` is among the tables because servers before migration 13 left samples of secrets
- * there.
- */
+// Writes the present rows into new files; the checkpoint removes the old ones. A plain VACUUM would leave bytes in the
+// free space of a page. `pg_statistic` is among the tables because servers before migration 13 left samples of secrets
+// there.
 async function rewrite(sql: Sql): Promise<void> {
   // Each by itself: calls run between two statements, and wait while one runs.
   await sql`vacuum full key_versions`
   await sql`vacuum full keys`
   await sql`vacuum full store_keys`
   await sql`vacuum full pg_catalog.pg_statistic`
-  // Log files that an earlier server kept for recycling come after the current one, with their old content: each is
-  // overwritten.
+  // Overwrites log files that an earlier server kept for recycling, which come after the current one.
   while (await isLogLonger(sql)) await sql`select pg_catalog.pg_switch_wal()`
   await sql`select pg_catalog.pg_switch_wal()`
   await sql`checkpoint` // removes all files of the log before the one that the switch began, because wal_recycle is off (database.ts)

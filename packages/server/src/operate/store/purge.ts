@@ -4,26 +4,19 @@ import { NIL_UUID } from '../../core/store/audit.js'
 import { exists, type Queryable, type Transaction } from '../../core/store/db.js'
 import { lastIdWithin } from '../../core/store/entry-indexes.js'
 
-/**
- * The id of the last entry that is older than a time; 0 if there is none. No server writes an id below 1: such a row
- * stays, for verification to report.
- */
+/** The last entry older than a time, 0 if there is none. A row with an id below 1 stays: verification reports it. */
 export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff: string): Promise<number> {
   const [row] = await sql<{ id: number | null }[]>`
     select ${lastIdWithin(sql, tenant_id, sql`< ${cutoff}`, { isOrdered: false })} as id`
   return row?.id ?? 0
 }
 
-/** A row that grants rights. */
 export interface Right {
   kind: 'tenant' | 'key' | 'api key'
   id: string
 }
 
-/**
- * Lists rows that grant rights and whose last entry is not after an id, at most `limit`. Versions follow from
- * the row of their key.
- */
+/** Lists rows whose last entry is not after an id, at most `limit`. Versions follow from the row of their key. */
 export function listRightsThrough(
   sql: Queryable,
   { tenant_id, through_id, limit }: { tenant_id: string; through_id: number; limit: number },
@@ -40,7 +33,6 @@ export function listRightsThrough(
     order by entry_id, kind, id limit ${limit}`
 }
 
-/** How many entries of each kind a stretch of the log has. */
 export interface KindCount {
   day: string
   action: Action
@@ -87,15 +79,11 @@ export async function deleteOldest(
   return result.count
 }
 
-/** Whether a log still has an entry up to and including an id. */
 export async function hasEntryThrough(sql: Queryable, tenant_id: string, through_id: number): Promise<boolean> {
   return exists(sql, sql`select 1 from audit_log where tenant_id = ${tenant_id} and id > 0 and id <= ${through_id}`)
 }
 
-/**
- * Whether any log, the installation's included, has an entry from `from` on and before `to`. Reads the index
- * once for each log, until one is found. In a log where times go back it may overlook one.
- */
+/** Whether any log has an entry between two times; may overlook one in a log where times go back. */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
   const rows: ReturnType<Queryable> = sql`
     select 1 from heads, lateral (

@@ -4,7 +4,6 @@ import { writeArray, writeBytes } from '../../core/store/entry-columns.js'
 import type { KeyRow } from '../../core/store/keys.js'
 import type { StoreKeyRow } from '../../core/store/store-keys.js'
 
-/** Replaces how a store key is wrapped. */
 export async function rewrapStoreKey(
   sql: Transaction,
   { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
@@ -17,17 +16,13 @@ export async function deleteStoreKeysBefore(sql: Transaction, number: number): P
   await sql`delete from store_keys where number < ${number}`
 }
 
-/** A secret in its row. */
 export interface SealedRow {
   tenant_id: string
-  /** the key; the tenant again where the row is the tenant's */
-  id: string
-  /** 0 where the row has no version */
-  version: number
+  id: string // the key; the tenant again where the row is the tenant's
+  version: number // 0 where the row has no version
   sealed: Uint8Array
 }
 
-/** A secret that was sealed again. */
 export interface ResealedRow extends SealedRow {
   resealed: Uint8Array
 }
@@ -58,10 +53,7 @@ export function listSealedBefore(
     order by ${place} limit ${limit}`
 }
 
-/**
- * Writes secrets that were sealed again into their rows, in the order of the rows. A row whose secret has changed
- * meanwhile is left as it is. Returns how many were written.
- */
+/** Writes secrets that were sealed again, unless they have changed meanwhile. Returns how many were written. */
 export async function writeResealed(
   sql: Queryable,
   { table, column, id, version }: SealedTable,
@@ -89,8 +81,7 @@ export const MAC_TABLES = {
 /** The new MAC of a row, and the one that it replaces. */
 export interface RenewedMac {
   id: string
-  /** 0 where the row has no version */
-  version: number
+  version: number // 0 where the row has no version
   was: Uint8Array
   mac: Uint8Array
 }
@@ -140,18 +131,14 @@ export async function resealInstance(sql: Queryable, was: InstanceSecrets, next:
 
 /** The secrets of the installation's row, which are always sealed under one store key. */
 export interface InstanceSecrets {
-  /** the number of the pepper; a new one is dated by the database's clock */
-  pepper: number
+  pepper: number // the number of the pepper; a new one is dated by the database's clock
   wrapped_pepper: Uint8Array
   wrapped_former_pepper: Uint8Array | null
   wrapped_signing_key: Uint8Array
   wrapped_audit_key: Uint8Array
 }
 
-/**
- * A page of the active keys whose current version is sealed under a store key before `number`, after the key `after`. Leaves
- * out keys of tenants that were moved.
- */
+/** A page of the active keys, of tenants that were not moved, whose current version an earlier store key seals. */
 export function listKeysUnderEarlier(
   sql: Queryable,
   { number, after, limit }: { number: number; after: Pick<KeyRow, 'tenant_id' | 'key_id'> | undefined; limit: number },
