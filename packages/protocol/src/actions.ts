@@ -1,6 +1,4 @@
-/**
- * The actions that an audit entry can name. They never change, because exporters and auditors filter by them.
- */
+/** The actions that an audit entry can name. They never change, because exporters and auditors filter by them. */
 
 /** Every audit action, in the order in which the documentation lists them. */
 export const ACTIONS = [

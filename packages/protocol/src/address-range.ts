@@ -34,10 +34,9 @@ function upTo(groups: number): string {
 }
 
 /**
- * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed:
- * `10.0.0.5/8` becomes `10.0.0.0/8`. Writes an IPv4 address or range that is mapped into IPv6 as IPv4:
- * `::ffff:10.0.0.0/104` becomes `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is
- * neither.
+ * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed: `10.0.0.5/8`
+ * becomes `10.0.0.0/8`. Writes an IPv4 address or range that is mapped into IPv6 as IPv4: `::ffff:10.0.0.0/104` becomes
+ * `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is neither.
  */
 export function readAddressRange(text: string): string | undefined {
   if (!ADDRESS_RANGE.test(text) || AROUND_MAPPED.test(text)) return undefined
@@ -71,9 +70,7 @@ function addressOf(bits: string): string {
   return canonicalV6(groups.join(':'))
 }
 
-/**
- * Writes an IPv6 address as the URL Standard does: groups in hexadecimal, the longest run of zeros as `::`.
- */
+/** Writes an IPv6 address as the URL Standard does: groups in hexadecimal, the longest run of zeros as `::`. */
 function canonicalV6(address: string): string {
   return new URL(`http://[${address}]`).hostname.slice(1, -1)
 }

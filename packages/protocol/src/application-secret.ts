@@ -13,8 +13,8 @@ export interface SecretFlag {
 }
 
 /**
- * Makes the `info` of HKDF under which a secret is mixed into a DEK (application-secret.md 2). @throws FormatError
- * when `keyId` is not a UUID
+ * Makes the `info` of HKDF under which a secret is mixed into a DEK (application-secret.md 2). @throws FormatError when
+ * `keyId` is not a UUID
  */
 export function mixedKeyInfo(keyId: string): Uint8Array {
   return concatBytes(encodeUtf8('eaas/application-secret/v1'), new Uint8Array(1), uuidBytes(keyId))

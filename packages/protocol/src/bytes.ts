@@ -1,9 +1,6 @@
 /** Bytes and their text forms, decoded strictly: text that is not canonical is refused, never repaired. */
 
-/**
- * Thrown when text or bytes do not have the form that the protocol requires. The message never contains the
- * input.
- */
+/** Thrown when text or bytes do not have the form that the protocol requires. The message never contains the input. */
 export class FormatError extends Error {
   override readonly name = 'FormatError'
 }
@@ -42,8 +39,8 @@ export function encodeBase64(bytes: Uint8Array): string {
 }
 
 /**
- * Decodes canonical standard base64 (RFC 4648 section 4). URL-safe characters, missing padding, white space
- * and non-zero trailing bits are refused. The bytes have memory of their own.
+ * Decodes canonical standard base64 (RFC 4648 section 4). URL-safe characters, missing padding, white space and
+ * non-zero trailing bits are refused. The bytes have memory of their own.
  *
  * @throws FormatError when the text is not canonical
  */
@@ -104,8 +101,8 @@ function decodeSomewhere(text: string): Uint8Array | undefined {
 }
 
 /**
- * Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it
- * skipped characters. Never by `Buffer.from`, which would leave a DEK in memory that other Buffers get.
+ * Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it skipped
+ * characters. Never by `Buffer.from`, which would leave a DEK in memory that other Buffers get.
  */
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
   if (nodeBuffer && scratch) {
@@ -121,8 +118,8 @@ function lenientBase64(text: string, length: number): Uint8Array | undefined {
 }
 
 /**
- * Makes a text of one character for each byte, as `btoa` takes it. In parts, because a call has a limited number
- * of arguments.
+ * Makes a text of one character for each byte, as `btoa` takes it. In parts, because a call has a limited number of
+ * arguments.
  */
 export function binaryString(bytes: Uint8Array): string {
   let text = ''
@@ -139,11 +136,7 @@ export function encodeHex(bytes: Uint8Array): string {
   return text
 }
 
-/**
- * Decodes lower-case hexadecimal.
- *
- * @throws FormatError on an odd length or any other character
- */
+/** Decodes lower-case hexadecimal. @throws FormatError on an odd length or any other character */
 export function decodeHex(text: string): Uint8Array {
   if (!/^(?:[0-9a-f]{2})*$/.test(text)) throw new FormatError('not lower-case hexadecimal')
   return hexBytes(text)
@@ -208,11 +201,7 @@ function asciiBytes(text: string): Uint8Array | undefined {
   return bytes
 }
 
-/**
- * Decodes UTF-8; a byte order mark is kept as it is.
- *
- * @throws FormatError when the bytes are not UTF-8
- */
+/** Decodes UTF-8; a byte order mark is kept as it is. @throws FormatError when the bytes are not UTF-8 */
 export function decodeUtf8(bytes: Uint8Array): string {
   decoder ??= new (textCoders().TextDecoder)('utf-8', { fatal: true, ignoreBOM: true })
   try {
@@ -235,8 +224,8 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
 }
 
 /**
- * Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always
- * give different bytes.
+ * Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always give
+ * different bytes.
  */
 export function lengthPrefixed(parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 4) // a list, since a call has a limited number of arguments
@@ -254,10 +243,7 @@ function join(parts: readonly Uint8Array[], room: 0 | 4): Uint8Array {
   return joined
 }
 
-/**
- * Writes a number below 2^32 in big-endian order. By hand, since a `DataView` moves a short array out of V8's
- * heap.
- */
+/** Writes a number below 2^32 in big-endian order. By hand, since a `DataView` moves a short array out of V8's heap. */
 export function writeU32(bytes: Uint8Array, at: number, value: number): void {
   for (let byte = 0; byte < 4; byte++) bytes[at + byte] = value >>> (24 - 8 * byte)
 }
@@ -277,8 +263,8 @@ export function isUuid(text: string): boolean {
 }
 
 /**
- * Returns an id that a caller sent in its canonical form: RFC 9562 section 4 reads a UUID in any case. Any other text is
- * returned unchanged.
+ * Returns an id that a caller sent in its canonical form: RFC 9562 section 4 reads a UUID in any case. Any other text
+ * is returned unchanged.
  */
 export function foldUuid(text: string): string {
   const folded = text.toLowerCase()

@@ -66,8 +66,9 @@ export function findRotationPause(
 }
 
 /**
- * Whether a search of the log finds entries by digests of values that it names. It then confirms guesses as a hash does,
- * so it needs `hash`, is counted as one and takes its budget; an API key that is limited to keys names one of them.
+ * Whether a search of the log finds entries by digests of values that it names. It then confirms guesses as a hash
+ * does, so it needs `hash`, is counted as one and takes its budget; an API key that is limited to keys names one of
+ * them.
  */
 export function confirmsGuesses({ context = {} }: { context?: WrapContext | undefined }): boolean {
   return Object.keys(context).length > 0
@@ -84,8 +85,8 @@ export function findUsefulPermissions(status: KeyStatus): Permission[] {
 }
 
 /**
- * For a permission, another one that allows the same and more. Clients in other languages wrap and hash with
- * `encrypt` alone, and unwrap with `decrypt`.
+ * For a permission, another one that allows the same and more. Clients in other languages wrap and hash with `encrypt`
+ * alone, and unwrap with `decrypt`.
  */
 const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
 
@@ -106,8 +107,8 @@ export function loosens(before: UseLimits, after: UseLimits): boolean {
 }
 
 /**
- * Finds the first permission that is needed and neither held nor implied by one that is held; undefined if
- * there is none.
+ * Finds the first permission that is needed and neither held nor implied by one that is held; undefined if there is
+ * none.
  */
 export function findMissingPermission<Needed extends HeldPermission>(
   held: readonly HeldPermission[],

@@ -28,8 +28,8 @@ export const MAX_CONTEXT_VALUE_BYTES = 4_096
 const LABEL = /* @__PURE__ */ encodeUtf8('eaas/envelope/v2')
 
 /**
- * Makes the `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError when
- * `keyId` is not a UUID
+ * Makes the `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError when `keyId` is
+ * not a UUID
  */
 export function boundKeysInfo(keyId: string): Uint8Array {
   return concatBytes(LABEL, new Uint8Array(1), uuidBytes(keyId))
@@ -61,8 +61,8 @@ function keyPart(keyId: string): Uint8Array {
 
 /**
  * Encodes a context as it appears at the end of the AAD (envelope-v2.md 4, part 3). The pairs of a context can be
- * encoded in two calls whose results are joined, if each name of the second comes after those of the first in the
- * order of their UTF-8 bytes.
+ * encoded in two calls whose results are joined, if each name of the second comes after those of the first in the order
+ * of their UTF-8 bytes.
  *
  * @throws FormatError when it is not a context; the message may hold a name, and never a value
  */
@@ -85,8 +85,8 @@ function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
 }
 
 /**
- * Refuses anything but a plain object, of whatever realm: members of a class, hidden ones or symbols would
- * not be bound.
+ * Refuses anything but a plain object, of whatever realm: members of a class, hidden ones or symbols would not be
+ * bound.
  */
 function assertFlatObject(context: unknown): asserts context is object {
   const isObject = typeof context === 'object' && context !== null // a list has a prototype too many, or a hidden member

@@ -33,8 +33,8 @@ export function encodeEnvelopeText(parts: SealedParts): string {
 }
 
 /**
- * Encodes a wrapped key with its key and version, and what follows it, as base64url. @throws FormatError when
- * the wrapped key has no text form
+ * Encodes a wrapped key with its key and version, and what follows it, as base64url. @throws FormatError when the
+ * wrapped key has no text form
  */
 export function encodeTextForm(wrapped: WrappedKey, ...rest: readonly Uint8Array[]): string {
   return encodeBase64Url(concatBytes(headOf(wrapped), ...rest))

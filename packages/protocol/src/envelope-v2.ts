@@ -36,8 +36,8 @@ export function encodeSealed(parts: SealedParts): Envelope {
 /**
  * Reads an envelope of either format, or a server-mode bundle (envelope.md 5), of unknown origin.
  *
- * @throws FormatError naming the field that is wrong (envelope.md 6, envelope-v2.md 1); the message contains nothing
- * of the value
+ * @throws FormatError naming the field that is wrong (envelope.md 6, envelope-v2.md 1); the message contains nothing of
+ * the value
  */
 export function decodeEnvelope(input: unknown): SealedParts {
   if (typeof input !== 'object' || input === null || Array.isArray(input))

@@ -36,8 +36,8 @@ const MAX_KEY_VERSION = 2 ** 31 - 1
 const MAX_WRAPPED_KEY_BYTES = 768
 
 /**
- * Reads the three fields of a wrapped DEK from those of an envelope or a stream's header of unknown origin
- * (envelope.md 1). `readWrappedKey` reads what the bytes of the wrapped key hold.
+ * Reads the three fields of a wrapped DEK from those of an envelope or a stream's header of unknown origin (envelope.md
+ * 1). `readWrappedKey` reads what the bytes of the wrapped key hold.
  *
  * @throws FormatError naming the field that is wrong; the message contains nothing of the value
  */

@@ -1,6 +1,6 @@
 /**
- * Bounds the memory that calls hold in a process: all of them, and those of each caller, so that none takes the room
- * of the others.
+ * Bounds the memory that calls hold in a process: all of them, and those of each caller, so that none takes the room of
+ * the others.
  */
 
 /** What one call holds. */

@@ -1,6 +1,6 @@
 /**
- * What the API accepts at most, and in which form. This module has no schemas, so that the SDK can use a limit
- * without loading one.
+ * What the API accepts at most, and in which form. This module has no schemas, so that the SDK can use a limit without
+ * loading one.
  */
 
 /** Characters of a key's or an API key's name. */

@@ -4,8 +4,8 @@
  */
 
 /**
- * Most pieces of one body or answer. Both ends send kilobytes in a piece; clients that send each token of their JSON
- * by itself need some 30 for an operation.
+ * Most pieces of one body or answer. Both ends send kilobytes in a piece; clients that send each token of their JSON by
+ * itself need some 30 for an operation.
  */
 export const MAX_PIECES = 16_384
 

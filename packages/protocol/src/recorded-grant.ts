@@ -5,9 +5,7 @@ import { loosens } from './call-rules.js'
 import { type KeyList, writeKeyList } from './key-list.js'
 import type { HeldPermission } from './names.js'
 
-/**
- * Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them.
- */
+/** Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them. */
 const MAX_LIST_CHARACTERS = 1_024
 
 /** The entries that state the name of a key or an API key. */
@@ -74,8 +72,8 @@ export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText)
 
 /**
  * Whether an entry says that the change which it records loosened what limits an API key. A list of addresses that it
- * states by its hash cannot be compared: it says so only where no list replaces such a list, or such a list replaces
- * a shorter one.
+ * states by its hash cannot be compared: it says so only where no list replaces such a list, or such a list replaces a
+ * shorter one.
  */
 export function saysLoosened(told: Readonly<Record<string, unknown>>): boolean {
   const { allowed_ips, allowed_ips_sha256 } = told

@@ -6,8 +6,8 @@ import type { Permission } from './names.js'
 import type { OperationId } from './routes.js'
 
 /**
- * The call that writes each action; undefined if only the server and its operator write it. Other calls of an
- * action need the same.
+ * The call that writes each action; undefined if only the server and its operator write it. Other calls of an action
+ * need the same.
  */
 const CALLS: Record<Exclude<Action, 'envelope_only.refused' | 'budget.refused'>, OperationId | undefined> = {
   'key.wrap': 'wrap',
@@ -45,8 +45,8 @@ export interface RecordedCall {
 }
 
 /**
- * Finds the permissions for an entry of this actor with this metadata; undefined if no API key may write such an
- * entry. An action that this version does not know needs none.
+ * Finds the permissions for an entry of this actor with this metadata; undefined if no API key may write such an entry.
+ * An action that this version does not know needs none.
  */
 export function findNeededPermissions(recorded: RecordedCall): readonly Permission[] | undefined {
   const needed = permissionsOf(recorded)

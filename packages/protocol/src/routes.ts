@@ -1,8 +1,8 @@
 /**
- * The calls of the API by `operationId`, in two tables: `ROUTES` says how each is made, `RULES` what it needs.
- * The server binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them,
- * and the broker and the OpenAPI document read them. Two tables, because pages download the first with the SDK
- * and bundlers leave the second out. The schemas are in wire/ under the same names, which pages load later.
+ * The calls of the API by `operationId`, in two tables: `ROUTES` says how each is made, `RULES` what it needs. The
+ * server binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them, and the
+ * broker and the OpenAPI document read them. Two tables, because pages download the first with the SDK and bundlers
+ * leave the second out. The schemas are in wire/ under the same names, which pages load later.
  */
 import type { Permission } from './names.js'
 
@@ -20,16 +20,13 @@ export interface RouteRow {
   /** `:id` stands for the id of a key, or of an API key, `:version` for a version of the key */
   path: string
   /**
-   * the resource and the method of the SDK that make the call, `client` for the client itself; true if the client
-   * makes it as part of other functions, as `wrap` for `encrypt`; absent if the SDK does not make it
+   * the resource and the method of the SDK that make the call, `client` for the client itself; true if the client makes
+   * it as part of other functions, as `wrap` for `encrypt`; absent if the SDK does not make it
    */
   sdk?: string | true
 }
 
-/**
- * Every call, by the name that generated clients give it. The names are unique, in camel case, and never
- * change.
- */
+/** Every call, by the name that generated clients give it. The names are unique, in camel case, and never change. */
 export const ROUTES = {
   createKey: { status: 201, method: 'POST', path: '/v1/keys', sdk: 'keys.create' },
   // Not repeatable: a second call would report the names of the first one as taken.
@@ -102,9 +99,9 @@ export interface KeyRule {
 
 export interface CallRule {
   /**
-   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose
-   * operations each need their own. A caller that acts for an end user (on-behalf-of.ts) also needs
-   * `audit:on_behalf_of`, in any call: the server adds it.
+   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose operations
+   * each need their own. A caller that acts for an end user (on-behalf-of.ts) also needs `audit:on_behalf_of`, in any
+   * call: the server adds it.
    */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */
@@ -118,8 +115,7 @@ const ACTIVE = ['active'] as const
 const OPENING = ['active', 'disabled'] as const
 
 /**
- * Every call, by its name in `ROUTES`; those on a key in the order in which the rights report lists their
- * permissions.
+ * Every call, by its name in `ROUTES`; those on a key in the order in which the rights report lists their permissions.
  */
 export const RULES = {
   wrap: { permissions: ['wrap'], key: { to: 'wrap', states: ACTIVE } },

@@ -1,6 +1,6 @@
 /**
- * Encrypted streams (stream.md): the bytes of their header line, and what each segment is sealed with.
- * Engines derive and seal.
+ * Encrypted streams (stream.md): the bytes of their header line, and what each segment is sealed with. Engines derive
+ * and seal.
  */
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import { readSecretFlag, type SecretFlag, secretMember } from './application-secret.js'
@@ -40,8 +40,8 @@ export interface StreamHeader extends WrappedKey, SecretFlag {
 }
 
 /**
- * Makes the `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError when
- * `keyId` is not a UUID
+ * Makes the `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError when `keyId` is
+ * not a UUID
  */
 export function streamKeysInfo(keyId: string): Uint8Array {
   return concatBytes(encodeUtf8(FORMAT), new Uint8Array(1), uuidBytes(keyId))
@@ -58,10 +58,7 @@ export function streamAad(keyId: string, pairs: Uint8Array): Uint8Array {
   return concatBytes(lengthPrefixed([encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes]), pairs)
 }
 
-/**
- * Makes the iv of a segment (stream.md 4). @throws FormatError when `counter`, which begins at 0, is not
- * below 2^32
- */
+/** Makes the iv of a segment (stream.md 4). @throws FormatError when `counter`, which begins at 0, is not below 2^32 */
 export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
   if (!(counter >= 0 && counter < MAX_SEGMENTS)) throw new FormatError('a stream has at most 2^32 segments')
   const iv = new Uint8Array(IV_BYTES)
@@ -71,8 +68,8 @@ export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
 }
 
 /**
- * Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is
- * too long, or not canonical base64
+ * Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is too long,
+ * or not canonical base64
  */
 export function encodeStreamHeader(header: StreamHeader): Uint8Array {
   const { key_id, key_version, wrapped_key, salt, commitment } = header
@@ -100,8 +97,8 @@ export function findStreamHeaderEnd(bytes: Uint8Array): number | undefined {
 /**
  * Decodes a header line with its line feed, of unknown origin.
  *
- * @throws FormatError when it is not exactly what `encodeStreamHeader` makes (stream.md 1); the message
- * contains nothing of the line
+ * @throws FormatError when it is not exactly what `encodeStreamHeader` makes (stream.md 1); the message contains
+ * nothing of the line
  */
 export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   const fields = parseLine(line)

@@ -1,12 +1,11 @@
 /**
- * Makes text from callers safe to read: they choose the names of keys, API keys and users, which operators and
- * auditors tell apart by what they see. Letters that look alike, such as those of two scripts, stay as they are. Also
- * writes numbers of things. Pure.
+ * Makes text from callers safe to read: they choose the names of keys, API keys and users, which operators and auditors
+ * tell apart by what they see. Letters that look alike, such as those of two scripts, stay as they are. Also writes
+ * numbers of things. Pure.
  */
 
 /**
- * Characters that are invisible, that a terminal obeys, or that reorder others; blanks of other kinds; lone
- * surrogates.
+ * Characters that are invisible, that a terminal obeys, or that reorder others; blanks of other kinds; lone surrogates.
  */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu
 

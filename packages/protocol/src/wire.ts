@@ -39,10 +39,7 @@ export function getSchemas(id: OperationId): { body?: z.ZodMiniType; query?: z.Z
   return { ...(body && { body }), ...(query && { query }), ...(answer && { answer }) }
 }
 
-/**
- * Describes the first fault, with the name of its field. `otherwise` says what is wrong if no field can be
- * named.
- */
+/** Describes the first fault, with the name of its field. `otherwise` says what is wrong if no field can be named. */
 export function describeIssue({ issues: [issue] }: z.core.$ZodError, otherwise: string): string {
   if (issue?.code === 'unrecognized_keys') return issue.message // which names the parameter
   const field = issue?.path.join('.')

@@ -1,7 +1,7 @@
 /**
- * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model and of SQL. `createSealedTable` seals and opens
- * rows by a model, refuses what it cannot do, and finds the index that answers a comparison; an adapter translates
- * between it and its ORM.
+ * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model and of SQL. `createSealedTable` seals and opens rows
+ * by a model, refuses what it cannot do, and finds the index that answers a comparison; an adapter translates between
+ * it and its ORM.
  */
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'

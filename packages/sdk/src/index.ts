@@ -1,7 +1,4 @@
-/**
- * `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is
- * public.
- */
+/** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is public. */
 
 export type { Action, Context, Envelope, EnvelopeV1, EnvelopeV2, Permission, ProblemCode } from '@eaas/protocol'
 export type {

@@ -11,14 +11,10 @@ import {
 } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
 
-/**
- * The longest plaintext of one envelope: the base64 of a longer one would not fit the strings of every
- * platform.
- */
+/** The longest plaintext of one envelope: the base64 of a longer one would not fit the strings of every platform. */
 const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
 /**
- * The longest text for a blind index, in bytes of JSON: with the rest of the request it fits into the 1 MiB of a
- * call.
+ * The longest text for a blind index, in bytes of JSON: with the rest of the request it fits into the 1 MiB of a call.
  */
 const MAX_HASHED_JSON_BYTES = 1_000_000
 /** The most bytes of JSON that one UTF-16 code unit becomes. */
@@ -29,8 +25,7 @@ export const HASH_BITS = 256
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
 /**
- * Bytes in unshared memory, which platforms accept as a `BufferSource`: `Uint8Array<ArrayBuffer>` since
- * TypeScript 5.7.
+ * Bytes in unshared memory, which platforms accept as a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7.
  */
 export type Bytes = ReturnType<typeof Uint8Array.of>
 
@@ -61,9 +56,8 @@ export function readFormat<T>(read: () => T, what: string, hint: string, place?:
 }
 
 /**
- * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record`
- * makes one for each record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit
- * entry.
+ * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record` makes one for
+ * each record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit entry.
  */
 export type DekScope = 'shared' | 'call' | 'record'
 
@@ -73,8 +67,8 @@ export function assertScope(scope: unknown): void {
 }
 
 /**
- * Refuses options that are passed as undefined, as a forgotten variable is, where their absence would remove
- * protection unnoticed. @throws InvalidInputError
+ * Refuses options that are passed as undefined, as a forgotten variable is, where their absence would remove protection
+ * unnoticed. @throws InvalidInputError
  */
 export function assertGiven<T extends object>(options: T, names: readonly (keyof T & string)[]): void {
   const forgotten = names.find((name) => name in options && options[name] === undefined)
@@ -93,9 +87,8 @@ export interface DemandOptions<C = Context> {
   /** `true` opens an envelope of format v1, which is bound to nothing, even if `context` is given: for a migration. */
   acceptUnbound?: boolean | undefined
   /**
-   * The ids of the keys under which it may be sealed; any key of the tenant by default. Without it, an attacker who
-   * can write to your database could put there an envelope sealed under another key. An explicit `undefined` is
-   * refused.
+   * The ids of the keys under which it may be sealed; any key of the tenant by default. Without it, an attacker who can
+   * write to your database could put there an envelope sealed under another key. An explicit `undefined` is refused.
    */
   keyIds?: readonly string[]
 }
@@ -152,8 +145,8 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
 }
 
 /**
- * Returns the bytes of a buffer or a view, over the same memory; undefined for anything else, and for a
- * detached buffer.
+ * Returns the bytes of a buffer or a view, over the same memory; undefined for anything else, and for a detached
+ * buffer.
  */
 export function readBinary(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array && value.length > 0) return value
@@ -245,7 +238,8 @@ export function assertOneOf(name: string, value: unknown, choices: readonly unkn
 
 /**
  * Refuses anything but an object, an option that is not in `known`, which would be ignored without notice, and one that
- * the object inherits: whatever can write to `Object.prototype` would otherwise choose where API keys and DEKs are sent.
+ * the object inherits: whatever can write to `Object.prototype` would otherwise choose where API keys and DEKs are
+ * sent.
  *
  * @throws InvalidInputError
  */
@@ -272,8 +266,7 @@ export function assertFlag(name: string, value: unknown): void {
 }
 
 /**
- * Returns the signal of a call that takes no other option. @throws InvalidInputError; AbortedError when it is
- * aborted
+ * Returns the signal of a call that takes no other option. @throws InvalidInputError; AbortedError when it is aborted
  */
 export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
   assertOptions(name, options, ['signal'])
@@ -282,8 +275,7 @@ export function readSignal(name: string, options: { signal?: AbortSignal | undef
 }
 
 /**
- * Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is not an
- * AbortSignal
+ * Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is not an AbortSignal
  */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
@@ -320,8 +312,8 @@ export function isName(value: unknown): value is string {
 }
 
 /**
- * Copies the plain objects among the rows, since the code that seals them may have to be loaded first. Other
- * rows are read later.
+ * Copies the plain objects among the rows, since the code that seals them may have to be loaded first. Other rows are
+ * read later.
  */
 export function takeRows<R>(rows: readonly R[]): readonly R[] {
   return Array.isArray(rows) ? Array.from(rows as readonly R[], (row) => copyPlain(row)) : rows
@@ -339,10 +331,7 @@ export function copyPlain<R>(row: R): R {
   }
 }
 
-/**
- * Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object
- * inherits.
- */
+/** Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object inherits. */
 export function valueIn(record: object, name: string): unknown {
   return name in Object.prototype && !Object.hasOwn(record, name) ? undefined : (record as Row)[name]
 }
@@ -404,14 +393,14 @@ function pairsOf(name: string): string[] {
 export interface SecretOptions {
   /**
    * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: values sealed
-   * with it do not open without it, whatever the service, a proxy and the database know together. Pass a list while
-   * you change it: the first one seals, each of them opens. If it is lost, so is the data. An explicit `undefined` is
+   * with it do not open without it, whatever the service, a proxy and the database know together. Pass a list while you
+   * change it: the first one seals, each of them opens. If it is lost, so is the data. An explicit `undefined` is
    * refused, since it is usually a forgotten variable.
    */
   secret?: Uint8Array | readonly Uint8Array[]
   /**
-   * `true` also opens values that were sealed without a secret, format v1 included: for a migration, since the
-   * service could have sealed them.
+   * `true` also opens values that were sealed without a secret, format v1 included: for a migration, since the service
+   * could have sealed them.
    */
   acceptWithoutSecret?: boolean | undefined
 }

@@ -1,7 +1,7 @@
 /**
- * What only some programs need besides `parts.ts`, in one file: many records, rotation, the API's resources and zod, which
- * reads their answers. Bundlers make further files of what two files share, so a file for each of these would cost a
- * page more than it saves.
+ * What only some programs need besides `parts.ts`, in one file: many records, rotation, the API's resources and zod,
+ * which reads their answers. Bundlers make further files of what two files share, so a file for each of these would
+ * cost a page more than it saves.
  */
 export { readAnyAnswer } from './http/answers.js'
 export { resealRows, rewrapRows } from './models/rotation.js'

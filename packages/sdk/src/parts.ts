@@ -37,10 +37,7 @@ export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchema
   engine: EngineName
   /** The application's. */
   secrets: GivenSecrets
-  /**
-   * Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old
-   * one.
-   */
+  /** Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old one. */
   verify: boolean
   auditContext: AuditContext | undefined
   encryptLimits: EncryptDekLimits
@@ -71,9 +68,7 @@ export function hitOf(
   return observer && ((keyId) => observer.emit({ type: 'hit', operation, keyId }))
 }
 
-/**
- * Puts together the parts that call the service for one client, and its engine. Does not use the network.
- */
+/** Puts together the parts that call the service for one client, and its engine. Does not use the network. */
 export function connect(options: ConnectOptions): Connection {
   const { engine, verify, observer, loadMore, loadOpening, loadRare } = options
   const closing = createCloser()

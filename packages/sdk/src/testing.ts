@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/testing`: an EaaS service in memory, reached through its `fetch`, to test an application without
- * a network or an account. Wrapping and blind indexes are real; the state ends with the program.
+ * `@eaas/sdk/testing`: an EaaS service in memory, reached through its `fetch`, to test an application without a network
+ * or an account. Wrapping and blind indexes are real; the state ends with the program.
  */
 import { encodeHex, type wire } from '@eaas/protocol'
 import { assertOptions, assertWhole } from './input.js'
@@ -24,10 +24,7 @@ export interface TestServiceOptions {
   envelopeOnly?: boolean | undefined
   /** Days between scheduling a key's destruction and the destruction itself, 0 for at once; 7 by default. */
   destroyWindowDays?: number | undefined
-  /**
-   * Returns the time in milliseconds since 1970; `Date.now` by default. The next call runs what has become
-   * due.
-   */
+  /** Returns the time in milliseconds since 1970; `Date.now` by default. The next call runs what has become due. */
   now?: (() => number) | undefined
 }
 
@@ -58,10 +55,11 @@ export interface TestService {
 }
 
 /**
- * Creates a service in memory. Does not use the network. It answers the calls on keys, `wrap`, `unwrap`, `rewrap`, `hash`
- * and batches, and those of server mode, as a real service does. Its one API key may make every call. It leaves other API
- * keys with their permissions, addresses and budgets, quotas, and the lists, verification and usage of the audit log to
- * a real service, such as `eaas dev`: it refuses those calls with 405. `failNext` shows your application any refusal.
+ * Creates a service in memory. Does not use the network. It answers the calls on keys, `wrap`, `unwrap`, `rewrap`,
+ * `hash` and batches, and those of server mode, as a real service does. Its one API key may make every call. It leaves
+ * other API keys with their permissions, addresses and budgets, quotas, and the lists, verification and usage of the
+ * audit log to a real service, such as `eaas dev`: it refuses those calls with 405. `failNext` shows your application
+ * any refusal.
  *
  * @throws InvalidInputError when an option is wrong
  * @example

@@ -6,8 +6,8 @@ import { onAbort, untilAborted } from './waiting.js'
 export type Calls<T extends readonly unknown[]> = readonly [...{ [K in keyof T]: Promise<T[K]> }]
 
 /**
- * Makes calls of which all must succeed. The first error, and the caller's signal, aborts the others: so none is sent for
- * a caller that has its error. @throws AbortedError, or the first error
+ * Makes calls of which all must succeed. The first error, and the caller's signal, aborts the others: so none is sent
+ * for a caller that has its error. @throws AbortedError, or the first error
  */
 export async function together<T extends readonly unknown[]>(
   signal: AbortSignal | undefined,

@@ -1,6 +1,6 @@
 /**
- * What DEKs are wrapped for (bindings.md 5, stream.md 3), and for which of these a stored wrapped
- * key opens (wrapped-key-v2.md 3).
+ * What DEKs are wrapped for (bindings.md 5, stream.md 3), and for which of these a stored wrapped key opens
+ * (wrapped-key-v2.md 3).
  */
 import {
   type Context,
@@ -65,8 +65,8 @@ export function wrappedFor<K extends WrappedKey>(wrapped: K, find: () => Uses | 
 }
 
 /**
- * Returns the `context.row` that a model with `dek: 'record'` has a row's DEK wrapped for (bindings.md 5), for use in
- * a broker's `allow`. Uses no network.
+ * Returns the `context.row` that a model with `dek: 'record'` has a row's DEK wrapped for (bindings.md 5), for use in a
+ * broker's `allow`. Uses no network.
  *
  * @param columns the columns that the model binds to, by name, with their values in the row: text or whole numbers
  * @throws InvalidInputError when there is no column; when one holds something else; when the text would be longer than

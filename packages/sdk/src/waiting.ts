@@ -1,7 +1,7 @@
 /**
- * Waiting for what many callers share: a value that may be there already, a part that is loaded once, a turn of
- * the event loop. Each caller may give up alone, by a signal, and gets errors that lead to it. Work on many
- * records rests, so that a page or a server stays responsive, and awaits many promises at a time.
+ * Waiting for what many callers share: a value that may be there already, a part that is loaded once, a turn of the
+ * event loop. Each caller may give up alone, by a signal, and gets errors that lead to it. Work on many records rests,
+ * so that a page or a server stays responsive, and awaits many promises at a time.
  */
 import { AbortedError, isEaasError, NetworkError } from './errors.js'
 import { assertNotAborted } from './input.js'
@@ -20,10 +20,9 @@ export function use<T, R>(value: Soon<T>, take: (value: T) => Soon<R>): Soon<R> 
 }
 
 /**
- * Makes a function that loads once, and returns what was loaded without a promise from then on. All callers
- * share one load: in a page, each `import()` settles in a turn of its own, so the calls of one turn would
- * become many requests. Isolated requests cannot share a promise. A load that failed is tried again at the
- * next call.
+ * Makes a function that loads once, and returns what was loaded without a promise from then on. All callers share one
+ * load: in a page, each `import()` settles in a turn of its own, so the calls of one turn would become many requests.
+ * Isolated requests cannot share a promise. A load that failed is tried again at the next call.
  */
 export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T> {
   let loaded: T | undefined
@@ -45,8 +44,8 @@ export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T
 }
 
 /**
- * Loads a part of the SDK when it is first used. Bundlers make each a file of its own. @throws NetworkError
- * when that fails; the next call tries again, where the platform allows it
+ * Loads a part of the SDK when it is first used. Bundlers make each a file of its own. @throws NetworkError when that
+ * fails; the next call tries again, where the platform allows it
  */
 export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
@@ -78,11 +77,10 @@ export function nodeGlobals(): NodeGlobals {
 }
 
 /**
- * Tells whether the platform runs many requests in one isolate and keeps their promises, timers and
- * controllers apart: Cloudflare's workerd, or an edge runtime that sets `EdgeRuntime`. There, a request that
- * awaits another one's promise may wait for ever, at the latest after the other one was answered. So calls
- * share promises only within one run of microtasks, which no other request can enter. Plain values can be
- * shared.
+ * Tells whether the platform runs many requests in one isolate and keeps their promises, timers and controllers apart:
+ * Cloudflare's workerd, or an edge runtime that sets `EdgeRuntime`. There, a request that awaits another one's promise
+ * may wait for ever, at the latest after the other one was answered. So calls share promises only within one run of
+ * microtasks, which no other request can enter. Plain values can be shared.
  */
 export function requestsAreIsolated(): boolean {
   return (
@@ -100,8 +98,8 @@ export async function microtasks(): Promise<void> {
 }
 
 /**
- * Resolves at the next turn of the event loop. The timers are read when the module is loaded, so that fake ones in
- * an application's tests do not stop the SDK.
+ * Resolves at the next turn of the event loop. The timers are read when the module is loaded, so that fake ones in an
+ * application's tests do not stop the SDK.
  */
 export const turn = /* @__PURE__ */ (() => {
   const { scheduler, setTimeout } = globalThis as Platform
@@ -115,8 +113,8 @@ export const turn = /* @__PURE__ */ (() => {
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
 /**
- * Runs the function when the signal is aborted. Returns a function that stops listening. Adds one listener to
- * each signal, which many calls may share: Node warns of a leak at the eleventh.
+ * Runs the function when the signal is aborted. Returns a function that stops listening. Adds one listener to each
+ * signal, which many calls may share: Node warns of a leak at the eleventh.
  */
 export function onAbort(signal: AbortSignal | undefined, run: () => void): () => void {
   if (!signal) return () => undefined
@@ -191,9 +189,9 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
 export type AtCaller = (error: unknown) => unknown
 
 /**
- * Remembers the caller's stack: the error of a request that many callers share has none of them in its stack.
- * Returns a function that copies an error of the SDK and gives the copy that stack; it returns anything else
- * unchanged. The stack's text is made only when an error needs it.
+ * Remembers the caller's stack: the error of a request that many callers share has none of them in its stack. Returns a
+ * function that copies an error of the SDK and gives the copy that stack; it returns anything else unchanged. The
+ * stack's text is made only when an error needs it.
  */
 export function rememberCaller(): AtCaller {
   const caller = new Error()
@@ -258,10 +256,7 @@ export interface Backlog {
   flush(): Promise<unknown>
 }
 
-/**
- * Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is
- * added.
- */
+/** Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is added. */
 export function createBacklog(promisesAreRare: boolean): Backlog {
   let promises: Promise<unknown>[] = []
   const flush = () => {

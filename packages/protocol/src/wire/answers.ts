@@ -1,6 +1,7 @@
 /**
  * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers with them;
- * they ignore unknown fields. Requests are in a separate module, which pages do not download; what most pages get, `page-answers.ts` reads without these.
+ * they ignore unknown fields. Requests are in a separate module, which pages do not download; what most pages get,
+ * `page-answers.ts` reads without these.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
@@ -27,8 +28,8 @@ import {
 } from './values.js'
 
 /**
- * A schema of zod, typed by its values alone, so that the published types of the SDK do not mention zod. `asZod`
- * gives its other type.
+ * A schema of zod, typed by its values alone, so that the published types of the SDK do not mention zod. `asZod` gives
+ * its other type.
  */
 export interface Answer<T = unknown> {
   readonly _zod: { readonly output: T }
@@ -213,8 +214,8 @@ export const usage = answer(
     month: z.string(),
     operations: z.record(z.string(), count),
     /**
-     * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further
-     * addresses, and `kind` may be one that only a newer server has (unrecorded.ts)
+     * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further addresses, and
+     * `kind` may be one that only a newer server has (unrecorded.ts)
      */
     unrecorded: z.array(
       z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
@@ -313,10 +314,7 @@ export type Checkpoint = (typeof checkpoint)['_zod']['output']
 export type Health = (typeof health)['_zod']['output']
 export type Problem = (typeof problem)['_zod']['output']
 
-/**
- * Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws
- * AnswerError
- */
+/** Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws AnswerError */
 export function readAnswer<T>(schema: Answer<T>, value: unknown): T {
   const { success, data, error } = z.safeParse(asZod(schema), value, { error: describeFault })
   if (success) return data

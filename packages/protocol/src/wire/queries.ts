@@ -1,6 +1,6 @@
 /**
- * The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they refuse
- * unknown parameters.
+ * The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they refuse unknown
+ * parameters.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'

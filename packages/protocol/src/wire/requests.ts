@@ -1,6 +1,6 @@
 /**
- * The requests of the /v1 API: one schema for each body, by `operationId` in `BODIES`. The server parses with
- * them; they ignore unknown fields.
+ * The requests of the /v1 API: one schema for each body, by `operationId` in `BODIES`. The server parses with them;
+ * they ignore unknown fields.
  */
 import * as z from 'zod/mini'
 import { IV_BYTES, KEY_BYTES } from '../aead.js'
@@ -43,8 +43,7 @@ const iv = z
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
 export const ZEROS = encodeBase64(new Uint8Array(KEY_BYTES))
 /**
- * Not zeros: a client that sends them has zeroed its DEK too early, and would encrypt under a key that
- * anybody knows.
+ * Not zeros: a client that sends them has zeroed its DEK too early, and would encrypt under a key that anybody knows.
  */
 const usableDek = dek.check(
   z.refine((value) => value !== ZEROS, `must not be ${KEY_BYTES} zero bytes: make each DEK of secure random bytes`),
@@ -60,8 +59,8 @@ const MAX_ITEMS = Object.entries({
 })
 
 /**
- * Returns a message naming the array of a body that has too many items, before any item is parsed; undefined
- * if none has.
+ * Returns a message naming the array of a body that has too many items, before any item is parsed; undefined if none
+ * has.
  */
 export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of MAX_ITEMS) {

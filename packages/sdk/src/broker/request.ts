@@ -1,7 +1,4 @@
-/**
- * Reads a page's request to a broker: its call, its origin, and only those members of the body that the call
- * has.
- */
+/** Reads a page's request to a broker: its call, its origin, and only those members of the body that the call has. */
 import {
   createBodyHold,
   fillPath,
@@ -60,9 +57,7 @@ export interface Asked {
 /** A call by its path. */
 export type Route = { name: 'batch' | NamesTheKey } | { name: Exclude<BrokerOperation, NamesTheKey>; key_id: string }
 
-/**
- * Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED
- */
+/** Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED */
 export function readRoute(method: string, url: URL, basePath: string): Route {
   const route = url.pathname.startsWith(`${basePath}/`) ? findRoute(url.pathname.slice(basePath.length)) : undefined
   if (!route || url.search !== '') throw new BrokerRefusal('E_ROUTE_NOT_FOUND', 'the broker has no such path')
@@ -85,9 +80,9 @@ function findRoute(path: string): Route | undefined {
 }
 
 /**
- * Refuses a request that another site's page may have sent. Browsers name a request's origin in
- * Sec-Fetch-Site, which no page can set. They leave it out for pages without TLS: then Origin is compared
- * with Host. A request with neither comes from no page.
+ * Refuses a request that another site's page may have sent. Browsers name a request's origin in Sec-Fetch-Site, which
+ * no page can set. They leave it out for pages without TLS: then Origin is compared with Host. A request with neither
+ * comes from no page.
  *
  * @throws BrokerRefusal E_CROSS_SITE
  */
@@ -157,8 +152,8 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
 }
 
 /**
- * Reads the operations of a body, and only the members that they need. The broker writes a new request to the
- * service from them, so everything in that request has been checked.
+ * Reads the operations of a body, and only the members that they need. The broker writes a new request to the service
+ * from them, so everything in that request has been checked.
  *
  * @throws BrokerRefusal E_VALIDATION, E_NOT_ALLOWED for an operation that no broker forwards
  */
@@ -203,8 +198,7 @@ function readElements(body: unknown): readonly string[] {
 }
 
 /**
- * Reads the use that a page states for a wrapped key, which opens only for that use. @throws BrokerRefusal
- * E_VALIDATION
+ * Reads the use that a page states for a wrapped key, which opens only for that use. @throws BrokerRefusal E_VALIDATION
  */
 function readStatedUse(body: unknown): WrapUse | undefined {
   const own = (name: string) =>

@@ -44,11 +44,11 @@ export class UpstreamError extends Error {
 }
 
 /**
- * Sends one call, and reads its answer to the end. Sends only what `call` contains, and nothing else of the
- * page's request.
+ * Sends one call, and reads its answer to the end. Sends only what `call` contains, and nothing else of the page's
+ * request.
  *
- * @throws BrokerRefusal E_UNAVAILABLE when no answer comes, E_BAD_GATEWAY when it is not one that a page may
- * see; the cause says why, for the operator and not for the page
+ * @throws BrokerRefusal E_UNAVAILABLE when no answer comes, E_BAD_GATEWAY when it is not one that a page may see; the
+ * cause says why, for the operator and not for the page
  */
 export async function askService(upstream: Upstream, call: UpstreamCall): Promise<UpstreamAnswer> {
   const base = upstream.findBase()

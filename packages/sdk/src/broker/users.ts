@@ -18,12 +18,12 @@ const USER_BYTES = MAX_BATCH_BODY_BYTES + CALL_BYTES
 const PROCESS_BYTES = 8 * USER_BYTES
 
 /**
- * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it
- * is; the UTF-8 bytes of all other characters, and of comma, blank and percent sign, are escaped like `%2C`.
+ * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it is; the
+ * UTF-8 bytes of all other characters, and of comma, blank and percent sign, are escaped like `%2C`.
  * `decodeURIComponent` gives the id back.
  *
- * @throws InvalidInputError when the id is not a string, is empty, has a lone surrogate, or is longer than
- * 255 characters when encoded
+ * @throws InvalidInputError when the id is not a string, is empty, has a lone surrogate, or is longer than 255
+ * characters when encoded
  */
 export function encodeUserId(id: string): string {
   if (typeof id !== 'string' || id === '') {
@@ -45,9 +45,9 @@ function refuse(message: string): InvalidInputError {
 export type Count = (user: string, calls: number) => void
 
 /**
- * Makes a counter of the calls of each user in a minute, in the memory of this process: other processes count on
- * their own. A user's minute begins with the first call; the first call after it begins another one.
- * The counter forgets a user whose minute is over.
+ * Makes a counter of the calls of each user in a minute, in the memory of this process: other processes count on their
+ * own. A user's minute begins with the first call; the first call after it begins another one. The counter forgets a
+ * user whose minute is over.
  */
 export function createLimit(callsPerMinute: number, now: () => number): Count {
   const minutes = new Map<string, { since: number; calls: number }>()

@@ -1,6 +1,6 @@
 /**
- * Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. Callers who wait for
- * the same DEK share one unwrap.
+ * Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. Callers who wait for the
+ * same DEK share one unwrap.
  */
 import { AbortedError } from '../errors.js'
 import type { WrappedFor } from '../uses.js'
@@ -58,12 +58,11 @@ export class DecryptDeks {
   }
 
   /**
-   * Opens with the DEK of a wrapped key. Returns the result if the DEK is cached, and a promise if it must be
-   * unwrapped first. All callers who wait for the same wrapped key share one unwrap; where requests are isolated,
-   * only those of one run of microtasks. A DEK that has opened nothing is not kept.
+   * Opens with the DEK of a wrapped key. Returns the result if the DEK is cached, and a promise if it must be unwrapped
+   * first. All callers who wait for the same wrapped key share one unwrap; where requests are isolated, only those of
+   * one run of microtasks. A DEK that has opened nothing is not kept.
    *
-   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
-   * of unwrap
+   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error of unwrap
    */
   use<T>(wrapped: WrappedFor, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
@@ -197,9 +196,9 @@ export class DecryptDeks {
 }
 
 /**
- * Identifies the DEK of a wrapped key, for its use: a DEK that was unwrapped for one use is not available for
- * another. The stored text comes last, after the use's name, which is JSON. So no two wrapped keys have the same
- * name, whatever their text.
+ * Identifies the DEK of a wrapped key, for its use: a DEK that was unwrapped for one use is not available for another.
+ * The stored text comes last, after the use's name, which is JSON. So no two wrapped keys have the same name, whatever
+ * their text.
  */
 export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
   return `${key_id}${use ? use.name : '[]'}${wrapped_key}`

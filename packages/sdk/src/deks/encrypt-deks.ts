@@ -95,8 +95,7 @@ export class EncryptDeks {
    * Seals messages, all under the same DEK of the key and the use, and counts them. Returns the result if there is a
    * DEK, and a promise if one must be wrapped first. All callers who wait for one share its wrap.
    *
-   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
-   * of wrap
+   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error of wrap
    */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
@@ -268,10 +267,10 @@ function slotName({ keyId, use }: Target): string {
 export type Verify = (dek: Secret, wrapped: WrappedFor) => Promise<boolean>
 
 /**
- * Makes the function that wraps DEKs, by a call that takes them in base64. It refuses a wrapped key that contains the DEK in
- * clear, which would be stored with the sealed data. With `verify`, it unwraps each wrapped key once before anything is sealed:
- * data under a wrapped key that does not unwrap would be lost, unnoticed until it is read. It does not hold the DEK while it
- * waits, and rejects if its owner releases it meanwhile.
+ * Makes the function that wraps DEKs, by a call that takes them in base64. It refuses a wrapped key that contains the
+ * DEK in clear, which would be stored with the sealed data. With `verify`, it unwraps each wrapped key once before
+ * anything is sealed: data under a wrapped key that does not unwrap would be lost, unnoticed until it is read. It does
+ * not hold the DEK while it waits, and rejects if its owner releases it meanwhile.
  *
  * @throws AbortedError by rejection, in addition to the errors of the calls
  */

@@ -13,8 +13,7 @@ export interface OwnDek {
 }
 
 /**
- * Runs a task with a DEK of its own, and then releases the DEK. @throws AbortedError as soon as the signal is
- * aborted
+ * Runs a task with a DEK of its own, and then releases the DEK. @throws AbortedError as soon as the signal is aborted
  */
 export async function withOwnDek<T>(
   wrap: Wrap,
@@ -30,10 +29,7 @@ export async function withOwnDek<T>(
   }
 }
 
-/**
- * Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is
- * aborted
- */
+/** Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is aborted */
 export async function createOwnDek(
   wrap: Wrap,
   keyId: string,

@@ -13,16 +13,16 @@ import { isPromise, requestsAreIsolated, type Soon, use as take } from '../waiti
 /** One holder's share of a key of 32 bytes. */
 export interface Secret {
   /**
-   * Runs the function with the key's bytes, which stay until the promise that it returns has settled. The function
-   * must not keep them longer or change them. An engine that has imported them recognises the key by its array; the
-   * engine of WebCrypto zeroes them itself.
+   * Runs the function with the key's bytes, which stay until the promise that it returns has settled. The function must
+   * not keep them longer or change them. An engine that has imported them recognises the key by its array; the engine
+   * of WebCrypto zeroes them itself.
    *
    * @throws AbortedError once no holder or user is left
    */
   use<R>(run: (bytes: Uint8Array) => R): R
   /**
-   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive` for
-   * their 64 bytes, unless that was done before with the same `mixed`, the application's secret.
+   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive` for their
+   * 64 bytes, unless that was done before with the same `mixed`, the application's secret.
    */
   useBound<T>(
     derive: (bytes: Uint8Array) => Soon<Uint8Array>,
@@ -118,8 +118,8 @@ function boundKeys(
 
 /**
  * Runs `sweep` every `everyMs` milliseconds, until it returns that nothing is left. `sweep` releases expired keys,
- * which would otherwise stay in memory until the next call. Never keeps a process alive. Where requests are
- * isolated, a timer would end with its request: there, `start` sweeps when a sweep is due.
+ * which would otherwise stay in memory until the next call. Never keeps a process alive. Where requests are isolated, a
+ * timer would end with its request: there, `start` sweeps when a sweep is due.
  */
 export class Sweeper {
   readonly #sweep: () => boolean

@@ -12,16 +12,16 @@ export type EngineName = (typeof ENGINES)[number]
 
 /**
  * One implementation of AES-256-GCM under a DEK. Never uses the network. Each function refuses a key of zeros with a
- * FormatError. An engine is either synchronous or asynchronous, so that callers of a synchronous one create no
- * promise for each value.
+ * FormatError. An engine is either synchronous or asynchronous, so that callers of a synchronous one create no promise
+ * for each value.
  */
 export interface Engine {
   /** Set where `seal` and `open` return promises. */
   readonly isAsync?: true
   /**
    * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the call
-   * returns. An engine that imports the DEK recognises it by its array, whose bytes must not change except to
-   * zeros; the engine of WebCrypto zeroes them itself. The iv must never repeat under one DEK.
+   * returns. An engine that imports the DEK recognises it by its array, whose bytes must not change except to zeros;
+   * the engine of WebCrypto zeroes them itself. The iv must never repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
   /**
@@ -30,15 +30,14 @@ export interface Engine {
    */
   derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Soon<Uint8Array>
   /**
-   * Makes the function that returns HMAC-SHA-256 under a key. The caller may zero the key as soon as the call
-   * returns.
+   * Makes the function that returns HMAC-SHA-256 under a key. The caller may zero the key as soon as the call returns.
    */
   createMac(key: Uint8Array): Mac
   /**
    * Opens ciphertext ‖ tag. The DEK is treated as in `seal`.
    *
-   * @throws DecryptionError when it is not authentic. Streams may be of another copy of the SDK, which knows the
-   * errors of this one by `isEaasError` alone.
+   * @throws DecryptionError when it is not authentic. Streams may be of another copy of the SDK, which knows the errors
+   * of this one by `isEaasError` alone.
    */
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
 }

@@ -1,6 +1,6 @@
 /**
- * The reference engine: AES-256-GCM, HKDF and HMAC by `@noble/ciphers` and `@noble/hashes`, in JavaScript,
- * which runs everywhere. Loaded only where it is used.
+ * The reference engine: AES-256-GCM, HKDF and HMAC by `@noble/ciphers` and `@noble/hashes`, in JavaScript, which runs
+ * everywhere. Loaded only where it is used.
  */
 import type { EngineTools, SyncEngine } from './engine.js'
 import { gcm, hkdf, hmac, sha256 } from './noble-primitives.js'

@@ -25,16 +25,16 @@ const checkNode = /* @__PURE__ */ loadOnce(async () => {
 const checkWeb = /* @__PURE__ */ loadOnce(async () => check(createWebEngine()))
 
 /**
- * Finds node:crypto by `process.getBuiltinModule` (Node 20.16 and later), so that a bundle for browsers holds no import of a
- * Node module.
+ * Finds node:crypto by `process.getBuiltinModule` (Node 20.16 and later), so that a bundle for browsers holds no import
+ * of a Node module.
  */
 export function nodeCrypto(): typeof NodeCrypto | undefined {
   return nodeGlobals().process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
 }
 
 /**
- * Returns the engine of that name; by promise, unless it was selected before. Uses the network only to load what a bundler put
- * into its own file: node:crypto, or noble. Tests node:crypto and WebCrypto once per process, at first use.
+ * Returns the engine of that name; by promise, unless it was selected before. Uses the network only to load what a
+ * bundler put into its own file: node:crypto, or noble. Tests node:crypto and WebCrypto once per process, at first use.
  *
  * @param onFallback called before noble is returned for `auto`
  * @throws InvalidInputError when `node` or `web` is requested and is missing, or fails its known-answer test
@@ -68,8 +68,8 @@ function refuse(name: EngineName): never {
 }
 
 /**
- * Returns the engine if it seals, opens, derives and authenticates the published vectors (envelope.md 8,
- * envelope-v2.md 8) and refuses an altered one, otherwise what is wrong.
+ * Returns the engine if it seals, opens, derives and authenticates the published vectors (envelope.md 8, envelope-v2.md
+ * 8) and refuses an altered one, otherwise what is wrong.
  */
 export async function check(engine: Engine | undefined): Promise<Checked> {
   if (!engine) return { fault: 'missing' }

@@ -1,6 +1,6 @@
 /**
- * AES-256-GCM, HKDF and HMAC by WebCrypto: for browsers and workers, where it is several times as fast as
- * JavaScript. Its HMAC serves Node too.
+ * AES-256-GCM, HKDF and HMAC by WebCrypto: for browsers and workers, where it is several times as fast as JavaScript.
+ * Its HMAC serves Node too.
  */
 import { assertLengths, assertNotZero, TAG_BYTES } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError } from '../errors.js'
@@ -23,8 +23,8 @@ interface ImportedDek {
 const imported = new WeakMap<Uint8Array, ImportedDek>()
 
 /**
- * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports
- * each DEK once, as CryptoKeys that cannot be exported and live as long as the array, and zeroes the bytes.
+ * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports each DEK
+ * once, as CryptoKeys that cannot be exported and live as long as the array, and zeroes the bytes.
  */
 export function createWebEngine(): Engine | undefined {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle

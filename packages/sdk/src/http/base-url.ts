@@ -45,8 +45,8 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
 }
 
 /**
- * Reads an absolute base URL, and returns a function that returns it. If the URL is missing, only that function
- * throws: a client at the top of a module is also created where a page is built or rendered, without the production
+ * Reads an absolute base URL, and returns a function that returns it. If the URL is missing, only that function throws:
+ * a client at the top of a module is also created where a page is built or rendered, without the production
  * environment.
  *
  * @throws InvalidInputError when the URL is wrong
@@ -62,8 +62,8 @@ export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false):
 }
 
 /**
- * Reads a base URL that may be a path of the page's own origin, such as `/api/eaas`. Each request looks the
- * origin up, since there is none while a server renders the page. Otherwise as `readBaseUrl`.
+ * Reads a base URL that may be a path of the page's own origin, such as `/api/eaas`. Each request looks the origin up,
+ * since there is none while a server renders the page. Otherwise as `readBaseUrl`.
  */
 export function resolveBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   // Two slashes, or a slash and a backslash, would name another host.

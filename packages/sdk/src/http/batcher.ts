@@ -1,7 +1,7 @@
 /**
- * The operations that calls on many values run: wrap, unwrap, rewrap, the hashes, and the derivation of index secrets. Sends
- * those of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests are
- * isolated, sends those of one run of microtasks together.
+ * The operations that calls on many values run: wrap, unwrap, rewrap, the hashes, and the derivation of index secrets.
+ * Sends those of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests
+ * are isolated, sends those of one run of microtasks together.
  */
 import {
   decodeBase64,
@@ -21,8 +21,8 @@ import type { Observer } from './observer.js'
 import type { settleRefused } from './refused-batches.js'
 
 /**
- * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies
- * commonly allow. The service takes 8 MiB.
+ * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies commonly
+ * allow. The service takes 8 MiB.
  */
 const MAX_UNITS = 256 * 1_024
 /** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
@@ -127,8 +127,7 @@ function createQueue(
 ): RunOperation {
   let queue = new Set<Queued>()
   /**
-   * Reduced after something in front of the service refused a batch as too large; 0 where the service has no
-   * batches.
+   * Reduced after something in front of the service refused a batch as too large; 0 where the service has no batches.
    */
   let maxUnits = MAX_UNITS
 

@@ -170,8 +170,7 @@ function isUnauthorized(error: unknown): boolean {
 }
 
 /**
- * Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores
- * its signal.
+ * Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores its signal.
  */
 async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   assertNotAborted(call.signal)

@@ -7,7 +7,8 @@ const UNSET_HINT =
   'Run `npx @eaas/server dev`, then the program with the file that it writes: `node --env-file=.env.local`. Or pass `baseUrl` and `apiKey`.'
 
 /**
- * Returns the service in EAAS_URL, unless the client has a `baseUrl`, and the API key in EAAS_API_KEY, unless it has one.
+ * Returns the service in EAAS_URL, unless the client has a `baseUrl`, and the API key in EAAS_API_KEY, unless it has
+ * one.
  * @throws InvalidInputError where one is not set, or wrong
  */
 export function findInEnvironment({
@@ -38,7 +39,8 @@ function fromEnvironment(name: string): string {
 }
 
 /**
- * Returns the API key in EAAS_API_KEY for a client with a `baseUrl`, if EAAS_URL names the same service, or none. @throws InvalidInputError
+ * Returns the API key in EAAS_API_KEY for a client with a `baseUrl`, if EAAS_URL names the same service, or none.
+ * @throws InvalidInputError
  */
 function apiKeyFor(base: URL): string {
   const key = inEnvironment('EAAS_API_KEY')

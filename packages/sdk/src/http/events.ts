@@ -31,8 +31,7 @@ export interface RefusalEvent extends Called {
 }
 
 /**
- * A call failed for another reason: the network, the deadline, an answer that violates the contract, an
- * aborted signal.
+ * A call failed for another reason: the network, the deadline, an answer that violates the contract, an aborted signal.
  */
 export interface FailureEvent extends Called {
   type: 'failure'
@@ -41,8 +40,7 @@ export interface FailureEvent extends Called {
 }
 
 /**
- * An attempt failed, and the request is sent again after a pause. A batch is one request, and its operation
- * `batch`.
+ * An attempt failed, and the request is sent again after a pause. A batch is one request, and its operation `batch`.
  */
 export interface RetryEvent extends Called {
   type: 'retry'
@@ -67,8 +65,8 @@ export interface HitEvent {
 export type EngineFault = 'missing' | 'failed'
 
 /**
- * The client encrypts in JavaScript, several times slower, since `engine: 'auto'` found no faster engine.
- * Once for each client.
+ * The client encrypts in JavaScript, several times slower, since `engine: 'auto'` found no faster engine. Once for each
+ * client.
  */
 export interface FallbackEvent {
   type: 'fallback'

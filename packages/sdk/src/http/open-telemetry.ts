@@ -1,6 +1,6 @@
 /**
- * Spans of OpenTelemetry for calls of the service, through the API that the application passes. So the package does
- * not depend on OpenTelemetry, and a bundler finds no missing import.
+ * Spans of OpenTelemetry for calls of the service, through the API that the application passes. So the package does not
+ * depend on OpenTelemetry, and a bundler finds no missing import.
  */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import type { Call } from './calls.js'

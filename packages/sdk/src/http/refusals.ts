@@ -23,8 +23,8 @@ export function shownOf({ operationId, sdk }: Call, { title, detail, problem }: 
 }
 
 /**
- * Returns what to do when the service, or a broker, refuses a call, in a sentence; by the problem's code where
- * the status is not specific enough.
+ * Returns what to do when the service, or a broker, refuses a call, in a sentence; by the problem's code where the
+ * status is not specific enough.
  */
 export function apiHint({
   httpStatus,
@@ -74,8 +74,7 @@ export function apiHint({
 const OPENING: readonly OperationId[] = ['unwrap', 'rewrap', 'decrypt']
 
 /**
- * Returns a DecryptionError for a refusal that says that an envelope is not authentic, and any other error
- * unchanged.
+ * Returns a DecryptionError for a refusal that says that an envelope is not authentic, and any other error unchanged.
  */
 export function asTampering(operation: OperationId, error: ApiError): EaasError {
   if (!OPENING.includes(operation)) return error

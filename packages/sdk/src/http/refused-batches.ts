@@ -3,8 +3,9 @@ import { isEaasError } from '../errors.js'
 import type { Queued } from './batcher.js'
 
 /**
- * Settles the operations of a part that failed, or has them wait again. Settles those that wait too, if what refused one that
- * was sent alone would refuse them. Returns the most units of the next parts; 0 where the service has no batches.
+ * Settles the operations of a part that failed, or has them wait again. Settles those that wait too, if what refused
+ * one that was sent alone would refuse them. Returns the most units of the next parts; 0 where the service has no
+ * batches.
  */
 export function settleRefused(
   part: readonly Queued[],

@@ -1,6 +1,6 @@
 /**
- * Sends one call, and checks the answer. `failures.ts` is loaded if it is none, or if there was none. `calls.ts` sets the
- * deadline: it includes the time to get the API key, whereas ky's is per attempt.
+ * Sends one call, and checks the answer. `failures.ts` is loaded if it is none, or if there was none. `calls.ts` sets
+ * the deadline: it includes the time to get the API key, whereas ky's is per attempt.
  */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { AnswerError, isPageCall, readBatchResults, readPageAnswer } from '@eaas/protocol/page-answers'
@@ -129,8 +129,8 @@ function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOpti
 let takesCache: boolean | undefined
 
 /**
- * Tells whether the platform knows `cache`, which workerd lacks before its compatibility date 2024-11-11:
- * there, it throws.
+ * Tells whether the platform knows `cache`, which workerd lacks before its compatibility date 2024-11-11: there, it
+ * throws.
  */
 function isCacheTaken(): boolean {
   try {

@@ -23,9 +23,9 @@ import {
 } from './forms.js'
 
 /**
- * Turns a column's content that is not an envelope into the plaintext of its field. `row` has the columns of the
- * model as they were read, including those of `bind`: compare with them what the other library bound the value to.
- * Whatever it throws is hidden, except an error of the SDK.
+ * Turns a column's content that is not an envelope into the plaintext of its field. `row` has the columns of the model
+ * as they were read, including those of `bind`: compare with them what the other library bound the value to. Whatever
+ * it throws is hidden, except an error of the SDK.
  */
 export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
 
@@ -146,8 +146,8 @@ async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<O
 }
 
 /**
- * Opens the rows that hold a sealed value, and puts the plaintext in its place. Indexes stay: the application
- * searches by them until no row is sealed. A row without a sealed value is one that an earlier run opened.
+ * Opens the rows that hold a sealed value, and puts the plaintext in its place. Indexes stay: the application searches
+ * by them until no row is sealed. A row without a sealed value is one that an earlier run opened.
  */
 async function openAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition } = shop
@@ -249,8 +249,8 @@ async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise
 }
 
 /**
- * Renews wrapped keys of old versions. Values that are not sealed stay so. A row that cannot be read fails: if it
- * were `current`, an old version that it still needs could be destroyed.
+ * Renews wrapped keys of old versions. Values that are not sealed stay so. A row that cannot be read fails: if it were
+ * `current`, an old version that it still needs could be destroyed.
  */
 async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
@@ -320,8 +320,8 @@ async function openEach(shop: Workshop, found: readonly FoundRow[]) {
 }
 
 /**
- * Replaces values that are not envelopes by what their readers return. Returns an error where the model does not
- * accept a value in its form.
+ * Replaces values that are not envelopes by what their readers return. Returns an error where the model does not accept
+ * a value in its form.
  */
 async function readForeign({ definition, read }: Workshop, { row, forms }: FoundRow): Promise<Row | EaasError> {
   const values: [Path, unknown][] = []
@@ -362,8 +362,8 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
 }
 
 /**
- * Returns an error or undefined where the reader refuses. @throws an error of the SDK that is not about this
- * value, such as E_NETWORK
+ * Returns an error or undefined where the reader refuses. @throws an error of the SDK that is not about this value,
+ * such as E_NETWORK
  */
 async function readOne(
   reader: Reader,

@@ -19,8 +19,8 @@ const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
 /**
  * Encodes the pairs of a row that all its values are bound to; undefined in a model of format v1.
  *
- * @throws InvalidInputError when the row has no value, or one that is not text or a whole number, in a column
- * that the model binds to
+ * @throws InvalidInputError when the row has no value, or one that is not text or a whole number, in a column that the
+ * model binds to
  */
 export function bindRow(definition: Definition, row: Row, index: number): Uint8Array | undefined {
   if (definition.envelope === 1) return undefined
@@ -41,8 +41,8 @@ export function findUses(definition: Definition, row: Row, index: number): Uses 
 }
 
 /**
- * Returns the AAD of a field under a key (bindings.md 1); `row` is from `bindRow`. @throws InvalidInputError when
- * the names are too long
+ * Returns the AAD of a field under a key (bindings.md 1); `row` is from `bindRow`. @throws InvalidInputError when the
+ * names are too long
  */
 export function bindField(definition: Definition, keyId: string, field: string, row: Uint8Array): Uint8Array {
   const { whole = definition } = definition // a definition of some fields may be made for each call
@@ -79,8 +79,8 @@ export function naming<T>(definition: Definition, row: Row | undefined, run: () 
 }
 
 /**
- * The values that identify a row, by their columns: those of `bind` or, without `bind`, `id`. Undefined if the row
- * has none of them.
+ * The values that identify a row, by their columns: those of `bind` or, without `bind`, `id`. Undefined if the row has
+ * none of them.
  */
 function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string, string>> | undefined {
   const columns = bind.length > 0 ? bind : names.has('id') ? [] : [{ name: 'id', path: ['id'] }]

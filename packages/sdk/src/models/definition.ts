@@ -54,18 +54,18 @@ export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
    */
   name: string
   /**
-   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so a
-   * value that was moved to another row does not open. Each row must have them, as text or whole numbers, before it
-   * is sealed, and they must never change. `false` binds values to the model and their field alone: an attacker who
-   * can write to the table can then exchange the values of two rows.
+   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so a value
+   * that was moved to another row does not open. Each row must have them, as text or whole numbers, before it is
+   * sealed, and they must never change. `false` binds values to the model and their field alone: an attacker who can
+   * write to the table can then exchange the values of two rows.
    */
   bind: readonly string[] | false
   /** The format of the envelopes that are written and read: 2 by default. */
   envelope?: 2 | undefined
   /**
-   * `'row'` adds the column `row_seal`, an envelope that binds the row as a whole: the row then does not open if a
-   * cell was set to null or to an older value, or if an index was exchanged. Needs `bind`. Rows are written and read
-   * as a whole, with all columns.
+   * `'row'` adds the column `row_seal`, an envelope that binds the row as a whole: the row then does not open if a cell
+   * was set to null or to an older value, or if an index was exchanged. Needs `bind`. Rows are written and read as a
+   * whole, with all columns.
    */
   sealed?: S | undefined
   /**
@@ -76,8 +76,8 @@ export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
 }
 
 /**
- * Options of a model whose rows clients in other languages read, in format v1: an attacker who can write to the
- * table can exchange its values.
+ * Options of a model whose rows clients in other languages read, in format v1: an attacker who can write to the table
+ * can exchange its values.
  */
 export interface UnboundOptions {
   /** The format of the envelopes, which clients in other languages read, too. */
@@ -97,8 +97,8 @@ export type KeyOptions = KeyByName | KeyById
 
 export interface KeyByName {
   /**
-   * The name of the key under which all fields are sealed. The model looks it up at its first use, and its first
-   * write or search creates it if there is none: the API key needs `keys:read`, and `keys:create` if the key may be missing.
+   * The name of the key under which all fields are sealed. The model looks it up at its first use, and its first write
+   * or search creates it if there is none: the API key needs `keys:read`, and `keys:create` if the key may be missing.
    */
   key: string
   /** Not with `key`. */
@@ -109,11 +109,11 @@ export interface KeyById {
   /** Not with `keyId`. */
   key?: undefined
   /**
-   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key,
-   * so that destroying one key makes one person's data unreadable: see the page on deleting a person's data. The
-   * function gets the row, stored or not, without its fields and without the columns that the model adds:
-   * `(row) => row.key_id`. It must read all its columns before it decides by one: adapters note which it reads. An
-   * envelope of another row's key does not open. Indexes then need the key of `index`.
+   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key, so
+   * that destroying one key makes one person's data unreadable: see the page on deleting a person's data. The function
+   * gets the row, stored or not, without its fields and without the columns that the model adds: `(row) => row.key_id`.
+   * It must read all its columns before it decides by one: adapters note which it reads. An envelope of another row's
+   * key does not open. Indexes then need the key of `index`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
 }
@@ -146,10 +146,10 @@ interface SharedOptions<
    */
   formerIndex?: (IndexBy & { readonly columns: O }) | undefined
   /**
-   * Indexes over several fields, by their columns. A search needs the values of all of them. The values are
-   * normalised as their fields say and joined with their lengths in front, so that different values never give the
-   * same text. `shared` works as for a field. Also `{ prefix: field, length }`, to search for the
-   * first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
+   * Indexes over several fields, by their columns. A search needs the values of all of them. The values are normalised
+   * as their fields say and joined with their lengths in front, so that different values never give the same text.
+   * `shared` works as for a field. Also `{ prefix: field, length }`, to search for the first characters of a text, and
+   * `{ ngram: field, length }`, to search for a part of it.
    */
   indexes?: (C & KnownOptions<C>) | undefined
   /**
@@ -159,8 +159,8 @@ interface SharedOptions<
    */
   format?: T | undefined
   /**
-   * `true` also opens rows in which some fields are not sealed yet. It is for a migration: an attacker who can write
-   * to the table can then put any value there. A value that looks like an envelope is never accepted as plaintext.
+   * `true` also opens rows in which some fields are not sealed yet. It is for a migration: an attacker who can write to
+   * the table can then put any value there. A value that looks like an envelope is never accepted as plaintext.
    * `accepted` of the model counts the accepted values, and the first one logs a warning.
    */
   acceptPlaintext?: P | undefined
@@ -169,8 +169,8 @@ interface SharedOptions<
   /** Which DEK seals: the key's (`shared`, the default), one for each `call`, or one for each `record`. */
   dek?: DekScope | undefined
   /**
-   * `false` silences the warnings about an index over data of few possible values, and about values that are
-   * not sealed.
+   * `false` silences the warnings about an index over data of few possible values, and about values that are not
+   * sealed.
    */
   warn?: boolean | undefined
 }
@@ -207,8 +207,8 @@ export interface Definition {
   /** The key of all rows, if it is declared by its name. */
   named: NamedKey | undefined
   /**
-   * Returns the id of a row's key; `index` is for errors. A key declared by its name must have been looked up
-   * before. `watch` wraps what the application's function gets, which notes what that reads.
+   * Returns the id of a row's key; `index` is for errors. A key declared by its name must have been looked up before.
+   * `watch` wraps what the application's function gets, which notes what that reads.
    */
   keyOf: (row: Row, index: number, watch?: (plain: Row) => Row) => string
   /** Whether each row has a key of its own. */
@@ -320,8 +320,8 @@ function withoutPad(name: string, { pad, ...spec }: FieldCode): FieldCode {
 }
 
 /**
- * Makes the function that finds the key of a row. The application's function gets only what is stored in plain. So
- * it returns the same key for a row before and after sealing, and its errors cannot quote plaintext.
+ * Makes the function that finds the key of a row. The application's function gets only what is stored in plain. So it
+ * returns the same key for a row before and after sealing, and its errors cannot quote plaintext.
  */
 function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], names: ReadonlySet<string>) {
   return (row: Row, index: number, watch = (plain: Row) => plain): string => {
@@ -446,8 +446,8 @@ function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): v
 }
 
 /**
- * Reads a member. Does not call the accessor `__proto__` that objects inherit, which throws under
- * `node --disable-proto=throw`.
+ * Reads a member. Does not call the accessor `__proto__` that objects inherit, which throws under `node
+ * --disable-proto=throw`.
  */
 function memberOf(
   fields: Readonly<Record<PropertyKey, AnyField>>,
@@ -462,8 +462,8 @@ function namesOf(fields: readonly PlacedField[]): string[] {
 }
 
 /**
- * Returns a definition of some fields, with the indexes that are made only of these. @throws InvalidInputError for
- * an unknown one
+ * Returns a definition of some fields, with the indexes that are made only of these. @throws InvalidInputError for an
+ * unknown one
  */
 export function pickFields(definition: Definition, names: readonly string[]): Definition {
   const isPicked = ({ name }: { name: string }) => names.includes(name)

@@ -12,8 +12,8 @@ const GIVEN_AWAY: Readonly<Record<IndexColumn['kind'], readonly [found: string, 
 }
 
 /**
- * Warns, once a process for a column and its fields, of an index over data with so few possible values that
- * all can be tried. `isMixed` says whether the application's secret is in it.
+ * Warns, once a process for a column and its fields, of an index over data with so few possible values that all can be
+ * tried. `isMixed` says whether the application's secret is in it.
  */
 export function warnOfFewValues({ column, fields: indexed, source, kind }: IndexColumn, isMixed: boolean): void {
   const fields = indexed.map(({ name }) => name)

@@ -27,8 +27,8 @@ const OPTIONS_OF = {
 const MAX_PART_CHARACTERS = 64
 
 /**
- * How a column indexes a field: its whole text, its first characters, or each few characters in a row,
- * or the bucket of a date or number (local-index.md 3).
+ * How a column indexes a field: its whole text, its first characters, or each few characters in a row, or the bucket of
+ * a date or number (local-index.md 3).
  */
 type IndexKind = 'exact' | 'prefix' | 'ngram' | 'range'
 
@@ -80,8 +80,7 @@ export function readIndexColumns({
 }
 
 /**
- * Refuses an index of the service that it must not make, or cannot make for this model alone. @throws
- * InvalidInputError
+ * Refuses an index of the service that it must not make, or cannot make for this model alone. @throws InvalidInputError
  */
 export function assertByService(
   columns: readonly IndexColumn[],
@@ -102,10 +101,7 @@ export function assertByService(
   }
 }
 
-/**
- * Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no
- * index
- */
+/** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
 export function getQueryFields({ columns }: { columns: readonly IndexColumn[] }, query: Row): PlacedField[] {
   const names = isObject(query) ? Object.keys(query) : []
   if (names.length === 0) {
@@ -121,8 +117,7 @@ export function getQueryFields({ columns }: { columns: readonly IndexColumn[] },
 }
 
 /**
- * Reads an index that is declared by its column: over several fields, or of parts of a text. @throws
- * InvalidInputError
+ * Reads an index that is declared by its column: over several fields, or of parts of a text. @throws InvalidInputError
  */
 function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): DeclaredColumn {
   const name = JSON.stringify(column)
@@ -175,10 +170,10 @@ export function assertColumns(
 }
 
 /**
- * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase`
- * (Unicode, without a locale), `NFC` and `NFKC` (Unicode normalisation; they refuse a text with more than 100
- * combining marks in a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the
- * application, which must always return the same for the same text.
+ * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase` (Unicode,
+ * without a locale), `NFC` and `NFKC` (Unicode normalisation; they refuse a text with more than 100 combining marks in
+ * a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the application, which must always
+ * return the same for the same text.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
 
@@ -206,10 +201,7 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
   if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
 
-/**
- * Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be
- * indexed
- */
+/** Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be indexed */
 export function makeFieldText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
   spec.assert(value, place)
@@ -234,8 +226,8 @@ export interface TextPart {
 }
 
 /**
- * Reads `{ startsWith }` or `{ contains }` of a query; undefined for a whole value. @throws InvalidInputError
- * when it is not text
+ * Reads `{ startsWith }` or `{ contains }` of a query; undefined for a whole value. @throws InvalidInputError when it
+ * is not text
  */
 export function readPart(field: PlacedField, value: unknown): TextPart | undefined {
   if (field.spec.kind !== 'text' || !isObject(value)) return undefined

@@ -1,6 +1,6 @@
 /**
- * Makes what is hashed to find rows by an index, and the texts of the buckets of a range (local-index.md 3), of a row or
- * of a query.
+ * Makes what is hashed to find rows by an index, and the texts of the buckets of a range (local-index.md 3), of a row
+ * or of a query.
  */
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
@@ -49,8 +49,8 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
 /**
  * Makes what is hashed for each index for which a query has all values, by its column.
  *
- * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and
- * would be ignored
+ * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and would be
+ * ignored
  */
 function readQueryTexts(
   definition: Definition,

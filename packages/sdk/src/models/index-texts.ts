@@ -24,8 +24,7 @@ import type { RowTexts } from './seal-rows.js'
 export type ColumnTexts = string | readonly string[]
 
 /**
- * Makes what is hashed for a column of a model from the texts of its fields (index-texts.md 2, local-index.md
- * 3).
+ * Makes what is hashed for a column of a model from the texts of its fields (index-texts.md 2, local-index.md 3).
  *
  * @throws InvalidInputError when that cannot be hashed
  */
@@ -96,8 +95,8 @@ export async function hashColumnTexts(
 }
 
 /**
- * Makes the calls for rows or a query, all of which must succeed. The first error ends the others if there may be many of
- * them: a call for each value or row. Otherwise that costs more than it saves.
+ * Makes the calls for rows or a query, all of which must succeed. The first error ends the others if there may be many
+ * of them: a call for each value or row. Otherwise that costs more than it saves.
  */
 export async function inParallel<T extends readonly unknown[]>(
   definition: Definition,
@@ -164,8 +163,8 @@ function kindName({ kind, length, fields }: IndexColumn): string {
 }
 
 /**
- * Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold
- * them, the rest zero.
+ * Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold them, the rest
+ * zero.
  */
 export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
   const digits = Math.ceil(bits / 4)

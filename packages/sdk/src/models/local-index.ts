@@ -14,9 +14,9 @@ const DIGEST_INFO = encodeUtf8('eaas/index-secret-digest/v1')
 
 /**
  * Makes the function that has a secret derived. It remembers a digest of each as long as the client lives: indexes of
- * another secret would find no row, without an error. None is forgotten, since another secret would then pass unseen: there
- * are as many as keys and models that the application names, of some 200 bytes each. Its engine must be ready. @throws ProtocolError by rejection for
- * another secret than the first
+ * another secret would find no row, without an error. None is forgotten, since another secret would then pass unseen:
+ * there are as many as keys and models that the application names, of some 200 bytes each. Its engine must be ready.
+ * @throws ProtocolError by rejection for another secret than the first
  */
 export function createIndexSecrets(
   derive: RecordsDeps['batcher']['indexSecret'],

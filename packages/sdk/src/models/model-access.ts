@@ -16,8 +16,8 @@ export interface NamedPath {
 
 /**
  * What a model exposes to adapters. A program may reach it through the model, since it does no more than the model's
- * functions. Adapters are separate packages, and the model may come from another copy of this package, such as the
- * one for CommonJS.
+ * functions. Adapters are separate packages, and the model may come from another copy of this package, such as the one
+ * for CommonJS.
  */
 export interface ModelAccess {
   /** Empty for a model without a name. */
@@ -45,8 +45,8 @@ export interface ModelAccess {
 /** What seals, opens and indexes for an adapter. */
 export interface AccessRows {
   /**
-   * Seals rows, or some fields of them, and adds the indexes that are made only of these. A field that may be
-   * missing takes null too.
+   * Seals rows, or some fields of them, and adds the indexes that are made only of these. A field that may be missing
+   * takes null too.
    */
   seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
   /**
@@ -90,8 +90,8 @@ export function getModelAccess(model: unknown): ModelAccess {
 }
 
 /**
- * What the maintenance needs of a model beyond its interface. Kept apart from the model, so that no program can
- * reach it through the model.
+ * What the maintenance needs of a model beyond its interface. Kept apart from the model, so that no program can reach
+ * it through the model.
  */
 export interface ModelInternals {
   definition: Definition

@@ -108,8 +108,8 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
 /** Accepts any bytes where the model returns a Uint8Array. */
 type Taken<V> = V extends Bytes ? Binary : V
 /**
- * Columns that are not fields of the model. Without this type, TypeScript reports such a column when in fact a field
- * is missing. Its values are `any`, since rows whose type is an interface have no index signature.
+ * Columns that are not fields of the model. Without this type, TypeScript reports such a column when in fact a field is
+ * missing. Its values are `any`, since rows whose type is an interface have no index signature.
  */
 export interface OtherColumns {
   // biome-ignore lint/suspicious/noExplicitAny: see above
@@ -133,8 +133,8 @@ export type HolderOf<F extends Fields> = HeadOf<keyof F & string>
 type HeadOf<N> = N extends `${infer Head}.${string}` ? Head : never
 type TailOf<N, K extends string> = N extends `${K}.${infer Tail}` ? Tail : never
 /**
- * The fields of a model, for rows that have some of them: each may be absent, and null means no value in those that
- * may be missing.
+ * The fields of a model, for rows that have some of them: each may be absent, and null means no value in those that may
+ * be missing.
  */
 export type PartialFields<F extends Fields> = {
   readonly [P in keyof F]: Field<
@@ -155,9 +155,7 @@ export type PickedCompounds<C, K> = {
       : never
     : never]: C[N]
 }
-/**
- * What stands for a missing value in a stored row: databases also store null for a value that was left out.
- */
+/** What stands for a missing value in a stored row: databases also store null for a value that was left out. */
 type StoredMissing<M> = M | (undefined extends M ? null : never)
 /** The least that a model opens: its fields, sealed, in any form; with `acceptPlaintext` also not sealed. */
 export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape<
@@ -218,9 +216,7 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   ? { [K in H]: EnvelopeHeader | null }
   : unknown
 
-/**
- * What else a model adds: the seal of a row, and the columns of the former index, by the columns of the indexes.
- */
+/** What else a model adds: the seal of a row, and the columns of the former index, by the columns of the indexes. */
 export interface Extras {
   readonly seal: 'row' | undefined
   readonly former: Readonly<Record<string, string>>
@@ -343,8 +339,8 @@ export type Query<F extends Fields, C> = {
 }
 
 /**
- * How many values a model opened so far although they are less protected than it demands: see
- * `acceptPlaintext` and `acceptUnbound`.
+ * How many values a model opened so far although they are less protected than it demands: see `acceptPlaintext` and
+ * `acceptUnbound`.
  */
 export interface Accepted {
   /** Values that were not sealed. */

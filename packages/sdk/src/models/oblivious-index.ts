@@ -82,8 +82,8 @@ interface Waiting {
 /** What the calls of one client share. */
 interface Shared {
   /**
-   * By key: the public key that the service stated first, or proved. None is forgotten, since another one would then pass
-   * unseen: there are as many as keys that the application names.
+   * By key: the public key that the service stated first, or proved. None is forgotten, since another one would then
+   * pass unseen: there are as many as keys that the application names.
    */
   pinned: Map<string, string>
   /** By key and public key: the values of this turn. */

@@ -118,8 +118,8 @@ export function copyStored({ fields, bind, header, rowSeal, whole }: Definition,
  * Reads the envelopes of a row. Leaves out values that are not sealed, where the model accepts them.
  *
  * @param failure why the model's key is not known, if so: thrown for an envelope that is under no former key
- * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError
- * for another key or format
+ * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError for another
+ * key or format
  */
 export function readJobs(definition: Definition, row: Row, index: number, failure?: EaasError): Job[] {
   const { fields, names, keyIds, keyByRow, header } = definition
@@ -178,9 +178,7 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
   return [...jobs, { place: sealPlace, field: SEAL_FIELD, parts: openable }]
 }
 
-/**
- * Returns the row with its opened values, and counts those that were not sealed; or returns its first error.
- */
+/** Returns the row with its opened values, and counts those that were not sealed; or returns its first error. */
 function join(
   { accepted }: Deps,
   definition: Definition,

@@ -1,7 +1,7 @@
 /**
- * Recognises and counts values that a model opens although they are not sealed, or bound to nothing, during a migration.
- * Reads values that are not sealed yet from a column of type text or JSON, which holds them as text though the field
- * is of another kind. Reads exactly or not at all, since the value is sealed next, and then the text is gone.
+ * Recognises and counts values that a model opens although they are not sealed, or bound to nothing, during a
+ * migration. Reads values that are not sealed yet from a column of type text or JSON, which holds them as text though
+ * the field is of another kind. Reads exactly or not at all, since the value is sealed next, and then the text is gone.
  */
 import { decodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
@@ -137,8 +137,8 @@ const SEALED_TEXT =
   /^[\s\p{C}"'[\\]*(eaas\.|\{(.*"(ciphertext|wrapped_key)\\*"|\s*\\*"[ci]\\*"\W*([\w+/]{16}|[\w+/]*$)))/su
 
 /**
- * Tells whether a value is an envelope, whole or truncated: a truncated one must fail, not be accepted as plaintext
- * and sealed again.
+ * Tells whether a value is an envelope, whole or truncated: a truncated one must fail, not be accepted as plaintext and
+ * sealed again.
  */
 export function looksSealed(value: unknown): boolean {
   const queue = [value] // instead of recursion, which nested lists could exhaust

@@ -1,7 +1,4 @@
-/**
- * Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a
- * model.
- */
+/** Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
 import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
@@ -75,8 +72,7 @@ export async function* rewrapRows(
     }
   }
   /**
-   * Returns the changed row, the error of its first value that cannot be rewrapped, or undefined where
-   * nothing changes.
+   * Returns the changed row, the error of its first value that cannot be rewrapped, or undefined where nothing changes.
    */
   const rewrapOne = (row: Row, keys: WrappedKeys, index: number): Row | EaasError | undefined => {
     const values: [Path, unknown][] = []
@@ -140,8 +136,8 @@ function itemOf(index: number, row: Row | EaasError): RewrapItem<Row> {
 }
 
 /**
- * Identifies a wrapped key with all that decides its result: its version, and what it must unwrap to. So a row in
- * which one of these was altered affects no other row.
+ * Identifies a wrapped key with all that decides its result: its version, and what it must unwrap to. So a row in which
+ * one of these was altered affects no other row.
  */
 function nameOf(wrapped: CommittedKey): string {
   return [wrappingVersion(wrapped), wrapped.commitment, wrapped.needsSecret, dekName(wrapped)].join('/')

@@ -21,8 +21,8 @@ export interface Cell {
 }
 
 /**
- * Makes the AAD of a row's seal. `row` has the index columns as they are stored; `cellOf` returns undefined for a
- * field without a value.
+ * Makes the AAD of a row's seal. `row` has the index columns as they are stored; `cellOf` returns undefined for a field
+ * without a value.
  */
 export function sealAad(
   definition: Definition,
@@ -58,9 +58,9 @@ export function assertSealColumn(row: Row, index: number): void {
 }
 
 /**
- * Tells whether a stored row has a seal to check: not if it was read with null in its seal, its `bind` and all
- * fields, as in an outer join, and not if the model accepts rows without one. @throws InvalidInputError when the
- * column was not read; DecryptionError when it is null
+ * Tells whether a stored row has a seal to check: not if it was read with null in its seal, its `bind` and all fields,
+ * as in an outer join, and not if the model accepts rows without one. @throws InvalidInputError when the column was not
+ * read; DecryptionError when it is null
  */
 export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
   const value = valueIn(row, ROW_SEAL)

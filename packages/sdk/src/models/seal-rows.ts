@@ -103,10 +103,7 @@ export interface SealOptions extends RowsOptions {
   ownDek?: boolean
 }
 
-/**
- * What is hashed for each index column of a row, in the order of the columns; undefined where a value is
- * missing.
- */
+/** What is hashed for each index column of a row, in the order of the columns; undefined where a value is missing. */
 export type RowTexts = readonly (ColumnTexts | undefined)[]
 
 /** What is made of a row before anything is sent. */

@@ -58,8 +58,8 @@ export interface RecordsDeps extends OpenDeps {
 }
 
 /**
- * Gives the event loop a turn and reports progress. @throws AbortedError when the signal is aborted or the
- * client closed
+ * Gives the event loop a turn and reports progress. @throws AbortedError when the signal is aborted or the client
+ * closed
  */
 export async function restAndReport(
   { closed }: Pick<RecordsDeps, 'closed'>,

@@ -20,9 +20,8 @@ export interface PartsOwner {
 }
 
 /**
- * The member of a client that these entries use. It comes from the registry of symbols, since the client may
- * be another copy of this package's code, such as the one for CommonJS. Its number changes with what it
- * returns.
+ * The member of a client that these entries use. It comes from the registry of symbols, since the client may be another
+ * copy of this package's code, such as the one for CommonJS. Its number changes with what it returns.
  */
 export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
 

@@ -11,10 +11,7 @@ export interface EnvelopeEngine {
   ready(): Promise<unknown> | undefined
   /** Returns the engine, once it is ready. */
   engine(): Engine
-  /**
-   * Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or
-   * unwrapped.
-   */
+  /** Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or unwrapped. */
   isSync(): boolean
 }
 

@@ -48,14 +48,11 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   /** The key under which all fields are sealed. */
   keyId: string
   /**
-   * The fields to seal; all others stay unchanged. A dot leads into an object: `'address.street'`. A field
-   * that no record has is refused.
+   * The fields to seal; all others stay unchanged. A dot leads into an object: `'address.street'`. A field that no
+   * record has is refused.
    */
   fields: readonly F[]
-  /**
-   * Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a
-   * value.
-   */
+  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
   /**
    * Binds each field: it then decrypts only with the same context. Without it, fields can be exchanged unnoticed. An
@@ -188,14 +185,10 @@ function assertIndex(index: Readonly<Record<string, unknown>>, fields: readonly 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row>
   extends DemandOptions<ContextOf<R, F>> {
   /**
-   * The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is
-   * refused.
+   * The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is refused.
    */
   fields: readonly F[]
-  /**
-   * Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a
-   * value.
-   */
+  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
   /** What the opened fields hold; text by default. */
   as?: A
@@ -318,9 +311,9 @@ async function checkPresence(
 }
 
 /**
- * What the fields of records are bound to: one context for all, or a function that is called with a record
- * and the name of a field. The function must return the same for the same record when it is decrypted, so use
- * members that do not change and are not encrypted.
+ * What the fields of records are bound to: one context for all, or a function that is called with a record and the name
+ * of a field. The function must return the same for the same record when it is decrypted, so use members that do not
+ * change and are not encrypted.
  */
 export type ContextOf<R, F> = Context | ((record: R, field: F) => Context)
 
@@ -330,10 +323,7 @@ function assertContextOf(context: unknown): void {
   throw new InvalidInputError(`context must be an object or a function that returns one, got ${kindOf(context)}`)
 }
 
-/**
- * Returns the context of one field of a record. @throws InvalidInputError with `place` when the function
- * throws
- */
+/** Returns the context of one field of a record. @throws InvalidInputError with `place` when the function throws */
 function contextAt<R>(context: ContextOf<R, string> | undefined, record: R, place: RecordPlace): Context | undefined {
   if (typeof context !== 'function') return context
   let found: Context | undefined

@@ -79,9 +79,9 @@ export async function openBlock<J extends OpenJob>(
 }
 
 /**
- * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the
- * first envelope of each proves that its DEK is the right one. Returns the errors of refused ones by their
- * DEK's name, in the order of the jobs. The caller releases `deks`: nothing is added once this has settled.
+ * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the first envelope
+ * of each proves that its DEK is the right one. Returns the errors of refused ones by their DEK's name, in the order of
+ * the jobs. The caller releases `deks`: nothing is added once this has settled.
  */
 async function unwrapEach(
   { decryptDeks, envelopes }: OpenDeps,

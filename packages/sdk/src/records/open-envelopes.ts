@@ -1,6 +1,6 @@
 /**
- * What a reader demands of an envelope, and how one is opened (envelope.md 6, envelope-v2.md 6), with an engine and the DEKs
- * of a client. `seal-envelopes.ts` seals.
+ * What a reader demands of an envelope, and how one is opened (envelope.md 6, envelope-v2.md 6), with an engine and the
+ * DEKs of a client. `seal-envelopes.ts` seals.
  */
 import {
   type Context,
@@ -131,7 +131,8 @@ export interface OpenTools {
 }
 
 /**
- * Opens what `demandContext` returned; at once if the engine is synchronous and the DEK is cached. @throws DecryptionError
+ * Opens what `demandContext` returned; at once if the engine is synchronous and the DEK is cached. @throws
+ * DecryptionError
  */
 export function openEnvelope(
   { envelopes, decryptDeks }: OpenTools,

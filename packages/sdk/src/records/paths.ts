@@ -28,8 +28,8 @@ export function getAt(row: Row, path: Path): unknown {
 }
 
 /**
- * Copies a row with other values at some paths, and without those whose new value is undefined. Objects that
- * are not on one of the paths are shared with the row.
+ * Copies a row with other values at some paths, and without those whose new value is undefined. Objects that are not on
+ * one of the paths are shared with the row.
  *
  * @throws InvalidInputError when a path names a member of the row's class
  */

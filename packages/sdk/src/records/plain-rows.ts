@@ -18,12 +18,11 @@ export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions,
 }
 
 /**
- * Copies a row's own enumerable members. Reads each once, since a getter may return something else the next
- * time and the row may change meanwhile. Objects that are not on one of the paths are shared with the row.
+ * Copies a row's own enumerable members. Reads each once, since a getter may return something else the next time and
+ * the row may change meanwhile. Objects that are not on one of the paths are shared with the row.
  *
- * @throws InvalidInputError when it is not a record or cannot be read; when its class has a member on one of
- * the paths, since the member behind it would stay in the copy unencrypted; and when it is to be stored and
- * has a function
+ * @throws InvalidInputError when it is not a record or cannot be read; when its class has a member on one of the paths,
+ * since the member behind it would stay in the copy unencrypted; and when it is to be stored and has a function
  */
 export function copyRow(row: unknown, options: CopyOptions): Row {
   const { index } = options
@@ -57,8 +56,8 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
 }
 
 /**
- * Refuses a member that the copy lacks: one of the class, or one that is not enumerable. Ignores what every
- * object inherits.
+ * Refuses a member that the copy lacks: one of the class, or one that is not enumerable. Ignores what every object
+ * inherits.
  */
 function assertNotInherited(object: Row, name: string, at: Path, index: number): void {
   if (!Object.hasOwn(object, name) && (!(name in object) || name in Object.prototype)) return
@@ -83,8 +82,8 @@ function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, inde
 }
 
 /**
- * Names the kind of a value that is not a record: an array, a Map, a Date. Returns undefined for a record of
- * any class or realm.
+ * Names the kind of a value that is not a record: an array, a Map, a Date. Returns undefined for a record of any class
+ * or realm.
  */
 function kindOfRecord(value: unknown): string | undefined {
   if (!isObject(value) || Array.isArray(value)) return kindOf(value)

@@ -1,6 +1,5 @@
 /**
- * Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the
- * same DEK.
+ * Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the same DEK.
  */
 import { type Context, equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/protocol'
 import type { DecryptDekSource } from '../deks/decrypt-deks.js'
@@ -49,10 +48,7 @@ interface RewrapDeps {
   inEitherUse: typeof inEitherUse
 }
 
-/**
- * Has a DEK wrapped again. Without `verify` this process never holds the DEK, and trusts the service's
- * answer.
- */
+/** Has a DEK wrapped again. Without `verify` this process never holds the DEK, and trusts the service's answer. */
 export async function rewrap(
   deps: RewrapDeps,
   old: CommittedKey,

@@ -26,13 +26,13 @@ export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
 /** Each function is synchronous if the engine is and the DEK is already held; otherwise it returns a promise. */
 export interface Envelopes extends EnvelopeEngine {
   /**
-   * Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1
-   * without one. Its DEK is wrapped for no use.
+   * Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1 without
+   * one. Its DEK is wrapped for no use.
    */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<SealedParts>
   /**
-   * Seals the values of one record under one DEK, and after them what `seal` makes of their envelopes: the seal of
-   * the row.
+   * Seals the values of one record under one DEK, and after them what `seal` makes of their envelopes: the seal of the
+   * row.
    */
   sealAll(
     plaintexts: readonly Plaintext[],

@@ -1,6 +1,6 @@
 /**
- * The ways in which a stored text or bytes may be spelled after SQL moved them: as hex, as base64 in lines,
- * as a JSON string.
+ * The ways in which a stored text or bytes may be spelled after SQL moved them: as hex, as base64 in lines, as a JSON
+ * string.
  */
 import { binaryString, decodeBase64, decodeHex, encodeBase64 } from '@eaas/protocol'
 import { readBinary } from '../input.js'

@@ -1,7 +1,4 @@
-/**
- * `keys.ensure`: gets the key of a name, or creates it if there is none, even if many processes do so at
- * once.
- */
+/** `keys.ensure`: gets the key of a name, or creates it if there is none, even if many processes do so at once. */
 import { ApiError, isEaasError } from '../errors.js'
 import type { CallOptions, Key, KeyStatus, Keys } from './keys.js'
 

@@ -1,6 +1,6 @@
 /**
- * Checks the arguments of the resources' calls. Separate from `../input.ts`, so that it is loaded with the
- * first such call.
+ * Checks the arguments of the resources' calls. Separate from `../input.ts`, so that it is loaded with the first such
+ * call.
  */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'

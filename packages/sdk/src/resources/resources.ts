@@ -1,6 +1,5 @@
 /**
- * The resources of the API, loaded at the first call to one of them: a page that only seals and opens never
- * loads them.
+ * The resources of the API, loaded at the first call to one of them: a page that only seals and opens never loads them.
  */
 
 import { type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'

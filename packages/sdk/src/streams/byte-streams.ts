@@ -15,8 +15,8 @@ export interface Lifetime {
 }
 
 /**
- * Makes a stream that runs a generator as it is read: nothing before, and nothing in advance. Aborting
- * `signal` ends it.
+ * Makes a stream that runs a generator as it is read: nothing before, and nothing in advance. Aborting `signal` ends
+ * it.
  */
 export function createReadable(
   generate: (lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,

@@ -90,8 +90,8 @@ function nothingThere(): DecryptionError {
 
 /**
  * The source of a stored stream: a `Blob` or `File`, or a function that reads its bytes from `start` up to but not
- * including `end`. Such a function returns fewer bytes only where the stored stream ends. Its `signal` is aborted
- * when the part is no longer read.
+ * including `end`. Such a function returns fewer bytes only where the stored stream ends. Its `signal` is aborted when
+ * the part is no longer read.
  */
 export type RangeSource =
   | {

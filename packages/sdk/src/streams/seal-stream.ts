@@ -1,6 +1,6 @@
 /**
- * Seals chunks of bytes to a stream (stream.md 4), segment by segment, and has the DEK of a stored stream wrapped again,
- * which changes its first line only (stream.md 3).
+ * Seals chunks of bytes to a stream (stream.md 4), segment by segment, and has the DEK of a stored stream wrapped
+ * again, which changes its first line only (stream.md 3).
  */
 import {
   encodeStreamHeader,

@@ -1,7 +1,4 @@
-/**
- * The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they
- * are.
- */
+/** The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they are. */
 import {
   BOUND_KEYS_BYTES,
   equalInConstantTime,
@@ -31,8 +28,8 @@ export interface StreamKey {
 }
 
 /**
- * Makes the header and the key of a new stream, which counts as one message of its DEK. Uses the network
- * where there is no DEK.
+ * Makes the header and the key of a new stream, which counts as one message of its DEK. Uses the network where there is
+ * no DEK.
  */
 export async function createStreamKey(
   { envelopes, encryptDeks, wrap }: RecordsDeps,

@@ -1,7 +1,4 @@
-/**
- * The in-memory operations on secrets: wrapping, the blind index and server mode, with real cryptography by
- * noble.
- */
+/** The in-memory operations on secrets: wrapping, the blind index and server mode, with real cryptography by noble. */
 import {
   DETAILS,
   decodeBase64,
