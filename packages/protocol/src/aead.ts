@@ -8,10 +8,7 @@ export const IV_BYTES = 12
 /** Length of the tag, which follows the ciphertext. */
 export const TAG_BYTES = 16
 
-/**
- * Thrown when sealed bytes do not open: they were altered, truncated, sealed under another key or with another AAD. The
- * error never says which.
- */
+/** Thrown when sealed bytes do not open: altered, or of another key or AAD. The error never says which. */
 export class OpenError extends Error {
   override readonly name = 'OpenError'
   constructor() {
@@ -21,10 +18,7 @@ export class OpenError extends Error {
 
 /** One implementation of AES-256-GCM. Pure: no network, no state between calls. */
 export interface Aead {
-  /**
-   * Seals the plaintext: returns ciphertext ‖ tag, `plaintext.length + TAG_BYTES` bytes. The iv must never repeat under
-   * one key.
-   */
+  /** Returns ciphertext ‖ tag, `plaintext.length + TAG_BYTES` bytes. The iv must never repeat under one key. */
   seal(key: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array
   /** Opens ciphertext ‖ tag. @throws OpenError when it is not authentic, without releasing any plaintext */
   open(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array

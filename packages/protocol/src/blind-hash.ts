@@ -80,11 +80,7 @@ function isElement(bytes: Uint8Array): boolean {
   }
 }
 
-/**
- * Checks the proof against the public key, and makes the hash of each value: 64 bytes (blind-hash.md 5).
- *
- * @throws FormatError if it is not the answer to these values under this key
- */
+/** Checks the proof, and makes each value's hash, 64 bytes (blind-hash.md 5). @throws FormatError if it is false */
 export function finalizeBlinded(
   values: readonly BlindedValue[],
   { elements, proof }: Evaluated,

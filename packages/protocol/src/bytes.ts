@@ -75,18 +75,13 @@ export function decodeBase64Url(text: string): Uint8Array {
   return decodeBase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3))
 }
 
-/**
- * Whether the text is canonical base64, of `length` bytes if it is given. Zeroes what it decodes, which may be a DEK.
- */
+/** Whether the text is canonical base64, of `length` bytes if given. Zeroes what it decodes, which may be a DEK. */
 export function isBase64(text: string, length?: number): boolean {
   const bytes = decodeSomewhere(text)?.fill(0)
   return bytes !== undefined && (length === undefined || bytes.length === length)
 }
 
-/**
- * Decodes, for a short text perhaps into the scratch memory, which the caller clears; undefined if the text is not
- * canonical.
- */
+/** Decodes, for a short text into the scratch memory, which the caller clears; undefined if not canonical. */
 function decodeSomewhere(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   const length = (text.length / 4) * 3 - padding
@@ -117,10 +112,7 @@ function lenientBase64(text: string, length: number): Uint8Array | undefined {
   }
 }
 
-/**
- * Makes a text of one character for each byte, as `btoa` takes it. In parts, because a call has a limited number of
- * arguments.
- */
+/** Makes a text of one character a byte, for `btoa`. In parts, because a call has a limited number of arguments. */
 export function binaryString(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += PART_BYTES) {
@@ -177,11 +169,7 @@ export function isWellFormed(value: unknown): value is string {
   return typeof value === 'string' && (value.isWellFormed?.() ?? !/\p{Surrogate}/u.test(value))
 }
 
-/**
- * Encodes text as UTF-8. `name` says what an error calls it.
- *
- * @throws FormatError on a lone surrogate, which has no UTF-8 form and would silently become U+FFFD
- */
+/** Encodes text as UTF-8. @throws FormatError, with `name`, on a lone surrogate, which would become U+FFFD */
 export function encodeUtf8(text: string, name = () => 'text'): Uint8Array {
   const ascii = text.length <= SHORT_TEXT && asciiBytes(text)
   if (ascii) return ascii
@@ -223,10 +211,7 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 0)
 }
 
-/**
- * Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always give
- * different bytes.
- */
+/** Joins byte strings, each after its length (u32, big-endian), so that different lists give different bytes. */
 export function lengthPrefixed(parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 4) // a list, since a call has a limited number of arguments
 }
@@ -262,10 +247,7 @@ export function isUuid(text: string): boolean {
   return UUID.test(text)
 }
 
-/**
- * Returns an id that a caller sent in its canonical form: RFC 9562 section 4 reads a UUID in any case. Any other text
- * is returned unchanged.
- */
+/** Returns a UUID in its canonical form, since RFC 9562 section 4 reads any case; any other text unchanged. */
 export function foldUuid(text: string): string {
   const folded = text.toLowerCase()
   return isUuid(folded) ? folded : text

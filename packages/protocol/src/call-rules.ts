@@ -84,10 +84,7 @@ export function findUsefulPermissions(status: KeyStatus): Permission[] {
   return [...useful]
 }
 
-/**
- * For a permission, another one that allows the same and more. Clients in other languages wrap and hash with `encrypt`
- * alone, and unwrap with `decrypt`.
- */
+/** Permissions that allow another and more: clients in other languages wrap and hash with `encrypt` alone. */
 const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
 
 /** What limits the use of an API key apart from its permissions and keys; null and an empty list are no limit. */
@@ -106,10 +103,7 @@ export function loosens(before: UseLimits, after: UseLimits): boolean {
   return lasts || (allowed_ips.length > 0 && isOpen) || (budgets !== null && after.budgets !== budgets)
 }
 
-/**
- * Finds the first permission that is needed and neither held nor implied by one that is held; undefined if there is
- * none.
- */
+/** Finds the first permission that is needed and neither held nor implied by one that is; undefined if none. */
 export function findMissingPermission<Needed extends HeldPermission>(
   held: readonly HeldPermission[],
   needed: readonly Needed[],

@@ -20,11 +20,7 @@ const UUID_BYTES = 16
 const HEADER_BYTES = UUID_BYTES + 4 + 2
 const TOO_SHORT = 'the text is too short'
 
-/**
- * Encodes the parts of an envelope as text (envelope-text.md 1).
- *
- * @throws FormatError when the wrapped key is not base64, or too long
- */
+/** Encodes an envelope as text (envelope-text.md 1). @throws FormatError for a wrapped key without a text form */
 export function encodeEnvelopeText(parts: SealedParts): string {
   const { commitment, iv, sealed, needsSecret } = parts
   return commitment
@@ -32,10 +28,7 @@ export function encodeEnvelopeText(parts: SealedParts): string {
     : `eaas.1.${encodeTextForm(parts, iv, sealed)}`
 }
 
-/**
- * Encodes a wrapped key with its key and version, and what follows it, as base64url. @throws FormatError when the
- * wrapped key has no text form
- */
+/** Encodes a wrapped key and what follows it as base64url. @throws FormatError when the key has no text form */
 export function encodeTextForm(wrapped: WrappedKey, ...rest: readonly Uint8Array[]): string {
   return encodeBase64Url(concatBytes(headOf(wrapped), ...rest))
 }

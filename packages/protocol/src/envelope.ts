@@ -74,10 +74,7 @@ export function assertKeyVersion(value: unknown): asserts value is number {
   throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
 }
 
-/**
- * Reads the bytes of a field of an envelope, exactly `length` of them if it is given. @throws FormatError naming the
- * field
- */
+/** Reads a field's bytes, exactly `length` of them if given. @throws FormatError naming the field */
 export function bytesOf(fields: Record<string, unknown>, name: string, length?: number): Uint8Array {
   const value = fields[name]
   if (typeof value !== 'string') throw new FormatError(`${name} must be a string`)

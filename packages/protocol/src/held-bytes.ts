@@ -1,7 +1,4 @@
-/**
- * Bounds the memory that calls hold in a process: all of them, and those of each caller, so that none takes the room of
- * the others.
- */
+/** Bounds the memory that calls hold in a process: all of them, and those of each caller, so that each has room. */
 
 /** What one call holds. */
 export interface Holding {
@@ -49,10 +46,7 @@ export function createHeldBytes<Ids extends readonly string[]>(
   }
 }
 
-/**
- * Creates the function that holds a body: first the length that it states, so that an accepted one arrives whole, then,
- * called with the length so far, what arrives beyond that.
- */
+/** Holds a body: first the length that it states, so that an accepted one arrives whole, then what is beyond. */
 export function createBodyHold({ take }: Pick<Holding, 'take'>): (length: number) => void {
   let held = 0
   return (length) => {

@@ -1,7 +1,4 @@
-/**
- * The keys that an API key is limited to (chain.md 13): ids of keys, and folders of their names such as `customers/*`.
- * Pure.
- */
+/** The keys that an API key is limited to (chain.md 13): ids, and folders of names such as `customers/*`. Pure. */
 import { encodeUtf8 } from './bytes.js'
 import { MAX_LISTED_KEYS_BYTES } from './limits.js'
 

@@ -1,7 +1,4 @@
-/**
- * What the API accepts at most, and in which form. This module has no schemas, so that the SDK can use a limit without
- * loading one.
- */
+/** What the API accepts at most. Without schemas, so that the SDK can use a limit without loading one. */
 
 /** Characters of a key's or an API key's name. */
 export const MAX_NAME_CHARACTERS = 255

@@ -1,6 +1,4 @@
-/**
- * What the log's entries about API keys record of their names and of the rights that they grant (chain.md 12). Pure.
- */
+/** What entries about API keys record of their names and of the rights that they grant (chain.md 12). Pure. */
 import { loosens } from './call-rules.js'
 import { type KeyList, writeKeyList } from './key-list.js'
 import type { HeldPermission } from './names.js'

@@ -114,9 +114,7 @@ const ACTIVE = ['active'] as const
 /** Disabling stops new use, not reading. */
 const OPENING = ['active', 'disabled'] as const
 
-/**
- * Every call, by its name in `ROUTES`; those on a key in the order in which the rights report lists their permissions.
- */
+/** Every call, by its name in `ROUTES`; those on a key as the rights report lists their permissions. */
 export const RULES = {
   wrap: { permissions: ['wrap'], key: { to: 'wrap', states: ACTIVE } },
   encrypt: { permissions: ['encrypt'], serverMode: true, key: { to: 'encrypt', states: ACTIVE } },

@@ -1,7 +1,4 @@
-/**
- * Encrypted streams (stream.md): the bytes of their header line, and what each segment is sealed with. Engines derive
- * and seal.
- */
+/** Encrypted streams (stream.md): their header line, and what each segment is sealed with. Engines seal. */
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import { readSecretFlag, type SecretFlag, secretMember } from './application-secret.js'
 import {
@@ -39,19 +36,12 @@ export interface StreamHeader extends WrappedKey, SecretFlag {
   commitment: Uint8Array
 }
 
-/**
- * Makes the `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError when `keyId` is
- * not a UUID
- */
+/** The `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError */
 export function streamKeysInfo(keyId: string): Uint8Array {
   return concatBytes(encodeUtf8(FORMAT), new Uint8Array(1), uuidBytes(keyId))
 }
 
-/**
- * Makes the AAD of a stream's segments (stream.md 3).
- *
- * @param pairs what `encodeContext` returned
- */
+/** Makes the AAD of a stream's segments (stream.md 3). `pairs` are from `encodeContext`. */
 export function streamAad(keyId: string, pairs: Uint8Array): Uint8Array {
   const segmentBytes = new Uint8Array(4)
   writeU32(segmentBytes, 0, SEGMENT_BYTES)
@@ -67,10 +57,7 @@ export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
   return iv
 }
 
-/**
- * Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is too long,
- * or not canonical base64
- */
+/** Encodes a header as the first line (stream.md 1). @throws FormatError for a wrapped key without a text form */
 export function encodeStreamHeader(header: StreamHeader): Uint8Array {
   const { key_id, key_version, wrapped_key, salt, commitment } = header
   wrappedKeyBytes({ wrapped_key })

@@ -17,10 +17,7 @@ interface SystemError extends Error {
   syscall?: string | undefined
 }
 
-/**
- * Says that a file or folder was not written, why, and what to do. Rethrows errors from elsewhere, such as from making
- * the text.
- */
+/** Says that a file was not written, why, and what to do. Rethrows errors from elsewhere. */
 export function explainUnwritten(path: string, error: SystemError): string {
   const { code, syscall } = error
   if (code === undefined || syscall === undefined || !isOfFile(code, syscall)) throw error

@@ -4,9 +4,7 @@
  * numbers of things. Pure.
  */
 
-/**
- * Characters that are invisible, that a terminal obeys, or that reorder others; blanks of other kinds; lone surrogates.
- */
+/** What is invisible, what a terminal obeys or reorders by, blanks of other kinds, lone surrogates. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu
 
 /** Blanks at an end, and several in a row. */

@@ -17,10 +17,7 @@ export interface WrappedKeyParts {
   sealed: Uint8Array
 }
 
-/**
- * Reads a wrapped key of format 1, or of another `format`; undefined for any other text, which callers treat as not
- * authentic.
- */
+/** Reads a wrapped key of format 1 or of `format`; undefined for other text, which counts as not authentic. */
 export function readWrappedKey(text: string, format = FORMAT): WrappedKeyParts | undefined {
   const bytes = findBytes(text, format)
   return bytes && { version: versionIn(bytes), iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }

@@ -97,10 +97,7 @@ export type { Row } from './input.js'
 export type { AnyModel } from './models/model.js'
 export { type AtCaller, rememberCaller, runFor } from './waiting.js'
 
-/**
- * What a model may declare for a column of this type. For `bytes()`, a model takes more types than it returns; of an
- * object, it may seal only some members.
- */
+/** What a model may declare for a column: more types of bytes than it returns, some members of an object. */
 export type Declared<T> = T extends unknown
   ? Bytes extends T
     ? T | Binary

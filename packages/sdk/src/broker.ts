@@ -97,10 +97,7 @@ export interface BrokerCall {
 export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
-  /**
-   * The service's absolute URL, with its path prefix if it has one, without `/v1`. Required at the first request, not
-   * before.
-   */
+  /** The service's absolute URL, with its path prefix, without `/v1`. Required at the first request. */
   baseUrl: string | undefined
   /**
    * The API key, or a function, sync or async, that returns it at each request. The API key needs `audit:on_behalf_of`,
@@ -109,14 +106,9 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
    * module may have no environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
-  /**
-   * Finds the logged-in user by the application's own session; undefined if there is none. Must not read the request's
-   * body.
-   */
+  /** Finds the logged-in user by the application's session; undefined if none. Must not read the body. */
   authenticate: (request: Request) => U | undefined | Promise<U | undefined>
-  /**
-   * What users may do: the same keys for all users, or a function that decides each operation; only `true` allows it.
-   */
+  /** The same keys for all users, or a function that decides each operation; only `true` allows it. */
   allow: AllowedKeys | ((user: U, call: BrokerCall) => boolean | Promise<boolean>)
   /**
    * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, each value of a
@@ -132,10 +124,7 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   maxBodyBytes?: number | undefined
   /** How long the service may take to answer, in milliseconds; 20,000 by default. */
   timeoutMs?: number | undefined
-  /**
-   * Accepts an `http` address of another machine: anyone on the network path sees the API key and data keys. False by
-   * default.
-   */
+  /** Accepts `http` to another machine, where the network sees API key and data keys. False by default. */
   allowInsecure?: boolean | undefined
   /** Used in place of the global `fetch`, such as undici's, which takes a dispatcher. */
   fetch?: Fetch | undefined
@@ -248,10 +237,7 @@ interface Merging {
   onError: (error: unknown) => void
 }
 
-/**
- * Merges the results of the allowed operations with a refusal for each of the others, in the order of the request.
- * Replaces those that refuse the broker's API key, and reports the first one.
- */
+/** Merges the results with a refusal for each operation that was not allowed, and reports the first own fault. */
 function merge({ body }: UpstreamAnswer, { asked, verdicts, onError }: Merging): string {
   if (!Array.isArray(body.results)) throw badGateway('the answer to a batch has no results')
   if (body.results.length !== verdicts.filter(Boolean).length)

@@ -100,10 +100,7 @@ const ENCRYPT_OPTIONS = Object.keys({
 
 /** How long a DEK is used, and for how much data. */
 export interface DekOptions {
-  /**
-   * The most messages that one shared DEK of a key seals; 2^20 by default, 2^31 at most. Does not apply to DEKs of one
-   * call or record.
-   */
+  /** The most messages that one shared DEK of a key seals; 2^20 by default, 2^31 at most. */
   maxMessages?: number | undefined
   /** The most bytes of plaintext that one DEK seals; 64 GiB by default. */
   maxBytes?: number | undefined
@@ -113,10 +110,7 @@ export interface DekOptions {
   cache?: boolean | undefined
   /** The most DEKs of keys and models kept for reading, and the most kept for sealing; 1,024 by default. */
   cacheSize?: number | undefined
-  /**
-   * Milliseconds for which a DEK is kept for reading, counted from its unwrap, not from its last use; 5 minutes by
-   * default.
-   */
+  /** Milliseconds for which a DEK is kept for reading, counted from its unwrap; 5 minutes by default. */
   cacheMaxAgeMs?: number | undefined
   /**
    * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an old one
@@ -150,14 +144,9 @@ export interface ClientOptions extends SecretOptions {
   fetch?: Fetch | undefined
   /** Milliseconds that one request may take, with all its attempts; 30,000 by default. */
   timeoutMs?: number | undefined
-  /**
-   * Allows `http` to another machine, where the network in between sees the API key and data keys. False by default.
-   */
+  /** Allows `http` to another machine, where the network sees API key and data keys. False by default. */
   allowInsecure?: boolean | undefined
-  /**
-   * How often a request that is safe to repeat is tried again; 2 by default, 10 at most. Creating and rotating are
-   * never repeated.
-   */
+  /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. */
   retries?: number | undefined
   /** How long, and for how much, data keys are used. */
   deks?: DekOptions | undefined
@@ -196,15 +185,9 @@ export interface EncryptOptions extends CallOptions {
    * refused, since it is usually a forgotten variable.
    */
   context?: Context
-  /**
-   * The format of the envelope: 2 by default. 1 is what clients in other languages read and what server mode makes. It
-   * has no context.
-   */
+  /** 2 by default. 1 is what clients in other languages read and server mode makes; it has no context. */
   envelope?: 1 | 2 | undefined
-  /**
-   * Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which costs a wrap each
-   * time.
-   */
+  /** Which DEK seals: the key's (`shared`), or one for this value (`call` or `record`), a wrap each time. */
   dek?: DekScope | undefined
 }
 
@@ -264,10 +247,7 @@ export interface Client extends Service {
   decrypt(envelope: StoredEnvelope, options?: DecryptOptions): Promise<Bytes>
   /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
   decryptText(envelope: StoredEnvelope, options?: DecryptOptions): Promise<string>
-  /**
-   * Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no JSON;
-   * otherwise as `decrypt`
-   */
+  /** Opens to a JSON value; `T` is not checked. @throws ContentError without JSON; otherwise as `decrypt` */
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: DecryptOptions): Promise<T>
   /**
    * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields stay
@@ -355,10 +335,7 @@ export interface Client extends Service {
   readonly audit: Audit
   /** Server mode, in which the service sees the plaintext, unlike with `encrypt` and `decrypt`. */
   readonly server: ServerMode
-  /**
-   * Aborts every running call (`E_ABORTED`), refuses further ones, and zeroes every DEK. JavaScript cannot zero copies
-   * that the platform made, nor the base64 text of a DEK in transit.
-   */
+  /** Aborts running calls (`E_ABORTED`), refuses further ones, zeroes every DEK; not the platform's copies of them. */
   close(): void
 }
 

@@ -19,9 +19,7 @@ export interface RecordPlace {
   row?: Readonly<Record<string, string>>
 }
 
-/**
- * What all errors of the SDK share. No message, cause or enumerable field ever holds an API key, a DEK or a plaintext.
- */
+/** What all errors of the SDK share. No message, cause or enumerable field holds an API key, DEK or plaintext. */
 export abstract class EaasBaseError extends Error {
   /** The name of the class; spelt out in each, since minifiers rename classes. */
   abstract override readonly name: string
@@ -45,10 +43,7 @@ export abstract class EaasBaseError extends Error {
   }
 }
 
-/**
- * An argument, an option or a stored envelope is not what the call takes. Nearly always thrown before the network is
- * used.
- */
+/** An argument, option or stored envelope is wrong. Nearly always thrown before the network is used. */
 export class InvalidInputError extends EaasBaseError {
   override readonly name = 'InvalidInputError'
   readonly code = 'E_INVALID_INPUT'
@@ -212,10 +207,7 @@ export class ColdError extends EaasBaseError {
   readonly code = 'E_COLD'
 }
 
-/**
- * The database of a backfill refused a statement, or did not answer. See `@eaas/cli/backfill`. Holds none of the data
- * that was sent or stored.
- */
+/** The database of a backfill (`@eaas/cli/backfill`) refused a statement or did not answer. Holds no data. */
 export class DatabaseError extends EaasBaseError {
   override readonly name = 'DatabaseError'
   readonly code = 'E_DATABASE'
@@ -267,10 +259,7 @@ export function placedAt(error: EaasError, place: RecordPlace): EaasError {
   return error.code === 'E_DECRYPTION' && !error.place ? new DecryptionError(place, error) : error
 }
 
-/**
- * Adds the model's name and what identifies the row to an error about a value of a record, unless it has them already.
- * Returns the same error.
- */
+/** Adds the model's name and what identifies the row, unless it has them. Returns the same error. */
 export function nameRecord<E extends EaasError>(
   error: E,
   named: { model: string; row: RecordPlace['row'] | undefined },

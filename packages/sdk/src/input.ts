@@ -13,9 +13,7 @@ import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from 
 
 /** The longest plaintext of one envelope: the base64 of a longer one would not fit the strings of every platform. */
 const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
-/**
- * The longest text for a blind index, in bytes of JSON: with the rest of the request it fits into the 1 MiB of a call.
- */
+/** The longest text for a blind index, in bytes of JSON: it fits into the 1 MiB of a call. */
 const MAX_HASHED_JSON_BYTES = 1_000_000
 /** The most bytes of JSON that one UTF-16 code unit becomes. */
 const MOST_ESCAPED = 6
@@ -24,9 +22,7 @@ export const HASH_BITS = 256
 /** The longest delay that timers take. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
-/**
- * Bytes in unshared memory, which platforms accept as a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7.
- */
+/** Bytes in unshared memory, a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
 
 /** A record with any members. */
@@ -41,11 +37,7 @@ export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is 
   )
 }
 
-/**
- * Runs a function that reads a format of the protocol. Every value that it refuses is the caller's mistake.
- *
- * @throws InvalidInputError with `what` in front of the message of the FormatError
- */
+/** Runs what reads a format. @throws InvalidInputError with `what` before the FormatError's message */
 export function readFormat<T>(read: () => T, what: string, hint: string, place?: RecordPlace): T {
   try {
     return read()
@@ -66,10 +58,7 @@ export function assertScope(scope: unknown): void {
   assertOneOf('dek', scope, ['shared', 'call', 'record'] satisfies DekScope[])
 }
 
-/**
- * Refuses options that are passed as undefined, as a forgotten variable is, where their absence would remove protection
- * unnoticed. @throws InvalidInputError
- */
+/** Refuses options passed as undefined whose absence removes protection. @throws InvalidInputError */
 export function assertGiven<T extends object>(options: T, names: readonly (keyof T & string)[]): void {
   const forgotten = names.find((name) => name in options && options[name] === undefined)
   if (forgotten === undefined) return
@@ -106,12 +95,7 @@ export function readDemand<C>(options: DemandOptions<C>): DemandOptions<C> {
   return demand
 }
 
-/**
- * Refuses anything but the format of an envelope to write, and a context or an application's secret for format v1,
- * which has neither.
- *
- * @throws InvalidInputError
- */
+/** Refuses any format but 1 and 2, and for 1 a context or a secret. @throws InvalidInputError */
 export function assertFormat(options: { context?: unknown; envelope?: unknown }, hasSecret = false): void {
   assertGiven(options, ['context'])
   const { context, envelope = 2 } = options
@@ -144,10 +128,7 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   return bytes
 }
 
-/**
- * Returns the bytes of a buffer or a view, over the same memory; undefined for anything else, and for a detached
- * buffer.
- */
+/** The bytes of a buffer or view, over the same memory; undefined for anything else, or detached. */
 export function readBinary(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array && value.length > 0) return value
   try {
@@ -176,10 +157,7 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   }
 }
 
-/**
- * Refuses a value that cannot be hashed for a blind index: no text, a lone surrogate, or too long. @throws
- * InvalidInputError
- */
+/** Refuses what cannot be hashed for an index: no text, a lone surrogate, too long. @throws InvalidInputError */
 export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index needs text, got ${kindOf(value)}`, undefined, place)
@@ -265,18 +243,14 @@ export function assertFlag(name: string, value: unknown): void {
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
 }
 
-/**
- * Returns the signal of a call that takes no other option. @throws InvalidInputError; AbortedError when it is aborted
- */
+/** Returns the signal of a call with no other option. @throws InvalidInputError; AbortedError when it is aborted */
 export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
   assertOptions(name, options, ['signal'])
   assertNotAborted(options.signal)
   return options.signal
 }
 
-/**
- * Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is not an AbortSignal
- */
+/** Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is no AbortSignal */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
   if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function') {
@@ -311,10 +285,7 @@ export function isName(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value !== '__proto__'
 }
 
-/**
- * Copies the plain objects among the rows, since the code that seals them may have to be loaded first. Other rows are
- * read later.
- */
+/** Copies the plain objects among the rows, since the code that seals them may have to load first. */
 export function takeRows<R>(rows: readonly R[]): readonly R[] {
   return Array.isArray(rows) ? Array.from(rows as readonly R[], (row) => copyPlain(row)) : rows
 }
@@ -398,10 +369,7 @@ export interface SecretOptions {
    * refused, since it is usually a forgotten variable.
    */
   secret?: Uint8Array | readonly Uint8Array[]
-  /**
-   * `true` also opens values that were sealed without a secret, format v1 included: for a migration, since the service
-   * could have sealed them.
-   */
+  /** `true` also opens values sealed without a secret: for a migration, since the service could have sealed them. */
   acceptWithoutSecret?: boolean | undefined
 }
 

@@ -69,10 +69,7 @@ export type MaintenanceWork = keyof typeof WORKS
 
 export interface MaintenanceOptions extends CallOptions {
   work: MaintenanceWork
-  /**
-   * By field: turns a column's content that is not an envelope into the field's value. It refuses the content by
-   * returning null or undefined, or by throwing.
-   */
+  /** By field: makes a value of content that is no envelope; returns null or undefined, or throws, to refuse it. */
   read?: Readonly<Record<string, Reader>> | undefined
   /** Seals nothing, and leaves out of the outcomes what would be written. */
   dryRun?: boolean | undefined

@@ -151,9 +151,7 @@ export interface ExportedKey {
 }
 
 export interface OpenExportOptions {
-  /**
-   * The tenant's id, needed where the export lacks it, since wrapped keys are bound to it. `GET /v1/tenant` returns it.
-   */
+  /** The tenant's id, where the export lacks it: wrapped keys are bound to it. See `GET /v1/tenant`. */
   tenantId?: string | undefined
 }
 
@@ -174,10 +172,7 @@ export interface OpenedExport {
    * @throws InvalidInputError when the export lacks the version that wrapped it, and after `close()`
    */
   unwrap(wrapped_key: string, use?: StatedUse): Promise<Bytes>
-  /**
-   * Opens an envelope or a bundle to bytes. For a value that a model sealed, `context` is the one of bindings.md 1.
-   * @throws InvalidInputError, DecryptionError
-   */
+  /** Opens to bytes; a model's `context` is that of bindings.md 1. @throws InvalidInputError, DecryptionError */
   decrypt(envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes>
   /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
   decryptText(envelope: StoredEnvelope, options?: OpenOptions): Promise<string>

@@ -129,10 +129,7 @@ export function connect(options: ConnectOptions): Connection {
   }
 }
 
-/**
- * Makes what says that a client is closed. Where requests are isolated it is a mere flag: older workerd refuses a
- * controller at the top of a module, and each controller to all requests but one.
- */
+/** Says that a client is closed. A flag where requests are isolated: controllers belong to one request. */
 function createCloser(): Pick<AbortController, 'signal' | 'abort'> {
   if (!requestsAreIsolated()) return new AbortController()
   const signal = { aborted: false, addEventListener: () => undefined }

@@ -35,25 +35,16 @@ const MAX_STREAM_BYTES = MAX_SEGMENTS * SEGMENT_BYTES
 export interface EncryptStreamOptions extends CallOptions {
   /** The `id` of the key under which the stream is sealed. */
   keyId: string
-  /**
-   * Binds the stream to where it belongs: it then decrypts only with the same context. A flat object of at most 32
-   * strings, which is not stored.
-   */
+  /** Binds the stream: it decrypts only with the same flat object of at most 32 strings, which is not stored. */
   context?: Context
-  /**
-   * Which DEK seals: the key's (`shared`), or one for this stream alone (`call` or `record`), which costs a wrap each
-   * time.
-   */
+  /** Which DEK seals: the key's (`shared`), or one for this stream (`call` or `record`), a wrap each time. */
   dek?: DekScope | undefined
 }
 
 export interface DecryptStreamOptions extends CallOptions {
   /** The context under which the stream was encrypted. A stream that is bound to another one does not open. */
   context?: Context
-  /**
-   * The ids of the keys under which it may be encrypted; any key of the tenant by default. An explicit `undefined` is
-   * refused, since it is usually a forgotten variable.
-   */
+  /** The ids of keys under which it may be encrypted; any by default. An explicit `undefined` is refused. */
   keyIds?: readonly string[]
 }
 

@@ -126,10 +126,7 @@ function atOnce<T, R extends { envelopes: EnvelopeEngine }>(
   }
 }
 
-/**
- * Returns the value if it is there already. For a promise, returns undefined and ignores its rejection: the next call
- * finds the value, or fails itself.
- */
+/** The value if it is there. Ignores a promise's rejection: the next call finds the value, or fails itself. */
 function waitingFor<T>(soon: Soon<T>): T | undefined {
   if (!isPromise(soon)) return soon
   soon.catch(() => undefined)

@@ -1,7 +1,4 @@
-/**
- * `@eaas/sdk/testing`: an EaaS service in memory, reached through its `fetch`, to test an application without a network
- * or an account. Wrapping and blind indexes are real; the state ends with the program.
- */
+/** `@eaas/sdk/testing`: a service in memory, to test an application without a network or an account. */
 import { encodeHex, type wire } from '@eaas/protocol'
 import { assertOptions, assertWhole } from './input.js'
 import type { Entry } from './resources/audit.js'
@@ -47,10 +44,7 @@ export interface TestService {
   failNext(failure: TestFailure): void
   /** The audit log, oldest entry first, as a copy. */
   entries(): Entry[]
-  /**
-   * Deletes all keys, entries and pending failures. Clients still hold DEKs of the deleted keys, so create a new
-   * client.
-   */
+  /** Deletes keys, entries and pending failures. Create new clients: they still hold DEKs of deleted keys. */
   reset(): void
 }
 

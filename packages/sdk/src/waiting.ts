@@ -43,10 +43,7 @@ export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T
   }
 }
 
-/**
- * Loads a part of the SDK when it is first used. Bundlers make each a file of its own. @throws NetworkError when that
- * fails; the next call tries again, where the platform allows it
- */
+/** Loads a part on first use, a file of its own in bundles. @throws NetworkError; the next call tries again */
 export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
@@ -97,10 +94,7 @@ export async function microtasks(): Promise<void> {
   for (let tick = 0; tick < TICKS; tick++) await undefined
 }
 
-/**
- * Resolves at the next turn of the event loop. The timers are read when the module is loaded, so that fake ones in an
- * application's tests do not stop the SDK.
- */
+/** The next turn of the event loop. Timers are read at load, so that fake ones do not stop the SDK. */
 export const turn = /* @__PURE__ */ (() => {
   const { scheduler, setTimeout } = globalThis as Platform
   const { setImmediate = setTimeout } = nodeGlobals()
@@ -112,10 +106,7 @@ export const turn = /* @__PURE__ */ (() => {
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
-/**
- * Runs the function when the signal is aborted. Returns a function that stops listening. Adds one listener to each
- * signal, which many calls may share: Node warns of a leak at the eleventh.
- */
+/** Runs on abort; returns what stops listening. One listener a signal: Node warns at the eleventh. */
 export function onAbort(signal: AbortSignal | undefined, run: () => void): () => void {
   if (!signal) return () => undefined
   const runs = listeners.get(signal) ?? listen(signal)
@@ -150,11 +141,7 @@ export interface Waiter<A> {
   fail(error: unknown): void
 }
 
-/**
- * Joins the waiting callers until it is served or failed, or the signal is aborted.
- *
- * @throws AbortedError by rejection
- */
+/** Joins the waiting callers until served, failed or aborted. @throws AbortedError by rejection */
 export function joinWaiters<A, T, W extends Waiter<A>>(
   waiters: Set<W>,
   signal: AbortSignal | undefined,

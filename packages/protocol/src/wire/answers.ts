@@ -27,10 +27,7 @@ import {
   wrappedKey,
 } from './values.js'
 
-/**
- * A schema of zod, typed by its values alone, so that the published types of the SDK do not mention zod. `asZod` gives
- * its other type.
- */
+/** A schema of zod, typed by its values alone, so that the SDK's types do not mention zod. See `asZod`. */
 export interface Answer<T = unknown> {
   readonly _zod: { readonly output: T }
 }

@@ -8,10 +8,7 @@ import { isBase64 } from '../bytes.js'
 import type { OperationId } from '../routes.js'
 import type { Answers, Problem } from './answers.js'
 
-/**
- * Thrown for an answer that is not what the contract says. The message names the member and what it must be, and
- * repeats no value.
- */
+/** Thrown for an answer against the contract. Names the member and what it must be, and repeats no value. */
 export class AnswerError extends Error {}
 
 /** A kind of text, and the sentence that refuses any other. */

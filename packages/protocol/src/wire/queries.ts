@@ -1,7 +1,4 @@
-/**
- * The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they refuse unknown
- * parameters.
- */
+/** The query strings of the API, by `operationId`, parsed strictly; they refuse unknown parameters. */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { foldUuid } from '../bytes.js'

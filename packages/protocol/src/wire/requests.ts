@@ -1,7 +1,4 @@
-/**
- * The requests of the /v1 API: one schema for each body, by `operationId` in `BODIES`. The server parses with them;
- * they ignore unknown fields.
- */
+/** The request bodies of the API, by `operationId` in `BODIES`. They ignore unknown fields. */
 import * as z from 'zod/mini'
 import { IV_BYTES, KEY_BYTES } from '../aead.js'
 import { limitsSomething } from '../budgets.js'
@@ -42,9 +39,7 @@ const iv = z
   .string()
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
 export const ZEROS = encodeBase64(new Uint8Array(KEY_BYTES))
-/**
- * Not zeros: a client that sends them has zeroed its DEK too early, and would encrypt under a key that anybody knows.
- */
+/** Not zeros: a client that sends them has zeroed its DEK too early, and would seal under a known key. */
 const usableDek = dek.check(
   z.refine((value) => value !== ZEROS, `must not be ${KEY_BYTES} zero bytes: make each DEK of secure random bytes`),
 )
@@ -58,10 +53,7 @@ const MAX_ITEMS = Object.entries({
   allowed_ips: MAX_ALLOWED_IPS,
 })
 
-/**
- * Returns a message naming the array of a body that has too many items, before any item is parsed; undefined if none
- * has.
- */
+/** Names the array of a body that has too many items, before any item is parsed; undefined if none has. */
 export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of MAX_ITEMS) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]

@@ -61,10 +61,7 @@ async function answer(broker: Broker, incoming: NodeBrokerRequest, outgoing: Nod
   outgoing.end(body)
 }
 
-/**
- * Makes a Request; undefined if there can be none: the target is not a path, the method is TRACE or the like, a header
- * is broken.
- */
+/** Makes a Request; undefined if there can be none: no path, a method such as TRACE, a broken header. */
 function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request | undefined {
   const { method = 'GET', rawHeaders } = incoming
   const target = incoming.originalUrl ?? incoming.url ?? ''

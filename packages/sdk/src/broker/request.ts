@@ -98,10 +98,7 @@ function hostOf(origin: string | null): string | undefined {
   return origin !== null && URL.canParse(origin) ? new URL(origin).host : undefined
 }
 
-/**
- * Refuses every media type but JSON, because a browser sends JSON to another origin only after a preflight.
- * @throws BrokerRefusal E_MEDIA_TYPE
- */
+/** Refuses all but JSON, which browsers send to another origin only after a preflight. @throws E_MEDIA_TYPE */
 export function assertJson(request: Request): void {
   if (JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) return
   throw new BrokerRefusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
@@ -118,10 +115,7 @@ interface Bounds {
 /** So many pieces of a body take as long as a call of its own. */
 const PIECES_OF_A_CALL = 256
 
-/**
- * Reads the body to its end, or to a bound. @throws BrokerRefusal E_BODY_TOO_LARGE, E_MALFORMED_REQUEST,
- * E_TOO_MANY_CALLS, and what `holding` throws
- */
+/** Reads the body, up to a bound. @throws E_BODY_TOO_LARGE, E_MALFORMED_REQUEST, E_TOO_MANY_CALLS; of `holding` */
 export async function readBody(request: Request, { maxBytes, holding, count }: Bounds): Promise<unknown> {
   const tooLarge = new BrokerRefusal('E_BODY_TOO_LARGE', `the body must be at most ${maxBytes} bytes`)
   const stated = Number(request.headers.get('content-length'))
@@ -197,9 +191,7 @@ function readElements(body: unknown): readonly string[] {
   throw new BrokerRefusal('E_VALIDATION', message)
 }
 
-/**
- * Reads the use that a page states for a wrapped key, which opens only for that use. @throws BrokerRefusal E_VALIDATION
- */
+/** Reads the use that a page states for a wrapped key, which opens only for it. @throws E_VALIDATION */
 function readStatedUse(body: unknown): WrapUse | undefined {
   const own = (name: string) =>
     Object.hasOwn(body as object, name) ? (body as Record<string, unknown>)[name] : undefined

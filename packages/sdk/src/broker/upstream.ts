@@ -7,10 +7,7 @@ import { BrokerRefusal } from './problem.js'
 
 /** Enough for the longest answer: that to a batch of a thousand operations. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
-/**
- * Codes that, like any 401, mean that the broker's own API key is refused: wrong address, suspended or moved tenant,
- * missing permission.
- */
+/** Like any 401, these mean that the broker's own API key is refused. */
 const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_TENANT_MOVED', 'E_MISSING_PERMISSION']
 
 export interface Upstream {

@@ -1,7 +1,4 @@
-/**
- * End users: how their ids are written for the service, how many calls each may make in a minute, and how much their
- * calls may hold.
- */
+/** End users: how their ids are written, how many calls each may make a minute, and what these may hold. */
 import { createHeldBytes, escapeUser, type Holding, isWellFormed, MAX_BATCH_BODY_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'

@@ -1,7 +1,4 @@
-/**
- * Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. Callers who wait for the
- * same DEK share one unwrap.
- */
+/** Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. */
 import { AbortedError } from '../errors.js'
 import type { WrappedFor } from '../uses.js'
 import { isPromise, joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'

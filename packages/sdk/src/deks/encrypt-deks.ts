@@ -1,6 +1,4 @@
-/**
- * Keeps the DEKs that seal, one for each key and use, within limits; makes the next one shortly before it is needed.
- */
+/** Keeps the DEKs that seal, one for each key and use, within limits; makes the next one ahead of need. */
 import { decodeBase64, encodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import { AbortedError, ProtocolError } from '../errors.js'
 import { type NamedUse, type WrappedFor, wrappedFor } from '../uses.js'

@@ -12,9 +12,7 @@ export interface OwnDek {
   wrapped: WrappedFor
 }
 
-/**
- * Runs a task with a DEK of its own, and then releases the DEK. @throws AbortedError as soon as the signal is aborted
- */
+/** Runs a task with a DEK of its own, then releases it. @throws AbortedError as soon as the signal is aborted */
 export async function withOwnDek<T>(
   wrap: Wrap,
   { keyId, signal, use }: { keyId: string; signal: AbortSignal | undefined; use?: NamedUse | undefined },

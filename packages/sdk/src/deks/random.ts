@@ -9,11 +9,7 @@ export type FillRandom = (bytes: Uint8Array) => void
 /** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */
 const POOL_IVS = 512
 
-/**
- * Fills the bytes from `crypto.getRandomValues`.
- *
- * @throws RandomnessError when it is missing, throws, or leaves the bytes unchanged
- */
+/** Fills the bytes at random. @throws RandomnessError when that is missing, throws, or leaves the bytes unchanged */
 export function fillRandom(bytes: Uint8Array): void {
   bytes.fill(0)
   const source = (globalThis as { crypto?: { getRandomValues?: (bytes: Uint8Array) => unknown } }).crypto

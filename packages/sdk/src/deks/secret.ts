@@ -20,10 +20,7 @@ export interface Secret {
    * @throws AbortedError once no holder or user is left
    */
   use<R>(run: (bytes: Uint8Array) => R): R
-  /**
-   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive` for their
-   * 64 bytes, unless that was done before with the same `mixed`, the application's secret.
-   */
+  /** Runs with the keys of format v2 (envelope-v2.md 2); calls `derive` unless done before with the same `mixed`. */
   useBound<T>(
     derive: (bytes: Uint8Array) => Soon<Uint8Array>,
     run: (keys: BoundKeys) => Soon<T>,

@@ -3,10 +3,7 @@ import type { assertLengths, assertNotZero } from '@eaas/protocol'
 import type { DecryptionError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 
-/**
- * The engines that an application may name. `auto` takes node:crypto on Node, WebCrypto in browsers and workers, and
- * noble where neither is there and passes its known-answer test.
- */
+/** The engines by name. `auto` takes node:crypto on Node, WebCrypto in browsers and workers, noble elsewhere. */
 export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
 export type EngineName = (typeof ENGINES)[number]
 
@@ -24,14 +21,9 @@ export interface Engine {
    * the engine of WebCrypto zeroes them itself. The iv must never repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
-  /**
-   * Derives `length` bytes from a key of 32 bytes by HKDF-SHA-256, with a salt (stream.md 2) or an empty one
-   * (envelope-v2.md 2). The key is treated as the DEK in `seal`; the caller zeroes the result.
-   */
+  /** Derives by HKDF-SHA-256, with a salt (stream.md 2) or none (envelope-v2.md 2). The caller zeroes the result. */
   derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Soon<Uint8Array>
-  /**
-   * Makes the function that returns HMAC-SHA-256 under a key. The caller may zero the key as soon as the call returns.
-   */
+  /** Makes the function that returns HMAC-SHA-256 under a key, which the caller may then zero. */
   createMac(key: Uint8Array): Mac
   /**
    * Opens ciphertext ‖ tag. The DEK is treated as in `seal`.

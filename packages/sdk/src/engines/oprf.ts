@@ -21,10 +21,7 @@ export function blindValue(input: Uint8Array, random: (length?: number) => Uint8
   return { input, ...voprf.blind(input, random) }
 }
 
-/**
- * Checks the proof against the public key, and makes the hash of each value, 64 bytes (blind-hash.md 5). Undefined if
- * it is not the answer to these values under this key. The answer and the key are in base64.
- */
+/** Checks the proof, and makes the hash of each value, 64 bytes (blind-hash.md 5); undefined if it is false. */
 export function finalizeValues(
   values: readonly BlindedValue[],
   answered: { elements: readonly string[]; proof: string },

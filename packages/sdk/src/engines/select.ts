@@ -24,10 +24,7 @@ const checkNode = /* @__PURE__ */ loadOnce(async () => {
 })
 const checkWeb = /* @__PURE__ */ loadOnce(async () => check(createWebEngine()))
 
-/**
- * Finds node:crypto by `process.getBuiltinModule` (Node 20.16 and later), so that a bundle for browsers holds no import
- * of a Node module.
- */
+/** node:crypto by `process.getBuiltinModule`, so that a bundle for browsers imports no Node module. */
 export function nodeCrypto(): typeof NodeCrypto | undefined {
   return nodeGlobals().process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
 }
@@ -67,10 +64,7 @@ function refuse(name: EngineName): never {
   )
 }
 
-/**
- * Returns the engine if it seals, opens, derives and authenticates the published vectors (envelope.md 8, envelope-v2.md
- * 8) and refuses an altered one, otherwise what is wrong.
- */
+/** Returns the engine if it passes the published vectors and refuses an altered one, otherwise what is wrong. */
 export async function check(engine: Engine | undefined): Promise<Checked> {
   if (!engine) return { fault: 'missing' }
   const key = () => Uint8Array.from({ length: 32 }, (_, at) => at)

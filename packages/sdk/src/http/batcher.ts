@@ -20,10 +20,7 @@ import { type Answer, type Call, type Http, type Outcome, toCall } from './calls
 import type { Observer } from './observer.js'
 import type { settleRefused } from './refused-batches.js'
 
-/**
- * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies commonly
- * allow. The service takes 8 MiB.
- */
+/** The most UTF-16 units of JSON in a batch: at most 768 KiB of UTF-8, below the 1 MiB that proxies allow. */
 const MAX_UNITS = 256 * 1_024
 /** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
 const CONCURRENCY = 6
@@ -40,10 +37,7 @@ export interface Batcher {
   rewrap(wrapped: WrappedFor, signal?: AbortSignal | undefined): Promise<WrappedKey>
   /** Has the index secret of a name derived. The caller owns and zeroes the 32 bytes. */
   indexSecret(name: string, keyId: string): Promise<Uint8Array>
-  /**
-   * Has a text hashed: 64 lower-case hexadecimal digits. `values` are those that it was made from, which no error may
-   * show either.
-   */
+  /** Returns 64 lower-case hexadecimal digits. `values` are what it was made from, which no error may show. */
   hash(value: string, keyId: string, signal: AbortSignal | undefined, values?: readonly string[]): Promise<string>
   /** Runs an operation of which the rest is elsewhere: a blind hash. */
   run: RunOperation
@@ -126,9 +120,7 @@ function createQueue(
   { observer, loadFailures }: BatcherOptions,
 ): RunOperation {
   let queue = new Set<Queued>()
-  /**
-   * Reduced after something in front of the service refused a batch as too large; 0 where the service has no batches.
-   */
+  /** Reduced after a batch was refused as too large; 0 where the service has no batches. */
   let maxUnits = MAX_UNITS
 
   const flush = async () => {
@@ -199,10 +191,7 @@ function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
   })
 }
 
-/**
- * Takes from those that wait what one request holds, without what was aborted meanwhile. An operation that is too long
- * by itself goes alone.
- */
+/** Takes what one request holds, without what was aborted. An operation that is too long goes alone. */
 function takePart(waiting: Set<Queued>, maxUnits: number): Queued[] {
   const part: Queued[] = []
   let units = 0

@@ -49,9 +49,7 @@ export interface Service {
 /** What became of one call of a batch. */
 export type Outcome = { value: unknown } | { error: unknown }
 
-/**
- * What a call resolves to: for a batch, the outcome of each of its `parts`, in order; undefined if there is no body.
- */
+/** What a call resolves to: for a batch the outcomes of its `parts`, in order; undefined without a body. */
 export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
   ? Outcome[]
   : Id extends keyof wire.Answers
@@ -169,9 +167,7 @@ function isUnauthorized(error: unknown): boolean {
   return isEaasError(error) && error.code === 'E_API' && error.httpStatus === 401
 }
 
-/**
- * Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores its signal.
- */
+/** Runs until done, or until deadline, signal or `close()` end it, even when fetch ignores its signal. */
 async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   assertNotAborted(call.signal)
   if (options.closed.aborted) throw new AbortedError()

@@ -5,10 +5,7 @@ import { microtasks, requestsAreIsolated } from '../waiting.js'
 
 /** A key is renewed in the last tenth of its life, but at most this long before its end. */
 const MAX_MARGIN_MS = 30_000
-/**
- * A key is used for this long even if it seems to have expired when it arrives, since the clock here may be wrong. If
- * the clock is right, the service refuses the key, and it is renewed.
- */
+/** A key is used this long even if it seems expired, since the clock here may be wrong. */
 const MIN_USE_MS = 10_000
 
 /** The fields of an answer of `POST /v1/api-keys` that the backend must pass on. */

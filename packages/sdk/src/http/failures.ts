@@ -60,11 +60,7 @@ interface Failed {
   sendOnce: () => Promise<RawAnswer>
 }
 
-/**
- * Sends a call again where that is safe and may succeed, and returns the parsed answer.
- *
- * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
- */
+/** Sends again where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
 export async function recover(failed: Failed): Promise<unknown> {
   const { url, call, read } = failed
   let hidden: readonly string[] | undefined

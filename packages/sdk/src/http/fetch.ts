@@ -1,7 +1,4 @@
-/**
- * The part of `fetch` that the SDK uses, small enough for undici's fetch and an application's own function to fit, and
- * how the text of a body is read.
- */
+/** The part of `fetch` that the SDK uses, so that an application's own fits, and how a body is read. */
 
 /** The options of a request, all plain values. */
 export interface FetchInit {

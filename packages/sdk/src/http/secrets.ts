@@ -10,10 +10,7 @@ const MAX_DEPTH = 5
 /** Functions that every error inherits. */
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 
-/**
- * Spells secrets as text may repeat them: unchanged, printable, JSON-escaped and URL-encoded. The longest come first,
- * since one may be the beginning of another.
- */
+/** Spells secrets as text may repeat them; the longest first, since one may begin another. */
 export function spellingsOf(secrets: readonly string[]): readonly string[] {
   return secrets.flatMap(spell).sort((a, b) => b.length - a.length)
 }

@@ -1,7 +1,4 @@
-/**
- * Sends one call, and checks the answer. `failures.ts` is loaded if it is none, or if there was none. `calls.ts` sets
- * the deadline: it includes the time to get the API key, whereas ky's is per attempt.
- */
+/** Sends one call, and checks the answer. `calls.ts` sets the deadline, which includes getting the API key. */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { AnswerError, isPageCall, readBatchResults, readPageAnswer } from '@eaas/protocol/page-answers'
 import { isEaasError, NetworkError, ProtocolError } from '../errors.js'
@@ -68,11 +65,7 @@ export interface Attempt {
   durationMs: number
 }
 
-/**
- * Sends one call, and sends it again where that is safe and may succeed. Returns the parsed answer.
- *
- * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
- */
+/** Sends a call, again where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
 export async function send<Id extends OperationId>(
   url: URL,
   call: Call<Id>,
@@ -128,10 +121,7 @@ function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOpti
 
 let takesCache: boolean | undefined
 
-/**
- * Tells whether the platform knows `cache`, which workerd lacks before its compatibility date 2024-11-11: there, it
- * throws.
- */
+/** Whether the platform takes `cache`: workerd before its compatibility date 2024-11-11 throws. */
 function isCacheTaken(): boolean {
   try {
     return new Request('https://eaas.invalid', { cache: 'no-store' }).method === 'GET'
@@ -208,10 +198,7 @@ export function parseJson({ text }: RawAnswer): unknown {
   }
 }
 
-/**
- * Reads the answer of a call. Refuses a valid one that is about another id than the call, or has another name than was
- * sent. @throws AnswerError
- */
+/** Reads an answer; refuses one that is about another id or name than the call. @throws AnswerError */
 export function readValue(call: Call, json: unknown, read: Read): unknown {
   const parsed = violating(() => read(call.operationId, json))
   if (!parsed) throw new AnswerError('expected 204 and no body')

@@ -11,9 +11,7 @@ import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { spellingsOf } from '../records/spellings.js'
 
-/**
- * How many values of a field are stored in each form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`.
- */
+/** How many values of a field are in each form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`. */
 export interface FieldCounts {
   /** Null or absent. */
   empty: number
@@ -27,10 +25,7 @@ export interface FieldCounts {
   oldVersion: number
   /** Under one of the model's `formerKeyIds`. */
   formerKey: number
-  /**
-   * Looks like an envelope, but is damaged or under a key that is not the model's. Or the column of a field such as
-   * `profile.email` does not hold an object: a value may be in there.
-   */
+  /** Damaged, or of a key that is not the model's; or no object where the path of a field leads into one. */
   unreadable: number
 }
 
@@ -186,10 +181,7 @@ const LIBRARIES = {
   },
 } as const satisfies Record<string, Library>
 
-/**
- * Returns a value as its library writes it, without the encodings around it; undefined if it does not begin like a
- * value of the library. A truncated one no longer has the library's form.
- */
+/** A value as its library writes it, without encodings around it; undefined if it does not begin so. */
 export function spelledAs(library: keyof typeof LIBRARIES, stored: unknown): string | undefined {
   return spellingsOf(stored).findLast((text) => LIBRARIES[library].beginning.test(text))
 }

@@ -1,7 +1,4 @@
-/**
- * The kinds of fields that a model seals: the values that they accept, their bytes (codecs.md), and the texts of their
- * blind indexes. Bundlers leave out the kinds that an application does not use.
- */
+/** The kinds of fields, their bytes (codecs.md) and index texts. Bundlers leave out those that are not used. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, type RecordPlace } from '../errors.js'
 import {
@@ -170,10 +167,7 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
   })
 }
 
-/**
- * A value that JSON represents without loss, sealed as its JSON text. Refuses a Map, a Date or NaN in it, like
- * `encryptJson`, with a message that holds the names of members. `T` is not checked when the value is opened.
- */
+/** A value that JSON holds without loss, as `encryptJson` takes it. `T` is not checked when it is opened. */
 export function json<T>(options?: PadOptions): Field<T, never, never, false> {
   return createField({
     ...readOptions('json', ['pad'], options),
@@ -200,10 +194,7 @@ export function number<const I extends string = never>(
   })
 }
 
-/**
- * `true` or `false`, sealed as that word, padded to 8 bytes except with `envelope: 1`: the lengths of the two would
- * tell them apart. An index would too, so it has none.
- */
+/** Sealed as its word, padded to 8 bytes except with `envelope: 1`: lengths, or an index, would tell them apart. */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
   return createField({
     ...readOptions('boolean', [], options),
@@ -279,10 +270,7 @@ function hintFor(value: unknown): string {
     : 'Correct the value, or declare the field as another kind.'
 }
 
-/**
- * Reads `{ gte, lt }` of a query and the like; undefined for one value. @throws InvalidInputError when a bound is
- * missing, or the field is not indexed for ranges
- */
+/** Reads `{ gte, lt }` and the like; undefined for one value. @throws InvalidInputError for a wrong range */
 function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
   const { range } = field.spec
   if (!isObject(value) || isValidDate(value)) return undefined

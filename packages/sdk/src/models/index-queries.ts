@@ -1,7 +1,4 @@
-/**
- * Makes what is hashed to find rows by an index, and the texts of the buckets of a range (local-index.md 3), of a row
- * or of a query.
- */
+/** What is hashed to find rows, and the texts of the buckets of a range (local-index.md 3). */
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import type { Definition, PlacedField } from './definition.js'
@@ -46,12 +43,7 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
   throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
 }
 
-/**
- * Makes what is hashed for each index for which a query has all values, by its column.
- *
- * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and would be
- * ignored
- */
+/** The texts of each index that a query has all fields of. @throws InvalidInputError if one or all are of none */
 function readQueryTexts(
   definition: Definition,
   query: Row,

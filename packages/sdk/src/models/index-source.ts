@@ -1,7 +1,4 @@
-/**
- * What makes the indexes of a model: this process, by a secret of a key (local-index.md 1), the service, or the two
- * together (oblivious-index.md 1).
- */
+/** What makes the indexes: this process (local-index.md 1), the service, or both (oblivious-index.md 1). */
 import { encodeUtf8, isBase64, isWellFormed, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOneOf, assertWhole } from '../input.js'

@@ -23,11 +23,7 @@ import type { RowTexts } from './seal-rows.js'
 /** What is hashed for a column: one text, or several for an index of the parts of a text. */
 export type ColumnTexts = string | readonly string[]
 
-/**
- * Makes what is hashed for a column of a model from the texts of its fields (index-texts.md 2, local-index.md 3).
- *
- * @throws InvalidInputError when that cannot be hashed
- */
+/** What is hashed for a column (index-texts.md 2, local-index.md 3). @throws InvalidInputError */
 export function makeColumnTexts(
   model: string,
   { column, kind, length, shared }: Pick<IndexColumn, 'column' | 'kind' | 'length' | 'shared'>,
@@ -94,10 +90,7 @@ export async function hashColumnTexts(
   }
 }
 
-/**
- * Makes the calls for rows or a query, all of which must succeed. The first error ends the others if there may be many
- * of them: a call for each value or row. Otherwise that costs more than it saves.
- */
+/** All calls must succeed. The first error ends the others if they may be many; else that costs more than it saves. */
 export async function inParallel<T extends readonly unknown[]>(
   definition: Definition,
   signal: AbortSignal | undefined,
@@ -162,10 +155,7 @@ function kindName({ kind, length, fields }: IndexColumn): string {
   return kind === 'exact' ? kind : `${kind}:${length}`
 }
 
-/**
- * Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold them, the rest
- * zero.
- */
+/** The first `bits` of a hash, in as few hexadecimal digits as hold them, the rest zero. */
 export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
   const digits = Math.ceil(bits / 4)
   const surplus = digits * 4 - bits

@@ -50,10 +50,7 @@ export interface Made {
   columns: readonly (readonly [column: string, kind: string])[]
 }
 
-/**
- * Returns the MAC of each column. Has the secret derived unless it is cached, once for all callers who wait. The engine
- * must be ready.
- */
+/** The MAC of each column; has the secret derived unless it is cached. The engine must be ready. */
 export function openColumns(
   { indexSecrets, envelopes }: Pick<RecordsDeps, 'indexSecrets' | 'envelopes'>,
   { secret: name, mixed, keyId, model, columns }: Made,

@@ -44,15 +44,9 @@ export interface ModelAccess {
 
 /** What seals, opens and indexes for an adapter. */
 export interface AccessRows {
-  /**
-   * Seals rows, or some fields of them, and adds the indexes that are made only of these. A field that may be missing
-   * takes null too.
-   */
+  /** Seals rows or some fields, with the indexes of only these. A field that may be missing takes null too. */
   seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
-  /**
-   * Opens some fields of rows, all or none. Keeps every null, as in the rows of an outer join, and the columns of
-   * indexes.
-   */
+  /** Opens some fields, all or none. Keeps every null, as of an outer join, and the columns of indexes. */
   open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
   /** Makes the index columns of a query, as `index` of the model does. */
   index(query: Row, signal?: AbortSignal): Promise<Row>
@@ -89,10 +83,7 @@ export function getModelAccess(model: unknown): ModelAccess {
   )
 }
 
-/**
- * What the maintenance needs of a model beyond its interface. Kept apart from the model, so that no program can reach
- * it through the model.
- */
+/** What the maintenance needs of a model; kept apart, so that no program reaches it through the model. */
 export interface ModelInternals {
   definition: Definition
   /** Makes the functions that seal and open rows of the definition, or of one derived from it. */

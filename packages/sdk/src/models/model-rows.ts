@@ -10,10 +10,7 @@ import type { SealOptions } from './seal-rows.js'
 export interface ModelRows {
   /** Seals all rows, or none. */
   seal(rows: readonly Row[], options: SealOptions): Promise<Row[]>
-  /**
-   * Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record numbers in
-   * errors.
-   */
+  /** An error in place of each row that cannot be sealed; `indexes` are the record numbers in errors. */
   sealEach(rows: readonly Row[], options: SealOptions & { indexes: readonly number[] }): Promise<(Row | EaasError)[]>
   /** Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by default. */
   open(rows: readonly Row[], options: RowsOptions & { first?: number }): Promise<Opened>

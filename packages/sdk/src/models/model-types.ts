@@ -107,10 +107,7 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
 
 /** Accepts any bytes where the model returns a Uint8Array. */
 type Taken<V> = V extends Bytes ? Binary : V
-/**
- * Columns that are not fields of the model. Without this type, TypeScript reports such a column when in fact a field is
- * missing. Its values are `any`, since rows whose type is an interface have no index signature.
- */
+/** Other columns; without it TypeScript blames them for a missing field. `any`: interfaces have no index signature. */
 export interface OtherColumns {
   // biome-ignore lint/suspicious/noExplicitAny: see above
   [column: string]: any
@@ -132,10 +129,7 @@ type ShowNested<S, N extends string> = {
 export type HolderOf<F extends Fields> = HeadOf<keyof F & string>
 type HeadOf<N> = N extends `${infer Head}.${string}` ? Head : never
 type TailOf<N, K extends string> = N extends `${K}.${infer Tail}` ? Tail : never
-/**
- * The fields of a model, for rows that have some of them: each may be absent, and null means no value in those that may
- * be missing.
- */
+/** Fields of which rows have some: each may be absent, and null is no value where it may be missing. */
 export type PartialFields<F extends Fields> = {
   readonly [P in keyof F]: Field<
     Value<F[P]>,
@@ -338,10 +332,7 @@ export type Query<F extends Fields, C> = {
     | (P extends NgramField<C> ? { readonly contains: string } : never)
 }
 
-/**
- * How many values a model opened so far although they are less protected than it demands: see `acceptPlaintext` and
- * `acceptUnbound`.
- */
+/** How many values a model opened because of `acceptPlaintext` or `acceptUnbound`. */
 export interface Accepted {
   /** Values that were not sealed. */
   plaintext: number

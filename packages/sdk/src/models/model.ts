@@ -43,10 +43,7 @@ import type { RewrapBatch, RewrapOptions } from './rotation.js'
 
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
 
-/**
- * A type of record: which fields are sealed, and which can be searched. Made by `Client.model`. Throws the errors that
- * `Client` lists.
- */
+/** A type of record with sealed fields, made by `Client.model`. Throws the errors that `Client` lists. */
 export interface Model<
   F extends Fields,
   C,
@@ -55,10 +52,7 @@ export interface Model<
   P extends boolean = false,
   X extends Extras = NoExtras,
 > {
-  /**
-   * Counts the values that this model opened because of `acceptPlaintext` or `acceptUnbound`: not sealed, or bound to
-   * nothing. When the whole table has been read and both counts are zero, remove the options.
-   */
+  /** What `acceptPlaintext` and `acceptUnbound` let it open: remove them once a whole table leaves both zero. */
   readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
   readonly '~types'?: {
@@ -79,10 +73,7 @@ export interface Model<
    * ```
    */
   encrypt<R extends PlainShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H, X>>
-  /**
-   * Seals many rows. All values are checked before anything is sent, and the call fails as a whole. Otherwise as
-   * `encrypt`.
-   */
+  /** Seals many rows, all of which are checked before anything is sent; fails as a whole. Otherwise as `encrypt`. */
   encryptMany<R extends PlainShape<F> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
@@ -197,15 +188,9 @@ export interface Model<
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H, X>, F, C, T, H, X>>, void, undefined>
-  /**
-   * Turns a row of envelopes into the compact form. Drops members of an envelope that the format does not have.
-   *
-   * @throws InvalidInputError when a field is not an envelope, or the fields do not share a DEK
-   */
+  /** To the compact form. @throws InvalidInputError when a field is no envelope, or the fields do not share a DEK */
   pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'compact', H, X>
-  /**
-   * Turns a row of the compact form back into the same envelopes. @throws InvalidInputError without the column `header`
-   */
+  /** From the compact form to the same envelopes. @throws InvalidInputError without the column `header` */
   unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'full', H, X>
 }
 

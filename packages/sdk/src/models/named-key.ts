@@ -11,10 +11,7 @@ export interface NamedKey {
   readonly name: string
   /** undefined until the key is found */
   id: string | undefined
-  /**
-   * Looks the key up, once for all waiting callers; if there is none, the next call looks again. @throws the errors of
-   * `find`; AbortedError
-   */
+  /** Once for all waiting callers; the next call looks again if there is none. @throws as `find`; AbortedError */
   find(find: Find, signal: AbortSignal | undefined): Promise<undefined>
 }
 

@@ -47,10 +47,7 @@ const ELEMENT_UNITS = 256
 /** How many values are sent together. */
 const BLOCK_VALUES = 256
 
-/**
- * Sets the hash of each text, in hexadecimal digits. Calls of one turn share their requests and proofs. @throws
- * ProtocolError when the service does not prove that it used the secret of the key
- */
+/** Sets the hex hash of each text. @throws ProtocolError when the service does not prove that it used the secret */
 export async function hashObliviously(
   tools: Tools,
   deps: RecordsDeps,

@@ -71,9 +71,7 @@ export async function* rewrapRows(
       refused.set(name, failureOf(error))
     }
   }
-  /**
-   * Returns the changed row, the error of its first value that cannot be rewrapped, or undefined where nothing changes.
-   */
+  /** The changed row, the error of its first value that fails, or undefined where nothing changes. */
   const rewrapOne = (row: Row, keys: WrappedKeys, index: number): Row | EaasError | undefined => {
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {
@@ -135,10 +133,7 @@ function itemOf(index: number, row: Row | EaasError): RewrapItem<Row> {
   return isEaasError(row) ? { index, status: 'failed', error: row } : { index, status: 'changed', row }
 }
 
-/**
- * Identifies a wrapped key with all that decides its result: its version, and what it must unwrap to. So a row in which
- * one of these was altered affects no other row.
- */
+/** All that decides the result of a wrapped key, so that an altered row affects no other. */
 function nameOf(wrapped: CommittedKey): string {
   return [wrappingVersion(wrapped), wrapped.commitment, wrapped.needsSecret, dekName(wrapped)].join('/')
 }

@@ -20,10 +20,7 @@ export interface Cell {
   sealed: Uint8Array
 }
 
-/**
- * Makes the AAD of a row's seal. `row` has the index columns as they are stored; `cellOf` returns undefined for a field
- * without a value.
- */
+/** The AAD of a row's seal. `row` has its stored index columns; `cellOf` is undefined without a value. */
 export function sealAad(
   definition: Definition,
   keyId: string,

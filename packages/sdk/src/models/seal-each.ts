@@ -13,10 +13,7 @@ interface Sealing {
   sealRead: typeof sealRead
 }
 
-/**
- * Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record numbers in
- * errors.
- */
+/** An error in place of each row that cannot be sealed; `indexes` are the record numbers in errors. */
 export async function sealEach(
   sealing: Sealing,
   deps: SealDeps,

@@ -57,10 +57,7 @@ export interface RecordsDeps extends OpenDeps {
   indexSecrets: DecryptDeks
 }
 
-/**
- * Gives the event loop a turn and reports progress. @throws AbortedError when the signal is aborted or the client
- * closed
- */
+/** Gives the event loop a turn and reports progress. @throws AbortedError when aborted or closed */
 export async function restAndReport(
   { closed }: Pick<RecordsDeps, 'closed'>,
   pace: Pace,
@@ -118,10 +115,7 @@ export function assertIndexColumn(record: Row, column: HashColumn, place: Record
 /** How the texts that models make of names and values begin (index-texts.md 2). */
 export const MADE_TEXT = /^eaas\/(?:index|compound)\//
 
-/**
- * Refuses a value that cannot be hashed as it is, or whose hash would equal that of other values in an index of a
- * model. @throws InvalidInputError
- */
+/** Refuses what cannot be hashed, or begins as a model's index text does. @throws InvalidInputError */
 export function assertHashedAsItIs(value: unknown, place?: RecordPlace): void {
   assertHashable(value, place)
   if (!MADE_TEXT.test(value)) return

@@ -1,7 +1,4 @@
-/**
- * What the entries for streams and for synchronous calls share with a client: its engine and its DEKs. Not public: no
- * release promises to keep it.
- */
+/** What streams and synchronous calls take of a client: engine and DEKs. Not public; may change any time. */
 
 import { InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'

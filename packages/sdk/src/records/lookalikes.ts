@@ -69,10 +69,7 @@ function findElsewhere(
   return undefined
 }
 
-/**
- * Tells whether this is the path itself, or a known name. A column whose name is the path with its dots is not the
- * field.
- */
+/** The path itself, or a known name. A column named as the path with its dots is not the field. */
 function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
   const full = here.join('.')
   return full === path.join('.') ? here.length === path.length : taken.has(full)

@@ -1,7 +1,4 @@
-/**
- * `encryptMany` seals fields of many records, and adds the columns of their blind indexes; `decryptMany` opens fields,
- * block by block. Both check the names of the fields, and that the records have them, before anything is sent.
- */
+/** Seals or opens fields of many records; checks before that the records have them. */
 import { type Context, encodeSealed, type SealedParts } from '@eaas/protocol'
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
@@ -47,17 +44,11 @@ import { hashEach, withDeks } from './seal-blocks.js'
 export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row> {
   /** The key under which all fields are sealed. */
   keyId: string
-  /**
-   * The fields to seal; all others stay unchanged. A dot leads into an object: `'address.street'`. A field that no
-   * record has is refused.
-   */
+  /** The fields to seal; a dot leads into an object: `'address.street'`. One that no record has is refused. */
   fields: readonly F[]
   /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
-  /**
-   * Binds each field: it then decrypts only with the same context. Without it, fields can be exchanged unnoticed. An
-   * explicit `undefined` is refused, since it is usually a forgotten variable.
-   */
+  /** Binds each field: it decrypts only with the same context. An explicit `undefined` is refused. */
   context?: ContextOf<R, F>
   /** The format of the envelopes: 2 by default, or 1, which clients in other languages read. */
   envelope?: 1 | 2 | undefined
@@ -184,9 +175,7 @@ function assertIndex(index: Readonly<Record<string, unknown>>, fields: readonly 
 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row>
   extends DemandOptions<ContextOf<R, F>> {
-  /**
-   * The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is refused.
-   */
+  /** The fields to open; a dot leads into an object. A field that no record has is refused. */
   fields: readonly F[]
   /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined

@@ -31,20 +31,14 @@ export interface PresenceOptions {
   optional: readonly string[]
   /** The columns that are added for indexes. */
   columns: readonly string[]
-  /**
-   * Whether the records are to be sealed: null in a field then does not rule out a value under another spelling of its
-   * name.
-   */
+  /** To be sealed: null in a field does not rule out a value under another spelling of its name. */
   toSeal: boolean
 }
 
 export interface Presence {
   /** Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name instead */
   read(row: Row, field: RecordField, index: number): unknown
-  /**
-   * Call after the last record. @throws InvalidInputError when no record has a field, or some lack one that is not
-   * optional
-   */
+  /** After the last record. @throws InvalidInputError when one, or all, lack a field that is not optional */
   end(): void
 }
 

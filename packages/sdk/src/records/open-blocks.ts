@@ -40,10 +40,7 @@ export async function eachBlock(count: number, task: (start: number, deks: Deks)
   }
 }
 
-/**
- * Opens the jobs of a block, in order. Unwraps each wrapped key that is not in `deks` yet, all in one request; a
- * refused one fails the jobs that need it.
- */
+/** Opens jobs in order, with one request for DEKs not in `deks`; a refused one fails the jobs that need it. */
 export async function openBlock<J extends OpenJob>(
   deps: OpenDeps,
   jobs: readonly J[],

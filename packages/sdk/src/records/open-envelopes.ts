@@ -1,7 +1,4 @@
-/**
- * What a reader demands of an envelope, and how one is opened (envelope.md 6, envelope-v2.md 6), with an engine and the
- * DEKs of a client. `seal-envelopes.ts` seals.
- */
+/** What a reader demands of an envelope, and how it is opened (envelope.md 6, envelope-v2.md 6). */
 import {
   type Context,
   decodeUtf8,
@@ -99,10 +96,7 @@ export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, sec
   })
 }
 
-/**
- * Returns the secrets under which something stored may have been sealed; undefined stands for none. @throws
- * DecryptionError where it needs one and there is none, or the reverse
- */
+/** The secrets it may be sealed under; undefined for none. @throws DecryptionError where none fits */
 export function secretsFor(
   { needsSecret }: SecretFlag,
   { list, acceptWithout }: Secrets,
@@ -130,10 +124,7 @@ export interface OpenTools {
   decryptDeks: DecryptDeks
 }
 
-/**
- * Opens what `demandContext` returned; at once if the engine is synchronous and the DEK is cached. @throws
- * DecryptionError
- */
+/** Opens at once with a synchronous engine and a cached DEK. @throws DecryptionError */
 export function openEnvelope(
   { envelopes, decryptDeks }: OpenTools,
   parts: OpenableParts,

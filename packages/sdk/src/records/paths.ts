@@ -5,10 +5,7 @@ import { isName, isObject, type Row, valueIn } from '../input.js'
 /** A field's name split at its dots. */
 export type Path = readonly string[]
 
-/**
- * Refuses paths with an empty name, or with brackets, which other libraries use for elements of lists.
- * @throws InvalidInputError
- */
+/** Refuses an empty name, and brackets, which elsewhere mean elements of lists. @throws InvalidInputError */
 export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
   throw new InvalidInputError(

@@ -55,10 +55,7 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
   return copy
 }
 
-/**
- * Refuses a member that the copy lacks: one of the class, or one that is not enumerable. Ignores what every object
- * inherits.
- */
+/** Refuses a member of the class, or one that is not enumerable, except what every object inherits. */
 function assertNotInherited(object: Row, name: string, at: Path, index: number): void {
   if (!Object.hasOwn(object, name) && (!(name in object) || name in Object.prototype)) return
   const field = [...at, name].join('.')
@@ -81,10 +78,7 @@ function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, inde
   )
 }
 
-/**
- * Names the kind of a value that is not a record: an array, a Map, a Date. Returns undefined for a record of any class
- * or realm.
- */
+/** Names an array, a Map, a Date and the like. Undefined for a record of any class or realm. */
 function kindOfRecord(value: unknown): string | undefined {
   if (!isObject(value) || Array.isArray(value)) return kindOf(value)
   const tag = Object.prototype.toString.call(value).slice(8, -1)
@@ -105,10 +99,7 @@ function assertRow(record: unknown, index: number): asserts record is Row {
   throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, hint)
 }
 
-/**
- * Refuses a row in which a path leads through something that is neither an object nor missing. @throws
- * InvalidInputError
- */
+/** Refuses a path through what is neither an object nor missing. @throws InvalidInputError */
 export function assertPath(row: Row, path: Path, index: number): void {
   if (path.length === 1) return
   let value: unknown = row
@@ -137,10 +128,7 @@ export function assertNoNullObject(row: Row, { name, path }: RecordField, index:
   throw new InvalidInputError(message, 'Use an object there, or make the field optional.', { index, field: name })
 }
 
-/**
- * Refuses a record that has a value both in the field and in a column of exactly the field's name. @throws
- * InvalidInputError
- */
+/** Refuses values both in the field and in a column of its name with dots. @throws InvalidInputError */
 export function assertNoColumn(row: Row, { name, path }: RecordField, index: number): void {
   if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
 }

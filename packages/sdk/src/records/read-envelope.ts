@@ -1,7 +1,4 @@
-/**
- * Reads envelopes that applications stored, and refuses anything else (envelope.md 6, envelope-v2.md 6). Their text
- * form (envelope-text.md) uses neither the network nor a key.
- */
+/** Reads stored envelopes, of any form, and refuses anything else (envelope.md 6, envelope-v2.md 6). */
 import {
   decodeEnvelope,
   decodeEnvelopeText,
@@ -15,9 +12,7 @@ import {
 import { isEaasError, type RecordPlace } from '../errors.js'
 import { type Row, readFormat } from '../input.js'
 
-/**
- * An envelope without `envelope_version`, as server mode returns it (envelope.md 5). Read as an envelope of version 1.
- */
+/** An envelope without `envelope_version`, as server mode returns it (envelope.md 5); read as version 1. */
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
 
 /** An envelope or a bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
@@ -76,10 +71,7 @@ export function toText(envelope: StoredEnvelope): string {
   return textOf(readEnvelope(envelope))
 }
 
-/**
- * Returns the envelope of its text, or of its JSON as text. @throws InvalidInputError when it is not the text of an
- * envelope
- */
+/** Returns the envelope of its text, or of its JSON. @throws InvalidInputError when it is neither */
 export function fromText(text: string): Envelope {
   readEnvelope(text)
   return envelopeObject(text) as unknown as Envelope

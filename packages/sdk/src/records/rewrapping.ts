@@ -1,6 +1,4 @@
-/**
- * Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the same DEK.
- */
+/** Rewraps DEKs; with `deks.verify` keeps the old wrapped key unless the new one unwraps to the same DEK. */
 import { type Context, equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/protocol'
 import type { DecryptDekSource } from '../deks/decrypt-deks.js'
 import { createSecret, type Secret } from '../deks/secret.js'
@@ -131,10 +129,7 @@ export async function rewrapEnvelope(
   )
 }
 
-/**
- * Returns a stored envelope with another wrapped key, in the same form: an object, its text, or JSON as text.
- * @throws InvalidInputError where it has no text
- */
+/** A stored envelope with another wrapped key, in its form. @throws InvalidInputError where it has no text */
 export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
   if (isText(stored)) return textOf({ ...readEnvelope(stored), wrapped_key, key_version })
   const envelope = { ...envelopeObject(stored), wrapped_key, key_version }

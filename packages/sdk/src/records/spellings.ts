@@ -1,7 +1,4 @@
-/**
- * The ways in which a stored text or bytes may be spelled after SQL moved them: as hex, as base64 in lines, as a JSON
- * string.
- */
+/** How SQL may have spelled stored text or bytes: as hex, as base64 in lines, as a JSON string. */
 import { binaryString, decodeBase64, decodeHex, encodeBase64 } from '@eaas/protocol'
 import { readBinary } from '../input.js'
 

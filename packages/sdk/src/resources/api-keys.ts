@@ -51,10 +51,7 @@ export interface ApiKeys {
    * permissions and keys that the calling API key has itself.
    */
   create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
-  /**
-   * Lists all API keys, revoked ones too, `{ api_keys, count }`, without their secrets: one request for each 10,000.
-   * Needs `api_keys:read`.
-   */
+  /** Lists all, revoked ones too, without secrets: one request for each 10,000. Needs `api_keys:read`. */
   list(options?: CallOptions): Promise<ApiKeyList>
   /** Changes an API key. Needs `api_keys:manage`. A revoked one: `E_API` with status 409. */
   update(id: string, changes: ApiKeyChanges, options?: CallOptions): Promise<ApiKeyRecord>

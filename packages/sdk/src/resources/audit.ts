@@ -76,9 +76,7 @@ export interface Audit {
    * ```
    */
   entries(options?: EntriesOptions): AsyncGenerator<Entry, void, undefined>
-  /**
-   * Makes the service verify the whole log. A tampered log gives `valid: false` and `broken_at`, the first bad entry.
-   */
+  /** Verifies the whole log. A tampered one gives `valid: false` and `broken_at`, the first bad entry. */
   verify(options?: CallOptions): Promise<Verification>
 }
 

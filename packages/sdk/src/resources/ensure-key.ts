@@ -9,11 +9,7 @@ const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
   destroyed: 'Choose another name: names are never reused.',
 }
 
-/**
- * Gets the active key of a name, or creates it.
- *
- * @throws ApiError E_STATE when the key of this name is not active, or what `list` and `create` throw
- */
+/** Gets the active key of a name, or creates it. @throws ApiError E_STATE if it is not active; as `list`, `create` */
 export async function ensureKey(
   keys: Pick<Keys, 'list' | 'create'>,
   name: string,

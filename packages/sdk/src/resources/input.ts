@@ -1,7 +1,4 @@
-/**
- * Checks the arguments of the resources' calls. Separate from `../input.ts`, so that it is loaded with the first such
- * call.
- */
+/** Checks the arguments of resources. Apart from `../input.ts`, so that it is loaded with the first call. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertWhole, isoText, isValidDate } from '../input.js'

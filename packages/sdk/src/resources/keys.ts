@@ -30,10 +30,7 @@ export interface ListKeysOptions extends CallOptions {
   offset?: number | undefined
 }
 
-/**
- * The result of creating many keys: those that were created, in the given order, and those that were not, by their
- * index in the list.
- */
+/** The created keys, in the given order, and those that failed, by their index in the list. */
 export interface CreatedKeys {
   ok: Key[]
   failed: { index: number; error: EaasError }[]
@@ -44,11 +41,7 @@ export interface CreatedKeys {
  * change by itself: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })` whether it was made.
  */
 export interface Keys {
-  /**
-   * Creates a key. Needs the permission `keys:create`. A name that is taken: `E_API` with status 409.
-   *
-   * @param key.name 1 to 255 characters, unique in the tenant
-   */
+  /** Creates a key, 1 to 255 characters, unique. Needs `keys:create`. A taken name: `E_API` with status 409. */
   create(key: { name: string }, options?: CallOptions): Promise<Key>
   /**
    * Creates 1 to 1,000 keys in one request, such as one for each person whose data must be erasable. Needs

@@ -1,6 +1,4 @@
-/**
- * The resources of the API, loaded at the first call to one of them: a page that only seals and opens never loads them.
- */
+/** The resources of the API, loaded at the first call: a page that only seals and opens never loads them. */
 
 import { type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import type { Http } from '../http/calls.js'
@@ -61,10 +59,7 @@ type MethodOf<Name extends string> = {
   [Id in OperationId]: (typeof ROUTES)[Id] extends { sdk: `${Name}.${infer Method}` } ? Method : never
 }[OperationId]
 
-/**
- * Makes a resource that is loaded by its first call. Its methods are those of the table of calls, and `others`, which
- * must name each one that the table lacks, or it does not compile.
- */
+/** Loads at the first call. `others` must name each method that the table of calls lacks, or it does not compile. */
 function lazily<Name extends keyof Lazy>(
   load: () => Soon<Loaded>,
   create: Exclude<keyof Loaded, 'http'>,

@@ -22,10 +22,7 @@ import type { CallOptions } from './keys.js'
  * KiB. Each call is one request and one audit entry.
  */
 export interface ServerMode {
-  /**
-   * Sends text (as UTF-8) or bytes to the service, which seals it. The client's own `decrypt` opens the bundle locally
-   * too.
-   */
+  /** Sends text (as UTF-8) or bytes to the service, which seals it. `decrypt` opens the bundle locally too. */
   encrypt(plaintext: string | Binary, options: CallOptions & { keyId: string }): Promise<Bundle>
   /** Sends an envelope or a bundle to the service, which opens it; returns the bytes. */
   decrypt(envelope: StoredEnvelope, options?: CallOptions): Promise<Bytes>

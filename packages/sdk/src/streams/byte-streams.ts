@@ -1,7 +1,4 @@
-/**
- * Streams of bytes that generators make, fed by one chunk at a time. However a stream ends, its generator ends too and
- * frees what it holds.
- */
+/** Byte streams of generators, one chunk at a time. However one ends, its generator frees what it holds. */
 import { AbortedError, InvalidInputError } from '../errors.js'
 import { type Binary, type Bytes, kindOf, readBinary } from '../input.js'
 import { onAbort } from '../waiting.js'
@@ -14,10 +11,7 @@ export interface Lifetime {
   endWith(closed: AbortSignal): void
 }
 
-/**
- * Makes a stream that runs a generator as it is read: nothing before, and nothing in advance. Aborting `signal` ends
- * it.
- */
+/** Runs a generator as it is read: nothing before, nothing in advance. Aborting `signal` ends it. */
 export function createReadable(
   generate: (lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
   signal: AbortSignal | undefined,

@@ -27,10 +27,7 @@ export interface StreamKey {
   key: Secret
 }
 
-/**
- * Makes the header and the key of a new stream, which counts as one message of its DEK. Uses the network where there is
- * no DEK.
- */
+/** Header and key of a new stream, one message of its DEK. Uses the network where there is no DEK. */
 export async function createStreamKey(
   { envelopes, encryptDeks, wrap }: RecordsDeps,
   { keyId, dek }: { keyId: string; dek: DekScope },
@@ -51,11 +48,7 @@ export async function createStreamKey(
   )
 }
 
-/**
- * Returns the key of a stream, which the caller releases. Uses the network where its DEK is not cached.
- *
- * @throws DecryptionError when its header commits to another DEK
- */
+/** The key, which the caller releases; the network may be used. @throws DecryptionError for another DEK's header */
 export async function openStreamKey(
   { envelopes, decryptDeks }: RecordsDeps,
   header: StreamHeader,

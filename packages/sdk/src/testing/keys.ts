@@ -250,10 +250,7 @@ function exportKey(call: Call): wire.KeyExport {
   }
 }
 
-/**
- * Runs what is due: rotations by policy, except of a key that may have no more versions, and destructions whose waiting
- * period is over.
- */
+/** Runs the rotations and destructions that are due. A key that may have no more versions is not rotated. */
 export function doDueWork(state: State): void {
   const isDue = (time: string | null) => time !== null && Date.parse(time) <= state.now()
   for (const key of state.keys) {

@@ -1,7 +1,4 @@
-/**
- * The state of the service in memory: one tenant with its keys and audit entries. Its refusals have the codes and
- * messages of the real service.
- */
+/** The state of the service in memory, and its refusals with the codes and messages of the real one. */
 
 import {
   type Action,
