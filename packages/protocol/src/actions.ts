@@ -68,5 +68,4 @@ export const INSTALLATION_ACTIONS = [
 
 export type InstallationAction = (typeof INSTALLATION_ACTIONS)[number]
 
-/** The action of an entry of any log. */
 export type LogAction = Action | InstallationAction

@@ -3,7 +3,6 @@
 const BYTE = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 const V4 = `${BYTE}(?:\\.${BYTE}){3}`
 const GROUP = '[0-9A-Fa-f]{1,4}'
-/** The last 32 bits of an IPv6 address. */
 const LAST = `(?:${GROUP}:${GROUP}|${V4})`
 /** RFC 4291 section 2.2, without zones: what stands for at least one group is `::`. */
 const V6 = [

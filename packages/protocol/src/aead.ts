@@ -41,7 +41,6 @@ export function isZero(bytes: Uint8Array): boolean {
   return bits === 0
 }
 
-/** Checks the lengths of a key and an iv. @throws FormatError */
 export function assertLengths(key: Uint8Array, iv: Uint8Array): void {
   if (key.length !== KEY_BYTES) throw new FormatError(`key must be ${KEY_BYTES} bytes, got ${key.length}`)
   if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)

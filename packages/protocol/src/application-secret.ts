@@ -1,7 +1,6 @@
 /** The application's secret (application-secret.md), mixed into the keys that come from a DEK. Bytes only. */
 import { concatBytes, encodeUtf8, FormatError, uuidBytes } from './bytes.js'
 
-/** The length of a secret. */
 export const APPLICATION_SECRET_BYTES = 32
 
 /** Says whether a value was sealed with a secret (application-secret.md 3). */

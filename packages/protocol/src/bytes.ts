@@ -121,7 +121,6 @@ export function binaryString(bytes: Uint8Array): string {
   return text
 }
 
-/** Encodes bytes as lower-case hexadecimal. */
 export function encodeHex(bytes: Uint8Array): string {
   let text = ''
   for (const byte of bytes) text += byte.toString(16).padStart(2, '0')
@@ -206,7 +205,6 @@ export function equalInConstantTime(a: Uint8Array, b: Uint8Array): boolean {
   return difference === 0
 }
 
-/** Joins byte strings. */
 export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 0)
 }
@@ -216,7 +214,6 @@ export function lengthPrefixed(parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 4) // a list, since a call has a limited number of arguments
 }
 
-/** Joins byte strings, with room for the length of each in front of it or without. */
 function join(parts: readonly Uint8Array[], room: 0 | 4): Uint8Array {
   const joined = new Uint8Array(parts.reduce((sum, part) => sum + room + part.length, 0))
   let at = 0
@@ -233,7 +230,6 @@ export function writeU32(bytes: Uint8Array, at: number, value: number): void {
   for (let byte = 0; byte < 4; byte++) bytes[at + byte] = value >>> (24 - 8 * byte)
 }
 
-/** Reads what `writeU32` writes. */
 export function readU32(bytes: Uint8Array, at: number): number {
   let value = 0
   for (let byte = 0; byte < 4; byte++) value = 256 * value + (bytes[at + byte] ?? 0)

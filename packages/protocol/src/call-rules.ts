@@ -19,7 +19,6 @@ import type { WrapContext } from './wrapped-key-v2.js'
 
 const HOUR_MS = 3_600_000
 
-/** Every call, by its name in `ROUTES`. */
 export const CALL_RULES: Readonly<Record<OperationId, CallRule>> = RULES
 
 /** The states in which a call on a key is answered. */

@@ -5,7 +5,6 @@ import { concatBytes, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from 
 /** What an envelope is bound to: names with their values (envelope-v2.md 3). Not stored. */
 export type Context = Readonly<Record<string, string>>
 
-/** The context of a value that is bound to its key alone. */
 export const NO_CONTEXT: Context = {}
 
 /** The keys that come from a DEK (envelope-v2.md 2). */
@@ -16,7 +15,6 @@ export interface BoundKeys {
   commitment: Uint8Array
 }
 
-/** The length of both keys together. */
 export const BOUND_KEYS_BYTES = 2 * KEY_BYTES
 export const MAX_CONTEXT_PAIRS = 32
 export const MAX_CONTEXT_NAME_BYTES = 256
@@ -91,7 +89,6 @@ function textBytes(name: () => string, text: unknown, least: number, most: numbe
   throw new FormatError(`${name()} must have ${least} to ${most} bytes in UTF-8, got ${bytes.length}`)
 }
 
-/** Orders texts by the bytes of their UTF-8. */
 export function compareUtf8(one: string, other: string): number {
   return compareBytes(encodeUtf8(one), encodeUtf8(other))
 }

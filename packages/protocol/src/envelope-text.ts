@@ -16,7 +16,6 @@ import type { SealedParts } from './envelope-v2.js'
 
 const PREFIX = /^eaas\.(1|2|2s)\.(.+)$/s
 const UUID_BYTES = 16
-/** The bytes in front of the wrapped key: key_id, key_version and its length. */
 const HEADER_BYTES = UUID_BYTES + 4 + 2
 const TOO_SHORT = 'the text is too short'
 

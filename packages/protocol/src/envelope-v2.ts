@@ -17,9 +17,7 @@ export interface EnvelopeV2 {
   application_secret?: true
 }
 
-/** The parts of an envelope of either format, with the bytes decoded. */
 export interface SealedParts extends EnvelopeParts, SecretFlag {
-  /** Of format v2. */
   commitment?: Uint8Array
 }
 

@@ -12,7 +12,6 @@ export interface EnvelopeV1 {
   envelope_version: 1
 }
 
-/** An envelope of any format. */
 export type Envelope = EnvelopeV1 | EnvelopeV2
 
 /** A DEK as the server wrapped it, with the key and the version that wrapped it. */
@@ -22,7 +21,6 @@ export interface WrappedKey {
   key_version: number
 }
 
-/** An envelope's parts with the bytes decoded. */
 export interface EnvelopeParts extends WrappedKey {
   iv: Uint8Array
   /** ciphertext ‖ tag */
@@ -62,13 +60,11 @@ export function wrappedKeyBytes(fields: Record<string, unknown>): Uint8Array {
   return bytes
 }
 
-/** Refuses a length of a wrapped key, in bytes, that no format can hold. @throws FormatError */
 export function assertWrappedKeyLength(length: number): void {
   if (length >= 1 && length <= MAX_WRAPPED_KEY_BYTES) return
   throw new FormatError(`wrapped_key must have 1 to ${MAX_WRAPPED_KEY_BYTES} bytes, got ${length}`)
 }
 
-/** Refuses what cannot be the version of a key. @throws FormatError */
 export function assertKeyVersion(value: unknown): asserts value is number {
   if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_KEY_VERSION) return
   throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')

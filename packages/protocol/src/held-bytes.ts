@@ -1,6 +1,5 @@
 /** Bounds the memory that calls hold in a process: all of them, and those of each caller, so that each has room. */
 
-/** What one call holds. */
 export interface Holding {
   /** Holds more. @throws what `refuse` makes, if there is no room for it */
   take(bytes: number): void

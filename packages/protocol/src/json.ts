@@ -2,7 +2,6 @@
 
 const [QUOTE, COLON, BACKSLASH] = [0x22, 0x3a, 0x5c]
 
-/** Parses JSON; undefined if the text is not JSON. */
 export function readJson(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -2,7 +2,6 @@
 import { gcm } from '@noble/ciphers/aes.js'
 import { type Aead, assertLengths, OpenError } from './aead.js'
 
-/** AES-256-GCM by `@noble/ciphers`; runs everywhere. */
 export const nobleAead: Aead = {
   seal(key, iv, plaintext, aad) {
     assertLengths(key, iv)

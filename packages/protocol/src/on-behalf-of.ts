@@ -8,7 +8,6 @@ export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 /** What the header may hold. A comma is not allowed, because servers join repeated headers with commas. */
 export const ON_BEHALF_OF = /^[\x21-\x2b\x2d-\x7e]{1,255}$/
 
-/** Whether the header may hold this text. */
 export function isOnBehalfOf(text: string): boolean {
   return ON_BEHALF_OF.test(text)
 }

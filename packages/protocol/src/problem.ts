@@ -41,10 +41,8 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS
 
-/** The media type of every error answer. */
 export const PROBLEM_CONTENT_TYPE = 'application/problem+json'
 
-/** The body of every error answer. */
 export interface ProblemDocument {
   type: 'about:blank'
   title: string

@@ -32,13 +32,11 @@ export interface Grant {
   budgets: string | null
 }
 
-/** A part of an entry's metadata. */
 export type RecordedGrant = Record<string, string | number | null>
 
 /** Returns the SHA-256 of a text in UTF-8, in lower-case hexadecimal digits. */
 export type HashText = (text: string) => string
 
-/** Returns what an entry records of a grant. */
 export function recordGrant(
   { name, permissions, expires_at, allowed_ips, keys, budgets }: Grant,
   sha256: HashText,

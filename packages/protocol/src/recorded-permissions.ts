@@ -34,7 +34,6 @@ const CALLS: Record<Exclude<Action, 'envelope_only.refused' | 'budget.refused'>,
   'audit.key_renew': undefined,
 }
 
-/** What an entry says of a call. */
 export interface RecordedCall {
   action: string
   actor: string
@@ -47,7 +46,6 @@ export function findNeededPermissions(recorded: RecordedCall): readonly Permissi
   return needed && recorded.metadata.on_behalf_of !== undefined ? [...needed, 'audit:on_behalf_of'] : needed
 }
 
-/** Whether an API key revokes itself. */
 export function isSelfRevocation({ action, actor, metadata }: RecordedCall): boolean {
   return action === 'api_key.revoke' && metadata.api_key_id === actor
 }

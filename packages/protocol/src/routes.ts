@@ -6,7 +6,6 @@
  */
 import type { Permission } from './names.js'
 
-/** A row of the table. */
 export interface RouteRow {
   /** the status of success, 200 by default; 204 has no body */
   status?: 201 | 204
@@ -71,23 +70,18 @@ export const ROUTES = {
   getHealth: { alsoStatus: 503, repeatable: true, method: 'GET', path: '/health', sdk: 'client.health' },
 } as const satisfies Record<string, RouteRow>
 
-/** The name of a call. */
 export type OperationId = keyof typeof ROUTES
-/** The calls that the SDK makes. */
 export type SdkOperation = {
   [Id in OperationId]: (typeof ROUTES)[Id] extends { sdk: string | true } ? Id : never
 }[OperationId]
-/** The calls whose path contains an id. */
 export type OperationWithId = {
   [Id in OperationId]: (typeof ROUTES)[Id]['path'] extends `${string}:id${string}` ? Id : never
 }[OperationId]
 
-/** The states of a key. */
 export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
 
 export type KeyStatus = (typeof KEY_STATUSES)[number]
 
-/** When a key answers a call. */
 export interface KeyRule {
   /** what the call does, in the sentence that refuses it */
   to: string
@@ -171,7 +165,6 @@ export const RULES = {
   getHealth: { permissions: [] },
 } as const satisfies Record<OperationId, CallRule>
 
-/** A call on a key, by its `operationId`. */
 export type KeyCall = { [Id in OperationId]: (typeof RULES)[Id] extends { key: KeyRule } ? Id : never }[OperationId]
 
 /** What a path names, as text; '' where it names none. */
@@ -186,7 +179,6 @@ export function matchPath(path: string, requested: string): Named | undefined {
   return match ? { id: match[1] ?? '', version: match[2] ?? '' } : undefined
 }
 
-/** Writes a row's path with what it names. */
 export function fillPath(path: string, { id = '', version }: { id?: string; version?: number | undefined }): string {
   return path.replace(':id', id).replace(':version', String(version))
 }

@@ -15,12 +15,9 @@ import { bytesOf, readWrappedKeyFields, type WrappedKey, wrappedKeyBytes } from 
 
 /** Bytes of plaintext in each segment but the last (stream.md 4). */
 export const SEGMENT_BYTES = 65_536
-/** Bytes of a segment with its tag. */
 export const SEALED_SEGMENT_BYTES = SEGMENT_BYTES + TAG_BYTES
-/** The most segments of a stream. */
 export const MAX_SEGMENTS = 2 ** 32
 export const STREAM_SALT_BYTES = 32
-/** The longest header line, with its line feed. */
 export const MAX_STREAM_HEADER_BYTES = 1_536
 
 const FORMAT = 'eaas/stream/v1'

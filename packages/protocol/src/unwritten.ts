@@ -11,7 +11,6 @@ export const PATH_REASONS: Readonly<Record<string, string>> = {
   EPERM: 'this user may not open it',
 }
 
-/** An error of a system call of Node.js. */
 interface SystemError extends Error {
   code?: string | undefined
   syscall?: string | undefined

@@ -47,7 +47,6 @@ function versionIn(bytes: Uint8Array): number {
   return new DataView(bytes.buffer, bytes.byteOffset).getUint32(VERSION_AT)
 }
 
-/** Writes a wrapped key as text. */
 export function writeWrappedKey({ version, iv, sealed }: WrappedKeyParts, format = FORMAT): string {
   return encodeBase64(concatBytes(Uint8Array.of(format), u32(version), iv, sealed))
 }

@@ -53,7 +53,6 @@ export function readFormat<T>(read: () => T, what: string, hint: string, place?:
  */
 export type DekScope = 'shared' | 'call' | 'record'
 
-/** Refuses anything but a scope. @throws InvalidInputError */
 export function assertScope(scope: unknown): void {
   assertOneOf('dek', scope, ['shared', 'call', 'record'] satisfies DekScope[])
 }
@@ -185,7 +184,6 @@ export function assertWhole(
   throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`, undefined, { option: name })
 }
 
-/** Refuses anything but an array. @throws InvalidInputError */
 export function assertArray(name: string, value: unknown): asserts value is readonly unknown[] {
   if (!Array.isArray(value))
     throw new InvalidInputError(`${name} must be an array, got ${kindOf(value)}`, listHint(value))
@@ -204,12 +202,10 @@ export function hasRows(value: unknown): boolean {
 /** How an entry of the audit log records the values of a context (wrapped-key-v2.md 4). */
 export type AuditContext = 'values' | 'digests'
 
-/** @throws InvalidInputError */
 export function assertAuditContext(value: unknown): void {
   if (value !== undefined) assertOneOf('auditContext', value, ['values', 'digests'] satisfies AuditContext[])
 }
 
-/** Refuses anything but one of the choices. @throws InvalidInputError that names them */
 export function assertOneOf(name: string, value: unknown, choices: readonly unknown[]): void {
   if (!choices.includes(value)) throw new InvalidInputError(`${name} must be one of ${choices.join(', ')}`)
 }
@@ -237,7 +233,6 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   )
 }
 
-/** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */
 export function assertFlag(name: string, value: unknown): void {
   if (value === undefined || typeof value === 'boolean') return
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
@@ -279,7 +274,6 @@ function timeOf(value: unknown): number | undefined {
   }
 }
 
-/** Tells whether a value can be the name of a field or a column. */
 export function isName(value: unknown): value is string {
   // Assigning to __proto__ would set the prototype of the record instead of a field.
   return typeof value === 'string' && value !== '' && value !== '__proto__'

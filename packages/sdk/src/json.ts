@@ -2,7 +2,6 @@
 import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
 import { assertValue, isObject, isValidDate, kindOf, readValue } from './input.js'
 
-/** The most characters of a path in a message. */
 const MAX_PATH = 200
 const HINT = 'Make a Date a text and a Map an array; bytes need encrypt() or bytes().'
 
@@ -22,19 +21,16 @@ export function readJson(value: unknown, place?: RecordPlace): string {
   }
 }
 
-/** Writes a value as JSON in UTF-8. @throws InvalidInputError */
 export function encodeJson(value: unknown, place: RecordPlace): Uint8Array {
   return readValue(readJson(value, place), place)
 }
 
-/** Refuses a value that JSON cannot represent. @throws InvalidInputError */
 export function assertJsonValue(value: unknown, place: RecordPlace): void {
   assertValue(readJson(value, place), place)
 }
 
 interface Where {
   path: string
-  /** The objects that contain the value. */
   parents: Set<unknown>
   place: RecordPlace | undefined
 }

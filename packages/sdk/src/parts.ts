@@ -26,7 +26,6 @@ export { createModelRows } from './models/model-rows.js'
 export { attempt } from './records/blocks.js'
 export { copyRow } from './records/plain-rows.js'
 
-/** What few programs need, and the client loads later. */
 interface Later extends Schemas {
   rewrap: typeof rewrap
   unwrapsTo: typeof unwrapsTo
@@ -35,7 +34,6 @@ interface Later extends Schemas {
 
 export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchemas'> {
   engine: EngineName
-  /** The application's. */
   secrets: GivenSecrets
   /** Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old one. */
   verify: boolean
@@ -48,9 +46,7 @@ export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchema
   loadFailures: () => Soon<Awaited<ReturnType<SendOptions['loadFailures']>> & { settleRefused: typeof settleRefused }>
 }
 
-/** The parts that belong to one client. */
 export interface Connection {
-  /** Makes the calls of the resources. */
   http: Http
   observer: Observer | undefined
   records: OpenDeps

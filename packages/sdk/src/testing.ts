@@ -110,7 +110,6 @@ export function createTestService(options: TestServiceOptions = {}): TestService
   return Object.freeze(connection) as TestService
 }
 
-/** @throws the reason of the signal */
 function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const giveUp = () => reject(signal.reason)

@@ -2,7 +2,6 @@
 import { assertNotAborted } from './input.js'
 import { onAbort, untilAborted } from './waiting.js'
 
-/** The promises of some results. */
 export type Calls<T extends readonly unknown[]> = readonly [...{ [K in keyof T]: Promise<T[K]> }]
 
 /** All calls must succeed; the first error or the signal aborts the others. @throws AbortedError, or that error */

@@ -222,7 +222,6 @@ export interface Pace {
   rest(signal?: AbortSignal | undefined): Promise<void>
 }
 
-/** Starts counting the time since the last rest. */
 export function createPace(): Pace {
   let since = now()
   return {
@@ -235,7 +234,6 @@ export function createPace(): Pace {
   }
 }
 
-/** The promises of an asynchronous engine. */
 export interface Backlog {
   /** Adds a promise. The caller must await what is returned, unless it is undefined. */
   add(promise: Promise<unknown>): Promise<unknown> | undefined

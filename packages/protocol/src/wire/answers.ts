@@ -39,7 +39,6 @@ function answer<S extends z.ZodMiniType>(schema: S): Answer<Plain<z.output<S>>> 
   return schema as unknown as Answer<Plain<z.output<S>>>
 }
 
-/** The schema of an answer as zod types it. */
 export function asZod<T>(schema: Answer<T>): z.ZodMiniType<T> {
   return schema as unknown as z.ZodMiniType<T>
 }
@@ -249,7 +248,6 @@ export const problem = answer(
   }),
 )
 
-/** The schema of each call's JSON answer. */
 export const ANSWERS = {
   createKey: key,
   createKeys: batchResults,
@@ -283,7 +281,6 @@ export const ANSWERS = {
   getHealth: health,
 } as const satisfies Partial<Record<OperationId, Answer>>
 
-/** The type of each answer once parsed. */
 export type Answers = { [Id in keyof typeof ANSWERS]: (typeof ANSWERS)[Id]['_zod']['output'] }
 export type Key = (typeof key)['_zod']['output']
 export type KeyWithVersions = (typeof keyWithVersions)['_zod']['output']

@@ -11,7 +11,6 @@ import type { Answers, Problem } from './answers.js'
 /** Thrown for an answer against the contract. Names the member and what it must be, and repeats no value. */
 export class AnswerError extends Error {}
 
-/** A kind of text, and the sentence that refuses any other. */
 export interface TextKind {
   is(text: string): boolean
   must: string
@@ -83,12 +82,10 @@ export function isPageCall(id: OperationId): id is PageCall {
   return Object.hasOwn(PAGE_ANSWERS, id)
 }
 
-/** @throws AnswerError */
 export function readPageAnswer(id: PageCall, value: unknown): unknown {
   return readMembers(PAGE_ANSWERS[id], value)
 }
 
-/** @throws AnswerError */
 export function readProblem(value: unknown): Problem {
   return readMembers(PROBLEM, value) as Problem
 }

@@ -79,7 +79,6 @@ export function strict<Shape extends z.core.$ZodShape>(shape: Shape, says: strin
 const query = <Shape extends z.core.$ZodShape>(shape: Shape) =>
   strict(shape, 'is no parameter of this call, which takes')
 
-/** The query of each call that has one. */
 export const QUERIES = {
   listKeys: query({
     status: z.optional(z.enum(KEY_STATUSES)),
@@ -115,5 +114,4 @@ export const QUERIES = {
   }),
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 
-/** The type of each query once parsed. */
 export type Queries = { [Id in keyof typeof QUERIES]: z.infer<(typeof QUERIES)[Id]> }

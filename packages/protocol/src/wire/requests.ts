@@ -216,7 +216,6 @@ export const updateApiKey = z.object({
 /** What functions check beyond the type, for the OpenAPI document to describe. */
 export const FIELDS = { name, iv, dek: usableDek, withoutNul, addressRange, listedKey, budgets }
 
-/** The body of each call that has one. */
 export const BODIES = {
   createKey,
   createKeys,
@@ -237,7 +236,6 @@ export const BODIES = {
   updateApiKey,
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 
-/** The type of each body once parsed. */
 export type Bodies = { [Id in keyof typeof BODIES]: z.infer<(typeof BODIES)[Id]> }
 export type CreateKeys = z.infer<typeof createKeys>
 export type Wrap = z.infer<typeof wrap>
@@ -245,7 +243,6 @@ export type Unwrap = z.infer<typeof unwrap>
 export type Encrypt = z.infer<typeof encrypt>
 export type Decrypt = z.infer<typeof decrypt>
 export type BatchOperation = (typeof BATCH_OPERATIONS)[number]
-/** Names the call that an operation of a batch makes. */
 export function batchedCall(op: BatchOperation): Exclude<BatchOperation, 'blind_hash'> | 'blindHash' {
   return op === 'blind_hash' ? 'blindHash' : op
 }

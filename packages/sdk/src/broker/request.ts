@@ -44,7 +44,6 @@ type NamesTheKey = (typeof NAME_THE_KEY)[number]
 /** The operations on wrapped keys, which may be bound to a use. */
 const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 
-/** One operation that a page requests. */
 export interface Asked {
   op: BrokerOperation
   key_id: string
@@ -54,7 +53,6 @@ export interface Asked {
   use: WrapUse | undefined
 }
 
-/** A call by its path. */
 export type Route = { name: 'batch' | NamesTheKey } | { name: Exclude<BrokerOperation, NamesTheKey>; key_id: string }
 
 /** Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED */
@@ -104,7 +102,6 @@ export function assertJson(request: Request): void {
   throw new BrokerRefusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
 }
 
-/** What bounds a body while it arrives. */
 interface Bounds {
   maxBytes: number
   holding: Holding
@@ -213,7 +210,6 @@ function memberOf(value: unknown, name: string): string {
   return member
 }
 
-/** Names an operation as a batch does. */
 function nameInBatch(op: BrokerOperation): string {
   return op === 'blindHash' ? 'blind_hash' : op
 }
@@ -222,7 +218,6 @@ function namesTheKey(op: BrokerOperation): op is NamesTheKey {
   return NAME_THE_KEY.some((one) => one === op)
 }
 
-/** Writes the path and the body of the request to the service. */
 export function writeCall(
   route: Route,
   asked: readonly Asked[],

@@ -25,13 +25,11 @@ export interface UpstreamCall {
   signal: AbortSignal
 }
 
-/** An answer of the contract. */
 export interface UpstreamAnswer {
   status: number
   contentType: string
   requestId: string | undefined
   body: Readonly<Record<string, unknown>>
-  /** The body as it is passed on. */
   text: string
 }
 
@@ -127,7 +125,6 @@ function readJson(sent: string): Pick<UpstreamAnswer, 'body' | 'text'> {
   throw badGateway('the answer is not a JSON object')
 }
 
-/** Makes the refusal of an answer that a page must not see. */
 export function badGateway(cause: string): BrokerRefusal {
   const refusal = new BrokerRefusal('E_BAD_GATEWAY', "the service's answer cannot be passed on")
   return Object.assign(refusal, { cause: new UpstreamError(cause) })

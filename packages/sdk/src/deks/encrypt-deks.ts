@@ -41,7 +41,6 @@ export interface EncryptDekSource {
   now(): number
 }
 
-/** Seals with the DEK. */
 export type Seal<T> = (dek: Secret, wrapped: WrappedKey) => T | Promise<T>
 
 interface SealingDek {
@@ -56,7 +55,6 @@ interface LoadedWaiter extends Waiter<SealingDek> {
   load: Load
 }
 
-/** What a DEK is made for. */
 interface Target {
   keyId: string
   use: NamedUse | undefined

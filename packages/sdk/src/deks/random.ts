@@ -3,7 +3,6 @@ import { IV_BYTES, KEY_BYTES } from '@eaas/protocol'
 import { RandomnessError } from '../errors.js'
 import { turn } from '../waiting.js'
 
-/** Fills the bytes with randomness, or throws. */
 export type FillRandom = (bytes: Uint8Array) => void
 
 /** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */

@@ -32,10 +32,8 @@ export interface Secret {
   release(): void
 }
 
-/** What the holders of one key share. */
 interface Held {
   readonly bytes: Uint8Array
-  /** Everything to zero. */
   readonly secrets: Uint8Array[]
   /** By the secret that is mixed in. */
   bound: Map<Secret | undefined, Soon<BoundKeys>>
@@ -130,7 +128,6 @@ export class Sweeper {
     this.#everyMs = everyMs
   }
 
-  /** Starts, unless it runs already. */
   start(): void {
     if (this.#isolated) this.#sweepIfDue()
     if (this.#isolated || this.#timer !== undefined) return

@@ -37,7 +37,6 @@ export interface Engine {
 /** Returns the 32 bytes of a MAC under one key. */
 export type Mac = (message: Uint8Array) => Soon<Uint8Array>
 
-/** An engine that returns no promises. */
 export interface SyncEngine {
   readonly isAsync?: never
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array

@@ -6,7 +6,6 @@ import { isPromise, loadOnce, loadPart, nodeGlobals, type Soon, use } from '../w
 import type { Engine, EngineName, EngineTools } from './engine.js'
 import { createWebEngine } from './web.js'
 
-/** The engine, or why there is none. */
 type Checked = { engine: Engine; fault?: never } | { engine?: never; fault: 'missing' | 'failed' }
 
 /** Why `auto` takes noble: what is wrong with each of the faster engines. */

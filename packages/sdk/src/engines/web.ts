@@ -75,7 +75,6 @@ function createParams(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams
   return aad ? { ...params, additionalData: aad as BufferSource } : params
 }
 
-/** Returns the 32 bytes of a MAC under one key. */
 export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
 
 /** Imports the key into WebCrypto and zeroes it. @throws InvalidInputError where there is no WebCrypto */

@@ -50,7 +50,6 @@ interface BatcherOptions {
   auditContext?: AuditContext | undefined
 }
 
-/** Makes the operations over one client's HTTP. */
 export function createBatcher(http: Http, { auditContext, ...options }: BatcherOptions): Batcher {
   const run = traced(createQueue(http, requestsAreIsolated() ? microtasks : turn, options)) as RunOperation
   /** What a call says about a use. */
@@ -88,7 +87,6 @@ export function createBatcher(http: Http, { auditContext, ...options }: BatcherO
   }
 }
 
-/** The operations that are sent together. */
 type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash' | 'indexSecret' | 'blindHash'>
 
 export interface Queued {
@@ -113,7 +111,6 @@ interface OperationRequest<Id extends BatchedOperation> {
 
 type RunOperation = <Id extends BatchedOperation>(request: OperationRequest<Id>) => Promise<Answer<Id>>
 
-/** Makes the queue over one client's HTTP. */
 function createQueue(
   http: Http,
   untilAllQueued: () => Promise<void>,

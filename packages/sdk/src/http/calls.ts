@@ -35,7 +35,6 @@ export interface HttpOptions {
   loadFailures: SendOptions['loadFailures']
   /** Loads what few clients need: the environment, and spans. */
   loadRare: () => Soon<typeof Environment & Pick<typeof Spans, 'withSpan'>>
-  /** Makes spans. */
   openTelemetry?: OpenTelemetry | undefined
   observer?: Observer | undefined
 }
@@ -46,7 +45,6 @@ export interface Service {
   given: ApiKey | undefined
 }
 
-/** What became of one call of a batch. */
 export type Outcome = { value: unknown } | { error: unknown }
 
 /** What a call resolves to: for a batch the outcomes of its `parts`, in order; undefined without a body. */
@@ -101,10 +99,8 @@ export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Nee
   }
 }
 
-/** Makes one call and returns its parsed answer. */
 export type Http = <Id extends OperationId>(call: Call<Id>) => Promise<Answer<Id>>
 
-/** Makes the function that all calls go through. */
 export function createHttp(options: HttpOptions): Http {
   return async function http(call) {
     const { openTelemetry, loadRare } = options

@@ -58,7 +58,6 @@ function missingApiKey(why = ''): InvalidInputError {
   )
 }
 
-/** The error for an API key that no header can hold. */
 export function wrongApiKey(value: unknown): InvalidInputError {
   const message = 'apiKey must be text of visible ASCII, without spaces'
   return new InvalidInputError(message, apiKeyHint(value), { option: 'apiKey' })

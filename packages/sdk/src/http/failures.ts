@@ -40,7 +40,6 @@ const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
 
-/** How an answer is read, and what no error about it may show. */
 interface Reading {
   read: Read
   secrets: Spellings
@@ -49,14 +48,12 @@ interface Reading {
 /** Returns the spellings of everything that no error may show. Called only for an error. */
 type Spellings = () => readonly string[]
 
-/** What was sent, and what came of it. */
 interface Failed {
   url: URL
   call: Call
   options: SendOptions
   read: Read
   first: Attempt
-  /** Makes another attempt. */
   sendOnce: () => Promise<RawAnswer>
 }
 

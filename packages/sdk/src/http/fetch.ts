@@ -34,7 +34,6 @@ export interface FetchResponse {
 /** The global `fetch`, that of undici, or the application's own function. Receives the URL as text. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
 
-/** What is wrong with a body. */
 export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
 
 /**

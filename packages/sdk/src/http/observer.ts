@@ -50,7 +50,6 @@ export function createObserver(onEvent: (event: ClientEvent) => unknown, isError
 type Own<E> = Omit<E, 'operation' | 'keyId' | 'durationMs'>
 type Ending = Own<CallEvent> | Own<RefusalEvent> | Own<FailureEvent>
 
-/** What an event says about its call. */
 function subjectOf({ operationId, path, about }: Call) {
   return { operation: operationId, keyId: path.includes('api-keys') ? undefined : about || undefined }
 }

@@ -42,7 +42,6 @@ export interface SendOptions {
   loadSchemas: () => Soon<Schemas>
   /** Loads what a call needs that fails. */
   loadFailures: () => Soon<{ recover: typeof recover }>
-  /** How often a repeatable call is tried again. */
   retries: number
   /** Ends all attempts. Its reason is the error that the caller gets. */
   signal: AbortSignal
@@ -169,7 +168,6 @@ function readAnswer(call: Call, answer: RawAnswer, read: Read): unknown {
   })
 }
 
-/** Reads the results of a batch, each with its call. @throws AnswerError */
 export function readResults({ parts = [] }: Call, json: unknown): { part: Call; status: number; body: unknown }[] {
   const { results } = violating(() => readBatchResults(json))
   if (results.length === parts.length)
@@ -188,7 +186,6 @@ function violating<T>(read: () => T): T {
   }
 }
 
-/** @throws AnswerError */
 export function parseJson({ text }: RawAnswer): unknown {
   try {
     return JSON.parse(text)

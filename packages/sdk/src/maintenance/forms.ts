@@ -57,16 +57,13 @@ interface Found {
   isFormer: boolean
 }
 
-/** What was found in a row. */
 export interface RowForms {
   /** The row's seal, which is all that a row without values has; undefined if the model does not seal whole rows. */
   seal: Found | undefined
-  /** By the field's name. */
   fields: ReadonlyMap<string, Found>
   indexes: ReadonlyMap<string, Exclude<keyof IndexCounts, 'wrong'>>
 }
 
-/** The current versions of the model's keys. */
 export type Versions = ReadonlyMap<string, number>
 
 export function createCounts({ fields, columns }: Definition): TableCounts {

@@ -29,12 +29,9 @@ import {
  */
 export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
 
-/** What a run works with. */
 export interface Workshop {
   definition: Definition
-  /** By the name of the field. */
   read: Readonly<Record<string, Reader>>
-  /** What was found so far. */
   counts: TableCounts
   rows: ModelRows
   deps: SealDeps

@@ -58,7 +58,6 @@ export function named<E>(error: E, definition: Definition, row?: Row): E {
     : error
 }
 
-/** Runs what reads a row, and names the row in its error. */
 export function naming<T>(definition: Definition, row: Row | undefined, run: () => T): T {
   try {
     return run()

@@ -182,13 +182,11 @@ export const SEAL_FIELD: PlacedField = {
   spec: { kind: 'bytes', missing: [], normalize: [], assert: asItIs, encode: asItIs, decode: asItIs },
 }
 
-/** A column that rows are bound to, and its path in a row. */
 export interface BindColumn {
   name: string
   path: Path
 }
 
-/** A checked definition. */
 export interface Definition {
   /** Empty in a model of format v1 without a name. */
   name: string
@@ -196,11 +194,9 @@ export interface Definition {
   named: NamedKey | undefined
   /** A row's key; `index` is for errors, `watch` wraps what the application's function gets. */
   keyOf: (row: Row, index: number, watch?: (plain: Row) => Row) => string
-  /** Whether each row has a key of its own. */
   keyByRow: boolean
   envelope: 1 | 2
   bind: readonly BindColumn[]
-  /** Whether each row has a seal. */
   rowSeal: boolean
   acceptUnbound: boolean
   acceptPlaintext: boolean
@@ -434,7 +430,6 @@ export function pickFields(definition: Definition, names: readonly string[]): De
   return { ...definition, fields, columns, whole: definition.whole ?? definition }
 }
 
-/** Tells whether a value is null or undefined and the field allows that. */
 export function isNothing(missing: readonly unknown[], value: unknown): boolean {
   return isMissing(value) && missing.includes(value)
 }

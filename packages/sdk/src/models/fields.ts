@@ -224,7 +224,6 @@ export function date<const I extends string = never>(
   })
 }
 
-/** Refuses options that a kind of field does not have. @throws InvalidInputError */
 function readOptions(
   kind: FieldKind,
   known: readonly string[],
@@ -257,7 +256,6 @@ function createField<T, I extends string, X extends boolean>(
   return Object.freeze(field) as unknown as Field<T, never, I, X> // the types that callers see are the builders'
 }
 
-/** Refuses a value of another kind than the field. @throws InvalidInputError */
 function refuse(expected: string, value: unknown, place: RecordPlace): never {
   throw new InvalidInputError(`expected ${expected}, got ${kindOf(value)}`, hintFor(value), place)
 }

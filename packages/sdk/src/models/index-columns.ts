@@ -39,7 +39,6 @@ export interface IndexColumn {
   source: IndexSource
 }
 
-/** A column as fields and `indexes` declare it. */
 type DeclaredColumn = Omit<IndexColumn, 'source'>
 
 const EXACT = { kind: 'exact', length: 0 } as const
@@ -192,17 +191,13 @@ export function makeFieldText({ name, spec }: PlacedField, value: unknown, index
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
 
-/** A range to search for. */
 export interface FieldRange {
   lower: Date | number
   upper: Date | number
-  /** Whether the upper bound itself is left out. */
   openAbove: boolean
-  /** Tells whether a value is in the range. */
   has(value: number): boolean
 }
 
-/** A part of a text to search for, normalised. */
 export interface TextPart {
   kind: 'prefix' | 'ngram'
   text: string

@@ -15,13 +15,11 @@ import type { SealDeps } from './seal-rows.js'
 
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
-/** What makes the columns of rows. */
 interface Indexing {
   makeColumnTexts: typeof makeColumnTexts
   hashColumnTexts: typeof hashColumnTexts
 }
 
-/** Makes the index columns of a query. */
 export async function hashQuery(
   { makeColumnTexts, hashColumnTexts }: Indexing,
   deps: SealDeps,

@@ -27,7 +27,6 @@ export interface IndexBy {
   keyId?: string | undefined
 }
 
-/** A checked `IndexBy`. */
 export interface IndexSource {
   /** The name of the secret; undefined where the service makes the index. */
   secret: string | undefined
@@ -44,7 +43,6 @@ export interface IndexSource {
 /** HKDF of OpenSSL, which Node has, takes names of up to about 1,000 bytes. */
 const MAX_MODEL_BYTES = 512
 
-/** @throws InvalidInputError naming what is wrong */
 export function readIndexSource(
   option: string,
   { by, generation = 1, key, keyId, publicKey }: IndexBy,
@@ -66,7 +64,6 @@ export function readIndexSource(
   return { secret, oblivious, publicKey, isFormer, keyId, named }
 }
 
-/** The options of an `IndexBy`. */
 export function optionsOf(by: IndexBy['by']): string[] {
   const options: (keyof IndexBy)[] = ['by', 'generation', 'key', 'keyId']
   return by === 'oblivious' ? [...options, 'publicKey'] : options

@@ -102,7 +102,6 @@ export async function inParallel<T extends readonly unknown[]>(
   return (await Promise.all(call(signal))) as readonly unknown[] as T
 }
 
-/** By column, the hash of each text. */
 type Hashes = Map<IndexColumn, Map<string, string>>
 
 async function hashBy(
@@ -127,7 +126,6 @@ async function hashBy(
   return rareOf(definition).hashWithService({ hashLocally, fillRandom, oblivious }, deps, made, own)
 }
 
-/** What makes values in this process. */
 export type HashLocally = typeof hashLocally
 
 async function hashLocally(

@@ -6,7 +6,6 @@ import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { type Definition, type PlacedField, pickFields, type RowFormat } from './definition.js'
 
-/** What is made of which fields. */
 interface Parts<F> {
   fields: readonly F[]
   columns: readonly { column: string; fields: readonly F[] }[]

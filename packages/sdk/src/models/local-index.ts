@@ -42,7 +42,6 @@ const made = new WeakMap<Secret, Map<string, Mac>>()
 /** What the values of columns are made with: the secret of this name, under this key. */
 export interface Made {
   secret: string
-  /** The application's secret, if it has one. */
   mixed: Secret | undefined
   keyId: string
   model: string

@@ -55,7 +55,6 @@ export interface AccessRows {
 /** The member of a model that is its `ModelAccess`. The number changes with that interface. */
 const MODEL_ACCESS = Symbol.for('eaas.model/1')
 
-/** Gives a model the member by which adapters reach it. */
 export function withAccess<M extends object>(model: M, definition: Definition, load: () => Promise<AccessRows>): M {
   const { name, fields, bind, columns, format, rowSeal, header, keyByRow, keyOf } = definition
   const access: ModelAccess = {
@@ -102,7 +101,6 @@ export function findInternals(model: unknown): ModelInternals | undefined {
   return known.get(model as object) // undefined for what is no object, too
 }
 
-/** @throws InvalidInputError when it is not a model of this copy of the SDK */
 export function getInternals(model: unknown): ModelInternals {
   const internals = findInternals(model)
   if (internals) return internals

@@ -340,11 +340,8 @@ export interface Accepted {
   unbound: number
 }
 
-/** What a model needs of its client. */
 export interface ModelDeps {
-  /** Counts what it accepts. */
   accepted: Accepted
-  /** How many messages a DEK may seal. */
   maxMessages: number
   loadSealing(): Soon<{
     records: RecordsDeps

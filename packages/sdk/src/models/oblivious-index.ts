@@ -68,7 +68,6 @@ export async function hashObliviously(
   }
 }
 
-/** A value that waits for its hash. */
 interface Waiting {
   input: Uint8Array
   signal: AbortSignal
@@ -76,7 +75,6 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-/** What the calls of one client share. */
 interface Shared {
   /**
    * By key: the public key that the service stated first, or proved. None is forgotten, since another one would then

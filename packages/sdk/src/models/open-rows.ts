@@ -41,12 +41,10 @@ export interface Opened extends RowsResult<Row> {
 
 interface Job extends OpenJob {
   field: PlacedField
-  /** What was opened, or why it was not. */
   value?: unknown
   error?: EaasError
 }
 
-/** What opens rows, and counts the values that were not sealed, or bound to nothing. */
 interface Deps extends OpenDeps {
   accepted: Accepted
   loadRare: () => Soon<Rare>
@@ -107,7 +105,6 @@ function needsRare({ rowSeal, acceptPlaintext, fields }: Definition, row: Row | 
   return rowSeal || acceptPlaintext || (!isEaasError(row) && fields.some(({ path }) => getAt(row, path) === undefined))
 }
 
-/** Copies a stored row. @throws InvalidInputError when it is not a row, or cannot be read */
 export function copyStored({ fields, bind, header, rowSeal, whole }: Definition, row: unknown, index: number): Row {
   const own = rowSeal ? [...(whole?.fields ?? fields), SEAL_FIELD] : fields
   const paths = [...own, ...bind].map(({ path }) => path)

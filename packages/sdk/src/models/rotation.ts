@@ -44,7 +44,6 @@ interface RewrapDeps extends OpenDeps {
   loadRare: () => Soon<Rare>
 }
 
-/** Rewraps rows; see `Model.rewrap`. */
 export async function* rewrapRows(
   deps: RewrapDeps,
   definition: Definition,
@@ -113,7 +112,6 @@ export async function* rewrapRows(
   })
 }
 
-/** Opens rows and seals them under new DEKs; see `Model.reseal`. */
 export async function* resealRows(
   model: ModelRows,
   rows: Iterable<Row> | AsyncIterable<Row>,

@@ -14,7 +14,6 @@ import { looksSealed } from './plain-texts.js'
 const LABEL = encodeUtf8('eaas/row/v1')
 const NONE = new Uint8Array(0)
 
-/** The bytes of a sealed value. */
 export interface Cell {
   iv: Uint8Array
   sealed: Uint8Array
@@ -39,7 +38,6 @@ export function sealAad(
   return concatBytes(head, lengthPrefixed([LABEL, lengthPrefixed(cells), lengthPrefixed(indexes)]))
 }
 
-/** What is sealed as a row's seal. */
 export function sealPlaintext(...parts: Parameters<typeof sealAad>): Plaintext {
   return { bytes: NONE, aad: sealAad(...parts) }
 }

@@ -7,7 +7,6 @@ import { naming } from './bindings.js'
 import type { Definition } from './definition.js'
 import type { RowRead, readRow, SealDeps, SealOptions, sealRead } from './seal-rows.js'
 
-/** What seals rows of which all must succeed. */
 interface Sealing {
   readRow: typeof readRow
   sealRead: typeof sealRead

@@ -18,7 +18,6 @@ import { type IndexColumn, makeFieldText } from './index-columns.js'
 import { type ColumnTexts, type GetValue, hashColumnTexts, inParallel, makeColumnTexts } from './index-texts.js'
 import type { RowsOptions } from './model-types.js'
 
-/** What seals rows. */
 export interface SealDeps extends RecordsDeps {
   loadRare: () => Soon<Rare>
 }
@@ -36,7 +35,6 @@ function needRare({ whole, ...definition }: Definition, rows: readonly Row[]): b
   )
 }
 
-/** Seals all rows, or none. */
 export async function sealRows(
   deps: SealDeps,
   definition: Definition,
@@ -57,7 +55,6 @@ export async function sealRows(
   return sealRead(deps, definition, read, { ...options, pace })
 }
 
-/** Seals rows that were read. */
 export async function sealRead(
   deps: RecordsDeps,
   definition: Definition,
@@ -241,7 +238,6 @@ async function sealValues(
   return out
 }
 
-/** The values of a row's index columns. */
 function indexesOf({ columns }: Definition, read: RowRead | undefined, getValue: GetValue): Row {
   const values = columns.map((column, number): [string, unknown] => {
     const texts = read?.texts[number]

@@ -26,9 +26,7 @@ export interface Report {
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
-/** Finds keys that models name, and the versions of keys. */
 export interface KeyLookup {
-  /** Gets a key with its versions. */
   getKey(keyId: string, signal: AbortSignal | undefined): Promise<wire.KeyWithVersions>
   /** Returns the id of the key of this name, whatever its status; undefined where there is none. */
   findKey(name: string): Promise<string | undefined>
@@ -51,7 +49,6 @@ export interface RecordsDeps extends OpenDeps {
   wrap: Wrap
   createOwnDek: typeof createOwnDek
   envelopes: Envelopes
-  /** The DEKs that seal. */
   encryptDeks: EncryptDeks
   /** The index secrets, cached as the DEKs that open; a name stands for the wrapped key. */
   indexSecrets: DecryptDeks

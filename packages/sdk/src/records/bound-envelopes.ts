@@ -22,7 +22,6 @@ export function readContext(keyId: string, context: unknown, place?: RecordPlace
   return readingContext(() => contextAad(keyId, context), place)
 }
 
-/** How an envelope is to be written. */
 export interface Format {
   /** The empty one by default. */
   context?: Context | undefined

@@ -4,13 +4,11 @@ import { InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 import type { OpenDeps, RecordsDeps } from './blocks.js'
 
-/** Loads what seals, or what is needed to open, and the engine. */
 export interface LoadParts {
   (toSeal?: true): Soon<{ records: RecordsDeps }>
   (toSeal: false): Soon<{ records: OpenDeps }>
 }
 
-/** A client, which `createClient` made. */
 export interface PartsOwner {
   /** Loads the parts and the engine; no promise once they are there. */
   readonly [CLIENT_PARTS]: LoadParts

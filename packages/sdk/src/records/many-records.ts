@@ -74,7 +74,6 @@ const ENCRYPT_MANY_OPTIONS = [
   'onProgress',
 ]
 
-/** Seals the fields of all records; see `Client.encryptMany`. */
 export async function encryptMany(
   deps: RecordsDeps,
   records: readonly object[],
@@ -141,7 +140,6 @@ export async function encryptMany(
   return rows
 }
 
-/** Hashes each distinct value of the indexed fields. */
 async function hashAll(
   batcher: Batcher,
   rows: readonly Row[],
@@ -195,7 +193,6 @@ interface OpenManyDeps extends OpenDeps {
   openBlock: typeof openBlock
 }
 
-/** Opens the fields of all records; see `Client.decryptMany`. */
 export async function decryptMany(
   deps: OpenManyDeps,
   records: readonly object[],
@@ -260,7 +257,6 @@ function readJobs(
   return jobs
 }
 
-/** Refuses names that are invalid or repeated. @throws InvalidInputError */
 function assertFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
   if (!Array.isArray(fields) || fields.length === 0) {
     throw new InvalidInputError('fields must name at least one field', "Pass a list of names: ['email'].")
@@ -306,7 +302,6 @@ async function checkPresence(
  */
 export type ContextOf<R, F> = Context | ((record: R, field: F) => Context)
 
-/** Refuses anything but a context or a function. @throws InvalidInputError */
 function assertContextOf(context: unknown): void {
   if (context === undefined || typeof context === 'function' || isObject(context)) return
   throw new InvalidInputError(`context must be an object or a function that returns one, got ${kindOf(context)}`)
@@ -327,7 +322,6 @@ function contextAt<R>(context: ContextOf<R, string> | undefined, record: R, plac
   throw new InvalidInputError('the function `context` returned undefined', undefined, place)
 }
 
-/** Replaces the value at a path that the row has. */
 function putAt(row: Row, path: Path, value: unknown): void {
   const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
   parent[path.at(-1) ?? ''] = value

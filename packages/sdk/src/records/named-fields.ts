@@ -27,9 +27,7 @@ export function placeFields(rows: readonly Row[], names: readonly string[]): Rec
 
 export interface PresenceOptions {
   fields: readonly RecordField[]
-  /** The names of the fields that may be missing. */
   optional: readonly string[]
-  /** The columns that are added for indexes. */
   columns: readonly string[]
   /** To be sealed: null in a field does not rule out a value under another spelling of its name. */
   toSeal: boolean

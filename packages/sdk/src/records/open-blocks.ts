@@ -6,17 +6,14 @@ import { createBacklog, isPromise, type Pace } from '../waiting.js'
 import { BLOCK_RECORDS, failureOf, type OpenDeps, type Progress, type Report, restAndReport } from './blocks.js'
 import { inEitherUse, type OpenableParts, openWith } from './open-envelopes.js'
 
-/** One value to open. */
 export interface OpenJob {
   place: RecordPlace
   parts: OpenableParts
-  /** The name of its DEK. */
   dek?: string
   /** Set if it was already opened to check its DEK. */
   plaintext?: Uint8Array
 }
 
-/** How the jobs of a block are opened. */
 export interface Opening<J extends OpenJob> extends Report {
   pace: Pace
   /** What `onProgress` receives before the job is opened. */

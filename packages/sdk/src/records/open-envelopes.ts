@@ -24,7 +24,6 @@ declare const demanded: unique symbol
 /** The parts of an envelope that `demandContext` found to have the format that the caller demands. */
 export interface OpenableParts extends SealedParts, WrappedFor {
   readonly [demanded]: true
-  /** The AAD, of format v2. */
   aad?: Uint8Array
 }
 
@@ -109,7 +108,6 @@ export function secretsFor(
   throw new DecryptionError(undefined, { hint })
 }
 
-/** Tries each secret in turn, until one gives a result. */
 function tryEach<T>(
   secrets: readonly (Secret | undefined)[],
   attempt: (secret: Secret | undefined) => Soon<T | undefined>,
@@ -118,7 +116,6 @@ function tryEach<T>(
   return use(attempt(first), (found) => (found !== undefined || others.length === 0 ? found : tryEach(others, attempt)))
 }
 
-/** What a client opens with. */
 export interface OpenTools {
   envelopes: EnvelopeEngine
   decryptDeks: DecryptDeks
@@ -134,7 +131,6 @@ export function openEnvelope(
   return parts.orUse ? inEitherUse(parts, open) : open(parts) // an error shows few frames of its caller
 }
 
-/** Opens with a DEK of the caller. @throws DecryptionError */
 export function openWith(
   envelopes: EnvelopeEngine,
   dek: Secret,

@@ -5,13 +5,11 @@ import type { Path } from './paths.js'
 
 export interface CopyOptions {
   index: number
-  /** The paths of the fields. */
   paths: readonly Path[]
   /** Whether the copy will be stored: it must then hold no function, which could still return plaintext. */
   toStore: boolean
 }
 
-/** Copies all records. @throws InvalidInputError */
 export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions, 'index'>): Row[] {
   assertArray('records', records)
   return Array.from(records, (record, index) => copyRow(record, { index, paths, toStore }))
@@ -89,7 +87,6 @@ export function isRecord(value: unknown): value is Row {
   return kindOfRecord(value) === undefined
 }
 
-/** Refuses anything but a record. @throws InvalidInputError */
 function assertRow(record: unknown, index: number): asserts record is Row {
   const kind = kindOfRecord(record)
   if (kind === undefined) return

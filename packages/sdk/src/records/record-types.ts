@@ -14,7 +14,6 @@ type Missing = null | undefined
 type Sealable = string | Binary | Missing
 type Openable = StoredEnvelope | Missing
 
-/** The names of the fields of `R` that hold `V`. */
 type FieldOf<R, V> = { [K in keyof R & string]-?: R[K] extends V ? K : never }[keyof R & string]
 /** The same, with paths into objects, at most four deep, since types may contain themselves. */
 type PathOf<R, V, Depth extends 0[] = []> =

@@ -19,12 +19,9 @@ export interface CommittedKey extends WrappedFor, SecretFlag {
   sealed?: Uint8Array
 }
 
-/** Derives the commitment to a DEK. */
 export type Commit = (engine: Engine, dek: Secret, keyId: string, secret: Secret | undefined) => Soon<Uint8Array>
 
-/** What is wrapped again. */
 export interface RewrapOptions {
-  /** that of format v2 by default */
   commit?: Commit
 }
 
@@ -147,7 +144,6 @@ async function unwrapIfAuthentic(
   })
 }
 
-/** Tells whether a new wrapped key unwraps to its DEK. */
 export async function unwrapsTo(
   unwrap: DecryptDekSource['unwrap'],
   dek: Secret,

@@ -60,7 +60,6 @@ async function createDeks(making: readonly Promise<OwnDek>[]): Promise<OwnDek[]>
   throw failed.reason
 }
 
-/** Returns the blind index of each value. */
 export async function hashEach(
   batcher: Batcher,
   values: ReadonlySet<string>,

@@ -35,7 +35,6 @@ export interface Envelopes extends EnvelopeEngine {
   sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts>
 }
 
-/** Adds the functions that seal. */
 export function createSealing(
   envelopes: EnvelopeEngine,
   { takeIv, encryptDeks }: { takeIv: () => Uint8Array; encryptDeks: EncryptDeks },
@@ -86,7 +85,6 @@ interface BoundMessage {
   iv: Uint8Array
   plaintext: Uint8Array
   aad: Uint8Array
-  /** The application's. */
   secret: Secret | undefined
 }
 

@@ -64,7 +64,6 @@ const FIELDS = ['name', 'permissions', 'expires_at', 'allowed_ips', 'keys', 'bud
 /** More than any tenant has: a service that answers with as many never ends. */
 const MAX_API_KEYS = 1_000_000
 
-/** Makes the resource over one client's HTTP. */
 export default function createApiKeys(http: Http): ApiKeys {
   return {
     async create(apiKey, options) {

@@ -80,7 +80,6 @@ export interface Audit {
   verify(options?: CallOptions): Promise<Verification>
 }
 
-/** Makes the resource over one client's HTTP. */
 export default function createAudit(http: Http): Audit {
   const list: Audit['list'] = async (options = {}) => {
     assertOptions('audit.list()', options, [...FILTER, 'limit', 'offset', 'signal'])

@@ -13,13 +13,11 @@ export function assertName(name: unknown, option = 'name', hint?: string): asser
   }
 }
 
-/** Checks an id of the API. @throws InvalidInputError */
 export function assertId(id: unknown, option = 'id'): asserts id is string {
   if (typeof id === 'string' && isUuid(id)) return
   throw new InvalidInputError(`${option} must be a UUID, lower case, with dashes`)
 }
 
-/** Checks a limit and an offset by the service's rules. @throws InvalidInputError */
 export function assertPage(limit: unknown, offset: unknown): void {
   if (limit !== undefined) assertWhole('limit', limit, 1)
   if (offset !== undefined) assertWhole('offset', offset, 0)

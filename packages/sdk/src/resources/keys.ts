@@ -115,7 +115,6 @@ export interface Keys {
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }
 
-/** Makes the resource over one client's HTTP. */
 export default function createKeys(http: Http): Keys {
   /** Checks the id and the signal of a call on one key. */
   const about = (name: keyof Keys, keyId: string, options: CallOptions | undefined) => {

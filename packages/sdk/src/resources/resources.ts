@@ -21,7 +21,6 @@ export interface Resources extends Service {
   server: ServerMode
 }
 
-/** What the first call loads. */
 interface Loaded {
   http: Http
   createKeys: typeof createKeys
@@ -31,7 +30,6 @@ interface Loaded {
   createService: typeof createService
 }
 
-/** Makes the resources of one client. */
 export function createResources(load: () => Soon<Loaded>): Resources {
   return {
     keys: lazily(load, 'createKeys', 'keys', { ensure: 0 }),

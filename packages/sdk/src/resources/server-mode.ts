@@ -30,7 +30,6 @@ export interface ServerMode {
   decryptText(envelope: StoredEnvelope, options?: CallOptions): Promise<string>
 }
 
-/** Makes the resource over one client's HTTP. */
 export default function createServerMode(http: Http): ServerMode {
   const decrypt = async (envelope: StoredEnvelope, options: CallOptions | undefined) => {
     const signal = readSignal('server.decrypt()', options)

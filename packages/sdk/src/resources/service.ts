@@ -25,7 +25,6 @@ export interface Service {
   health(options?: CallOptions): Promise<Health>
 }
 
-/** Makes the calls over one client's HTTP. */
 export default function createService(http: Http): Service {
   return {
     tenant: async (options) => http(toCall('getTenant', { signal: readSignal('tenant()', options) })),

@@ -108,7 +108,6 @@ export function createTransform(
   return { readable, writable }
 }
 
-/** The chunks that are written to a stream, one by one. */
 export interface Chunks {
   /** Returns the next chunk, or undefined at the end. The previous chunk belongs to the writer again. */
   next(): Promise<Uint8Array | undefined>
@@ -127,7 +126,6 @@ interface Gift {
   refuse(error: unknown): void
 }
 
-/** Makes a handover, for one writer and one reader. */
 function createHandover(): Handover {
   let given: Gift | undefined
   let taken: Gift | undefined

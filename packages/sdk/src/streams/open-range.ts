@@ -20,7 +20,6 @@ import { openStreamKey } from './stream-keys.js'
 const SEGMENTS_A_READ = 16
 
 export interface Part {
-  /** The first byte of plaintext. */
   from: number
   /** The offset after the last byte; infinite for the end of the stream. */
   to: number

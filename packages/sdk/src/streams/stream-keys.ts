@@ -78,7 +78,6 @@ export function commitOf(salt: Uint8Array): Commit {
 interface Derivation {
   keyId: string
   salt: Uint8Array
-  /** The application's. */
   secret: Secret | undefined
 }
 

@@ -21,7 +21,6 @@ export interface TestFailure {
   times?: number | undefined
 }
 
-/** What a failing call gets. */
 export type Failing = 'network' | 'timeout' | Result
 
 export interface Failures {

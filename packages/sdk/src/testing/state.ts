@@ -61,13 +61,10 @@ export interface State {
 export interface Call {
   state: State
   onBehalfOf: string | undefined
-  /** the `:id` of the path */
   id: string
-  /** the `:version` of the path */
   version: string
 }
 
-/** The fields of an entry that the operation provides. */
 export interface EntryNote {
   action: Action
   key_id?: string
@@ -97,12 +94,10 @@ function append(state: State, entry: EntryNote & Pick<wire.Entry, 'actor' | 'ip_
   return created_at
 }
 
-/** The time this many days after another. */
 export function daysAfter(time: string, days: number): string {
   return new Date(Date.parse(time) + days * MS_PER_DAY).toISOString()
 }
 
-/** 32 random bytes. */
 export function randomKey(): Uint8Array {
   const key = new Uint8Array(KEY_BYTES)
   fillRandom(key)
@@ -134,7 +129,6 @@ export interface Result {
   body: unknown
 }
 
-/** Returns the answer to a refused call. */
 export function refused({ code, message }: Refusal): Result {
   return { status: PROBLEMS[code].status, body: problemDocument(code, message) }
 }
