@@ -39,11 +39,7 @@ export const ROUTES = {
   enableKey: { method: 'POST', path: '/v1/keys/:id/enable', sdk: 'keys.enable' },
   destroyKey: { method: 'POST', path: '/v1/keys/:id/destroy', sdk: 'keys.destroy' },
   cancelDestruction: { method: 'POST', path: '/v1/keys/:id/destroy/cancel', sdk: 'keys.cancelDestruction' },
-  destroyVersion: {
-    method: 'POST',
-    path: '/v1/keys/:id/versions/:version/destroy',
-    sdk: 'keys.destroyVersion',
-  },
+  destroyVersion: { method: 'POST', path: '/v1/keys/:id/versions/:version/destroy', sdk: 'keys.destroyVersion' },
   exportKey: { method: 'POST', path: '/v1/keys/:id/export', sdk: 'keys.export' },
   wrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/wrap', sdk: true },
   unwrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/unwrap', sdk: true },

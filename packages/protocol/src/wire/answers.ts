@@ -101,25 +101,14 @@ export const unwrapped = answer(z.object({ dek, key_id: uuid, key_version: versi
 export const derivedSecret = answer(z.object({ secret: dek, key_id: uuid }))
 export const hashed = answer(z.object({ hash: hex32, key_id: uuid }))
 export const blindHashed = answer(
-  z.object({
-    elements: z.array(blindElement),
-    proof: blindProof,
-    key_id: uuid,
-    suite: z.enum([BLIND_HASH_SUITE]),
-  }),
+  z.object({ elements: z.array(blindElement), proof: blindProof, key_id: uuid, suite: z.enum([BLIND_HASH_SUITE]) }),
 )
 
 /* Server mode */
 
 /** What server mode answers: envelope format v1 without `envelope_version` (envelope.md 5). */
 export const bundle = answer(
-  z.object({
-    ciphertext: base64,
-    wrapped_key: wrappedKey,
-    iv: base64,
-    key_id: uuid,
-    key_version: version,
-  }),
+  z.object({ ciphertext: base64, wrapped_key: wrappedKey, iv: base64, key_id: uuid, key_version: version }),
 )
 export const decrypted = answer(z.object({ plaintext: z.string() }))
 /** The answers that differ if base64 was requested, as the SDK does. */

@@ -109,9 +109,7 @@ export const QUERIES = {
   }),
   exportAudit: query({ after_id: z.optional(from0), through_id: z.optional(from1) }),
   listApiKeys: query({ limit: z.optional(limitUpTo(MAX_LISTED_API_KEYS)), offset: z.optional(from0) }),
-  getUsage: query({
-    month: z.optional(z.string().check(z.regex(MONTH, 'must be a month, YYYY-MM'))),
-  }),
+  getUsage: query({ month: z.optional(z.string().check(z.regex(MONTH, 'must be a month, YYYY-MM'))) }),
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 
 export type Queries = { [Id in keyof typeof QUERIES]: z.infer<(typeof QUERIES)[Id]> }

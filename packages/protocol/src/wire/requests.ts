@@ -187,11 +187,7 @@ const keys = z.array(listedKey).check(
 const limit = z.optional(z.int().check(z.minimum(1), z.maximum(MAX_BUDGET)))
 const budget = z.object({ per_minute: limit, per_day: limit })
 const budgets = z
-  .object({
-    unwrap: z.optional(budget),
-    hash: z.optional(budget),
-    when_over: z.optional(z.enum(['refuse', 'expire'])),
-  })
+  .object({ unwrap: z.optional(budget), hash: z.optional(budget), when_over: z.optional(z.enum(['refuse', 'expire'])) })
   .check(z.refine(limitsSomething, 'must limit unwrap or hash, per_minute or per_day'))
 
 /** `expires_at` takes any RFC 3339 time with an offset. */

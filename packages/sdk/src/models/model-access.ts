@@ -57,18 +57,7 @@ const MODEL_ACCESS = Symbol.for('eaas.model/1')
 
 export function withAccess<M extends object>(model: M, definition: Definition, load: () => Promise<AccessRows>): M {
   const { name, fields, bind, columns, format, rowSeal, header, keyByRow, keyOf } = definition
-  const access: ModelAccess = {
-    name,
-    fields,
-    bind,
-    columns,
-    format,
-    rowSeal,
-    header,
-    keyByRow,
-    keyOf,
-    load,
-  }
+  const access: ModelAccess = { name, fields, bind, columns, format, rowSeal, header, keyByRow, keyOf, load }
   return Object.defineProperty(model, MODEL_ACCESS, { value: access })
 }
 

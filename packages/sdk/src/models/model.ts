@@ -55,11 +55,7 @@ export interface Model<
   /** What `acceptPlaintext` and `acceptUnbound` let it open: remove them once a whole table leaves both zero. */
   readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
-  readonly '~types'?: {
-    plain: PlainOf<F>
-    stored: SealedRow<PlainOf<F>, F, C, T, H, X>
-    holder: HolderOf<F>
-  }
+  readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H, X>; holder: HolderOf<F> }
   /**
    * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members stay
    * unchanged. Uses one request for the wrap and the indexes, or none. Copies a plain row at the call, but not the
