@@ -1,15 +1,13 @@
 /**
- * Makes what is hashed for an index column from the texts of its fields (index-texts.md 2), and the column's value
- * (index-texts.md 3). Not in `index-columns.ts`, so that it is loaded with the first call that seals or searches only.
- * `index-queries.ts` has the texts of queries and of ranges.
+ * What is hashed for a column (index-texts.md 2), and its value (index-texts.md 3). Apart from `index-columns.ts`:
+ * loaded with the first call that seals or searches.
  */
-
 import { encodeUtf8 } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
 import type { RecordPlace } from '../errors.js'
 import { assertHashable, HASH_BITS } from '../input.js'
-import { assertHashedAsItIs, type RecordsDeps } from '../records/blocks.js'
+import { assertHashedAsItIs, type RecordsDeps, type RowsOptions } from '../records/blocks.js'
 import type { Calls } from '../together.js'
 import { createPace } from '../waiting.js'
 import { rareOf } from './bindings.js'
@@ -17,7 +15,6 @@ import type { Definition } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 import type { IndexSource } from './index-source.js'
 import { hashText, mixedIn, openColumns } from './local-index.js'
-import type { RowsOptions } from './model-types.js'
 import type { RowTexts } from './seal-rows.js'
 
 /** What is hashed for a column: one text, or several for an index of the parts of a text. */

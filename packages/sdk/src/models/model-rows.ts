@@ -1,8 +1,9 @@
 /** What seals, opens and indexes rows of a model, each loaded when it is first used. */
 import type { EaasError } from '../errors.js'
 import type { Row } from '../input.js'
+import type { RowsOptions } from '../records/blocks.js'
 import type { Definition } from './definition.js'
-import type { ModelDeps, RowsOptions } from './model-types.js'
+import type { ModelDeps } from './model-types.js'
 import type { Opened } from './open-rows.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
 import type { SealOptions } from './seal-rows.js'

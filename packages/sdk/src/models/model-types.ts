@@ -1,10 +1,9 @@
 /** The types of models: from the fields of a definition to the types of plain, sealed and opened rows. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
-import type { OpenDeps, Progress, RecordsDeps } from '../records/blocks.js'
+import type { OpenDeps, RecordsDeps } from '../records/blocks.js'
 import type { StoredEnvelope } from '../records/read-envelope.js'
 import type { Show } from '../records/record-types.js'
-import type { CallOptions } from '../resources/keys.js'
 import type { Soon } from '../waiting.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Rare } from './definition.js'
@@ -365,9 +364,4 @@ export interface ModelDeps {
   loadRare(): Soon<Rare>
   /** Loads what few programs need. */
   loadMore(): Soon<{ rewrapRows: typeof rewrapRows; resealRows: typeof resealRows; sealEach: typeof sealEach }>
-}
-
-export interface RowsOptions extends CallOptions {
-  /** Called regularly, and at the end. */
-  onProgress?: ((progress: Progress) => void) | undefined
 }

@@ -1,7 +1,7 @@
 /** Models: records with sealed fields, some of them searchable; see `Client.model`. */
-
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, copyPlain, isMissing, type Row, readSignal, takeRows } from '../input.js'
+import type { RowsOptions } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { type Soon, traced, use } from '../waiting.js'
@@ -32,7 +32,6 @@ import type {
   PlainShape,
   Query,
   QueryColumns,
-  RowsOptions,
   SealedPartial,
   SealedRow,
   SealedShape,
@@ -60,7 +59,6 @@ export interface Model<
    * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members stay
    * unchanged. Uses one request for the wrap and the indexes, or none. Copies a plain row at the call, but not the
    * bytes, Dates and objects in it, nor an instance of a class: do not change those until the promise settles.
-   *
    * @throws InvalidInputError with `place` when a value is not of its field's type, or an added column would overwrite
    * one of the row; before the network is used
    * @example
@@ -78,7 +76,6 @@ export interface Model<
    * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the indexes. Keeps
    * such a column if it holds no index. Leaves out null in an optional field, since databases store null for an omitted
    * value.
-   *
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    */
   decrypt<R extends SealedShape<F, P> & WholeShape<F, C, X> & OtherColumns>(
@@ -89,7 +86,6 @@ export interface Model<
    * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in `failed`, with
    * its index and its error, and all others are still opened. That holds for every error, even if the service cannot be
    * reached.
-   *
    * @throws AbortedError; InvalidInputError when `rows` is not an array; the error of a function passed as `apiKey`;
    * nothing else
    * @example
@@ -105,7 +101,6 @@ export interface Model<
    * Makes a model of some fields, to read or write only these. It binds values to the same columns, so the rows need
    * those too. It does not seal one field of an index over several without the others, nor some fields of a row in the
    * compact form.
-   *
    * @throws InvalidInputError for a name that is not one of the fields
    * @example
    * ```ts
@@ -117,7 +112,6 @@ export interface Model<
    * Seals the fields that a row has, and adds the columns of their indexes: for an update of some columns. A field that
    * is absent or undefined stays so; null, in a field that may be missing, is stored as null, and so is its index; an
    * empty text is sealed. Otherwise as `encrypt` of `pick`.
-   *
    * @throws InvalidInputError with `place` when a row lacks a column of `bind` for a value to seal, or has only some
    * fields of an index over several
    * @example
@@ -140,7 +134,6 @@ export interface Model<
    * service makes the index, or takes part. Parts of a text are searched by `{ startsWith }` and `{ contains }`, ranges
    * by `{ gte, lt }` and the like: the column of a range is a list for `in`. For these, and with `bits`, filter the
    * found rows with `matches`.
-   *
    * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be indexed
    */
   index<const Q extends Query<F, C>>(
@@ -150,7 +143,6 @@ export interface Model<
   /**
    * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not use the
    * network. For a login, build the query from strings: in a parsed request body, a value may be `{ startsWith }`.
-   *
    * @throws InvalidInputError when the query names no field, one without an index, or a part that `index` refuses
    */
   matches(row: object, query: Query<F, C>): boolean
@@ -160,7 +152,6 @@ export interface Model<
    * not against a leaked DEK: see `reseal`. Needs `keys:read`, `wrap` and `unwrap`; writes one audit entry for each
    * distinct wrapped key. Rows sealed before a change to `dek: 'record'` share wrapped keys: each such row is an entry,
    * preceded by a refusal.
-   *
    * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item with its
    * error
    * @example

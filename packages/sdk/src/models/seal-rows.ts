@@ -1,9 +1,8 @@
 /** Seals the rows of a model, and makes its indexes. With a synchronous engine, its loops await nothing for each field. */
-
 import { encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { OwnDek } from '../deks/own-dek.js'
 import { assertNotAborted, isMissing, type Row } from '../input.js'
-import { assertIndexColumn, type RecordsDeps, restAndReport } from '../records/blocks.js'
+import { assertIndexColumn, type RecordsDeps, type RowsOptions, restAndReport } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertNoColumn, assertNoNullObject, assertPath, copyRows } from '../records/plain-rows.js'
 import { textOf } from '../records/read-envelope.js'
@@ -16,7 +15,6 @@ import { assertHeaderColumn, packRow } from './compact-rows.js'
 import { type Definition, isNothing, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
 import { type IndexColumn, makeFieldText } from './index-columns.js'
 import { type ColumnTexts, type GetValue, hashColumnTexts, inParallel, makeColumnTexts } from './index-texts.js'
-import type { RowsOptions } from './model-types.js'
 
 export interface SealDeps extends RecordsDeps {
   loadRare: () => Soon<Rare>

@@ -21,8 +21,10 @@ export interface Progress {
 }
 
 /** What a call on many records takes from its caller. */
-export interface Report {
+export interface RowsOptions {
+  /** Ends the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
+  /** Called regularly, and at the end. */
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
@@ -58,7 +60,7 @@ export interface RecordsDeps extends OpenDeps {
 export async function restAndReport(
   { closed }: Pick<RecordsDeps, 'closed'>,
   pace: Pace,
-  { signal, onProgress }: Report,
+  { signal, onProgress }: RowsOptions,
   progress: Progress,
 ): Promise<void> {
   await pace.rest(signal)

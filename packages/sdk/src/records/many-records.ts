@@ -28,8 +28,8 @@ import {
   assertIndexColumn,
   BLOCK_RECORDS,
   type OpenDeps,
-  type Progress,
   type RecordsDeps,
+  type RowsOptions,
   restAndReport,
 } from './blocks.js'
 import { readFormatAad } from './bound-envelopes.js'
@@ -41,7 +41,8 @@ import { copyRows, type RecordField } from './plain-rows.js'
 import { readEnvelope } from './read-envelope.js'
 import { hashEach, withDeks } from './seal-blocks.js'
 
-export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row> {
+export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row>
+  extends RowsOptions {
   /** The key under which all fields are sealed. */
   keyId: string
   /** The fields to seal; a dot leads into an object: `'address.street'`. One that no record has is refused. */
@@ -56,10 +57,6 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   dek?: DekScope | undefined
   /** The column for the blind index of each field that is to be searched by its exact value. */
   index?: I
-  /** Ends the call, which then throws `AbortedError`. */
-  signal?: AbortSignal | undefined
-  /** Called regularly, and at the end. */
-  onProgress?: ((progress: Progress) => void) | undefined
 }
 
 const ENCRYPT_MANY_OPTIONS = [
@@ -172,17 +169,14 @@ function assertIndex(index: Readonly<Record<string, unknown>>, fields: readonly 
 }
 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row>
-  extends DemandOptions<ContextOf<R, F>> {
+  extends DemandOptions<ContextOf<R, F>>,
+    RowsOptions {
   /** The fields to open; a dot leads into an object. A field that no record has is refused. */
   fields: readonly F[]
   /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
   /** What the opened fields hold; text by default. */
   as?: A
-  /** Ends the call, which then throws `AbortedError`. */
-  signal?: AbortSignal | undefined
-  /** Called regularly, and at the end. */
-  onProgress?: ((progress: Progress) => void) | undefined
 }
 
 const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'keyIds', 'as', 'signal', 'onProgress']

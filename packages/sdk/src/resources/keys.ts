@@ -48,7 +48,6 @@ export interface Keys {
    * `keys:create`; one audit entry for each. A name that is taken fails its own key only, with `E_API` and `problem:
    * 'E_NAME_TAKEN'`. All others are created together or, if the call throws, none: after an `E_NETWORK` or `E_TIMEOUT`,
    * check with `list` which it was.
-   *
    * @throws InvalidInputError naming the first invalid name, before the network is used
    * @example
    * ```ts
@@ -61,7 +60,6 @@ export interface Keys {
    * processes may do so at once, and all get the same key. One request if the key exists, two if it is created. May be
    * called again after any error. Needs the permission `keys:read`, and `keys:create` if the key does not exist. A key
    * of this name that is disabled, waits for its destruction or is destroyed: `E_API` with `problem: 'E_STATE'`.
-   *
    * @param key.name 1 to 255 characters, unique in the tenant
    * @example
    * ```ts
@@ -93,7 +91,6 @@ export interface Keys {
   /**
    * Schedules the destruction of a disabled key: after the service's waiting period (`destroy_at`), the data that it
    * protects can never be opened again. Needs `keys:destroy`.
-   *
    * @param confirm the key's name, so that nobody destroys the wrong one
    */
   destroy(keyId: string, confirm: string, options?: CallOptions): Promise<Key>
@@ -103,7 +100,6 @@ export interface Keys {
    * Destroys a version of a key for good: what it wrapped can never be opened again. It must be the oldest one left,
    * and closed for the service's waiting period: `update` sets `min_unwrap_version` above it. Otherwise `E_API` with
    * status 409, whose message says what to do first, or from when on. Needs `keys:destroy`.
-   *
    * @param version 1 or more
    * @param confirm the key's name, so that nobody destroys a version of the wrong one
    */
@@ -161,28 +157,25 @@ export default function createKeys(http: Http): Keys {
     disable: async (keyId, options) => http(toCall('disableKey', about('disable', keyId, options))),
     enable: async (keyId, options) => http(toCall('enableKey', about('enable', keyId, options))),
     async destroy(keyId, confirm, options) {
-      assertName(
-        confirm,
-        'confirm',
-        "Pass the key's name as the second argument, so that nobody destroys the wrong one.",
-      )
+      assertConfirm(confirm, 'second')
       return http(toCall('destroyKey', { ...about('destroy', keyId, options), body: { confirm } }))
     },
     cancelDestruction: async (keyId, options) =>
       http(toCall('cancelDestruction', about('cancelDestruction', keyId, options))),
     async destroyVersion(keyId, version, confirm, options) {
       assertWhole('version', version, 1, MAX_KEY_VERSIONS)
-      assertName(
-        confirm,
-        'confirm',
-        "Pass the key's name as the third argument, so that nobody destroys the wrong one.",
-      )
+      assertConfirm(confirm, 'third')
       const call = { ...about('destroyVersion', keyId, options), version, body: { confirm } }
       return http(toCall('destroyVersion', call))
     },
     export: async (keyId, options) => http(toCall('exportKey', about('export', keyId, options))),
   }
   return keys
+}
+
+function assertConfirm(confirm: unknown, argument: 'second' | 'third'): void {
+  const hint = `Pass the key's name as the ${argument} argument, so that nobody destroys the wrong one.`
+  assertName(confirm, 'confirm', hint)
 }
 
 /** Creates keys. @throws InvalidInputError naming the first that is invalid, before the network is used */
