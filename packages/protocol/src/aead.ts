@@ -24,12 +24,7 @@ export interface Aead {
   open(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array
 }
 
-/**
- * Refuses a key of zeros, under which anyone could open what it sealed. Such a key was zeroed before its use: a fault
- * of the caller, and never chance.
- *
- * @throws FormatError
- */
+/** Refuses a key of zeros, which anyone could open with: the caller zeroed it before its use. @throws FormatError */
 export function assertNotZero(key: Uint8Array): void {
   if (isZero(key)) throw new FormatError('key must not be all zeros: it was zeroed before its use')
 }

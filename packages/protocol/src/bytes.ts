@@ -38,12 +38,7 @@ export function encodeBase64(bytes: Uint8Array): string {
   return encodeByBuffer(bytes, 'base64') ?? nativeToBase64?.call(bytes) ?? btoa(binaryString(bytes))
 }
 
-/**
- * Decodes canonical standard base64 (RFC 4648 section 4). URL-safe characters, missing padding, white space and
- * non-zero trailing bits are refused. The bytes have memory of their own.
- *
- * @throws FormatError when the text is not canonical
- */
+/** Decodes canonical base64 (RFC 4648 section 4), to memory of its own. @throws FormatError for any other text */
 export function decodeBase64(text: string): Uint8Array {
   const bytes = decodeSomewhere(text)
   if (!bytes) throw new FormatError('not canonical base64')
@@ -95,10 +90,7 @@ function decodeSomewhere(text: string): Uint8Array | undefined {
   return undefined
 }
 
-/**
- * Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it skipped
- * characters. Never by `Buffer.from`, which would leave a DEK in memory that other Buffers get.
- */
+/** Undefined if that fails; shorter if it skipped characters. Never `Buffer.from`, whose memory other Buffers get. */
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
   if (nodeBuffer && scratch) {
     if (nodeBuffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code

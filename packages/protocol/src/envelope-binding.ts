@@ -51,7 +51,6 @@ function keyPart(keyId: string): Uint8Array {
  * Encodes a context as it appears at the end of the AAD (envelope-v2.md 4, part 3). The pairs of a context can be
  * encoded in two calls whose results are joined, if each name of the second comes after those of the first in the order
  * of their UTF-8 bytes.
- *
  * @throws FormatError when it is not a context; the message may hold a name, and never a value
  */
 export function encodeContext(context: unknown): Uint8Array {

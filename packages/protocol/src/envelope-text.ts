@@ -1,5 +1,4 @@
 /** The text form of an envelope (envelope-text.md): one string for text columns, URLs and unique indexes. */
-
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import {
   concatBytes,

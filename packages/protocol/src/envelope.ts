@@ -33,12 +33,7 @@ export const DEK_MAX_MESSAGES = 2 ** 31
 const MAX_KEY_VERSION = 2 ** 31 - 1
 const MAX_WRAPPED_KEY_BYTES = 768
 
-/**
- * Reads the three fields of a wrapped DEK from those of an envelope or a stream's header of unknown origin (envelope.md
- * 1). `readWrappedKey` reads what the bytes of the wrapped key hold.
- *
- * @throws FormatError naming the field that is wrong; the message contains nothing of the value
- */
+/** The wrapped DEK of an envelope or a stream's header (envelope.md 1). @throws FormatError naming the wrong field */
 export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKey {
   const { wrapped_key, key_id, key_version } = fields
   if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')

@@ -1,5 +1,4 @@
 /** Bounds the memory that calls hold in a process: all of them, and those of each caller, so that each has room. */
-
 export interface Holding {
   /** Holds more. @throws what `refuse` makes, if there is no room for it */
   take(bytes: number): void
@@ -12,7 +11,6 @@ export interface Holding {
 /**
  * Creates the bounds of a process, from the widest: the first is for all calls, and each further one for those with the
  * same id. Returns the function that starts the holding of a call, by its ids.
- *
  * @param refuse makes the error of a call that finds no room in the bound of this index
  */
 export function createHeldBytes<Ids extends readonly string[]>(

@@ -1,5 +1,4 @@
 /** What the API accepts at most. Without schemas, so that the SDK can use a limit without loading one. */
-
 export const MAX_NAME_CHARACTERS = 255
 
 /** Keys of a tenant, whatever their status. */

@@ -1,5 +1,4 @@
 /** The end user that a caller acts for: each audit entry of the call names it. */
-
 import { encodeUtf8 } from './bytes.js'
 
 /** The request header that names the end user; using it needs the permission `audit:on_behalf_of`. */

@@ -1,7 +1,4 @@
-/**
- * Collects what arrives in pieces. The other end decides into how many pieces its bytes are cut: each costs the reader
- * time and, kept as an object, a hundred times its memory.
- */
+/** Collects what arrives in pieces. The other end decides how many, and each costs time and memory. */
 
 /** Most pieces of one body. Both ends send kilobytes in one; clients that send JSON token by token need 30 a call. */
 export const MAX_PIECES = 16_384

@@ -67,9 +67,8 @@ export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText)
 }
 
 /**
- * Whether an entry says that the change which it records loosened what limits an API key. A list of addresses that it
- * states by its hash cannot be compared: it says so only where no list replaces such a list, or such a list replaces a
- * shorter one.
+ * Whether an entry says that its change loosened what limits an API key. Lists stated by their hash are compared by
+ * their length alone.
  */
 export function saysLoosened(told: Readonly<Record<string, unknown>>): boolean {
   const { allowed_ips, allowed_ips_sha256 } = told

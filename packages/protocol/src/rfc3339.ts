@@ -9,10 +9,8 @@ const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z')
 const LATEST = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
- * Reads a time; returns it in UTC with milliseconds, or undefined when it is not an RFC 3339 time. `round` says how
- * finer fractions are rounded. A leap second (`:60`) is the second after it, because the clocks here never show one. As
- * in RFC 3339 section 5.7 it ends a month in UTC; which months had one is not checked, because future ones are not
- * known.
+ * Returns an RFC 3339 time in UTC with milliseconds, or undefined; `round` is for finer fractions. A leap second
+ * (`:60`), which may only end a month, is the second after it.
  */
 export function parseRfc3339(text: string, round: 'up' | 'down'): string | undefined {
   const match = PATTERN.exec(text)

@@ -1,8 +1,6 @@
 /**
- * The calls of the API by `operationId`, in two tables: `ROUTES` says how each is made, `RULES` what it needs. The
- * server binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them, and the
- * broker and the OpenAPI document read them. Two tables, because pages download the first with the SDK and bundlers
- * leave the second out. The schemas are in wire/ under the same names, which pages load later.
+ * The calls of the API by `operationId`: `ROUTES` says how each is made, `RULES` what it needs. Two tables, because
+ * pages download the first alone. Their schemas are in wire/.
  */
 import type { Permission } from './names.js'
 
@@ -89,9 +87,8 @@ export interface KeyRule {
 
 export interface CallRule {
   /**
-   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose operations
-   * each need their own. A caller that acts for an end user (on-behalf-of.ts) also needs `audit:on_behalf_of`, in any
-   * call: the server adds it.
+   * the permissions that the API key needs, itself or by one that implies it; none for a batch, whose operations need
+   * their own. A caller for an end user also needs `audit:on_behalf_of`.
    */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */

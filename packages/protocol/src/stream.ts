@@ -78,12 +78,7 @@ export function findStreamHeaderEnd(bytes: Uint8Array): number | undefined {
   return bytes.subarray(0, MAX_STREAM_HEADER_BYTES).indexOf(LINE_FEED) + 1 || undefined
 }
 
-/**
- * Decodes a header line with its line feed, of unknown origin.
- *
- * @throws FormatError when it is not exactly what `encodeStreamHeader` makes (stream.md 1); the message contains
- * nothing of the line
- */
+/** Decodes a header line with its line feed (stream.md 1). @throws FormatError when it is not as we encode it */
 export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   const fields = parseLine(line)
   if (fields.format !== FORMAT) throw new FormatError(`format must be ${FORMAT}`)

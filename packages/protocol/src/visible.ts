@@ -1,7 +1,6 @@
 /**
- * Makes text from callers safe to read: they choose the names of keys, API keys and users, which operators and auditors
- * tell apart by what they see. Letters that look alike, such as those of two scripts, stay as they are. Also writes
- * numbers of things. Pure.
+ * Makes names of keys, API keys and users safe to read: callers choose them, and operators tell them apart by what they
+ * see. Letters that look alike stay. Pure.
  */
 
 /** What is invisible, what a terminal obeys or reorders by, blanks of other kinds, lone surrogates. */

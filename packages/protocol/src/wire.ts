@@ -1,7 +1,4 @@
-/**
- * The schemas of the /v1 API, by `operationId`: of each request body and query, which the server parses with, and of
- * each answer, which the SDK reads with. They coerce nothing; bodies and answers ignore unknown fields.
- */
+/** The schemas of the /v1 API, by `operationId`: of requests, and of answers. They coerce nothing. */
 import type * as z from 'zod/mini'
 import type { OperationId } from './routes.js'
 import { ANSWERS, type Answer } from './wire/answers.js'

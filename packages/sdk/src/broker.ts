@@ -148,7 +148,6 @@ export type Broker = (request: Request) => Promise<Response>
  * much memory; 503 when those of all users do, or the service does not answer, and 502 `E_BAD_GATEWAY` when its answer
  * does not fit the contract. In a batch, an operation that `allow` refuses has a 403 as its result, and the broker
  * forwards the others; it forwards nothing if none is allowed.
- *
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts

@@ -210,7 +210,6 @@ export interface Client extends Service {
    * (envelope.md 2). The plaintext never leaves the process. Bytes are read at the call, so the caller may change them
    * afterwards. Uses the network only when the client holds no DEK of the key: one wrap, shared by all calls that wait
    * for it. Aborting the signal ends this call, not the shared request.
-   *
    * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is not a UUID
    * @throws RandomnessError where the platform has no secure randomness
    * @example
@@ -226,7 +225,6 @@ export interface Client extends Service {
    * with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is undefined is left
    * out, and -0 becomes 0. The message holds the names of the members on that path, which may be your data, but never a
    * value. Do not change the value until the promise settles. Otherwise as `encrypt`.
-   *
    * @throws InvalidInputError with the path of what JSON cannot represent
    */
   encryptJson(value: unknown, options: EncryptOptions & { envelope?: 2 | undefined }): Promise<EnvelopeV2>
@@ -236,7 +234,6 @@ export interface Client extends Service {
    * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6, envelope-v2.md 6).
    * An envelope encrypted with a context needs the same one. Format v1 is refused if a context is given, even the empty
    * one. Uses the network only when its DEK is not cached: one unwrap, shared by all calls that wait for it.
-   *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    * @throws DecryptionError when it was altered, or sealed under another key or with another context
    * @example
@@ -255,7 +252,6 @@ export interface Client extends Service {
    * With `index`, adds a column for each blind index and has the service hash each distinct value once, up to 1,000 in
    * one request. All values are checked before anything is sent, and the call fails as a whole. Do not change the
    * records until the promise settles.
-   *
    * @throws InvalidInputError with `place` (record and field) for a value that is neither text nor bytes
    * @example
    * ```ts
@@ -271,7 +267,6 @@ export interface Client extends Service {
    * Opens the chosen fields of many records and returns new records, with text in those fields, or bytes with `as:
    * 'bytes'`. `null` and `undefined` stay unchanged. Each distinct wrapped key is unwrapped once, regardless of the
    * cache's size. The call fails as a whole.
-   *
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    * @example
    * ```ts
@@ -286,7 +281,6 @@ export interface Client extends Service {
    * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key, so
    * that a database can look it up (blind-index.md). One request, which sends the text to the service. The text is not
    * normalised. A model's index equals this hash of the normalised value only if the index is `shared`.
-   *
    * @throws InvalidInputError on text with a lone surrogate
    */
   hash(value: string, options: HashOptions): Promise<string>
@@ -296,7 +290,6 @@ export interface Client extends Service {
    * wrapped key is not checked, unless `deks.verify` is on. Calls of one turn share a request; each is one audit entry.
    * Needs `wrap` and `unwrap`. For whole records see `rewrap` of a model; a value that a model sealed also needs its
    * `context`.
-   *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: RewrapEnvelopeOptions): Promise<E extends string ? string : E>
@@ -304,7 +297,6 @@ export interface Client extends Service {
    * Makes a model: a type of record with sealed fields, some of which can be searched. It binds each value to the model
    * and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that clients in
    * other languages read. Does not use the network.
-   *
    * @throws InvalidInputError when the definition is wrong
    * @example
    * ```ts
@@ -353,7 +345,6 @@ export interface ClosableClient extends Client, Closable {}
 /**
  * Creates a client. Does not use the network. Without a `baseUrl`, the environment says where the service is:
  * `EAAS_URL` and `EAAS_API_KEY`, as `eaas dev` writes them into `.env.local`.
- *
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts

@@ -1,5 +1,4 @@
 /** The errors that the SDK throws: one family, told apart by a literal `code`. */
-
 import type { ProblemCode } from '@eaas/protocol'
 
 const BRAND = Symbol.for('eaas.error')
@@ -237,7 +236,6 @@ export type EaasError =
 /**
  * Tells whether a caught value is an error of the SDK, of this copy of the package or of another one in the same
  * program. Does not use the network.
- *
  * @example
  * ```ts
  * try {

@@ -211,11 +211,8 @@ export function assertOneOf(name: string, value: unknown, choices: readonly unkn
 }
 
 /**
- * Refuses anything but an object, an option that is not in `known`, which would be ignored without notice, and one that
- * the object inherits: whatever can write to `Object.prototype` would otherwise choose where API keys and DEKs are
- * sent.
- *
- * @throws InvalidInputError
+ * Refuses what is no object, an unknown option, and an inherited one: whoever writes to `Object.prototype` would
+ * otherwise choose where API keys and DEKs are sent. @throws InvalidInputError
  */
 export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
   const hint = known && `Its options: ${known.join(', ') || 'none'}.`
@@ -233,6 +230,7 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   )
 }
 
+/** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */
 export function assertFlag(name: string, value: unknown): void {
   if (value === undefined || typeof value === 'boolean') return
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)

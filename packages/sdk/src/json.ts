@@ -6,10 +6,8 @@ const MAX_PATH = 200
 const HINT = 'Make a Date a text and a Map an array; bytes need encrypt() or bytes().'
 
 /**
- * Writes a value as JSON text. A member that is undefined is left out, and -0 becomes 0.
- *
- * @throws InvalidInputError with the path of what JSON cannot represent: an object of a class or with a `toJSON`, a
- * number that is not finite, a bigint, a function, a symbol, undefined or a gap in an array, a cycle
+ * Writes JSON; leaves out undefined members, and -0 becomes 0. @throws InvalidInputError with the path of what JSON
+ * loses: a class, `toJSON`, NaN, a bigint, a function, a symbol, undefined or a gap in an array, a cycle
  */
 export function readJson(value: unknown, place?: RecordPlace): string {
   try {

@@ -3,7 +3,6 @@
  * the form in which the model stores them now. For tools that work through a table, such as the backfill of
  * `@eaas/cli`. The tools read and write the table themselves.
  */
-
 import { InvalidInputError } from './errors.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row, readSignal } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
@@ -81,7 +80,6 @@ export interface Maintenance {
   readonly found: TableCounts
   /**
    * Returns an outcome for each row, in their order. The error of a row holds no value of a field.
-   *
    * @param again whether `found` already counts the rows, which have changed since
    * @throws the errors of a client that are about all rows, such as NetworkError
    */
@@ -91,7 +89,6 @@ export interface Maintenance {
 /**
  * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools that load a
  * model from a module of an application, which may hold another copy.
- *
  * @example
  * ```ts
  * console.log(isModel(users), isModel({})) // → true false
@@ -105,7 +102,6 @@ export function isModel(value: unknown): value is AnyModel {
  * Returns what distinguishes a model from others, as values of JSON: its name, keys, fields, indexes and forms, and the
  * columns of its table. For each index it has what the index's values depend on, with an application's normalizer as
  * its source text. For tools that continue an earlier run, which must have had the same model.
- *
  * @throws InvalidInputError when it is not a model of this copy of the SDK
  * @example
  * ```ts
@@ -133,7 +129,6 @@ export function describeModel(model: AnyModel) {
 /**
  * Returns the current versions of the model's keys, by their ids. For tools that continue an earlier `rewrap`: rows
  * that it rewrapped are old again if a key was rotated since. Looks them up on the service, which needs `keys:read`.
- *
  * @throws InvalidInputError when it is not a model of this copy of the SDK; the errors of a client
  * @example
  * ```ts
@@ -152,7 +147,6 @@ export async function getVersions(model: AnyModel, options: CallOptions = {}): P
  * Begins to work on stored rows: looks up the current versions of the model's keys. Needs `keys:read`, `wrap` and
  * `unwrap`, and `hash` where the service makes the indexes or takes part; `look` and `compare` need no `wrap`. `open`
  * needs only `unwrap`, looks up no version and so counts no `oldVersion`.
- *
  * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the errors of a
  * client
  * @example

@@ -87,7 +87,6 @@ export interface OpenOptions extends DemandOptions, SecretOptions {}
 /**
  * Seals text (as UTF-8) or bytes under the caller's DEK (envelope.md 2). Does not use the network. Seal at most 2^31
  * messages under one DEK.
- *
  * @throws InvalidInputError when the value, the DEK (32 bytes) or `wrapped` is invalid
  * @example
  * ```ts
@@ -125,7 +124,6 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
 
 /**
  * Opens an envelope, or a bundle of server mode, with the caller's DEK (envelope.md 6). Does not use the network.
- *
  * @throws InvalidInputError when it is not an envelope, or the DEK is not 32 bytes
  * @throws DecryptionError when it was altered, or sealed under another DEK
  */
@@ -167,7 +165,6 @@ export interface OpenedExport {
   /**
    * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes. A wrapped key of
    * format 2 (wrapped-key-v2.md) opens only for the use that it was wrapped for.
-   *
    * @throws DecryptionError when it was altered, or wrapped by another key or for another use
    * @throws InvalidInputError when the export lacks the version that wrapped it, and after `close()`
    */
@@ -196,7 +193,6 @@ export interface OpenedExport {
 
 /**
  * Opens the export of a key. Does not use the network.
- *
  * @param exported the export, parsed or as its JSON text
  * @throws InvalidInputError naming what is missing or wrong; the message holds no secret
  * @example

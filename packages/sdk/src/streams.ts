@@ -70,7 +70,6 @@ export interface RewrappedLine {
  *
  * The stream itself ends with the errors of the client's calls. An error of the source, or a reader that cancels, ends
  * both sides and zeroes the stream's key.
- *
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -103,7 +102,6 @@ export function encryptStream(eaas: Client, options: EncryptStreamOptions): Tran
  *
  * Its errors: `E_INVALID_INPUT` when what is written is no encrypted stream, `E_DECRYPTION` when it does not open for
  * another reason, and those of the client's calls.
- *
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -124,7 +122,6 @@ export function decryptStream(eaas: Client, options: DecryptStreamOptions = {}):
  * Opens a part of a stored stream: reads its header and the segments of that part, at most 1 MiB at a time, as the part
  * is read. Releases no byte before verifying the tag of its segment. Segments that are not read are not verified; if
  * the part reaches the end, it also checks that nothing is missing there. Uses the network where the DEK is not cached.
- *
  * @param source a `Blob` or `File`, or a function that reads a range, for example by an HTTP request with `Range`
  * @throws InvalidInputError when an option is wrong; the stream ends with the errors of `decryptStream`
  * @example
@@ -152,7 +149,6 @@ export function openRange(eaas: Client, source: RangeSource, options: RangeOptio
  * Makes a pair of streams that rewraps: write an encrypted stream, read the same stream with its DEK wrapped under the
  * current version of its key. Only the first line changes. The service does not return the DEK; one request, which
  * needs `wrap` and `unwrap`.
- *
  * @throws InvalidInputError when an option is wrong; the stream ends with `E_INVALID_INPUT` when what is written is no
  * encrypted stream
  */
@@ -167,7 +163,6 @@ export function rewrapStream(eaas: Client, options: CallOptions = {}): Transform
  * Rewraps a stored stream without reading more than its header: returns the new first line, for a store that can write
  * over the first bytes of a file. If `replaces` is not the length of the line, copy the stream with `rewrapStream`
  * instead. Otherwise as `rewrapStream`.
- *
  * @example
  * ```ts
  * const { line, replaces } = await rewrapFirstLine(eaas, file)

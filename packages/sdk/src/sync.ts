@@ -42,7 +42,6 @@ export interface EncryptSyncOptions {
  * Has a DEK of the key made and wrapped, and the engine loaded, so that `encryptSync` works until the DEK reaches its
  * age limit (`deks.maxAgeMs`, one hour by default) or its message limit. Call it at the start, and regularly. Uses the
  * network if there is no DEK yet.
- *
  * @throws InvalidInputError where the client's engine is asynchronous
  * @example
  * ```ts
@@ -60,7 +59,6 @@ export async function warm(client: Client, keyId: string, options?: CallOptions)
 
 /**
  * Seals text or bytes at once. Does not use the network. Otherwise as `encrypt` of a client with the key's shared DEK.
- *
  * @throws ColdError (`E_COLD`) where no DEK of the key is at hand: await `warm` before
  * @throws InvalidInputError as `encrypt` does, and where the client's engine is asynchronous
  */
@@ -81,7 +79,6 @@ export function encryptSync(client: Client, value: string | Binary, options: Enc
 
 /**
  * Opens an envelope at once. Does not use the network. Otherwise as `decrypt` of a client.
- *
  * @throws ColdError (`E_COLD`) where the envelope's DEK is not cached: await `decrypt` of an envelope with the same DEK
  * before
  * @throws InvalidInputError, DecryptionError as `decrypt` does, and InvalidInputError where the client's engine is

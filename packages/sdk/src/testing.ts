@@ -34,7 +34,6 @@ export interface TestService {
   readonly apiKey: string
   /**
    * Makes the next calls fail, in the order in which `failNext` was called.
-   *
    * @throws InvalidInputError unless one of `status`, `code`, `network` and `timeout` is given
    * @example
    * ```ts
@@ -54,7 +53,6 @@ export interface TestService {
  * other API keys with their permissions, addresses and budgets, quotas, and the lists, verification and usage of the
  * audit log to a real service, such as `eaas dev`: it refuses those calls with 405. `failNext` shows your application
  * any refusal.
- *
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts

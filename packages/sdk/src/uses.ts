@@ -61,7 +61,6 @@ export function wrappedFor<K extends WrappedKey>(wrapped: K, find: () => Uses | 
 /**
  * Returns the `context.row` that a model with `dek: 'record'` has a row's DEK wrapped for (bindings.md 5), for use in a
  * broker's `allow`. Uses no network.
- *
  * @param columns the columns that the model binds to, by name, with their values in the row: text or whole numbers
  * @throws InvalidInputError when there is no column; when one holds something else; when the text would be longer than
  * 128 characters: the DEK of such a row is wrapped for its model alone, and has no `context.row`

@@ -1,7 +1,6 @@
 /**
- * Waiting for what many callers share: a value that may be there already, a part that is loaded once, a turn of the
- * event loop. Each caller may give up alone, by a signal, and gets errors that lead to it. Work on many records rests,
- * so that a page or a server stays responsive, and awaits many promises at a time.
+ * Waiting for what many share: a value that may be there, a part loaded once, a turn of the event loop. Each caller may
+ * give up alone, and gets errors that lead to it.
  */
 import { AbortedError, isEaasError, NetworkError } from './errors.js'
 import { assertNotAborted } from './input.js'
@@ -20,9 +19,8 @@ export function use<T, R>(value: Soon<T>, take: (value: T) => Soon<R>): Soon<R> 
 }
 
 /**
- * Makes a function that loads once, and returns what was loaded without a promise from then on. All callers share one
- * load: in a page, each `import()` settles in a turn of its own, so the calls of one turn would become many requests.
- * Isolated requests cannot share a promise. A load that failed is tried again at the next call.
+ * Loads once, and then returns no promise. Callers share a load: in a page each `import()` settles in its own turn,
+ * which would split batches. Isolated requests cannot share. A failed load is tried again.
  */
 export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T> {
   let loaded: T | undefined
@@ -74,10 +72,9 @@ export function nodeGlobals(): NodeGlobals {
 }
 
 /**
- * Tells whether the platform runs many requests in one isolate and keeps their promises, timers and controllers apart:
- * Cloudflare's workerd, or an edge runtime that sets `EdgeRuntime`. There, a request that awaits another one's promise
- * may wait for ever, at the latest after the other one was answered. So calls share promises only within one run of
- * microtasks, which no other request can enter. Plain values can be shared.
+ * Whether one isolate runs many requests and keeps their promises, timers and controllers apart: workerd, or an
+ * `EdgeRuntime`. Awaiting another's promise may take for ever, so calls share them only within one run of microtasks.
+ * Plain values can be shared.
  */
 export function requestsAreIsolated(): boolean {
   return (
@@ -176,9 +173,8 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
 export type AtCaller = (error: unknown) => unknown
 
 /**
- * Remembers the caller's stack: the error of a request that many callers share has none of them in its stack. Returns a
- * function that copies an error of the SDK and gives the copy that stack; it returns anything else unchanged. The
- * stack's text is made only when an error needs it.
+ * Remembers the caller's stack, which an error of a shared request lacks. Returns what copies an SDK error with that
+ * stack, made as text only then; anything else unchanged.
  */
 export function rememberCaller(): AtCaller {
   const caller = new Error()

@@ -1,7 +1,6 @@
 /**
- * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers with them;
- * they ignore unknown fields. Requests are in a separate module, which pages do not download; what most pages get,
- * `page-answers.ts` reads without these.
+ * The answers of the API, by `operationId` in `ANSWERS`; they ignore unknown fields. What most pages get,
+ * `page-answers.ts` reads without zod.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
@@ -94,7 +93,6 @@ export const keyExport = answer(
 )
 
 /* Envelope mode */
-
 export const wrapped = answer(z.object({ wrapped_key: wrappedKey, key_id: uuid, key_version: version }))
 export const unwrapped = answer(z.object({ dek, key_id: uuid, key_version: version }))
 

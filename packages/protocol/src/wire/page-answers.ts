@@ -1,7 +1,6 @@
 /**
- * The answers of the calls by which a page seals and opens, and problem documents, read without zod, which is larger
- * than all else that such a page downloads. `answers.ts` has the schemas of all answers; a test holds both to the same
- * verdict on each value. Copies the members that it names, and ignores all others.
+ * The answers of the calls by which a page seals and opens, read without zod, which is larger than all else that it
+ * downloads. A test holds them to the same verdicts as `answers.ts`.
  */
 import { KEY_BYTES } from '../aead.js'
 import { isBase64 } from '../bytes.js'
@@ -20,7 +19,6 @@ export interface TextKind {
 export const WRAPPED_KEY_CHARACTERS = 1_024
 
 /* Keys are checked by functions, so that no regular expression keeps a DEK as the last text that it matched. */
-
 export const BASE64_KEY: TextKind = {
   is: (text) => isBase64(text, KEY_BYTES),
   must: `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`,

@@ -65,7 +65,6 @@ export function findOverlong(body: unknown): string | undefined {
 }
 
 /* Keys */
-
 export const createKey = z.object({ name, algorithm: z.optional(z.literal(ALGORITHM)) })
 /** An invalid name fails the whole call; a name that is taken fails its own key only. */
 export const createKeys = z.object({

@@ -19,7 +19,6 @@ export const blindProof = base64Of(64)
 export const wrappedKey = textOf(WRAPPED_KEY)
 
 /* Texts of a format, which the OpenAPI document names too. */
-
 export const uuid = z.stringFormat('uuid', UUID.pattern, UUID.must)
 /** An id in a request, which need not be a UUID: one that is none is not found. */
 export const sentId = z.string().check(z.overwrite(foldUuid))

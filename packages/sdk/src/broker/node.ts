@@ -28,7 +28,6 @@ const UNREADABLE = new BrokerRefusal('E_MALFORMED_REQUEST', 'not a request that 
 /**
  * Makes a handler for node:http from a broker. Mount it before anything that reads bodies. If Express has already read
  * the body, the handler takes it from `request.body`, and writes a parsed one as JSON again.
- *
  * @example
  * ```ts
  * const handle = toNodeHandler(broker)

@@ -78,11 +78,8 @@ function findRoute(path: string): Route | undefined {
 }
 
 /**
- * Refuses a request that another site's page may have sent. Browsers name a request's origin in Sec-Fetch-Site, which
- * no page can set. They leave it out for pages without TLS: then Origin is compared with Host. A request with neither
- * comes from no page.
- *
- * @throws BrokerRefusal E_CROSS_SITE
+ * Refuses what another site's page may have sent, by Sec-Fetch-Site, which no page can set, or for pages without TLS by
+ * Origin and Host. Without either, no page sent it. @throws BrokerRefusal E_CROSS_SITE
  */
 export function assertSameOrigin(request: Request, url: URL, origins: ReadonlySet<string>): void {
   const origin = request.headers.get('origin')
@@ -143,10 +140,8 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
 }
 
 /**
- * Reads the operations of a body, and only the members that they need. The broker writes a new request to the service
- * from them, so everything in that request has been checked.
- *
- * @throws BrokerRefusal E_VALIDATION, E_NOT_ALLOWED for an operation that no broker forwards
+ * Reads only the members that operations need: the request to the service is written from what was checked. @throws
+ * BrokerRefusal E_VALIDATION; E_NOT_ALLOWED for an operation that no broker forwards
  */
 export function readOperations(route: Route, body: unknown): Asked[] {
   if (route.name !== 'batch') {

@@ -39,11 +39,8 @@ export class UpstreamError extends Error {
 }
 
 /**
- * Sends one call, and reads its answer to the end. Sends only what `call` contains, and nothing else of the page's
- * request.
- *
- * @throws BrokerRefusal E_UNAVAILABLE when no answer comes, E_BAD_GATEWAY when it is not one that a page may see; the
- * cause says why, for the operator and not for the page
+ * Sends one call, with only what `call` contains. @throws BrokerRefusal E_UNAVAILABLE without an answer, E_BAD_GATEWAY
+ * for one that a page may not see; the cause is for the operator alone
  */
 export async function askService(upstream: Upstream, call: UpstreamCall): Promise<UpstreamAnswer> {
   const base = upstream.findBase()

@@ -1,7 +1,6 @@
 /**
- * The oblivious function of blind-hash.md (RFC 9497, ristretto255-SHA512, verifiable mode), by noble. Its own file,
- * without imports of ours, so that bundlers load it only where it is used. The server has it in the protocol's
- * blind-hash.ts.
+ * The function of blind-hash.md by noble. Its own file without our imports, so that bundlers load it alone. The server
+ * has it in the protocol's blind-hash.ts.
  */
 import { ristretto255_oprf } from '@noble/curves/ed25519.js'
 import { asciiToBytes } from '@noble/curves/utils.js'

@@ -29,11 +29,8 @@ export function nodeCrypto(): typeof NodeCrypto | undefined {
 }
 
 /**
- * Returns the engine of that name; by promise, unless it was selected before. Uses the network only to load what a
- * bundler put into its own file: node:crypto, or noble. Tests node:crypto and WebCrypto once per process, at first use.
- *
- * @param onFallback called before noble is returned for `auto`
- * @throws InvalidInputError when `node` or `web` is requested and is missing, or fails its known-answer test
+ * Returns the engine, by a promise the first time, after its known-answer test. `onFallback` is called before noble is
+ * returned for `auto`. @throws InvalidInputError when `node` or `web` is missing or fails
  */
 export function selectEngine(name: EngineName, onFallback?: (why: Fallback) => void): Soon<Engine> {
   if (name === 'noble') return loadNoble()

@@ -40,11 +40,8 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
 }
 
 /**
- * Reads an absolute base URL, and returns a function that returns it. If the URL is missing, only that function throws:
- * a client at the top of a module is also created where a page is built or rendered, without the production
- * environment.
- *
- * @throws InvalidInputError when the URL is wrong
+ * Returns what returns the URL. If that is missing, only the function throws: pages are built without the production
+ * environment. @throws InvalidInputError when the URL is wrong
  */
 export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   if (baseUrl !== undefined && baseUrl !== '') {

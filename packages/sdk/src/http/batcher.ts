@@ -1,7 +1,6 @@
 /**
- * The operations that calls on many values run: wrap, unwrap, rewrap, the hashes, and the derivation of index secrets.
- * Sends those of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests
- * are isolated, sends those of one run of microtasks together.
+ * The operations of calls on many values. Those of one turn of the event loop (where requests are isolated, of one run
+ * of microtasks) go out as one `POST /v1/batch`, a single one by its own route.
  */
 import {
   decodeBase64,
@@ -26,10 +25,7 @@ const MAX_UNITS = 256 * 1_024
 const CONCURRENCY = 6
 
 export interface Batcher {
-  /**
-   * Has a DEK, in base64, wrapped under a key's current version; with a use, in format 2. @throws ProtocolError by
-   * rejection for a wrapped key that opens without the use: the audit log would not name it
-   */
+  /** Wraps a DEK in base64; with a use, in format 2. @throws ProtocolError if the wrapped key opens without it */
   wrap(dek: string, keyId: string, use?: WrapUse): Promise<WrappedKey>
   /** Has a DEK unwrapped, for the use that it was wrapped for. The caller owns and zeroes the 32 bytes. */
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>

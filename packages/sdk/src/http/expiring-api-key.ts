@@ -1,5 +1,4 @@
 /** Short-lived API keys for pages: fetched from the application's backend and renewed before they expire. */
-
 import { InvalidInputError } from '../errors.js'
 import { microtasks, requestsAreIsolated } from '../waiting.js'
 
@@ -27,7 +26,6 @@ export type ExpiringApiKey = (refused?: string) => Promise<string>
  * Makes an `apiKey` from a function that fetches short-lived keys from the application's own backend. Keeps a key in
  * memory until shortly before it expires, and renews it once if the service refuses it earlier. Concurrent calls share
  * a fetch, for 10 seconds at most. They throw what `fetchKey` throws, and the next call tries again.
- *
  * @throws InvalidInputError at the call that needs the key, when `fetchKey` returns anything but a ShortLivedApiKey
  * @example
  * ```ts

@@ -37,11 +37,9 @@ export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
 export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
 
 /**
- * Reads a stream to its end as UTF-8, and zeroes its bytes, which may hold a DEK. A byte order mark is kept.
- *
- * @param onPiece called with the length so far for each piece, before it is decoded; may throw
- * @throws what `refuse` makes of text that is not UTF-8 and of more than `maxBytes`, without waiting for the end; what
- * `onPiece` throws; the stream's own error
+ * Reads UTF-8 to its end, keeps a byte order mark, and zeroes the bytes, which may hold a DEK. `onPiece` gets the
+ * length so far. @throws what `refuse` makes of other text or more than `maxBytes`; what `onPiece` throws; the stream's
+ * error
  */
 export async function readText(
   stream: Pick<FetchBody, 'getReader'> | null,

@@ -39,10 +39,8 @@ function spell(secret: string): string[] {
 }
 
 /**
- * Makes what a fetch threw safe to be the `cause` of an error of the SDK. Returns the error itself, unless it may hold
- * a secret: in a text, or in an object such as the request, which other libraries add to their errors as a member, a
- * getter or a method of the class. In that case, returns a copy of its name, message, code, stack and causes, with the
- * secrets removed.
+ * Makes what a fetch threw a safe `cause`: itself, unless a text, member, getter or method of its class may hold a
+ * secret. Then a copy of name, message, code, stack and causes, without the secrets.
  */
 export function causeOf(thrown: unknown, hidden: readonly string[]): unknown {
   try {

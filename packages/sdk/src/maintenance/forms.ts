@@ -164,9 +164,8 @@ interface Library {
 }
 
 /**
- * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014,
- * 0046, 0078 and so on to 0378; 0478 or 0578), in full, so that a name such as AYADI is none. Blanks and quotes may
- * precede each where text was pasted.
+ * AWS: version 1 and type (01 80) or version 2 (02), and the id of an algorithm suite in full, so that a name such as
+ * AYADI is none. Blanks and quotes may precede, where text was pasted.
  */
 const LIBRARIES = {
   cloak: { name: '@47ng/cloak', reader: 'cloakReader', beginning: /^[\s\p{C}"']*v1\.aesgcm256\./u },

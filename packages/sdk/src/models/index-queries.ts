@@ -95,8 +95,8 @@ export function makeBucketText(field: PlacedField, value: unknown, index = 0): s
 }
 
 /**
- * Returns the text of each bucket that a query covers. For an empty range, that is the bucket of its lower bound, in
- * which no row matches: not every database takes an empty list. @throws InvalidInputError when they are too many
+ * The text of each bucket of a query. An empty range gives that of its lower bound: not every database takes an empty
+ * list. @throws InvalidInputError
  */
 export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
   // The last value below the bound is known only for dates, which are whole numbers.

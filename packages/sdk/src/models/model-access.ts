@@ -1,5 +1,4 @@
 /** What a model exposes beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
-
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { Path } from '../records/paths.js'
@@ -15,9 +14,8 @@ export interface NamedPath {
 }
 
 /**
- * What a model exposes to adapters. A program may reach it through the model, since it does no more than the model's
- * functions. Adapters are separate packages, and the model may come from another copy of this package, such as the one
- * for CommonJS.
+ * What a model exposes to adapters, which are separate packages: the model may come from another copy of this one. It
+ * does no more than the model's functions.
  */
 export interface ModelAccess {
   /** Empty for a model without a name. */
@@ -32,11 +30,7 @@ export interface ModelAccess {
   readonly header: string
   /** Whether each row has a key of its own. */
   readonly keyByRow: boolean
-  /**
-   * Returns the id of a row's key; errors name the row by `index`, and `watch` wraps what `keyId` gets.
-   *
-   * @throws InvalidInputError if its columns do not determine the key
-   */
+  /** A row's key; `watch` wraps what `keyId` gets. @throws InvalidInputError if its columns do not determine the key */
   keyOf(row: Row, index: number, watch?: (plain: Row) => Row): string
   /** Loads what seals and opens. */
   load(): Promise<AccessRows>

@@ -1,9 +1,7 @@
 /**
- * Makes the values of index columns together with the service, which sees none of them (oblivious-index.md). Loaded
- * only where a model asks for it. It imports nothing of ours that other files use, but gets it as `Tools`: bundlers
- * would cut what every page downloads into more pieces.
+ * Makes index values together with the service, which sees none (oblivious-index.md). Loaded alone: it gets what other
+ * files use as `Tools`, since bundlers would cut more pieces.
  */
-
 import { asciiToBytes, bytesToHex, hexToBytes } from '@noble/curves/utils.js'
 import type { FillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
@@ -76,10 +74,7 @@ interface Waiting {
 }
 
 interface Shared {
-  /**
-   * By key: the public key that the service stated first, or proved. None is forgotten, since another one would then
-   * pass unseen: there are as many as keys that the application names.
-   */
+  /** By key: the public key that was stated or proved first. None is forgotten: another would pass unseen. */
   pinned: Map<string, string>
   /** By key and public key: the values of this turn. */
   waiting: Map<string, Waiting[]>

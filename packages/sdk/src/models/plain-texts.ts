@@ -1,7 +1,6 @@
 /**
- * Recognises and counts values that a model opens although they are not sealed, or bound to nothing, during a
- * migration. Reads values that are not sealed yet from a column of type text or JSON, which holds them as text though
- * the field is of another kind. Reads exactly or not at all, since the value is sealed next, and then the text is gone.
+ * Recognises, reads and counts values that are not sealed yet, of a column of text or JSON too. Exactly or not at all:
+ * once the value is sealed, the text is gone.
  */
 import { decodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'

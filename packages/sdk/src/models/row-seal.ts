@@ -53,9 +53,8 @@ export function assertSealColumn(row: Row, index: number): void {
 }
 
 /**
- * Tells whether a stored row has a seal to check: not if it was read with null in its seal, its `bind` and all fields,
- * as in an outer join, and not if the model accepts rows without one. @throws InvalidInputError when the column was not
- * read; DecryptionError when it is null
+ * Whether there is a seal to check: not in an empty row, as of an outer join, and not if the model accepts rows
+ * without. @throws InvalidInputError when a column was not read; DecryptionError when the seal is null
  */
 export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
   const value = valueIn(row, ROW_SEAL)

@@ -1,5 +1,4 @@
 /** What streams and synchronous calls take of a client: engine and DEKs. Not public; may change any time. */
-
 import { InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 import type { OpenDeps, RecordsDeps } from './blocks.js'

@@ -14,11 +14,8 @@ const MAX_DEPTH = 5
 export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
 /**
- * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name. A record
- * that lacks the field is also refused if that other spelling has no value.
- *
- * @param taken the names of other fields and of index columns, which are no misspellings
- * @throws InvalidInputError
+ * Refuses a record that lacks a field, or has null, and has another spelling of its name; for null only one with a
+ * value. `taken` are known names. @throws InvalidInputError
  */
 export function assertNoLookalike(
   row: Row,

@@ -6,10 +6,8 @@ import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
 import { assertNoNullObject, assertPath, findEnd, namesBoth, type RecordField } from './plain-rows.js'
 
 /**
- * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly that name;
- * otherwise it leads into objects, as in models.
- *
- * @throws InvalidInputError when it could be both
+ * A name with dots is a column where a record has one of exactly that name, else it leads into objects. @throws
+ * InvalidInputError when it could be both
  */
 export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {
   const fields = names.map((name): RecordField => {

@@ -28,11 +28,8 @@ export interface OpenableParts extends SealedParts, WrappedFor {
 }
 
 /**
- * Returns the parts of an envelope that may be opened.
- *
- * @throws InvalidInputError when the context is not one
- * @throws DecryptionError for another key; for format v1 where a context is demanded, the same error as for another
- * context
+ * The parts that may be opened. @throws InvalidInputError for no context; DecryptionError for another key and, as for
+ * another context, for format v1 where one is demanded
  */
 export function demandContext(
   parts: SealedParts,
@@ -74,10 +71,8 @@ export function demandAad(
 }
 
 /**
- * Opens an envelope of either format with the DEK itself (envelope.md 6), or with the keys that come from it and the
- * application's secrets (envelope-v2.md 6).
- *
- * @throws DecryptionError, the same for every cause; another where a secret is missing, or it was sealed without one
+ * Opens either format (envelope.md 6, envelope-v2.md 6). @throws DecryptionError, the same for every cause; another
+ * where a secret is missing, or it was sealed without one
  */
 export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, secrets: Secrets): Soon<Uint8Array> {
   const { commitment, aad, key_id: keyId, iv, sealed } = parts

@@ -16,11 +16,9 @@ export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions,
 }
 
 /**
- * Copies a row's own enumerable members. Reads each once, since a getter may return something else the next time and
- * the row may change meanwhile. Objects that are not on one of the paths are shared with the row.
- *
- * @throws InvalidInputError when it is not a record or cannot be read; when its class has a member on one of the paths,
- * since the member behind it would stay in the copy unencrypted; and when it is to be stored and has a function
+ * Copies own enumerable members, each read once: a getter may change. Objects on no path are shared. @throws
+ * InvalidInputError when it is no record, has a member of its class on a path, whose value would stay unencrypted, or a
+ * function though it is to be stored
  */
 export function copyRow(row: unknown, options: CopyOptions): Row {
   const { index } = options

@@ -60,7 +60,6 @@ function reading<T>(place: RecordPlace | undefined, read: () => T): T {
  * Returns the text of an envelope (envelope-text.md): letters, digits, `.`, `-` and `_`, in about two thirds of the
  * length of its JSON. Each envelope has one text, so a unique index works on it. All functions that take an envelope
  * also take its text.
- *
  * @throws InvalidInputError when it is not an envelope, or its wrapped key is too long for the text form
  * @example
  * ```ts

@@ -12,8 +12,8 @@ const CUT = '…'
 const MAX_LAYERS = 4
 
 /**
- * Returns a value as it is, and after removing each encoding around it, one by one: bytes in canonical base64, and as
- * text of one character for each byte. A truncated or altered value is returned as far as it can be read.
+ * A value as it is, and without each encoding around it: bytes in base64, and as text of one character a byte. A
+ * truncated one as far as it can be read.
  */
 export function spellingsOf(stored: unknown): string[] {
   const spellings: string[] = []

@@ -69,7 +69,6 @@ export interface Audit {
    * Iterates over all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry, and the
    * next run continues with `after_id`; no entry is skipped or repeated while others are added. Newest first, it counts
    * its pages from the entry that was the newest when it began, and skips entries that are added meanwhile.
-   *
    * @example
    * ```ts
    * for await (const entry of eaas.audit.entries({ order: 'asc', after_id: lastSeen })) await archive(entry)

@@ -1,5 +1,4 @@
 /** The resources of the API, loaded at the first call: a page that only seals and opens never loads them. */
-
 import { type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import type { Http } from '../http/calls.js'
 import { type Soon, traced } from '../waiting.js'

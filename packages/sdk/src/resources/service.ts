@@ -17,7 +17,6 @@ export interface Service {
    * `unrecorded` counts calls that write no audit entry, which are hashes and refused calls, by day, API key, reason
    * and address. `by_api_key` says what each API key opened and hashed today, and the median of the days before. One
    * request. Needs `audit:read`.
-   *
    * @param month `YYYY-MM`, UTC; the current month by default
    */
   usage(month?: string, options?: CallOptions): Promise<Usage>

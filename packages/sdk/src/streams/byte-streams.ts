@@ -65,9 +65,8 @@ export function createReadable(
 }
 
 /**
- * Makes a pair of streams whose generator turns the bytes of one into those of the other. A write settles once its
- * chunk was used, so a writer is never faster than the reader, however long the chunks are: a `TransformStream` would
- * buffer everything that one chunk becomes.
+ * Turns the bytes of one stream into another's. A write settles once its chunk was used, so a writer is never faster
+ * than the reader: a `TransformStream` would buffer all that a chunk becomes.
  */
 export function createTransform(
   generate: (chunks: Chunks, lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,

@@ -1,5 +1,4 @@
 /** The state of the service in memory, and its refusals with the codes and messages of the real one. */
-
 import {
   type Action,
   encodeHex,
