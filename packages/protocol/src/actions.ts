@@ -1,6 +1,4 @@
-/**
- * The actions that an audit entry can name. They never change, because exporters and auditors filter by them.
- */
+/** The actions that an audit entry can name. They never change, because exporters and auditors filter by them. */
 
 /** Every audit action, in the order in which the documentation lists them. */
 export const ACTIONS = [
@@ -70,5 +68,4 @@ export const INSTALLATION_ACTIONS = [
 
 export type InstallationAction = (typeof INSTALLATION_ACTIONS)[number]
 
-/** The action of an entry of any log. */
 export type LogAction = Action | InstallationAction

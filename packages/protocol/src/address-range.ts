@@ -3,7 +3,6 @@
 const BYTE = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 const V4 = `${BYTE}(?:\\.${BYTE}){3}`
 const GROUP = '[0-9A-Fa-f]{1,4}'
-/** The last 32 bits of an IPv6 address. */
 const LAST = `(?:${GROUP}:${GROUP}|${V4})`
 /** RFC 4291 section 2.2, without zones: what stands for at least one group is `::`. */
 const V6 = [
@@ -34,10 +33,9 @@ function upTo(groups: number): string {
 }
 
 /**
- * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed:
- * `10.0.0.5/8` becomes `10.0.0.0/8`. Writes an IPv4 address or range that is mapped into IPv6 as IPv4:
- * `::ffff:10.0.0.0/104` becomes `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is
- * neither.
+ * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed: `10.0.0.5/8`
+ * becomes `10.0.0.0/8`. Writes an IPv4 address or range that is mapped into IPv6 as IPv4: `::ffff:10.0.0.0/104` becomes
+ * `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is neither.
  */
 export function readAddressRange(text: string): string | undefined {
   if (!ADDRESS_RANGE.test(text) || AROUND_MAPPED.test(text)) return undefined
@@ -71,9 +69,7 @@ function addressOf(bits: string): string {
   return canonicalV6(groups.join(':'))
 }
 
-/**
- * Writes an IPv6 address as the URL Standard does: groups in hexadecimal, the longest run of zeros as `::`.
- */
+/** Writes an IPv6 address as the URL Standard does: groups in hexadecimal, the longest run of zeros as `::`. */
 function canonicalV6(address: string): string {
   return new URL(`http://[${address}]`).hostname.slice(1, -1)
 }

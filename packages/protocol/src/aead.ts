@@ -8,10 +8,7 @@ export const IV_BYTES = 12
 /** Length of the tag, which follows the ciphertext. */
 export const TAG_BYTES = 16
 
-/**
- * Thrown when sealed bytes do not open: they were altered, truncated, sealed under another key or with another AAD.
- * The error never says which.
- */
+/** Thrown when sealed bytes do not open: altered, or of another key or AAD. The error never says which. */
 export class OpenError extends Error {
   override readonly name = 'OpenError'
   constructor() {
@@ -21,21 +18,13 @@ export class OpenError extends Error {
 
 /** One implementation of AES-256-GCM. Pure: no network, no state between calls. */
 export interface Aead {
-  /**
-   * Seals the plaintext: returns ciphertext ‖ tag, `plaintext.length + TAG_BYTES` bytes. The iv must never
-   * repeat under one key.
-   */
+  /** Returns ciphertext ‖ tag, `plaintext.length + TAG_BYTES` bytes. The iv must never repeat under one key. */
   seal(key: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array
   /** Opens ciphertext ‖ tag. @throws OpenError when it is not authentic, without releasing any plaintext */
   open(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array
 }
 
-/**
- * Refuses a key of zeros, under which anyone could open what it sealed. Such a key was zeroed before its use: a fault
- * of the caller, and never chance.
- *
- * @throws FormatError
- */
+/** Refuses a key of zeros, which anyone could open with: the caller zeroed it before its use. @throws FormatError */
 export function assertNotZero(key: Uint8Array): void {
   if (isZero(key)) throw new FormatError('key must not be all zeros: it was zeroed before its use')
 }
@@ -47,7 +36,6 @@ export function isZero(bytes: Uint8Array): boolean {
   return bits === 0
 }
 
-/** Checks the lengths of a key and an iv. @throws FormatError */
 export function assertLengths(key: Uint8Array, iv: Uint8Array): void {
   if (key.length !== KEY_BYTES) throw new FormatError(`key must be ${KEY_BYTES} bytes, got ${key.length}`)
   if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)

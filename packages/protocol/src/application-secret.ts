@@ -1,10 +1,6 @@
-/**
- * The application's secret (application-secret.md), mixed into the keys that come from a DEK. Bytes only; engines
- * derive.
- */
+/** The application's secret (application-secret.md), mixed into the keys that come from a DEK. Bytes only. */
 import { concatBytes, encodeUtf8, FormatError, uuidBytes } from './bytes.js'
 
-/** The length of a secret. */
 export const APPLICATION_SECRET_BYTES = 32
 
 /** Says whether a value was sealed with a secret (application-secret.md 3). */
@@ -12,10 +8,7 @@ export interface SecretFlag {
   needsSecret?: true
 }
 
-/**
- * Makes the `info` of HKDF under which a secret is mixed into a DEK (application-secret.md 2). @throws FormatError
- * when `keyId` is not a UUID
- */
+/** The `info` of HKDF under which a secret is mixed into a DEK (application-secret.md 2). @throws FormatError */
 export function mixedKeyInfo(keyId: string): Uint8Array {
   return concatBytes(encodeUtf8('eaas/application-secret/v1'), new Uint8Array(1), uuidBytes(keyId))
 }

@@ -1,7 +1,4 @@
-/**
- * The blind hash, which only client and service together compute (blind-hash.md): RFC 9497 by @noble/curves, in
- * ristretto255-SHA512 and the verifiable mode. Not exported by index.ts, so that it is loaded where it is used only.
- */
+/** The blind hash, which client and service compute together (blind-hash.md). Not in index.ts: loaded when used. */
 import { ristretto255, ristretto255_oprf } from '@noble/curves/ed25519.js'
 import { encodeUtf8, FormatError } from './bytes.js'
 
@@ -54,10 +51,7 @@ export class ElementError extends FormatError {
   }
 }
 
-/**
- * Evaluates blinded values with a secret key, and proves that it was this one (blind-hash.md 4). It holds its thread
- * for 6 ms, and for 1.6 ms an element where there are many. @throws ElementError
- */
+/** Evaluates blinded values, with a proof (blind-hash.md 4). Takes 6 ms, or 1.6 ms an element. @throws ElementError */
 export function evaluateBlinded(
   { secretKey, publicKey }: BlindHashKeys,
   elements: readonly Uint8Array[],
@@ -80,11 +74,7 @@ function isElement(bytes: Uint8Array): boolean {
   }
 }
 
-/**
- * Checks the proof against the public key, and makes the hash of each value: 64 bytes (blind-hash.md 5).
- *
- * @throws FormatError if it is not the answer to these values under this key
- */
+/** Checks the proof, and makes each value's hash, 64 bytes (blind-hash.md 5). @throws FormatError if it is false */
 export function finalizeBlinded(
   values: readonly BlindedValue[],
   { elements, proof }: Evaluated,

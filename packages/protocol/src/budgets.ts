@@ -8,7 +8,6 @@ export type BudgetKind = (typeof BUDGET_KINDS)[number]
 /** The actions that count as an unwrap: each hands out a secret or a value. */
 export const COUNTED_AS_UNWRAP: readonly LogAction[] = ['key.unwrap', 'decrypt', 'key.index_secret']
 
-/** How long a budget lasts. */
 export const BUDGET_WINDOWS = ['minute', 'day'] as const
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number]
 
@@ -25,7 +24,6 @@ export interface Budgets {
   when_over?: 'refuse' | 'expire' | undefined
 }
 
-/** Whether the budgets limit anything. */
 export function limitsSomething(budgets: Budgets): boolean {
   return BUDGET_KINDS.some((kind) => Object.values(budgets[kind] ?? {}).some((limit) => limit !== undefined))
 }

@@ -1,9 +1,6 @@
 /** Bytes and their text forms, decoded strictly: text that is not canonical is refused, never repaired. */
 
-/**
- * Thrown when text or bytes do not have the form that the protocol requires. The message never contains the
- * input.
- */
+/** Thrown when text or bytes do not have the form that the protocol requires. The message never contains the input. */
 export class FormatError extends Error {
   override readonly name = 'FormatError'
 }
@@ -41,12 +38,7 @@ export function encodeBase64(bytes: Uint8Array): string {
   return encodeByBuffer(bytes, 'base64') ?? nativeToBase64?.call(bytes) ?? btoa(binaryString(bytes))
 }
 
-/**
- * Decodes canonical standard base64 (RFC 4648 section 4). URL-safe characters, missing padding, white space
- * and non-zero trailing bits are refused. The bytes have memory of their own.
- *
- * @throws FormatError when the text is not canonical
- */
+/** Decodes canonical base64 (RFC 4648 section 4), to memory of its own. @throws FormatError for any other text */
 export function decodeBase64(text: string): Uint8Array {
   const bytes = decodeSomewhere(text)
   if (!bytes) throw new FormatError('not canonical base64')
@@ -78,18 +70,13 @@ export function decodeBase64Url(text: string): Uint8Array {
   return decodeBase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3))
 }
 
-/**
- * Whether the text is canonical base64, of `length` bytes if it is given. Zeroes what it decodes, which may be a DEK.
- */
+/** Whether the text is canonical base64, of `length` bytes if given. Zeroes what it decodes, which may be a DEK. */
 export function isBase64(text: string, length?: number): boolean {
   const bytes = decodeSomewhere(text)?.fill(0)
   return bytes !== undefined && (length === undefined || bytes.length === length)
 }
 
-/**
- * Decodes, for a short text perhaps into the scratch memory, which the caller clears; undefined if the text is not
- * canonical.
- */
+/** Decodes, for a short text into the scratch memory, which the caller clears; undefined if not canonical. */
 function decodeSomewhere(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   const length = (text.length / 4) * 3 - padding
@@ -103,10 +90,7 @@ function decodeSomewhere(text: string): Uint8Array | undefined {
   return undefined
 }
 
-/**
- * Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it
- * skipped characters. Never by `Buffer.from`, which would leave a DEK in memory that other Buffers get.
- */
+/** Undefined if that fails; shorter if it skipped characters. Never `Buffer.from`, whose memory other Buffers get. */
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
   if (nodeBuffer && scratch) {
     if (nodeBuffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
@@ -120,10 +104,7 @@ function lenientBase64(text: string, length: number): Uint8Array | undefined {
   }
 }
 
-/**
- * Makes a text of one character for each byte, as `btoa` takes it. In parts, because a call has a limited number
- * of arguments.
- */
+/** Makes a text of one character a byte, for `btoa`. In parts, because a call has a limited number of arguments. */
 export function binaryString(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += PART_BYTES) {
@@ -132,18 +113,13 @@ export function binaryString(bytes: Uint8Array): string {
   return text
 }
 
-/** Encodes bytes as lower-case hexadecimal. */
 export function encodeHex(bytes: Uint8Array): string {
   let text = ''
   for (const byte of bytes) text += byte.toString(16).padStart(2, '0')
   return text
 }
 
-/**
- * Decodes lower-case hexadecimal.
- *
- * @throws FormatError on an odd length or any other character
- */
+/** Decodes lower-case hexadecimal. @throws FormatError on an odd length or any other character */
 export function decodeHex(text: string): Uint8Array {
   if (!/^(?:[0-9a-f]{2})*$/.test(text)) throw new FormatError('not lower-case hexadecimal')
   return hexBytes(text)
@@ -184,11 +160,7 @@ export function isWellFormed(value: unknown): value is string {
   return typeof value === 'string' && (value.isWellFormed?.() ?? !/\p{Surrogate}/u.test(value))
 }
 
-/**
- * Encodes text as UTF-8. `name` says what an error calls it.
- *
- * @throws FormatError on a lone surrogate, which has no UTF-8 form and would silently become U+FFFD
- */
+/** Encodes text as UTF-8. @throws FormatError, with `name`, on a lone surrogate, which would become U+FFFD */
 export function encodeUtf8(text: string, name = () => 'text'): Uint8Array {
   const ascii = text.length <= SHORT_TEXT && asciiBytes(text)
   if (ascii) return ascii
@@ -208,11 +180,7 @@ function asciiBytes(text: string): Uint8Array | undefined {
   return bytes
 }
 
-/**
- * Decodes UTF-8; a byte order mark is kept as it is.
- *
- * @throws FormatError when the bytes are not UTF-8
- */
+/** Decodes UTF-8; a byte order mark is kept as it is. @throws FormatError when the bytes are not UTF-8 */
 export function decodeUtf8(bytes: Uint8Array): string {
   decoder ??= new (textCoders().TextDecoder)('utf-8', { fatal: true, ignoreBOM: true })
   try {
@@ -229,20 +197,15 @@ export function equalInConstantTime(a: Uint8Array, b: Uint8Array): boolean {
   return difference === 0
 }
 
-/** Joins byte strings. */
 export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 0)
 }
 
-/**
- * Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always
- * give different bytes.
- */
+/** Joins byte strings, each after its length (u32, big-endian), so that different lists give different bytes. */
 export function lengthPrefixed(parts: readonly Uint8Array[]): Uint8Array {
   return join(parts, 4) // a list, since a call has a limited number of arguments
 }
 
-/** Joins byte strings, with room for the length of each in front of it or without. */
 function join(parts: readonly Uint8Array[], room: 0 | 4): Uint8Array {
   const joined = new Uint8Array(parts.reduce((sum, part) => sum + room + part.length, 0))
   let at = 0
@@ -254,15 +217,11 @@ function join(parts: readonly Uint8Array[], room: 0 | 4): Uint8Array {
   return joined
 }
 
-/**
- * Writes a number below 2^32 in big-endian order. By hand, since a `DataView` moves a short array out of V8's
- * heap.
- */
+/** Writes a number below 2^32 in big-endian order. By hand, since a `DataView` moves a short array out of V8's heap. */
 export function writeU32(bytes: Uint8Array, at: number, value: number): void {
   for (let byte = 0; byte < 4; byte++) bytes[at + byte] = value >>> (24 - 8 * byte)
 }
 
-/** Reads what `writeU32` writes. */
 export function readU32(bytes: Uint8Array, at: number): number {
   let value = 0
   for (let byte = 0; byte < 4; byte++) value = 256 * value + (bytes[at + byte] ?? 0)
@@ -276,10 +235,7 @@ export function isUuid(text: string): boolean {
   return UUID.test(text)
 }
 
-/**
- * Returns an id that a caller sent in its canonical form: RFC 9562 section 4 reads a UUID in any case. Any other text is
- * returned unchanged.
- */
+/** Returns a UUID in its canonical form, since RFC 9562 section 4 reads any case; any other text unchanged. */
 export function foldUuid(text: string): string {
   const folded = text.toLowerCase()
   return isUuid(folded) ? folded : text

@@ -1,7 +1,4 @@
-/**
- * What the table of rules (routes.ts) says about a call. The server and `/testing` refuse by it, OpenAPI is made from
- * it, and the rights report reads from it what an API key can do with a key.
- */
+/** What the table of rules (routes.ts) says about a call, for the server, `/testing`, OpenAPI and the rights report. */
 import { FREE_KEY_VERSIONS, MAX_KEY_VERSIONS_PER_HOUR } from './limits.js'
 import type { HeldPermission, Permission } from './names.js'
 import type { ProblemCode } from './problem.js'
@@ -19,7 +16,6 @@ import type { WrapContext } from './wrapped-key-v2.js'
 
 const HOUR_MS = 3_600_000
 
-/** Every call, by its name in `ROUTES`. */
 export const CALL_RULES: Readonly<Record<OperationId, CallRule>> = RULES
 
 /** The states in which a call on a key is answered. */
@@ -51,10 +47,7 @@ export function changesNothing(call: KeyCall, status: KeyStatus): boolean {
   return unchanged.includes(status)
 }
 
-/**
- * Finds why a caller may not rotate a key now; undefined if it may. `createdAt` returns when a version was made. The
- * server's own rotations are not checked: they are never that frequent.
- */
+/** Why a caller may not rotate a key now; undefined if it may. `createdAt` returns when a version was made. */
 export function findRotationPause(
   current: number,
   { createdAt, now }: { createdAt: (version: number) => string | undefined; now: number },
@@ -65,10 +58,7 @@ export function findRotationPause(
   return { code: 'E_LIMIT', detail: DETAILS.E_LIMIT.versionsPerHour(new Date(until).toISOString()) }
 }
 
-/**
- * Whether a search of the log finds entries by digests of values that it names. It then confirms guesses as a hash does,
- * so it needs `hash`, is counted as one and takes its budget; an API key that is limited to keys names one of them.
- */
+/** Whether a search of the log confirms guesses, as a hash does: it then needs `hash`, and is counted as one. */
 export function confirmsGuesses({ context = {} }: { context?: WrapContext | undefined }): boolean {
   return Object.keys(context).length > 0
 }
@@ -83,10 +73,7 @@ export function findUsefulPermissions(status: KeyStatus): Permission[] {
   return [...useful]
 }
 
-/**
- * For a permission, another one that allows the same and more. Clients in other languages wrap and hash with
- * `encrypt` alone, and unwrap with `decrypt`.
- */
+/** Permissions that allow another and more: clients in other languages wrap and hash with `encrypt` alone. */
 const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt', wrap: 'encrypt', unwrap: 'decrypt' }
 
 /** What limits the use of an API key apart from its permissions and keys; null and an empty list are no limit. */
@@ -105,10 +92,7 @@ export function loosens(before: UseLimits, after: UseLimits): boolean {
   return lasts || (allowed_ips.length > 0 && isOpen) || (budgets !== null && after.budgets !== budgets)
 }
 
-/**
- * Finds the first permission that is needed and neither held nor implied by one that is held; undefined if
- * there is none.
- */
+/** Finds the first permission that is needed and neither held nor implied by one that is; undefined if none. */
 export function findMissingPermission<Needed extends HeldPermission>(
   held: readonly HeldPermission[],
   needed: readonly Needed[],

@@ -1,14 +1,10 @@
-/**
- * What binds an envelope of format v2 (envelope-v2.md 2 to 4): the keys that come from its DEK, and the AAD of its
- * context. Bytes only; engines derive and seal.
- */
+/** What binds an envelope of format v2: its keys and its AAD (envelope-v2.md 2 to 4). Bytes only; engines seal. */
 import { KEY_BYTES } from './aead.js'
 import { concatBytes, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 
 /** What an envelope is bound to: names with their values (envelope-v2.md 3). Not stored. */
 export type Context = Readonly<Record<string, string>>
 
-/** The context of a value that is bound to its key alone. */
 export const NO_CONTEXT: Context = {}
 
 /** The keys that come from a DEK (envelope-v2.md 2). */
@@ -19,7 +15,6 @@ export interface BoundKeys {
   commitment: Uint8Array
 }
 
-/** The length of both keys together. */
 export const BOUND_KEYS_BYTES = 2 * KEY_BYTES
 export const MAX_CONTEXT_PAIRS = 32
 export const MAX_CONTEXT_NAME_BYTES = 256
@@ -27,10 +22,7 @@ export const MAX_CONTEXT_VALUE_BYTES = 4_096
 
 const LABEL = /* @__PURE__ */ encodeUtf8('eaas/envelope/v2')
 
-/**
- * Makes the `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError when
- * `keyId` is not a UUID
- */
+/** The `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError */
 export function boundKeysInfo(keyId: string): Uint8Array {
   return concatBytes(LABEL, new Uint8Array(1), uuidBytes(keyId))
 }
@@ -42,11 +34,7 @@ export function splitBoundKeys(okm: Uint8Array): BoundKeys {
   return keys
 }
 
-/**
- * Makes the AAD that binds an envelope to its key and its context (envelope-v2.md 4).
- *
- * @throws FormatError when it is not a context; the message may hold a name, and never a value
- */
+/** The AAD of a key and a context (envelope-v2.md 4). @throws FormatError, which may hold a name and never a value */
 export function contextAad(keyId: string, context: unknown): Uint8Array {
   return context === NO_CONTEXT ? keyPart(keyId) : concatBytes(keyPart(keyId), encodeContext(context))
 }
@@ -61,9 +49,8 @@ function keyPart(keyId: string): Uint8Array {
 
 /**
  * Encodes a context as it appears at the end of the AAD (envelope-v2.md 4, part 3). The pairs of a context can be
- * encoded in two calls whose results are joined, if each name of the second comes after those of the first in the
- * order of their UTF-8 bytes.
- *
+ * encoded in two calls whose results are joined, if each name of the second comes after those of the first in the order
+ * of their UTF-8 bytes.
  * @throws FormatError when it is not a context; the message may hold a name, and never a value
  */
 export function encodeContext(context: unknown): Uint8Array {
@@ -84,10 +71,7 @@ function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
   })
 }
 
-/**
- * Refuses anything but a plain object, of whatever realm: members of a class, hidden ones or symbols would
- * not be bound.
- */
+/** Refuses anything but a plain object, of any realm: members of a class, or hidden ones, would not be bound. */
 function assertFlatObject(context: unknown): asserts context is object {
   const isObject = typeof context === 'object' && context !== null // a list has a prototype too many, or a hidden member
   const prototype: unknown = isObject ? Object.getPrototypeOf(context) : undefined
@@ -104,7 +88,6 @@ function textBytes(name: () => string, text: unknown, least: number, most: numbe
   throw new FormatError(`${name()} must have ${least} to ${most} bytes in UTF-8, got ${bytes.length}`)
 }
 
-/** Orders texts by the bytes of their UTF-8. */
 export function compareUtf8(one: string, other: string): number {
   return compareBytes(encodeUtf8(one), encodeUtf8(other))
 }

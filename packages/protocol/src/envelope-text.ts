@@ -2,7 +2,6 @@
  * The text form of an envelope (envelope-text.md): one string for text columns, URLs and unique indexes. And that of a
  * compact row, in which the header's text and a field's are its two halves (compact-rows.md 2).
  */
-
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import {
   concatBytes,
@@ -23,27 +22,18 @@ const HEADER = /^eaas\.h(1|2|2s)\.(.+)$/s
 export const COMPACT_HEADER = 'eaas.h'
 export const COMPACT_FIELD = 'eaas.c.'
 const UUID_BYTES = 16
-/** The bytes in front of the wrapped key: key_id, key_version and its length. */
 const HEADER_BYTES = UUID_BYTES + 4 + 2
 const TOO_SHORT = 'the text is too short'
 
 /** What the envelopes of one DEK share. */
 type SharedParts = Omit<SealedParts, 'iv' | 'sealed'>
 
-/**
- * Encodes the parts of an envelope as text (envelope-text.md 1).
- *
- * @throws FormatError when the wrapped key is not base64, or too long
- */
+/** Encodes an envelope as text (envelope-text.md 1). @throws FormatError for a wrapped key without a text form */
 export function encodeEnvelopeText(parts: SealedParts): string {
   return `eaas.${encodeShared(parts, parts.iv, parts.sealed)}`
 }
 
-/**
- * Encodes what the envelopes of a compact row share, as the text of its header.
- *
- * @throws FormatError when the wrapped key is not base64, or too long
- */
+/** Encodes what the envelopes of a compact row share, as the text of its header. @throws FormatError as above */
 export function encodeHeaderText(parts: SharedParts): string {
   return COMPACT_HEADER + encodeShared(parts)
 }

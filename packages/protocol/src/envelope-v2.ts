@@ -17,9 +17,7 @@ export interface EnvelopeV2 {
   application_secret?: true
 }
 
-/** The parts of an envelope of either format, with the bytes decoded. */
 export interface SealedParts extends EnvelopeParts, SecretFlag {
-  /** Of format v2. */
   commitment?: Uint8Array
 }
 
@@ -33,12 +31,7 @@ export function encodeSealed(parts: SealedParts): Envelope {
   return Object.assign(shared, bound, parts.needsSecret && secretMember(parts)) as Envelope // spreading takes V8 longer
 }
 
-/**
- * Reads an envelope of either format, or a server-mode bundle (envelope.md 5), of unknown origin.
- *
- * @throws FormatError naming the field that is wrong (envelope.md 6, envelope-v2.md 1); the message contains nothing
- * of the value
- */
+/** Reads an envelope of either format, or a bundle (envelope.md 5, 6). @throws FormatError naming the wrong field */
 export function decodeEnvelope(input: unknown): SealedParts {
   if (typeof input !== 'object' || input === null || Array.isArray(input))
     throw new FormatError('an envelope must be an object')

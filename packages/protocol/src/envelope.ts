@@ -12,7 +12,6 @@ export interface EnvelopeV1 {
   envelope_version: 1
 }
 
-/** An envelope of any format. */
 export type Envelope = EnvelopeV1 | EnvelopeV2
 
 /** A DEK as the server wrapped it, with the key and the version that wrapped it. */
@@ -22,7 +21,6 @@ export interface WrappedKey {
   key_version: number
 }
 
-/** An envelope's parts with the bytes decoded. */
 export interface EnvelopeParts extends WrappedKey {
   iv: Uint8Array
   /** ciphertext ‖ tag */
@@ -35,12 +33,7 @@ export const DEK_MAX_MESSAGES = 2 ** 31
 const MAX_KEY_VERSION = 2 ** 31 - 1
 const MAX_WRAPPED_KEY_BYTES = 768
 
-/**
- * Reads the three fields of a wrapped DEK from those of an envelope or a stream's header of unknown origin
- * (envelope.md 1). `readWrappedKey` reads what the bytes of the wrapped key hold.
- *
- * @throws FormatError naming the field that is wrong; the message contains nothing of the value
- */
+/** The wrapped DEK of an envelope or a stream's header (envelope.md 1). @throws FormatError naming the wrong field */
 export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKey {
   const { wrapped_key, key_id, key_version } = fields
   if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')
@@ -62,22 +55,17 @@ export function wrappedKeyBytes(fields: Record<string, unknown>): Uint8Array {
   return bytes
 }
 
-/** Refuses a length of a wrapped key, in bytes, that no format can hold. @throws FormatError */
 export function assertWrappedKeyLength(length: number): void {
   if (length >= 1 && length <= MAX_WRAPPED_KEY_BYTES) return
   throw new FormatError(`wrapped_key must have 1 to ${MAX_WRAPPED_KEY_BYTES} bytes, got ${length}`)
 }
 
-/** Refuses what cannot be the version of a key. @throws FormatError */
 export function assertKeyVersion(value: unknown): asserts value is number {
   if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_KEY_VERSION) return
   throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
 }
 
-/**
- * Reads the bytes of a field of an envelope, exactly `length` of them if it is given. @throws FormatError naming the
- * field
- */
+/** Reads a field's bytes, exactly `length` of them if given. @throws FormatError naming the field */
 export function bytesOf(fields: Record<string, unknown>, name: string, length?: number): Uint8Array {
   const value = fields[name]
   if (typeof value !== 'string') throw new FormatError(`${name} must be a string`)

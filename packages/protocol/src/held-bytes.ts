@@ -1,9 +1,4 @@
-/**
- * Bounds the memory that calls hold in a process: all of them, and those of each caller, so that none takes the room
- * of the others.
- */
-
-/** What one call holds. */
+/** Bounds the memory that calls hold in a process: all of them, and those of each caller, so that each has room. */
 export interface Holding {
   /** Holds more. @throws what `refuse` makes, if there is no room for it */
   take(bytes: number): void
@@ -16,7 +11,6 @@ export interface Holding {
 /**
  * Creates the bounds of a process, from the widest: the first is for all calls, and each further one for those with the
  * same id. Returns the function that starts the holding of a call, by its ids.
- *
  * @param refuse makes the error of a call that finds no room in the bound of this index
  */
 export function createHeldBytes<Ids extends readonly string[]>(
@@ -49,10 +43,7 @@ export function createHeldBytes<Ids extends readonly string[]>(
   }
 }
 
-/**
- * Creates the function that holds a body: first the length that it states, so that an accepted one arrives whole, then,
- * called with the length so far, what arrives beyond that.
- */
+/** Holds a body: first the length that it states, so that an accepted one arrives whole, then what is beyond. */
 export function createBodyHold({ take }: Pick<Holding, 'take'>): (length: number) => void {
   let held = 0
   return (length) => {

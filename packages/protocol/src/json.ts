@@ -2,7 +2,6 @@
 
 const [QUOTE, COLON, BACKSLASH] = [0x22, 0x3a, 0x5c]
 
-/** Parses JSON; undefined if the text is not JSON. */
 export function readJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -17,10 +16,7 @@ export function readDistinctJson(text: string): unknown {
   return countMembers(value) === countColons(text) ? value : undefined
 }
 
-/**
- * Counts the members of a parsed value. They are fewer than the colons in its text, outside of strings, if an object
- * has a member twice, however its name is escaped.
- */
+/** Counts members. An object that has one twice has fewer than its text has colons, however names are escaped. */
 export function countMembers(value: unknown): number {
   let members = 0
   const left = [value] // a list, since text may be nested deeper than calls can be

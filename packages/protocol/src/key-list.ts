@@ -1,14 +1,10 @@
-/**
- * The keys that an API key is limited to (chain.md 13): ids of keys, and folders of their names such as
- * `customers/*`. Pure.
- */
+/** The keys that an API key is limited to (chain.md 13): ids, and folders of names such as `customers/*`. Pure. */
 import { encodeUtf8 } from './bytes.js'
 import { MAX_LISTED_KEYS_BYTES } from './limits.js'
 
 /** The list of an API key; null if it is not limited, empty if it may use no key. */
 export type KeyList = readonly string[] | null
 
-/** What decides whether a key is on a list. */
 export interface ListedKey {
   key_id: string
   /** undefined if it is not known, as for a key whose creation was not read */
@@ -31,7 +27,6 @@ export interface KeyListParts {
 // A list is parsed once while its API key is in memory.
 const parts = new WeakMap<readonly string[], KeyListParts>()
 
-/** Returns the ids and the folders of a list. */
 export function partsOf(list: readonly string[]): KeyListParts {
   const known = parts.get(list)
   if (known) return known
@@ -59,7 +54,6 @@ export function findFolderOutside(held: KeyList, list: readonly string[]): strin
   return partsOf(list).folders.find((folder) => !folders.some((one) => folder.startsWith(one)))
 }
 
-/** Whether each key that is on a list is also on the held one. */
 export function isWithin(held: KeyList, list: KeyList, findFolder: (key_id: string) => string | undefined): boolean {
   if (held === null) return true
   if (list === null || findFolderOutside(held, list) !== undefined) return false

@@ -1,9 +1,4 @@
-/**
- * What the API accepts at most, and in which form. This module has no schemas, so that the SDK can use a limit
- * without loading one.
- */
-
-/** Characters of a key's or an API key's name. */
+/** What the API accepts at most. Without schemas, so that the SDK can use a limit without loading one. */
 export const MAX_NAME_CHARACTERS = 255
 
 /** Keys of a tenant, whatever their status. */
@@ -30,12 +25,9 @@ export const MAX_LISTED_KEYS = 64
 /** Bytes of that list as a text in the JSON of the log's entries, which may hold it twice. */
 export const MAX_LISTED_KEYS_BYTES = 4_096
 
-/** The largest budget of an API key. */
 export const MAX_BUDGET = 1_000_000_000
 
-/** Pairs of the context of a wrapped key. */
 export const MAX_USE_PAIRS = 8
-/** Characters of each value of a context. */
 export const MAX_USE_VALUE_CHARACTERS = 128
 /** Entries that a filter by actor, end user, purpose or context reads, since no index finds them. */
 export const MAX_SCANNED_ENTRIES = 500_000
@@ -57,9 +49,7 @@ export const MAX_BLINDED_ELEMENTS = 256
 export const MAX_BATCH_ELEMENTS = 4 * MAX_BLINDED_ELEMENTS
 /** Plaintext in server mode, in bytes after decoding. */
 export const MAX_SERVER_MODE_BYTES = 65_536
-/** The body of a call, in bytes. */
 export const MAX_BODY_BYTES = 1_048_576
-/** The body of a batch, in bytes. */
 export const MAX_BATCH_BODY_BYTES = 8 * MAX_BODY_BYTES
 
 /** The Content-Type that a request's body must have: JSON, and UTF-8 where it names a charset. */

@@ -1,6 +1,6 @@
 /**
- * The names of what an API key, a tenant's or an operator's, may be allowed to do. What they mean is in call-rules.ts, because
- * web pages download these lists once a call is refused, and not those rules.
+ * The names of what an API key, a tenant's or an operator's, may be allowed to do. What they mean is in call-rules.ts,
+ * because web pages download these lists once a call is refused, and not those rules.
  */
 
 /** Every permission; a tenant's first API key holds all of them. */

@@ -1,11 +1,7 @@
-/**
- * noble's AES-256-GCM, the reference for the other implementations. Separate from `aead.ts`, so that users of
- * another do not load it.
- */
+/** noble's AES-256-GCM, the reference for the other engines. Apart from `aead.ts`, so that they do not load it. */
 import { gcm } from '@noble/ciphers/aes.js'
 import { type Aead, assertLengths, OpenError } from './aead.js'
 
-/** AES-256-GCM by `@noble/ciphers`; runs everywhere. */
 export const nobleAead: Aead = {
   seal(key, iv, plaintext, aad) {
     assertLengths(key, iv)

@@ -1,16 +1,12 @@
 /** The end user that a caller acts for: each audit entry of the call names it. */
-
 import { encodeUtf8 } from './bytes.js'
 
 /** The request header that names the end user; using it needs the permission `audit:on_behalf_of`. */
 export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
-/**
- * What the header may hold. A comma is not allowed, because servers join repeated headers with commas.
- */
+/** What the header may hold. A comma is not allowed, because servers join repeated headers with commas. */
 export const ON_BEHALF_OF = /^[\x21-\x2b\x2d-\x7e]{1,255}$/
 
-/** Whether the header may hold this text. */
 export function isOnBehalfOf(text: string): boolean {
   return ON_BEHALF_OF.test(text)
 }

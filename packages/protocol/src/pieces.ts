@@ -1,12 +1,6 @@
-/**
- * Collects what arrives in pieces. The other end decides into how many pieces its bytes are cut: each costs the reader
- * time and, kept as an object, a hundred times its memory.
- */
+/** Collects what arrives in pieces. The other end decides how many, and each costs time and memory. */
 
-/**
- * Most pieces of one body or answer. Both ends send kilobytes in a piece; clients that send each token of their JSON
- * by itself need some 30 for an operation.
- */
+/** Most pieces of one body. Both ends send kilobytes in one; clients that send JSON token by token need 30 a call. */
 export const MAX_PIECES = 16_384
 
 /** What the sender of a body in more pieces is told. */

@@ -1,8 +1,6 @@
 /**
- * The sentences of the error codes: what the server, `/testing` and the OpenAPI document say in `detail`. By code; a
- * code has several if it has several causes. Sentences that only the server says, about its database or an operator's
- * command, are in the server. None holds a secret. Not in problem.ts, since a broker needs only the codes; web pages
- * download neither.
+ * The sentences of the error codes, several for a code of several causes. None holds a secret. Apart from problem.ts:
+ * web pages and brokers do not download them.
  */
 import {
   FREE_KEY_VERSIONS,

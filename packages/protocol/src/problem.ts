@@ -1,9 +1,8 @@
 /** Errors as the SDK and the server name them: RFC 9457 problem documents with a stable `code`. */
 
 /**
- * Each error code with its HTTP status and title, and with `retry` where a call that is repeatable
- * (routes.ts) may succeed if it is sent again within seconds. The sentences are in problem-details.ts. The
- * union of the codes is part of the contract.
+ * Each error code with its HTTP status and title, and with `retry` where a repeatable call may succeed within seconds.
+ * The union of the codes is part of the contract.
  */
 export const PROBLEMS = {
   E_VALIDATION: { status: 400, title: 'Bad Request' },
@@ -41,10 +40,8 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS
 
-/** The media type of every error answer. */
 export const PROBLEM_CONTENT_TYPE = 'application/problem+json'
 
-/** The body of every error answer. */
 export interface ProblemDocument {
   type: 'about:blank'
   title: string
@@ -55,9 +52,7 @@ export interface ProblemDocument {
   retry_after?: number
 }
 
-/**
- * Builds the problem document of a code; `detail` says what was wrong and what to do, and contains no secret.
- */
+/** Builds the problem document of a code; `detail` says what was wrong and what to do, and contains no secret. */
 export function problemDocument(code: ProblemCode, detail: string, retry_after?: number): ProblemDocument {
   const { status, title } = PROBLEMS[code]
   return { type: 'about:blank', title, status, detail, code, ...(retry_after === undefined ? {} : { retry_after }) }

@@ -1,13 +1,9 @@
-/**
- * What the log's entries about API keys record of their names and of the rights that they grant (chain.md 12). Pure.
- */
+/** What entries about API keys record of their names and of the rights that they grant (chain.md 12). Pure. */
 import { loosens } from './call-rules.js'
 import { type KeyList, writeKeyList } from './key-list.js'
 import type { HeldPermission } from './names.js'
 
-/**
- * Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them.
- */
+/** Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them. */
 const MAX_LIST_CHARACTERS = 1_024
 
 /** The entries that state the name of a key or an API key. */
@@ -36,13 +32,11 @@ export interface Grant {
   budgets: string | null
 }
 
-/** A part of an entry's metadata. */
 export type RecordedGrant = Record<string, string | number | null>
 
 /** Returns the SHA-256 of a text in UTF-8, in lower-case hexadecimal digits. */
 export type HashText = (text: string) => string
 
-/** Returns what an entry records of a grant. */
 export function recordGrant(
   { name, permissions, expires_at, allowed_ips, keys, budgets }: Grant,
   sha256: HashText,
@@ -73,9 +67,8 @@ export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText)
 }
 
 /**
- * Whether an entry says that the change which it records loosened what limits an API key. A list of addresses that it
- * states by its hash cannot be compared: it says so only where no list replaces such a list, or such a list replaces
- * a shorter one.
+ * Whether an entry says that its change loosened what limits an API key. Lists stated by their hash are compared by
+ * their length alone.
  */
 export function saysLoosened(told: Readonly<Record<string, unknown>>): boolean {
   const { allowed_ips, allowed_ips_sha256 } = told

@@ -1,14 +1,10 @@
 /** Which permissions an API key needs for the call that an entry of the log records, see chain.md 13. Pure. */
-
 import type { Action } from './actions.js'
 import { CALL_RULES } from './call-rules.js'
 import type { Permission } from './names.js'
 import type { OperationId } from './routes.js'
 
-/**
- * The call that writes each action; undefined if only the server and its operator write it. Other calls of an
- * action need the same.
- */
+/** The call that writes each action; undefined if only the server and its operator write it. */
 const CALLS: Record<Exclude<Action, 'envelope_only.refused' | 'budget.refused'>, OperationId | undefined> = {
   'key.wrap': 'wrap',
   'key.unwrap': 'unwrap',
@@ -37,23 +33,18 @@ const CALLS: Record<Exclude<Action, 'envelope_only.refused' | 'budget.refused'>,
   'audit.key_renew': undefined,
 }
 
-/** What an entry says of a call. */
 export interface RecordedCall {
   action: string
   actor: string
   metadata: Readonly<Record<string, unknown>>
 }
 
-/**
- * Finds the permissions for an entry of this actor with this metadata; undefined if no API key may write such an
- * entry. An action that this version does not know needs none.
- */
+/** The permissions for this entry; undefined if no API key may write it. An unknown action needs none. */
 export function findNeededPermissions(recorded: RecordedCall): readonly Permission[] | undefined {
   const needed = permissionsOf(recorded)
   return needed && recorded.metadata.on_behalf_of !== undefined ? [...needed, 'audit:on_behalf_of'] : needed
 }
 
-/** Whether an API key revokes itself. */
 export function isSelfRevocation({ action, actor, metadata }: RecordedCall): boolean {
   return action === 'api_key.revoke' && metadata.api_key_id === actor
 }

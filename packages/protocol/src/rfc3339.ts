@@ -1,7 +1,4 @@
-/**
- * Times of RFC 3339 section 5.6, read strictly: a time without an offset and a date like 30 February are
- * refused.
- */
+/** Times of RFC 3339 section 5.6, read strictly: a time without an offset and a date like 30 February are refused. */
 
 const PATTERN =
   /^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(?:\.(\d+))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/i
@@ -12,10 +9,8 @@ const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z')
 const LATEST = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
- * Reads a time; returns it in UTC with milliseconds, or undefined when it is not an RFC 3339 time. `round` says how
- * finer fractions are rounded. A leap second (`:60`) is the second after it, because the clocks here never show one.
- * As in RFC 3339 section 5.7 it ends a month in UTC; which months had one is not checked, because future ones are not
- * known.
+ * Returns an RFC 3339 time in UTC with milliseconds, or undefined; `round` is for finer fractions. A leap second
+ * (`:60`), which may only end a month, is the second after it.
  */
 export function parseRfc3339(text: string, round: 'up' | 'down'): string | undefined {
   const match = PATTERN.exec(text)

@@ -1,12 +1,9 @@
 /**
- * The calls of the API by `operationId`, in two tables: `ROUTES` says how each is made, `RULES` what it needs.
- * The server binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them,
- * and the broker and the OpenAPI document read them. Two tables, because pages download the first with the SDK
- * and bundlers leave the second out. The schemas are in wire/ under the same names, which pages load later.
+ * The calls of the API by `operationId`: `ROUTES` says how each is made, `RULES` what it needs. Two tables, because
+ * pages download the first alone. Their schemas are in wire/.
  */
 import type { Permission } from './names.js'
 
-/** A row of the table. */
 export interface RouteRow {
   /** the status of success, 200 by default; 204 has no body */
   status?: 201 | 204
@@ -20,16 +17,13 @@ export interface RouteRow {
   /** `:id` stands for the id of a key, or of an API key, `:version` for a version of the key */
   path: string
   /**
-   * the resource and the method of the SDK that make the call, `client` for the client itself; true if the client
-   * makes it as part of other functions, as `wrap` for `encrypt`; absent if the SDK does not make it
+   * the resource and the method of the SDK that make the call, `client` for the client itself; true if the client makes
+   * it as part of other functions, as `wrap` for `encrypt`; absent if the SDK does not make it
    */
   sdk?: string | true
 }
 
-/**
- * Every call, by the name that generated clients give it. The names are unique, in camel case, and never
- * change.
- */
+/** Every call, by the name that generated clients give it. The names are unique, in camel case, and never change. */
 export const ROUTES = {
   createKey: { status: 201, method: 'POST', path: '/v1/keys', sdk: 'keys.create' },
   // Not repeatable: a second call would report the names of the first one as taken.
@@ -43,11 +37,7 @@ export const ROUTES = {
   enableKey: { method: 'POST', path: '/v1/keys/:id/enable', sdk: 'keys.enable' },
   destroyKey: { method: 'POST', path: '/v1/keys/:id/destroy', sdk: 'keys.destroy' },
   cancelDestruction: { method: 'POST', path: '/v1/keys/:id/destroy/cancel', sdk: 'keys.cancelDestruction' },
-  destroyVersion: {
-    method: 'POST',
-    path: '/v1/keys/:id/versions/:version/destroy',
-    sdk: 'keys.destroyVersion',
-  },
+  destroyVersion: { method: 'POST', path: '/v1/keys/:id/versions/:version/destroy', sdk: 'keys.destroyVersion' },
   exportKey: { method: 'POST', path: '/v1/keys/:id/export', sdk: 'keys.export' },
   wrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/wrap', sdk: true },
   unwrap: { repeatable: true, method: 'POST', path: '/v1/keys/:id/unwrap', sdk: true },
@@ -74,23 +64,18 @@ export const ROUTES = {
   getHealth: { alsoStatus: 503, repeatable: true, method: 'GET', path: '/health', sdk: 'client.health' },
 } as const satisfies Record<string, RouteRow>
 
-/** The name of a call. */
 export type OperationId = keyof typeof ROUTES
-/** The calls that the SDK makes. */
 export type SdkOperation = {
   [Id in OperationId]: (typeof ROUTES)[Id] extends { sdk: string | true } ? Id : never
 }[OperationId]
-/** The calls whose path contains an id. */
 export type OperationWithId = {
   [Id in OperationId]: (typeof ROUTES)[Id]['path'] extends `${string}:id${string}` ? Id : never
 }[OperationId]
 
-/** The states of a key. */
 export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
 
 export type KeyStatus = (typeof KEY_STATUSES)[number]
 
-/** When a key answers a call. */
 export interface KeyRule {
   /** what the call does, in the sentence that refuses it */
   to: string
@@ -102,9 +87,8 @@ export interface KeyRule {
 
 export interface CallRule {
   /**
-   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose
-   * operations each need their own. A caller that acts for an end user (on-behalf-of.ts) also needs
-   * `audit:on_behalf_of`, in any call: the server adds it.
+   * the permissions that the API key needs, itself or by one that implies it; none for a batch, whose operations need
+   * their own. A caller for an end user also needs `audit:on_behalf_of`.
    */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */
@@ -117,10 +101,7 @@ const ACTIVE = ['active'] as const
 /** Disabling stops new use, not reading. */
 const OPENING = ['active', 'disabled'] as const
 
-/**
- * Every call, by its name in `ROUTES`; those on a key in the order in which the rights report lists their
- * permissions.
- */
+/** Every call, by its name in `ROUTES`; those on a key as the rights report lists their permissions. */
 export const RULES = {
   wrap: { permissions: ['wrap'], key: { to: 'wrap', states: ACTIVE } },
   encrypt: { permissions: ['encrypt'], serverMode: true, key: { to: 'encrypt', states: ACTIVE } },
@@ -177,7 +158,6 @@ export const RULES = {
   getHealth: { permissions: [] },
 } as const satisfies Record<OperationId, CallRule>
 
-/** A call on a key, by its `operationId`. */
 export type KeyCall = { [Id in OperationId]: (typeof RULES)[Id] extends { key: KeyRule } ? Id : never }[OperationId]
 
 /** What a path names, as text; '' where it names none. */
@@ -192,7 +172,6 @@ export function matchPath(path: string, requested: string): Named | undefined {
   return match ? { id: match[1] ?? '', version: match[2] ?? '' } : undefined
 }
 
-/** Writes a row's path with what it names. */
 export function fillPath(path: string, { id = '', version }: { id?: string; version?: number | undefined }): string {
   return path.replace(':id', id).replace(':version', String(version))
 }

@@ -1,7 +1,4 @@
-/**
- * Encrypted streams (stream.md): the bytes of their header line, and what each segment is sealed with.
- * Engines derive and seal.
- */
+/** Encrypted streams (stream.md): their header line, and what each segment is sealed with. Engines seal. */
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import { readSecretFlag, type SecretFlag, secretMember } from './application-secret.js'
 import {
@@ -18,12 +15,9 @@ import { bytesOf, readWrappedKeyFields, type WrappedKey, wrappedKeyBytes } from 
 
 /** Bytes of plaintext in each segment but the last (stream.md 4). */
 export const SEGMENT_BYTES = 65_536
-/** Bytes of a segment with its tag. */
 export const SEALED_SEGMENT_BYTES = SEGMENT_BYTES + TAG_BYTES
-/** The most segments of a stream. */
 export const MAX_SEGMENTS = 2 ** 32
 export const STREAM_SALT_BYTES = 32
-/** The longest header line, with its line feed. */
 export const MAX_STREAM_HEADER_BYTES = 1_536
 
 const FORMAT = 'eaas/stream/v1'
@@ -39,29 +33,19 @@ export interface StreamHeader extends WrappedKey, SecretFlag {
   commitment: Uint8Array
 }
 
-/**
- * Makes the `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError when
- * `keyId` is not a UUID
- */
+/** The `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError */
 export function streamKeysInfo(keyId: string): Uint8Array {
   return concatBytes(encodeUtf8(FORMAT), new Uint8Array(1), uuidBytes(keyId))
 }
 
-/**
- * Makes the AAD of a stream's segments (stream.md 3).
- *
- * @param pairs what `encodeContext` returned
- */
+/** Makes the AAD of a stream's segments (stream.md 3). `pairs` are from `encodeContext`. */
 export function streamAad(keyId: string, pairs: Uint8Array): Uint8Array {
   const segmentBytes = new Uint8Array(4)
   writeU32(segmentBytes, 0, SEGMENT_BYTES)
   return concatBytes(lengthPrefixed([encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes]), pairs)
 }
 
-/**
- * Makes the iv of a segment (stream.md 4). @throws FormatError when `counter`, which begins at 0, is not
- * below 2^32
- */
+/** Makes the iv of a segment (stream.md 4). @throws FormatError when `counter`, which begins at 0, is not below 2^32 */
 export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
   if (!(counter >= 0 && counter < MAX_SEGMENTS)) throw new FormatError('a stream has at most 2^32 segments')
   const iv = new Uint8Array(IV_BYTES)
@@ -70,10 +54,7 @@ export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
   return iv
 }
 
-/**
- * Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is
- * too long, or not canonical base64
- */
+/** Encodes a header as the first line (stream.md 1). @throws FormatError for a wrapped key without a text form */
 export function encodeStreamHeader(header: StreamHeader): Uint8Array {
   const { key_id, key_version, wrapped_key, salt, commitment } = header
   wrappedKeyBytes({ wrapped_key })
@@ -97,12 +78,7 @@ export function findStreamHeaderEnd(bytes: Uint8Array): number | undefined {
   return bytes.subarray(0, MAX_STREAM_HEADER_BYTES).indexOf(LINE_FEED) + 1 || undefined
 }
 
-/**
- * Decodes a header line with its line feed, of unknown origin.
- *
- * @throws FormatError when it is not exactly what `encodeStreamHeader` makes (stream.md 1); the message
- * contains nothing of the line
- */
+/** Decodes a header line with its line feed (stream.md 1). @throws FormatError when it is not as we encode it */
 export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   const fields = parseLine(line)
   if (fields.format !== FORMAT) throw new FormatError(`format must be ${FORMAT}`)

@@ -11,16 +11,12 @@ export const PATH_REASONS: Readonly<Record<string, string>> = {
   EPERM: 'this user may not open it',
 }
 
-/** An error of a system call of Node.js. */
 interface SystemError extends Error {
   code?: string | undefined
   syscall?: string | undefined
 }
 
-/**
- * Says that a file or folder was not written, why, and what to do. Rethrows errors from elsewhere, such as from making
- * the text.
- */
+/** Says that a file was not written, why, and what to do. Rethrows errors from elsewhere. */
 export function explainUnwritten(path: string, error: SystemError): string {
   const { code, syscall } = error
   if (code === undefined || syscall === undefined || !isOfFile(code, syscall)) throw error

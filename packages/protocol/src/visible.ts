@@ -1,13 +1,9 @@
 /**
- * Makes text from callers safe to read: they choose the names of keys, API keys and users, which operators and
- * auditors tell apart by what they see. Letters that look alike, such as those of two scripts, stay as they are. Also
- * writes numbers of things. Pure.
+ * Makes names of keys, API keys and users safe to read: callers choose them, and operators tell them apart by what they
+ * see. Letters that look alike stay. Pure.
  */
 
-/**
- * Characters that are invisible, that a terminal obeys, or that reorder others; blanks of other kinds; lone
- * surrogates.
- */
+/** What is invisible, what a terminal obeys or reorders by, blanks of other kinds, lone surrogates. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu
 
 /** Blanks at an end, and several in a row. */

@@ -1,7 +1,4 @@
-/**
- * The schemas of the /v1 API, by `operationId`: of each request body and query, which the server parses with, and of
- * each answer, which the SDK reads with. They coerce nothing; bodies and answers ignore unknown fields.
- */
+/** The schemas of the /v1 API, by `operationId`: of requests, and of answers. They coerce nothing. */
 import type * as z from 'zod/mini'
 import type { OperationId } from './routes.js'
 import { ANSWERS, type Answer } from './wire/answers.js'
@@ -39,10 +36,7 @@ export function getSchemas(id: OperationId): { body?: z.ZodMiniType; query?: z.Z
   return { ...(body && { body }), ...(query && { query }), ...(answer && { answer }) }
 }
 
-/**
- * Describes the first fault, with the name of its field. `otherwise` says what is wrong if no field can be
- * named.
- */
+/** Describes the first fault, with the name of its field. `otherwise` says what is wrong if no field can be named. */
 export function describeIssue({ issues: [issue] }: z.core.$ZodError, otherwise: string): string {
   if (issue?.code === 'unrecognized_keys') return issue.message // which names the parameter
   const field = issue?.path.join('.')

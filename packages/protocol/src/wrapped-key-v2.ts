@@ -1,7 +1,4 @@
-/**
- * Wrapped keys, format 2 (wrapped-key-v2.md): bound to what they are for. Byte layout and AAD only; the holder of
- * the KEK seals and opens them.
- */
+/** Wrapped keys, format 2 (wrapped-key-v2.md): bound to what they are for. Byte layout and AAD only. */
 import { concatBytes, encodeUtf8, isWellFormed, lengthPrefixed, uuidBytes, writeU32 } from './bytes.js'
 import { encodeContext } from './envelope-binding.js'
 import { MAX_USE_PAIRS, MAX_USE_VALUE_CHARACTERS } from './limits.js'

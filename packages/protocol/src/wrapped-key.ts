@@ -1,7 +1,4 @@
-/**
- * Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; the holder of the KEK seals and opens
- * them.
- */
+/** Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; the holder of the KEK seals and opens them. */
 import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes, writeU32 } from './bytes.js'
 import type { WrappedKey } from './envelope.js'
 import { WRAPPED_KEY_V2_FORMAT } from './wrapped-key-v2.js'
@@ -20,19 +17,13 @@ export interface WrappedKeyParts {
   sealed: Uint8Array
 }
 
-/**
- * Reads a wrapped key of format 1, or of another `format`; undefined for any other text, which callers treat as not
- * authentic.
- */
+/** Reads a wrapped key of format 1 or of `format`; undefined for other text, which counts as not authentic. */
 export function readWrappedKey(text: string, format = FORMAT): WrappedKeyParts | undefined {
   const bytes = findBytes(text, format)
   return bytes && { version: versionIn(bytes), iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }
 }
 
-/**
- * Returns the version under which a DEK was wrapped, which a changed `key_version` cannot raise
- * (wrapped-key.md 1).
- */
+/** Returns the version under which a DEK was wrapped, which a changed `key_version` cannot raise (wrapped-key.md 1). */
 export function wrappingVersion({ wrapped_key, key_version }: WrappedKey): number {
   return Math.min(key_version, findWrappedVersion(wrapped_key) ?? key_version)
 }
@@ -56,7 +47,6 @@ function versionIn(bytes: Uint8Array): number {
   return new DataView(bytes.buffer, bytes.byteOffset).getUint32(VERSION_AT)
 }
 
-/** Writes a wrapped key as text. */
 export function writeWrappedKey({ version, iv, sealed }: WrappedKeyParts, format = FORMAT): string {
   return encodeBase64(concatBytes(Uint8Array.of(format), u32(version), iv, sealed))
 }

@@ -1,7 +1,7 @@
 /**
- * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model and of SQL. `createSealedTable` seals and opens
- * rows by a model, refuses what it cannot do, and finds the index that answers a comparison; an adapter translates
- * between it and its ORM.
+ * `@eaas/sdk/adapter`: what an adapter for an ORM needs of a model and of SQL. `createSealedTable` seals and opens rows
+ * by a model, refuses what it cannot do, and finds the index that answers a comparison; an adapter translates between
+ * it and its ORM.
  */
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'
@@ -97,10 +97,7 @@ export type { Row } from './input.js'
 export type { AnyModel } from './models/model.js'
 export { type AtCaller, rememberCaller, runFor } from './waiting.js'
 
-/**
- * What a model may declare for a column of this type. For `bytes()`, a model takes more types than it returns; of an
- * object, it may seal only some members.
- */
+/** What a model may declare for a column: more types of bytes than it returns, some members of an object. */
 export type Declared<T> = T extends unknown
   ? Bytes extends T
     ? T | Binary

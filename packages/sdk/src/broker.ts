@@ -1,7 +1,7 @@
 /**
- * `@eaas/sdk/broker`: stands between pages and the service, in an application's own backend. Pages
- * authenticate by their session; the broker holds the API key. It forwards only what the user may do, and
- * names the user to the service.
+ * `@eaas/sdk/broker`: stands between pages and the service, in an application's own backend. Pages authenticate by
+ * their session; the broker holds the API key. It forwards only what the user may do, and names the user to the
+ * service.
  */
 import {
   foldUuid,
@@ -74,14 +74,14 @@ export interface BrokerCall {
   /** The `id` of the key. */
   key_id: string
   /**
-   * For wrap and unwrap: what the DEK is for. The service opens a wrapped key only for the purpose and the context
-   * that it was wrapped for, so a page cannot state others. Undefined if the page states none: then only wrapped keys
-   * that are bound to no use open.
+   * For wrap and unwrap: what the DEK is for. The service opens a wrapped key only for the purpose and the context that
+   * it was wrapped for, so a page cannot state others. Undefined if the page states none: then only wrapped keys that
+   * are bound to no use open.
    */
   purpose?: Purpose | undefined
   /**
-   * For wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`; undefined if `purpose` is.
-   * See `contextRow`.
+   * For wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`; undefined if `purpose` is. See
+   * `contextRow`.
    */
   context?: WrapContext | undefined
   /** For `indexSecret`: whose indexes it makes, such as the model `users`, or `users:2` for its generation 2. */
@@ -91,62 +91,44 @@ export interface BrokerCall {
 }
 
 /**
- * For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left out.
- * With `indexSecret` a page can compute the index of any value.
+ * For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. With
+ * `indexSecret` a page can compute the index of any value.
  */
 export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
-  /**
-   * The service's absolute URL, with its path prefix if it has one, without `/v1`. Required at the first
-   * request, not before.
-   */
+  /** The service's absolute URL, with its path prefix, without `/v1`. Required at the first request. */
   baseUrl: string | undefined
   /**
-   * The API key, or a function, sync or async, that returns it at each request. The API key needs
-   * `audit:on_behalf_of`, and of `wrap`, `unwrap` and `hash` those that `allow` permits (`unwrap` for `indexSecret`,
-   * `hash` for `blindHash`); give it no other permission, and no other keys. Required at the first request, not before: a build that
-   * loads the module may have no environment.
+   * The API key, or a function, sync or async, that returns it at each request. The API key needs `audit:on_behalf_of`,
+   * and of `wrap`, `unwrap` and `hash` those that `allow` permits (`unwrap` for `indexSecret`, `hash` for `blindHash`);
+   * give it no other permission, and no other keys. Required at the first request, not before: a build that loads the
+   * module may have no environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
-  /**
-   * Finds the logged-in user by the application's own session; undefined if there is none. Must not read the
-   * request's body.
-   */
+  /** Finds the logged-in user by the application's session; undefined if none. Must not read the body. */
   authenticate: (request: Request) => U | undefined | Promise<U | undefined>
-  /**
-   * What users may do: the same keys for all users, or a function that decides each operation; only `true`
-   * allows it.
-   */
+  /** The same keys for all users, or a function that decides each operation; only `true` allows it. */
   allow: AllowedKeys | ((user: U, call: BrokerCall) => boolean | Promise<boolean>)
   /**
    * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, each value of a
-   * `blindHash`, each 256 pieces in which a body arrives, and so do refused ones. 2,000 by default. Counted in the memory of this process, so a
-   * restart resets the count.
+   * `blindHash`, each 256 pieces in which a body arrives, and so do refused ones. 2,000 by default. Counted in the
+   * memory of this process, so a restart resets the count.
    */
   limits?: { callsPerMinute?: number | undefined } | undefined
   /** The path that the broker is mounted at; `/api/eaas` by default. */
   basePath?: string | undefined
-  /**
-   * Other origins whose pages may call, with their cookies, such as `https://app.example.org`; none by
-   * default.
-   */
+  /** Other origins whose pages may call, with their cookies, such as `https://app.example.org`; none by default. */
   origins?: readonly string[] | undefined
   /** How long a request's body may be, in bytes; 1 MiB by default, 8 MiB at most. */
   maxBodyBytes?: number | undefined
   /** How long the service may take to answer, in milliseconds; 20,000 by default. */
   timeoutMs?: number | undefined
-  /**
-   * Accepts an `http` address of another machine: anyone on the network path sees the API key and data keys.
-   * False by default.
-   */
+  /** Accepts `http` to another machine, where the network sees API key and data keys. False by default. */
   allowInsecure?: boolean | undefined
   /** Used in place of the global `fetch`, such as undici's, which takes a dispatcher. */
   fetch?: Fetch | undefined
-  /**
-   * Called with each error of the broker or the service, for the application's log; `console.error` by
-   * default.
-   */
+  /** Called with each error of the broker or the service, for the application's log; `console.error` by default. */
   onError?: ((error: unknown) => void) | undefined
   /**
    * How entries of the audit log record the context that data keys are wrapped for: its `values`, by default, or
@@ -160,13 +142,12 @@ export type Broker = (request: Request) => Promise<Response>
 
 /**
  * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/index-secret`, `…/v1/hash`,
- * `…/v1/hash/blind` and `…/v1/batch` of these five, to mount at `basePath`. Does not use the network itself. A refused request is answered with a
- * problem document: 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for another site's page;
- * 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`, also when the user's calls under way hold too much memory; 503
- * when those of all users do, or the service does not answer, and 502
- * `E_BAD_GATEWAY` when its answer does not fit the contract. In a batch, an operation that `allow` refuses
- * has a 403 as its result, and the broker forwards the others; it forwards nothing if none is allowed.
- *
+ * `…/v1/hash/blind` and `…/v1/batch` of these five, to mount at `basePath`. Does not use the network itself. A refused
+ * request is answered with a problem document: 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for
+ * another site's page; 404, 405, 413, 415, 400; 429 `E_TOO_MANY_CALLS`, also when the user's calls under way hold too
+ * much memory; 503 when those of all users do, or the service does not answer, and 502 `E_BAD_GATEWAY` when its answer
+ * does not fit the contract. In a batch, an operation that `allow` refuses has a 403 as its result, and the broker
+ * forwards the others; it forwards nothing if none is allowed.
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -255,10 +236,7 @@ interface Merging {
   onError: (error: unknown) => void
 }
 
-/**
- * Merges the results of the allowed operations with a refusal for each of the others, in the order of the request.
- * Replaces those that refuse the broker's API key, and reports the first one.
- */
+/** Merges the results with a refusal for each operation that was not allowed, and reports the first own fault. */
 function merge({ body }: UpstreamAnswer, { asked, verdicts, onError }: Merging): string {
   if (!Array.isArray(body.results)) throw badGateway('the answer to a batch has no results')
   if (body.results.length !== verdicts.filter(Boolean).length)
@@ -366,10 +344,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   }
 }
 
-/**
- * Wraps `onError` so that neither a throw nor a rejection of it fails the request: the page still gets its
- * answer.
- */
+/** Wraps `onError` so that neither a throw nor a rejection of it fails the request: the page still gets its answer. */
 function reportTo(onError: (error: unknown) => unknown): (error: unknown) => void {
   return (error) => {
     new Promise((resolve) => resolve(onError(error))).catch(() => undefined)

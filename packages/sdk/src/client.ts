@@ -100,10 +100,7 @@ const ENCRYPT_OPTIONS = Object.keys({
 
 /** How long a DEK is used, and for how much data. */
 export interface DekOptions {
-  /**
-   * The most messages that one shared DEK of a key seals; 2^20 by default, 2^31 at most. Does not apply to
-   * DEKs of one call or record.
-   */
+  /** The most messages that one shared DEK of a key seals; 2^20 by default, 2^31 at most. */
   maxMessages?: number | undefined
   /** The most bytes of plaintext that one DEK seals; 64 GiB by default. */
   maxBytes?: number | undefined
@@ -113,10 +110,7 @@ export interface DekOptions {
   cache?: boolean | undefined
   /** The most DEKs of keys and models kept for reading, and the most kept for sealing; 1,024 by default. */
   cacheSize?: number | undefined
-  /**
-   * Milliseconds for which a DEK is kept for reading, counted from its unwrap, not from its last use; 5
-   * minutes by default.
-   */
+  /** Milliseconds for which a DEK is kept for reading, counted from its unwrap; 5 minutes by default. */
   cacheMaxAgeMs?: number | undefined
   /**
    * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an old one
@@ -131,17 +125,17 @@ export interface ClientOptions extends SecretOptions {
   /**
    * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a path of
    * their own origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. If it is undefined, for
-   * example because an environment variable is not set at build time, the first request throws. If it is left out,
-   * each request reads it from the environment variable `EAAS_URL`.
+   * example because an environment variable is not set at build time, the first request throws. If it is left out, each
+   * request reads it from the environment variable `EAAS_URL`.
    */
   baseUrl?: string | undefined
   /**
-   * The API key, or a function, async or not, that returns it and is called at each request; see also
-   * `expiringApiKey`. Calls throw what that function throws. All the API keys that it returns must belong to one
-   * caller: the client opens with the DEKs that any of them got, so make a client for each tenant or user. Leave it
-   * out in pages and workers that call a broker, where the session's cookie authenticates the user. Elsewhere, if it is
-   * left out, each request reads it from `EAAS_API_KEY`; if `EAAS_URL` names another service than `baseUrl`, the key
-   * belongs to that one, and the request throws.
+   * The API key, or a function, async or not, that returns it and is called at each request; see also `expiringApiKey`.
+   * Calls throw what that function throws. All the API keys that it returns must belong to one caller: the client opens
+   * with the DEKs that any of them got, so make a client for each tenant or user. Leave it out in pages and workers
+   * that call a broker, where the session's cookie authenticates the user. Elsewhere, if it is left out, each request
+   * reads it from `EAAS_API_KEY`; if `EAAS_URL` names another service than `baseUrl`, the key belongs to that one, and
+   * the request throws.
    */
   apiKey?: ApiKey | undefined
   /** Which implementation of AES-256-GCM encrypts; `auto` by default. */
@@ -150,23 +144,17 @@ export interface ClientOptions extends SecretOptions {
   fetch?: Fetch | undefined
   /** Milliseconds that one request may take, with all its attempts; 30,000 by default. */
   timeoutMs?: number | undefined
-  /**
-   * Allows `http` to another machine, where the network in between sees the API key and data keys. False by
-   * default.
-   */
+  /** Allows `http` to another machine, where the network sees API key and data keys. False by default. */
   allowInsecure?: boolean | undefined
-  /**
-   * How often a request that is safe to repeat is tried again; 2 by default, 10 at most. Creating and
-   * rotating are never repeated.
-   */
+  /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. */
   retries?: number | undefined
   /** How long, and for how much, data keys are used. */
   deks?: DekOptions | undefined
   /**
    * Called when a call of the service ends, for each retry, for each use of a DEK that the client already holds, and
-   * once if the client has to encrypt in JavaScript: which `type`, which key, how long. An event holds no value, no
-   * key and no secret. Called synchronously, so it should be quick, and it must not use the client. Its errors fail
-   * no call: `console.error` prints the first one, with its stack, and no later one.
+   * once if the client has to encrypt in JavaScript: which `type`, which key, how long. An event holds no value, no key
+   * and no secret. Called synchronously, so it should be quick, and it must not use the client. Its errors fail no
+   * call: `console.error` prints the first one, with its stack, and no later one.
    */
   onEvent?: ((event: ClientEvent) => void) | undefined
   /**
@@ -175,9 +163,9 @@ export interface ClientOptions extends SecretOptions {
    */
   openTelemetry?: OpenTelemetry | undefined
   /**
-   * How entries of the audit log record the context that data keys are wrapped for, such as a row's `bind` columns:
-   * its `values`, by default, or `digests` under a key of the tenant, by which a caller who knows the value can still
-   * find them. A broker has its own option for this.
+   * How entries of the audit log record the context that data keys are wrapped for, such as a row's `bind` columns: its
+   * `values`, by default, or `digests` under a key of the tenant, by which a caller who knows the value can still find
+   * them. A broker has its own option for this.
    */
   auditContext?: AuditContext | undefined
 }
@@ -197,15 +185,9 @@ export interface EncryptOptions extends CallOptions {
    * refused, since it is usually a forgotten variable.
    */
   context?: Context
-  /**
-   * The format of the envelope: 2 by default. 1 is what clients in other languages read and what server mode
-   * makes. It has no context.
-   */
+  /** 2 by default. 1 is what clients in other languages read and server mode makes; it has no context. */
   envelope?: 1 | 2 | undefined
-  /**
-   * Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which costs a
-   * wrap each time.
-   */
+  /** Which DEK seals: the key's (`shared`), or one for this value (`call` or `record`), a wrap each time. */
   dek?: DekScope | undefined
 }
 
@@ -224,13 +206,11 @@ export interface RewrapEnvelopeOptions extends CallOptions {
  */
 export interface Client extends Service {
   /**
-   * Seals text (as UTF-8) or bytes (an ArrayBuffer or any view) under a key, and returns the envelope to
-   * store (envelope.md 2). The plaintext never leaves the process. Bytes are read at the call, so the caller
-   * may change them afterwards. Uses the network only when the client holds no DEK of the key: one wrap,
-   * shared by all calls that wait for it. Aborting the signal ends this call, not the shared request.
-   *
-   * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is not a
-   * UUID
+   * Seals text (as UTF-8) or bytes (an ArrayBuffer or any view) under a key, and returns the envelope to store
+   * (envelope.md 2). The plaintext never leaves the process. Bytes are read at the call, so the caller may change them
+   * afterwards. Uses the network only when the client holds no DEK of the key: one wrap, shared by all calls that wait
+   * for it. Aborting the signal ends this call, not the shared request.
+   * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is not a UUID
    * @throws RandomnessError where the platform has no secure randomness
    * @example
    * ```ts
@@ -243,20 +223,17 @@ export interface Client extends Service {
   /**
    * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or anything
    * with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is undefined is left
-   * out, and -0 becomes 0. The message holds the names of the members on that path, which may be your data, but never
-   * a value. Do not change the value until the promise settles. Otherwise as `encrypt`.
-   *
+   * out, and -0 becomes 0. The message holds the names of the members on that path, which may be your data, but never a
+   * value. Do not change the value until the promise settles. Otherwise as `encrypt`.
    * @throws InvalidInputError with the path of what JSON cannot represent
    */
   encryptJson(value: unknown, options: EncryptOptions & { envelope?: 2 | undefined }): Promise<EnvelopeV2>
   encryptJson(value: unknown, options: EncryptOptions & { envelope: 1 }): Promise<EnvelopeV1>
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
-   * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6,
-   * envelope-v2.md 6). An envelope encrypted with a context needs the same one. Format v1 is refused if a context is
-   * given, even the empty one. Uses the network only when its DEK is not cached: one unwrap, shared by all calls that
-   * wait for it.
-   *
+   * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6, envelope-v2.md 6).
+   * An envelope encrypted with a context needs the same one. Format v1 is refused if a context is given, even the empty
+   * one. Uses the network only when its DEK is not cached: one unwrap, shared by all calls that wait for it.
    * @throws InvalidInputError when it is not an envelope, before the network is used
    * @throws DecryptionError when it was altered, or sealed under another key or with another context
    * @example
@@ -267,19 +244,14 @@ export interface Client extends Service {
   decrypt(envelope: StoredEnvelope, options?: DecryptOptions): Promise<Bytes>
   /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
   decryptText(envelope: StoredEnvelope, options?: DecryptOptions): Promise<string>
-  /**
-   * Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no
-   * JSON; otherwise as `decrypt`
-   */
+  /** Opens to a JSON value; `T` is not checked. @throws ContentError without JSON; otherwise as `decrypt` */
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: DecryptOptions): Promise<T>
   /**
-   * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields
-   * stay unchanged. Envelopes have format v2, with `envelope: 1` format v1. All rows share the key's DEK: one
-   * wrap, or none. With `index`, adds a column for each
-   * blind index and has the service hash each distinct value once, up to 1,000 in one request. All values are checked
-   * before anything is sent, and the call fails as a whole. Do not change the records until the promise
-   * settles.
-   *
+   * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields stay
+   * unchanged. Envelopes have format v2, with `envelope: 1` format v1. All rows share the key's DEK: one wrap, or none.
+   * With `index`, adds a column for each blind index and has the service hash each distinct value once, up to 1,000 in
+   * one request. All values are checked before anything is sent, and the call fails as a whole. Do not change the
+   * records until the promise settles.
    * @throws InvalidInputError with `place` (record and field) for a value that is neither text nor bytes
    * @example
    * ```ts
@@ -292,10 +264,9 @@ export interface Client extends Service {
     const I extends { readonly [K in F]?: string } = Record<never, never>,
   >(records: readonly R[], options: EncryptManyOptions<F, I, R>): Promise<EncryptedRecord<R, F, I>[]>
   /**
-   * Opens the chosen fields of many records and returns new records, with text in those fields, or bytes with
-   * `as: 'bytes'`. `null` and `undefined` stay unchanged. Each distinct wrapped key is unwrapped once,
-   * regardless of the cache's size. The call fails as a whole.
-   *
+   * Opens the chosen fields of many records and returns new records, with text in those fields, or bytes with `as:
+   * 'bytes'`. `null` and `undefined` stay unchanged. Each distinct wrapped key is unwrapped once, regardless of the
+   * cache's size. The call fails as a whole.
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    * @example
    * ```ts
@@ -307,28 +278,25 @@ export interface Client extends Service {
     options: DecryptManyOptions<F, A, R>,
   ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
-   * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key,
-   * so that a database can look it up (blind-index.md). One request, which sends the text to the service. The text is
-   * not normalised. A model's index equals this hash of the normalised value only if the index is `shared`.
-   *
+   * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key, so
+   * that a database can look it up (blind-index.md). One request, which sends the text to the service. The text is not
+   * normalised. A model's index equals this hash of the normalised value only if the index is `shared`.
    * @throws InvalidInputError on text with a lone surrogate
    */
   hash(value: string, options: HashOptions): Promise<string>
   /**
-   * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope
-   * with the new wrapped key. Text stays text. The ciphertext stays the same. The service does not return the
-   * DEK, so the new wrapped key is not checked, unless `deks.verify` is on. Calls of one turn share a
-   * request; each is one audit entry. Needs `wrap` and `unwrap`. For whole records see `rewrap` of a
-   * model; a value that a model sealed also needs its `context`.
-   *
+   * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope with the new
+   * wrapped key. Text stays text. The ciphertext stays the same. The service does not return the DEK, so the new
+   * wrapped key is not checked, unless `deks.verify` is on. Calls of one turn share a request; each is one audit entry.
+   * Needs `wrap` and `unwrap`. For whole records see `rewrap` of a model; a value that a model sealed also needs its
+   * `context`.
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: RewrapEnvelopeOptions): Promise<E extends string ? string : E>
   /**
-   * Makes a model: a type of record with sealed fields, some of which can be searched. It binds each value to the
-   * model and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that
-   * clients in other languages read. Does not use the network.
-   *
+   * Makes a model: a type of record with sealed fields, some of which can be searched. It binds each value to the model
+   * and its field, and with `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that clients in
+   * other languages read. Does not use the network.
    * @throws InvalidInputError when the definition is wrong
    * @example
    * ```ts
@@ -359,10 +327,7 @@ export interface Client extends Service {
   readonly audit: Audit
   /** Server mode, in which the service sees the plaintext, unlike with `encrypt` and `decrypt`. */
   readonly server: ServerMode
-  /**
-   * Aborts every running call (`E_ABORTED`), refuses further ones, and zeroes every DEK. JavaScript cannot
-   * zero copies that the platform made, nor the base64 text of a DEK in transit.
-   */
+  /** Aborts running calls (`E_ABORTED`), refuses further ones, zeroes every DEK; not the platform's copies of them. */
   close(): void
 }
 
@@ -380,7 +345,6 @@ export interface ClosableClient extends Client, Closable {}
 /**
  * Creates a client. Does not use the network. Without a `baseUrl`, the environment says where the service is:
  * `EAAS_URL` and `EAAS_API_KEY`, as `eaas dev` writes them into `.env.local`.
- *
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts

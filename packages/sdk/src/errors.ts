@@ -1,5 +1,4 @@
 /** The errors that the SDK throws: one family, told apart by a literal `code`. */
-
 import type { ProblemCode } from '@eaas/protocol'
 
 const BRAND = Symbol.for('eaas.error')
@@ -7,10 +6,7 @@ const BRAND = Symbol.for('eaas.error')
 /** The codes of the SDK's errors, one for each kind. */
 export type EaasErrorCode = EaasError['code']
 
-/**
- * Which value of a list of records an error is about: the record's index in the list, from 0, and the field's
- * name.
- */
+/** Which value of a list of records an error is about: the record's index in the list, from 0, and the field's name. */
 export interface RecordPlace {
   /** The number of the record in the list, from 0. */
   index: number
@@ -22,10 +18,7 @@ export interface RecordPlace {
   row?: Readonly<Record<string, string>>
 }
 
-/**
- * What all errors of the SDK share. No message, cause or enumerable field ever holds an API key, a DEK or a
- * plaintext.
- */
+/** What all errors of the SDK share. No message, cause or enumerable field holds an API key, DEK or plaintext. */
 export abstract class EaasBaseError extends Error {
   /** The name of the class; spelt out in each, since minifiers rename classes. */
   abstract override readonly name: string
@@ -49,10 +42,7 @@ export abstract class EaasBaseError extends Error {
   }
 }
 
-/**
- * An argument, an option or a stored envelope is not what the call takes. Nearly always thrown before the network is
- * used.
- */
+/** An argument, option or stored envelope is wrong. Nearly always thrown before the network is used. */
 export class InvalidInputError extends EaasBaseError {
   override readonly name = 'InvalidInputError'
   readonly code = 'E_INVALID_INPUT'
@@ -144,10 +134,7 @@ export class AbortedError extends EaasBaseError {
   }
 }
 
-/**
- * The answer violates the API's contract: a proxy's page, a redirect, a service of another version, or an
- * attack.
- */
+/** The answer violates the API's contract: a proxy's page, a redirect, a service of another version, or an attack. */
 export class ProtocolError extends EaasBaseError {
   override readonly name = 'ProtocolError'
   readonly code = 'E_PROTOCOL'
@@ -174,9 +161,8 @@ const CONTEXT_HINT =
 const ROW_HINT = 'Use the old name of a renamed model, field or column, or restore the envelope from a backup.'
 
 /**
- * A value does not open: it was altered, truncated, moved, or sealed under another key or with another context.
- * Either this process or the service noticed. The error never says which part is wrong, and no byte of plaintext is
- * released.
+ * A value does not open: it was altered, truncated, moved, or sealed under another key or with another context. Either
+ * this process or the service noticed. The error never says which part is wrong, and no byte of plaintext is released.
  */
 export class DecryptionError extends EaasBaseError {
   override readonly name = 'DecryptionError'
@@ -191,9 +177,7 @@ export class DecryptionError extends EaasBaseError {
   }
 }
 
-/**
- * A value opened and is authentic, but is not of the requested kind: not UTF-8 text, not JSON, not a number.
- */
+/** A value opened and is authentic, but is not of the requested kind: not UTF-8 text, not JSON, not a number. */
 export class ContentError extends EaasBaseError {
   override readonly name = 'ContentError'
   readonly code = 'E_CONTENT'
@@ -222,10 +206,7 @@ export class ColdError extends EaasBaseError {
   readonly code = 'E_COLD'
 }
 
-/**
- * The database of a backfill refused a statement, or did not answer. See `@eaas/cli/backfill`. Holds none of the data
- * that was sent or stored.
- */
+/** The database of a backfill (`@eaas/cli/backfill`) refused a statement or did not answer. Holds no data. */
 export class DatabaseError extends EaasBaseError {
   override readonly name = 'DatabaseError'
   readonly code = 'E_DATABASE'
@@ -253,9 +234,8 @@ export type EaasError =
   | DatabaseError
 
 /**
- * Tells whether a caught value is an error of the SDK, of this copy of the package or of another one in the
- * same program. Does not use the network.
- *
+ * Tells whether a caught value is an error of the SDK, of this copy of the package or of another one in the same
+ * program. Does not use the network.
  * @example
  * ```ts
  * try {
@@ -277,10 +257,7 @@ export function placedAt(error: EaasError, place: RecordPlace): EaasError {
   return error.code === 'E_DECRYPTION' && !error.place ? new DecryptionError(place, error) : error
 }
 
-/**
- * Adds the model's name and what identifies the row to an error about a value of a record, unless it has them
- * already. Returns the same error.
- */
+/** Adds the model's name and what identifies the row, unless it has them. Returns the same error. */
 export function nameRecord<E extends EaasError>(
   error: E,
   named: { model: string; row: RecordPlace['row'] | undefined },

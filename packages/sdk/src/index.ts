@@ -1,8 +1,4 @@
-/**
- * `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is
- * public.
- */
-
+/** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is public. */
 export type { Action, Context, Envelope, EnvelopeV1, EnvelopeV2, Permission, ProblemCode } from '@eaas/protocol'
 export type {
   Client,
@@ -95,7 +91,6 @@ export type {
   Query,
   QueryColumns,
   Range,
-  RowsOptions,
   SealedPartial,
   SealedRow,
   SealedShape,
@@ -103,7 +98,7 @@ export type {
 } from './models/model-types.js'
 export type { FailedRow, RowsResult } from './models/open-rows.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
-export type { Progress } from './records/blocks.js'
+export type { Progress, RowsOptions } from './records/blocks.js'
 export type { ContextOf, DecryptManyOptions, EncryptManyOptions } from './records/many-records.js'
 export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 export { fromText, isEnvelope, toText } from './records/read-envelope.js'

@@ -11,15 +11,9 @@ import {
 } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
 
-/**
- * The longest plaintext of one envelope: the base64 of a longer one would not fit the strings of every
- * platform.
- */
+/** The longest plaintext of one envelope: the base64 of a longer one would not fit the strings of every platform. */
 const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
-/**
- * The longest text for a blind index, in bytes of JSON: with the rest of the request it fits into the 1 MiB of a
- * call.
- */
+/** The longest text for a blind index, in bytes of JSON: it fits into the 1 MiB of a call. */
 const MAX_HASHED_JSON_BYTES = 1_000_000
 /** The most bytes of JSON that one UTF-16 code unit becomes. */
 const MOST_ESCAPED = 6
@@ -28,10 +22,7 @@ export const HASH_BITS = 256
 /** The longest delay that timers take. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
-/**
- * Bytes in unshared memory, which platforms accept as a `BufferSource`: `Uint8Array<ArrayBuffer>` since
- * TypeScript 5.7.
- */
+/** Bytes in unshared memory, a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
 
 /** A record with any members. */
@@ -46,11 +37,7 @@ export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is 
   )
 }
 
-/**
- * Runs a function that reads a format of the protocol. Every value that it refuses is the caller's mistake.
- *
- * @throws InvalidInputError with `what` in front of the message of the FormatError
- */
+/** Runs what reads a format. @throws InvalidInputError with `what` before the FormatError's message */
 export function readFormat<T>(read: () => T, what: string, hint: string, place?: RecordPlace): T {
   try {
     return read()
@@ -61,21 +48,16 @@ export function readFormat<T>(read: () => T, what: string, hint: string, place?:
 }
 
 /**
- * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record`
- * makes one for each record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit
- * entry.
+ * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record` makes one for
+ * each record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit entry.
  */
 export type DekScope = 'shared' | 'call' | 'record'
 
-/** Refuses anything but a scope. @throws InvalidInputError */
 export function assertScope(scope: unknown): void {
   assertOneOf('dek', scope, ['shared', 'call', 'record'] satisfies DekScope[])
 }
 
-/**
- * Refuses options that are passed as undefined, as a forgotten variable is, where their absence would remove
- * protection unnoticed. @throws InvalidInputError
- */
+/** Refuses options passed as undefined whose absence removes protection. @throws InvalidInputError */
 export function assertGiven<T extends object>(options: T, names: readonly (keyof T & string)[]): void {
   const forgotten = names.find((name) => name in options && options[name] === undefined)
   if (forgotten === undefined) return
@@ -93,9 +75,8 @@ export interface DemandOptions<C = Context> {
   /** `true` opens an envelope of format v1, which is bound to nothing, even if `context` is given: for a migration. */
   acceptUnbound?: boolean | undefined
   /**
-   * The ids of the keys under which it may be sealed; any key of the tenant by default. Without it, an attacker who
-   * can write to your database could put there an envelope sealed under another key. An explicit `undefined` is
-   * refused.
+   * The ids of the keys under which it may be sealed; any key of the tenant by default. Without it, an attacker who can
+   * write to your database could put there an envelope sealed under another key. An explicit `undefined` is refused.
    */
   keyIds?: readonly string[]
 }
@@ -113,12 +94,7 @@ export function readDemand<C>(options: DemandOptions<C>): DemandOptions<C> {
   return demand
 }
 
-/**
- * Refuses anything but the format of an envelope to write, and a context or an application's secret for format v1,
- * which has neither.
- *
- * @throws InvalidInputError
- */
+/** Refuses any format but 1 and 2, and for 1 a context or a secret. @throws InvalidInputError */
 export function assertFormat(options: { context?: unknown; envelope?: unknown }, hasSecret = false): void {
   assertGiven(options, ['context'])
   const { context, envelope = 2 } = options
@@ -151,10 +127,7 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   return bytes
 }
 
-/**
- * Returns the bytes of a buffer or a view, over the same memory; undefined for anything else, and for a
- * detached buffer.
- */
+/** The bytes of a buffer or view, over the same memory; undefined for anything else, or detached. */
 export function readBinary(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array && value.length > 0) return value
   try {
@@ -183,10 +156,7 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   }
 }
 
-/**
- * Refuses a value that cannot be hashed for a blind index: no text, a lone surrogate, or too long. @throws
- * InvalidInputError
- */
+/** Refuses what cannot be hashed for an index: no text, a lone surrogate, too long. @throws InvalidInputError */
 export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index needs text, got ${kindOf(value)}`, undefined, place)
@@ -214,7 +184,6 @@ export function assertWhole(
   throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`, undefined, { option: name })
 }
 
-/** Refuses anything but an array. @throws InvalidInputError */
 export function assertArray(name: string, value: unknown): asserts value is readonly unknown[] {
   if (!Array.isArray(value))
     throw new InvalidInputError(`${name} must be an array, got ${kindOf(value)}`, listHint(value))
@@ -233,21 +202,17 @@ export function hasRows(value: unknown): boolean {
 /** How an entry of the audit log records the values of a context (wrapped-key-v2.md 4). */
 export type AuditContext = 'values' | 'digests'
 
-/** @throws InvalidInputError */
 export function assertAuditContext(value: unknown): void {
   if (value !== undefined) assertOneOf('auditContext', value, ['values', 'digests'] satisfies AuditContext[])
 }
 
-/** Refuses anything but one of the choices. @throws InvalidInputError that names them */
 export function assertOneOf(name: string, value: unknown, choices: readonly unknown[]): void {
   if (!choices.includes(value)) throw new InvalidInputError(`${name} must be one of ${choices.join(', ')}`)
 }
 
 /**
- * Refuses anything but an object, an option that is not in `known`, which would be ignored without notice, and one that
- * the object inherits: whatever can write to `Object.prototype` would otherwise choose where API keys and DEKs are sent.
- *
- * @throws InvalidInputError
+ * Refuses what is no object, an unknown option, and an inherited one: whoever writes to `Object.prototype` would
+ * otherwise choose where API keys and DEKs are sent. @throws InvalidInputError
  */
 export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
   const hint = known && `Its options: ${known.join(', ') || 'none'}.`
@@ -271,20 +236,14 @@ export function assertFlag(name: string, value: unknown): void {
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
 }
 
-/**
- * Returns the signal of a call that takes no other option. @throws InvalidInputError; AbortedError when it is
- * aborted
- */
+/** Returns the signal of a call with no other option. @throws InvalidInputError; AbortedError when it is aborted */
 export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
   assertOptions(name, options, ['signal'])
   assertNotAborted(options.signal)
   return options.signal
 }
 
-/**
- * Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is not an
- * AbortSignal
- */
+/** Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is no AbortSignal */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
   if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function') {
@@ -313,16 +272,12 @@ function timeOf(value: unknown): number | undefined {
   }
 }
 
-/** Tells whether a value can be the name of a field or a column. */
 export function isName(value: unknown): value is string {
   // Assigning to __proto__ would set the prototype of the record instead of a field.
   return typeof value === 'string' && value !== '' && value !== '__proto__'
 }
 
-/**
- * Copies the plain objects among the rows, since the code that seals them may have to be loaded first. Other
- * rows are read later.
- */
+/** Copies the plain objects among the rows, since the code that seals them may have to load first. */
 export function takeRows<R>(rows: readonly R[]): readonly R[] {
   return Array.isArray(rows) ? Array.from(rows as readonly R[], (row) => copyPlain(row)) : rows
 }
@@ -339,10 +294,7 @@ export function copyPlain<R>(row: R): R {
   }
 }
 
-/**
- * Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object
- * inherits.
- */
+/** Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object inherits. */
 export function valueIn(record: object, name: string): unknown {
   return name in Object.prototype && !Object.hasOwn(record, name) ? undefined : (record as Row)[name]
 }
@@ -404,15 +356,12 @@ function pairsOf(name: string): string[] {
 export interface SecretOptions {
   /**
    * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: values sealed
-   * with it do not open without it, whatever the service, a proxy and the database know together. Pass a list while
-   * you change it: the first one seals, each of them opens. If it is lost, so is the data. An explicit `undefined` is
+   * with it do not open without it, whatever the service, a proxy and the database know together. Pass a list while you
+   * change it: the first one seals, each of them opens. If it is lost, so is the data. An explicit `undefined` is
    * refused, since it is usually a forgotten variable.
    */
   secret?: Uint8Array | readonly Uint8Array[]
-  /**
-   * `true` also opens values that were sealed without a secret, format v1 included: for a migration, since the
-   * service could have sealed them.
-   */
+  /** `true` also opens values sealed without a secret: for a migration, since the service could have sealed them. */
   acceptWithoutSecret?: boolean | undefined
 }
 

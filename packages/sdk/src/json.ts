@@ -2,16 +2,12 @@
 import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
 import { assertValue, isObject, isValidDate, kindOf, readValue } from './input.js'
 
-/** The most characters of a path in a message. */
 const MAX_PATH = 200
 const HINT = 'Make a Date a text and a Map an array; bytes need encrypt() or bytes().'
 
 /**
- * Writes a value as JSON text. A member that is undefined is left out, and -0 becomes 0.
- *
- * @throws InvalidInputError with the path of what JSON cannot represent: an object of a class or with a
- * `toJSON`, a number that is not finite, a bigint, a function, a symbol, undefined or a gap in an array, a
- * cycle
+ * Writes JSON; leaves out undefined members, and -0 becomes 0. @throws InvalidInputError with the path of what JSON
+ * loses: a class, `toJSON`, NaN, a bigint, a function, a symbol, undefined or a gap in an array, a cycle
  */
 export function readJson(value: unknown, place?: RecordPlace): string {
   try {
@@ -23,19 +19,16 @@ export function readJson(value: unknown, place?: RecordPlace): string {
   }
 }
 
-/** Writes a value as JSON in UTF-8. @throws InvalidInputError */
 export function encodeJson(value: unknown, place: RecordPlace): Uint8Array {
   return readValue(readJson(value, place), place)
 }
 
-/** Refuses a value that JSON cannot represent. @throws InvalidInputError */
 export function assertJsonValue(value: unknown, place: RecordPlace): void {
   assertValue(readJson(value, place), place)
 }
 
 interface Where {
   path: string
-  /** The objects that contain the value. */
   parents: Set<unknown>
   place: RecordPlace | undefined
 }

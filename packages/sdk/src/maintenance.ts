@@ -3,7 +3,6 @@
  * the form in which the model stores them now. For tools that work through a table, such as the backfill of
  * `@eaas/cli`. The tools read and write the table themselves.
  */
-
 import { InvalidInputError } from './errors.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, kindOf, type Row, readSignal } from './input.js'
 import { countForms, createCounts, readForms, type TableCounts, type Versions } from './maintenance/forms.js'
@@ -33,9 +32,7 @@ export interface TableColumns {
   readonly indexes: readonly { readonly column: string; readonly list: boolean; readonly of: readonly string[] }[]
   /** Identify the row, and are read only. */
   readonly bind: readonly string[]
-  /**
-   * Holds what the fields of a compact row share; the table may lack it if the model writes another form.
-   */
+  /** Holds what the fields of a compact row share; the table may lack it if the model writes another form. */
   readonly header: { readonly column: string; readonly required: boolean }
 }
 
@@ -62,21 +59,17 @@ export interface DescribedIndex {
 }
 
 /**
- * What to do with each row. `seal` seals rows with a value that is not sealed as the model seals it (plaintext,
- * format v1, a former key, another library's), and adds missing indexes. `index` computes all indexes again and
- * changes no ciphertext. `rewrap` renews wrapped keys of old versions and changes no ciphertext. `reseal` seals every
- * row again under new DEKs. `look` only counts the forms. `compare` also opens each row and compares its indexes.
- * `open` is the opposite of `seal`: it returns the fields' values to write, as the model's `decrypt` returns them;
- * indexes stay.
+ * What to do with each row. `seal` seals rows with a value that is not sealed as the model seals it (plaintext, format
+ * v1, a former key, another library's), and adds missing indexes. `index` computes all indexes again and changes no
+ * ciphertext. `rewrap` renews wrapped keys of old versions and changes no ciphertext. `reseal` seals every row again
+ * under new DEKs. `look` only counts the forms. `compare` also opens each row and compares its indexes. `open` is the
+ * opposite of `seal`: it returns the fields' values to write, as the model's `decrypt` returns them; indexes stay.
  */
 export type MaintenanceWork = keyof typeof WORKS
 
 export interface MaintenanceOptions extends CallOptions {
   work: MaintenanceWork
-  /**
-   * By field: turns a column's content that is not an envelope into the field's value. It refuses the content by
-   * returning null or undefined, or by throwing.
-   */
+  /** By field: makes a value of content that is no envelope; returns null or undefined, or throws, to refuse it. */
   read?: Readonly<Record<string, Reader>> | undefined
   /** Seals nothing, and leaves out of the outcomes what would be written. */
   dryRun?: boolean | undefined
@@ -88,7 +81,6 @@ export interface Maintenance {
   readonly found: TableCounts
   /**
    * Returns an outcome for each row, in their order. The error of a row holds no value of a field.
-   *
    * @param again whether `found` already counts the rows, which have changed since
    * @throws the errors of a client that are about all rows, such as NetworkError
    */
@@ -96,9 +88,8 @@ export interface Maintenance {
 }
 
 /**
- * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools
- * that load a model from a module of an application, which may hold another copy.
- *
+ * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools that load a
+ * model from a module of an application, which may hold another copy.
  * @example
  * ```ts
  * console.log(isModel(users), isModel({})) // → true false
@@ -109,10 +100,9 @@ export function isModel(value: unknown): value is AnyModel {
 }
 
 /**
- * Returns what distinguishes a model from others, as values of JSON: its name, keys, fields, indexes and forms, and
- * the columns of its table. For each index it has what the index's values depend on, with an application's normalizer
- * as its source text. For tools that continue an earlier run, which must have had the same model.
- *
+ * Returns what distinguishes a model from others, as values of JSON: its name, keys, fields, indexes and forms, and the
+ * columns of its table. For each index it has what the index's values depend on, with an application's normalizer as
+ * its source text. For tools that continue an earlier run, which must have had the same model.
  * @throws InvalidInputError when it is not a model of this copy of the SDK
  * @example
  * ```ts
@@ -140,7 +130,6 @@ export function describeModel(model: AnyModel) {
 /**
  * Returns the current versions of the model's keys, by their ids. For tools that continue an earlier `rewrap`: rows
  * that it rewrapped are old again if a key was rotated since. Looks them up on the service, which needs `keys:read`.
- *
  * @throws InvalidInputError when it is not a model of this copy of the SDK; the errors of a client
  * @example
  * ```ts
@@ -157,11 +146,10 @@ export async function getVersions(model: AnyModel, options: CallOptions = {}): P
 
 /**
  * Begins to work on stored rows: looks up the current versions of the model's keys. Needs `keys:read`, `wrap` and
- * `unwrap`, and `hash` where the service makes the indexes or takes part; `look` and `compare` need no `wrap`. `open` needs only
- * `unwrap`, looks up no version and so counts no `oldVersion`.
- *
- * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the
- * errors of a client
+ * `unwrap`, and `hash` where the service makes the indexes or takes part; `look` and `compare` need no `wrap`. `open`
+ * needs only `unwrap`, looks up no version and so counts no `oldVersion`.
+ * @throws InvalidInputError when an option is wrong, or each row of the model has a key of its own; the errors of a
+ * client
  * @example
  * ```ts
  * const { workOn } = await maintain(users, { work: 'rewrap' })

@@ -1,7 +1,6 @@
 /**
- * What only some programs need besides `parts.ts`, in one file: many records, rotation, the API's resources and zod, which
- * reads their answers. Bundlers make further files of what two files share, so a file for each of these would cost a
- * page more than it saves.
+ * What only some programs need besides `parts.ts`, in one file: bundlers make further files of what two share, so a
+ * file for each would cost a page more.
  */
 export { readAnyAnswer } from './http/answers.js'
 export { resealRows, rewrapRows } from './models/rotation.js'

@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/offline`: seals and opens without a service, with a DEK that the caller holds or with the export
- * of a key. Never uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
+ * `@eaas/sdk/offline`: seals and opens without a service, with a DEK that the caller holds or with the export of a key.
+ * Never uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
  */
 import {
   type Context,
@@ -85,9 +85,8 @@ export interface SealOptions {
 export interface OpenOptions extends DemandOptions, SecretOptions {}
 
 /**
- * Seals text (as UTF-8) or bytes under the caller's DEK (envelope.md 2). Does not use the network. Seal at
- * most 2^31 messages under one DEK.
- *
+ * Seals text (as UTF-8) or bytes under the caller's DEK (envelope.md 2). Does not use the network. Seal at most 2^31
+ * messages under one DEK.
  * @throws InvalidInputError when the value, the DEK (32 bytes) or `wrapped` is invalid
  * @example
  * ```ts
@@ -124,9 +123,7 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
 }
 
 /**
- * Opens an envelope, or a bundle of server mode, with the caller's DEK (envelope.md 6). Does not use the
- * network.
- *
+ * Opens an envelope, or a bundle of server mode, with the caller's DEK (envelope.md 6). Does not use the network.
  * @throws InvalidInputError when it is not an envelope, or the DEK is not 32 bytes
  * @throws DecryptionError when it was altered, or sealed under another DEK
  */
@@ -152,10 +149,7 @@ export interface ExportedKey {
 }
 
 export interface OpenExportOptions {
-  /**
-   * The tenant's id, needed where the export lacks it, since wrapped keys are bound to it. `GET /v1/tenant`
-   * returns it.
-   */
+  /** The tenant's id, where the export lacks it: wrapped keys are bound to it. See `GET /v1/tenant`. */
   tenantId?: string | undefined
 }
 
@@ -169,17 +163,13 @@ export interface StatedUse {
 export interface OpenedExport {
   readonly keyId: string
   /**
-   * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes. A wrapped key
-   * of format 2 (wrapped-key-v2.md) opens only for the use that it was wrapped for.
-   *
+   * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes. A wrapped key of
+   * format 2 (wrapped-key-v2.md) opens only for the use that it was wrapped for.
    * @throws DecryptionError when it was altered, or wrapped by another key or for another use
    * @throws InvalidInputError when the export lacks the version that wrapped it, and after `close()`
    */
   unwrap(wrapped_key: string, use?: StatedUse): Promise<Bytes>
-  /**
-   * Opens an envelope or a bundle to bytes. For a value that a model sealed, `context` is the one of bindings.md 1.
-   * @throws InvalidInputError, DecryptionError
-   */
+  /** Opens to bytes; a model's `context` is that of bindings.md 1. @throws InvalidInputError, DecryptionError */
   decrypt(envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes>
   /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
   decryptText(envelope: StoredEnvelope, options?: OpenOptions): Promise<string>
@@ -203,7 +193,6 @@ export interface OpenedExport {
 
 /**
  * Opens the export of a key. Does not use the network.
- *
  * @param exported the export, parsed or as its JSON text
  * @throws InvalidInputError naming what is missing or wrong; the message holds no secret
  * @example

@@ -26,7 +26,6 @@ export { createModelRows } from './models/model-rows.js'
 export { attempt } from './records/blocks.js'
 export { copyRow } from './records/plain-rows.js'
 
-/** What few programs need, and the client loads later. */
 interface Later extends Schemas {
   rewrap: typeof rewrap
   unwrapsTo: typeof unwrapsTo
@@ -35,12 +34,8 @@ interface Later extends Schemas {
 
 export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchemas'> {
   engine: EngineName
-  /** The application's. */
   secrets: GivenSecrets
-  /**
-   * Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old
-   * one.
-   */
+  /** Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old one. */
   verify: boolean
   auditContext: AuditContext | undefined
   encryptLimits: EncryptDekLimits
@@ -51,9 +46,7 @@ export interface ConnectOptions extends Omit<HttpOptions, 'closed' | 'loadSchema
   loadFailures: () => Soon<Awaited<ReturnType<SendOptions['loadFailures']>> & { settleRefused: typeof settleRefused }>
 }
 
-/** The parts that belong to one client. */
 export interface Connection {
-  /** Makes the calls of the resources. */
   http: Http
   observer: Observer | undefined
   records: OpenDeps
@@ -71,9 +64,7 @@ export function hitOf(
   return observer && ((keyId) => observer.emit({ type: 'hit', operation, keyId }))
 }
 
-/**
- * Puts together the parts that call the service for one client, and its engine. Does not use the network.
- */
+/** Puts together the parts that call the service for one client, and its engine. Does not use the network. */
 export function connect(options: ConnectOptions): Connection {
   const { engine, verify, observer, loadMore, loadOpening, loadRare } = options
   const closing = createCloser()
@@ -134,10 +125,7 @@ export function connect(options: ConnectOptions): Connection {
   }
 }
 
-/**
- * Makes what says that a client is closed. Where requests are isolated it is a mere flag: older workerd refuses a
- * controller at the top of a module, and each controller to all requests but one.
- */
+/** Says that a client is closed. A flag where requests are isolated: controllers belong to one request. */
 function createCloser(): Pick<AbortController, 'signal' | 'abort'> {
   if (!requestsAreIsolated()) return new AbortController()
   const signal = { aborted: false, addEventListener: () => undefined }

@@ -1,7 +1,6 @@
 /**
- * `@eaas/sdk/streams`: encrypts and decrypts files of any size as streams of bytes, with little memory, and opens
- * parts of them. Follows stream.md. A separate entry, since most pages encrypt only values and would download it for
- * nothing.
+ * `@eaas/sdk/streams`: encrypts and decrypts files of any size as streams of bytes, with little memory, and opens parts
+ * of them. Follows stream.md. A separate entry, since most pages encrypt only values and would download it for nothing.
  */
 import { type Context, encodeContext, MAX_SEGMENTS, SEGMENT_BYTES, streamAad } from '@eaas/protocol'
 import type { Client } from './client.js'
@@ -36,34 +35,21 @@ const MAX_STREAM_BYTES = MAX_SEGMENTS * SEGMENT_BYTES
 export interface EncryptStreamOptions extends CallOptions {
   /** The `id` of the key under which the stream is sealed. */
   keyId: string
-  /**
-   * Binds the stream to where it belongs: it then decrypts only with the same context. A flat object of at most 32
-   * strings, which is not stored.
-   */
+  /** Binds the stream: it decrypts only with the same flat object of at most 32 strings, which is not stored. */
   context?: Context
-  /**
-   * Which DEK seals: the key's (`shared`), or one for this stream alone (`call` or `record`), which costs a
-   * wrap each time.
-   */
+  /** Which DEK seals: the key's (`shared`), or one for this stream (`call` or `record`), a wrap each time. */
   dek?: DekScope | undefined
 }
 
 export interface DecryptStreamOptions extends CallOptions {
-  /**
-   * The context under which the stream was encrypted. A stream that is bound to another one does not open.
-   */
+  /** The context under which the stream was encrypted. A stream that is bound to another one does not open. */
   context?: Context
-  /**
-   * The ids of the keys under which it may be encrypted; any key of the tenant by default. An explicit `undefined` is
-   * refused, since it is usually a forgotten variable.
-   */
+  /** The ids of keys under which it may be encrypted; any by default. An explicit `undefined` is refused. */
   keyIds?: readonly string[]
 }
 
 export interface RangeOptions extends DecryptStreamOptions {
-  /**
-   * The first byte of the plaintext to open; 0 by default. It must lie within the plaintext, unless it is 0.
-   */
+  /** The first byte of the plaintext to open; 0 by default. It must lie within the plaintext, unless it is 0. */
   from?: number | undefined
   /** The offset after the last byte to open; the end of the plaintext by default, or if it lies beyond that end. */
   to?: number | undefined
@@ -79,12 +65,11 @@ export interface RewrappedLine {
 
 /**
  * Makes a pair of streams that encrypts: write the bytes of a file, read the encrypted stream to store (stream.md).
- * Holds one segment of 64 KiB, whatever the length. Uses the network when it is first read, only if the client holds
- * no DEK of the key.
+ * Holds one segment of 64 KiB, whatever the length. Uses the network when it is first read, only if the client holds no
+ * DEK of the key.
  *
- * The stream itself ends with the errors of the client's calls. An error of the source, or a reader that cancels,
- * ends both sides and zeroes the stream's key.
- *
+ * The stream itself ends with the errors of the client's calls. An error of the source, or a reader that cancels, ends
+ * both sides and zeroes the stream's key.
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -117,7 +102,6 @@ export function encryptStream(eaas: Client, options: EncryptStreamOptions): Tran
  *
  * Its errors: `E_INVALID_INPUT` when what is written is no encrypted stream, `E_DECRYPTION` when it does not open for
  * another reason, and those of the client's calls.
- *
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -135,13 +119,10 @@ export function decryptStream(eaas: Client, options: DecryptStreamOptions = {}):
 }
 
 /**
- * Opens a part of a stored stream: reads its header and the segments of that part, at most 1 MiB at a time, as the
- * part is read. Releases no byte before verifying the tag of its segment. Segments that are not read are not
- * verified; if the part reaches the end, it also checks that nothing is missing there. Uses the network where the DEK
- * is not cached.
- *
- * @param source a `Blob` or `File`, or a function that reads a range, for example by an HTTP request with
- * `Range`
+ * Opens a part of a stored stream: reads its header and the segments of that part, at most 1 MiB at a time, as the part
+ * is read. Releases no byte before verifying the tag of its segment. Segments that are not read are not verified; if
+ * the part reaches the end, it also checks that nothing is missing there. Uses the network where the DEK is not cached.
+ * @param source a `Blob` or `File`, or a function that reads a range, for example by an HTTP request with `Range`
  * @throws InvalidInputError when an option is wrong; the stream ends with the errors of `decryptStream`
  * @example
  * ```ts
@@ -165,12 +146,11 @@ export function openRange(eaas: Client, source: RangeSource, options: RangeOptio
 }
 
 /**
- * Makes a pair of streams that rewraps: write an encrypted stream, read the same stream with its DEK wrapped under
- * the current version of its key. Only the first line changes. The service does not return the DEK; one request,
- * which needs `wrap` and `unwrap`.
- *
- * @throws InvalidInputError when an option is wrong; the stream ends with `E_INVALID_INPUT` when what is
- * written is no encrypted stream
+ * Makes a pair of streams that rewraps: write an encrypted stream, read the same stream with its DEK wrapped under the
+ * current version of its key. Only the first line changes. The service does not return the DEK; one request, which
+ * needs `wrap` and `unwrap`.
+ * @throws InvalidInputError when an option is wrong; the stream ends with `E_INVALID_INPUT` when what is written is no
+ * encrypted stream
  */
 export function rewrapStream(eaas: Client, options: CallOptions = {}): TransformStream<Binary, Bytes> {
   const load = clientParts(eaas)
@@ -180,10 +160,9 @@ export function rewrapStream(eaas: Client, options: CallOptions = {}): Transform
 }
 
 /**
- * Rewraps a stored stream without reading more than its header: returns the new first line, for a store that can
- * write over the first bytes of a file. If `replaces` is not the length of the line, copy the stream with
- * `rewrapStream` instead. Otherwise as `rewrapStream`.
- *
+ * Rewraps a stored stream without reading more than its header: returns the new first line, for a store that can write
+ * over the first bytes of a file. If `replaces` is not the length of the line, copy the stream with `rewrapStream`
+ * instead. Otherwise as `rewrapStream`.
  * @example
  * ```ts
  * const { line, replaces } = await rewrapFirstLine(eaas, file)

@@ -40,9 +40,8 @@ export interface EncryptSyncOptions {
 
 /**
  * Has a DEK of the key made and wrapped, and the engine loaded, so that `encryptSync` works until the DEK reaches its
- * age limit (`deks.maxAgeMs`, one hour by default) or its message limit. Call it at the start, and regularly. Uses
- * the network if there is no DEK yet.
- *
+ * age limit (`deks.maxAgeMs`, one hour by default) or its message limit. Call it at the start, and regularly. Uses the
+ * network if there is no DEK yet.
  * @throws InvalidInputError where the client's engine is asynchronous
  * @example
  * ```ts
@@ -59,9 +58,7 @@ export async function warm(client: Client, keyId: string, options?: CallOptions)
 }
 
 /**
- * Seals text or bytes at once. Does not use the network. Otherwise as `encrypt` of a client with the key's
- * shared DEK.
- *
+ * Seals text or bytes at once. Does not use the network. Otherwise as `encrypt` of a client with the key's shared DEK.
  * @throws ColdError (`E_COLD`) where no DEK of the key is at hand: await `warm` before
  * @throws InvalidInputError as `encrypt` does, and where the client's engine is asynchronous
  */
@@ -82,11 +79,10 @@ export function encryptSync(client: Client, value: string | Binary, options: Enc
 
 /**
  * Opens an envelope at once. Does not use the network. Otherwise as `decrypt` of a client.
- *
- * @throws ColdError (`E_COLD`) where the envelope's DEK is not cached: await `decrypt` of an envelope with
- * the same DEK before
- * @throws InvalidInputError, DecryptionError as `decrypt` does, and InvalidInputError where the client's
- * engine is asynchronous
+ * @throws ColdError (`E_COLD`) where the envelope's DEK is not cached: await `decrypt` of an envelope with the same DEK
+ * before
+ * @throws InvalidInputError, DecryptionError as `decrypt` does, and InvalidInputError where the client's engine is
+ * asynchronous
  */
 export function decryptSync(
   client: Client,
@@ -101,10 +97,7 @@ export function decryptSync(
   ) as Bytes
 }
 
-/**
- * Opens an envelope to text at once. @throws ContentError when the bytes are not UTF-8; otherwise as
- * `decryptSync`
- */
+/** Opens an envelope to text at once. @throws ContentError when the bytes are not UTF-8; otherwise as `decryptSync` */
 export function decryptTextSync(
   client: Client,
   envelope: StoredEnvelope,
@@ -130,10 +123,7 @@ function atOnce<T, R extends { envelopes: EnvelopeEngine }>(
   }
 }
 
-/**
- * Returns the value if it is there already. For a promise, returns undefined and ignores its rejection: the next call
- * finds the value, or fails itself.
- */
+/** The value if it is there. Ignores a promise's rejection: the next call finds the value, or fails itself. */
 function waitingFor<T>(soon: Soon<T>): T | undefined {
   if (!isPromise(soon)) return soon
   soon.catch(() => undefined)

@@ -1,7 +1,4 @@
-/**
- * `@eaas/sdk/testing`: an EaaS service in memory, reached through its `fetch`, to test an application without
- * a network or an account. Wrapping and blind indexes are real; the state ends with the program.
- */
+/** `@eaas/sdk/testing`: a service in memory, to test an application without a network or an account. */
 import { encodeHex, type wire } from '@eaas/protocol'
 import { assertOptions, assertWhole } from './input.js'
 import type { Entry } from './resources/audit.js'
@@ -24,10 +21,7 @@ export interface TestServiceOptions {
   envelopeOnly?: boolean | undefined
   /** Days between scheduling a key's destruction and the destruction itself, 0 for at once; 7 by default. */
   destroyWindowDays?: number | undefined
-  /**
-   * Returns the time in milliseconds since 1970; `Date.now` by default. The next call runs what has become
-   * due.
-   */
+  /** Returns the time in milliseconds since 1970; `Date.now` by default. The next call runs what has become due. */
   now?: (() => number) | undefined
 }
 
@@ -40,7 +34,6 @@ export interface TestService {
   readonly apiKey: string
   /**
    * Makes the next calls fail, in the order in which `failNext` was called.
-   *
    * @throws InvalidInputError unless one of `status`, `code`, `network` and `timeout` is given
    * @example
    * ```ts
@@ -50,19 +43,16 @@ export interface TestService {
   failNext(failure: TestFailure): void
   /** The audit log, oldest entry first, as a copy. */
   entries(): Entry[]
-  /**
-   * Deletes all keys, entries and pending failures. Clients still hold DEKs of the deleted keys, so create a new
-   * client.
-   */
+  /** Deletes keys, entries and pending failures. Create new clients: they still hold DEKs of deleted keys. */
   reset(): void
 }
 
 /**
- * Creates a service in memory. Does not use the network. It answers the calls on keys, `wrap`, `unwrap`, `rewrap`, `hash`
- * and batches, and those of server mode, as a real service does. Its one API key may make every call. It leaves other API
- * keys with their permissions, addresses and budgets, quotas, and the lists, verification and usage of the audit log to
- * a real service, such as `eaas dev`: it refuses those calls with 405. `failNext` shows your application any refusal.
- *
+ * Creates a service in memory. Does not use the network. It answers the calls on keys, `wrap`, `unwrap`, `rewrap`,
+ * `hash` and batches, and those of server mode, as a real service does. Its one API key may make every call. It leaves
+ * other API keys with their permissions, addresses and budgets, quotas, and the lists, verification and usage of the
+ * audit log to a real service, such as `eaas dev`: it refuses those calls with 405. `failNext` shows your application
+ * any refusal.
  * @throws InvalidInputError when an option is wrong
  * @example
  * ```ts
@@ -118,7 +108,6 @@ export function createTestService(options: TestServiceOptions = {}): TestService
   return Object.freeze(connection) as TestService
 }
 
-/** @throws the reason of the signal */
 function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const giveUp = () => reject(signal.reason)

@@ -2,13 +2,9 @@
 import { assertNotAborted } from './input.js'
 import { onAbort, untilAborted } from './waiting.js'
 
-/** The promises of some results. */
 export type Calls<T extends readonly unknown[]> = readonly [...{ [K in keyof T]: Promise<T[K]> }]
 
-/**
- * Makes calls of which all must succeed. The first error, and the caller's signal, aborts the others: so none is sent for
- * a caller that has its error. @throws AbortedError, or the first error
- */
+/** All calls must succeed; the first error or the signal aborts the others. @throws AbortedError, or that error */
 export async function together<T extends readonly unknown[]>(
   signal: AbortSignal | undefined,
   call: (signal: AbortSignal) => Calls<T>,

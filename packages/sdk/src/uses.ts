@@ -1,7 +1,4 @@
-/**
- * What DEKs are wrapped for (bindings.md 5, stream.md 3), and for which of these a stored wrapped
- * key opens (wrapped-key-v2.md 3).
- */
+/** What DEKs are wrapped for (bindings.md 5, stream.md 3), and the uses to open with (wrapped-key-v2.md 3). */
 import {
   type Context,
   compareUtf8,
@@ -45,10 +42,7 @@ export function useOfStream(): Uses {
   return { use: STREAM }
 }
 
-/**
- * The uses to try for the DEK of a model's values: first that of many rows or, with `ofRow`, that of one row. `pairs`
- * returns what the values are bound to, which may include no column of a row.
- */
+/** First the use of many rows or, with `ofRow`, of one. `pairs` may include no column of a row. */
 export function usesOfModel(model: string, pairs: () => Context, ofRow = false): Uses {
   const many = nameUse('data', { model: fit(model) })
   const findOne = () => {
@@ -65,9 +59,8 @@ export function wrappedFor<K extends WrappedKey>(wrapped: K, find: () => Uses | 
 }
 
 /**
- * Returns the `context.row` that a model with `dek: 'record'` has a row's DEK wrapped for (bindings.md 5), for use in
- * a broker's `allow`. Uses no network.
- *
+ * Returns the `context.row` that a model with `dek: 'record'` has a row's DEK wrapped for (bindings.md 5), for use in a
+ * broker's `allow`. Uses no network.
  * @param columns the columns that the model binds to, by name, with their values in the row: text or whole numbers
  * @throws InvalidInputError when there is no column; when one holds something else; when the text would be longer than
  * 128 characters: the DEK of such a row is wrapped for its model alone, and has no `context.row`

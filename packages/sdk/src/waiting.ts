@@ -1,7 +1,6 @@
 /**
- * Waiting for what many callers share: a value that may be there already, a part that is loaded once, a turn of
- * the event loop. Each caller may give up alone, by a signal, and gets errors that lead to it. Work on many
- * records rests, so that a page or a server stays responsive, and awaits many promises at a time.
+ * Waiting for what many share: a value that may be there, a part loaded once, a turn of the event loop. Each caller may
+ * give up alone, and gets errors that lead to it.
  */
 import { AbortedError, isEaasError, NetworkError } from './errors.js'
 import { assertNotAborted } from './input.js'
@@ -20,10 +19,8 @@ export function use<T, R>(value: Soon<T>, take: (value: T) => Soon<R>): Soon<R> 
 }
 
 /**
- * Makes a function that loads once, and returns what was loaded without a promise from then on. All callers
- * share one load: in a page, each `import()` settles in a turn of its own, so the calls of one turn would
- * become many requests. Isolated requests cannot share a promise. A load that failed is tried again at the
- * next call.
+ * Loads once, and then returns no promise. Callers share a load: in a page each `import()` settles in its own turn,
+ * which would split batches. Isolated requests cannot share. A failed load is tried again.
  */
 export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T> {
   let loaded: T | undefined
@@ -44,10 +41,7 @@ export function loadOnce<T extends object>(load: () => Promise<T>): () => Soon<T
   }
 }
 
-/**
- * Loads a part of the SDK when it is first used. Bundlers make each a file of its own. @throws NetworkError
- * when that fails; the next call tries again, where the platform allows it
- */
+/** Loads a part on first use, a file of its own in bundles. @throws NetworkError; the next call tries again */
 export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
@@ -78,11 +72,9 @@ export function nodeGlobals(): NodeGlobals {
 }
 
 /**
- * Tells whether the platform runs many requests in one isolate and keeps their promises, timers and
- * controllers apart: Cloudflare's workerd, or an edge runtime that sets `EdgeRuntime`. There, a request that
- * awaits another one's promise may wait for ever, at the latest after the other one was answered. So calls
- * share promises only within one run of microtasks, which no other request can enter. Plain values can be
- * shared.
+ * Whether one isolate runs many requests and keeps their promises, timers and controllers apart: workerd, or an
+ * `EdgeRuntime`. Awaiting another's promise may take for ever, so calls share them only within one run of microtasks.
+ * Plain values can be shared.
  */
 export function requestsAreIsolated(): boolean {
   return (
@@ -99,10 +91,7 @@ export async function microtasks(): Promise<void> {
   for (let tick = 0; tick < TICKS; tick++) await undefined
 }
 
-/**
- * Resolves at the next turn of the event loop. The timers are read when the module is loaded, so that fake ones in
- * an application's tests do not stop the SDK.
- */
+/** The next turn of the event loop. Timers are read at load, so that fake ones do not stop the SDK. */
 export const turn = /* @__PURE__ */ (() => {
   const { scheduler, setTimeout } = globalThis as Platform
   const { setImmediate = setTimeout } = nodeGlobals()
@@ -114,10 +103,7 @@ export const turn = /* @__PURE__ */ (() => {
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
-/**
- * Runs the function when the signal is aborted. Returns a function that stops listening. Adds one listener to
- * each signal, which many calls may share: Node warns of a leak at the eleventh.
- */
+/** Runs on abort; returns what stops listening. One listener a signal: Node warns at the eleventh. */
 export function onAbort(signal: AbortSignal | undefined, run: () => void): () => void {
   if (!signal) return () => undefined
   const runs = listeners.get(signal) ?? listen(signal)
@@ -152,11 +138,7 @@ export interface Waiter<A> {
   fail(error: unknown): void
 }
 
-/**
- * Joins the waiting callers until it is served or failed, or the signal is aborted.
- *
- * @throws AbortedError by rejection
- */
+/** Joins the waiting callers until served, failed or aborted. @throws AbortedError by rejection */
 export function joinWaiters<A, T, W extends Waiter<A>>(
   waiters: Set<W>,
   signal: AbortSignal | undefined,
@@ -191,9 +173,8 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
 export type AtCaller = (error: unknown) => unknown
 
 /**
- * Remembers the caller's stack: the error of a request that many callers share has none of them in its stack.
- * Returns a function that copies an error of the SDK and gives the copy that stack; it returns anything else
- * unchanged. The stack's text is made only when an error needs it.
+ * Remembers the caller's stack, which an error of a shared request lacks. Returns what copies an SDK error with that
+ * stack, made as text only then; anything else unchanged.
  */
 export function rememberCaller(): AtCaller {
   const caller = new Error()
@@ -237,7 +218,6 @@ export interface Pace {
   rest(signal?: AbortSignal | undefined): Promise<void>
 }
 
-/** Starts counting the time since the last rest. */
 export function createPace(): Pace {
   let since = now()
   return {
@@ -250,7 +230,6 @@ export function createPace(): Pace {
   }
 }
 
-/** The promises of an asynchronous engine. */
 export interface Backlog {
   /** Adds a promise. The caller must await what is returned, unless it is undefined. */
   add(promise: Promise<unknown>): Promise<unknown> | undefined
@@ -258,10 +237,7 @@ export interface Backlog {
   flush(): Promise<unknown>
 }
 
-/**
- * Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is
- * added.
- */
+/** Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is added. */
 export function createBacklog(promisesAreRare: boolean): Backlog {
   let promises: Promise<unknown>[] = []
   const flush = () => {

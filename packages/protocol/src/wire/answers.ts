@@ -1,6 +1,6 @@
 /**
- * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK reads answers with them;
- * they ignore unknown fields. Requests are in a separate module, which pages do not download; what most pages get, `page-answers.ts` reads without these.
+ * The answers of the API, by `operationId` in `ANSWERS`; they ignore unknown fields. What most pages get,
+ * `page-answers.ts` reads without zod.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
@@ -26,10 +26,7 @@ import {
   wrappedKey,
 } from './values.js'
 
-/**
- * A schema of zod, typed by its values alone, so that the published types of the SDK do not mention zod. `asZod`
- * gives its other type.
- */
+/** A schema of zod, typed by its values alone, so that the SDK's types do not mention zod. See `asZod`. */
 export interface Answer<T = unknown> {
   readonly _zod: { readonly output: T }
 }
@@ -41,7 +38,6 @@ function answer<S extends z.ZodMiniType>(schema: S): Answer<Plain<z.output<S>>> 
   return schema as unknown as Answer<Plain<z.output<S>>>
 }
 
-/** The schema of an answer as zod types it. */
 export function asZod<T>(schema: Answer<T>): z.ZodMiniType<T> {
   return schema as unknown as z.ZodMiniType<T>
 }
@@ -97,32 +93,20 @@ export const keyExport = answer(
 )
 
 /* Envelope mode */
-
 export const wrapped = answer(z.object({ wrapped_key: wrappedKey, key_id: uuid, key_version: version }))
 export const unwrapped = answer(z.object({ dek, key_id: uuid, key_version: version }))
 
 export const derivedSecret = answer(z.object({ secret: dek, key_id: uuid }))
 export const hashed = answer(z.object({ hash: hex32, key_id: uuid }))
 export const blindHashed = answer(
-  z.object({
-    elements: z.array(blindElement),
-    proof: blindProof,
-    key_id: uuid,
-    suite: z.enum([BLIND_HASH_SUITE]),
-  }),
+  z.object({ elements: z.array(blindElement), proof: blindProof, key_id: uuid, suite: z.enum([BLIND_HASH_SUITE]) }),
 )
 
 /* Server mode */
 
 /** What server mode answers: envelope format v1 without `envelope_version` (envelope.md 5). */
 export const bundle = answer(
-  z.object({
-    ciphertext: base64,
-    wrapped_key: wrappedKey,
-    iv: base64,
-    key_id: uuid,
-    key_version: version,
-  }),
+  z.object({ ciphertext: base64, wrapped_key: wrappedKey, iv: base64, key_id: uuid, key_version: version }),
 )
 export const decrypted = answer(z.object({ plaintext: z.string() }))
 /** The answers that differ if base64 was requested, as the SDK does. */
@@ -213,8 +197,8 @@ export const usage = answer(
     month: z.string(),
     operations: z.record(z.string(), count),
     /**
-     * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further
-     * addresses, and `kind` may be one that only a newer server has (unrecorded.ts)
+     * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further addresses, and
+     * `kind` may be one that only a newer server has (unrecorded.ts)
      */
     unrecorded: z.array(
       z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
@@ -251,7 +235,6 @@ export const problem = answer(
   }),
 )
 
-/** The schema of each call's JSON answer. */
 export const ANSWERS = {
   createKey: key,
   createKeys: batchResults,
@@ -285,7 +268,6 @@ export const ANSWERS = {
   getHealth: health,
 } as const satisfies Partial<Record<OperationId, Answer>>
 
-/** The type of each answer once parsed. */
 export type Answers = { [Id in keyof typeof ANSWERS]: (typeof ANSWERS)[Id]['_zod']['output'] }
 export type Key = (typeof key)['_zod']['output']
 export type KeyWithVersions = (typeof keyWithVersions)['_zod']['output']
@@ -313,10 +295,7 @@ export type Checkpoint = (typeof checkpoint)['_zod']['output']
 export type Health = (typeof health)['_zod']['output']
 export type Problem = (typeof problem)['_zod']['output']
 
-/**
- * Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws
- * AnswerError
- */
+/** Returns a copy of what JSON.parse returned, without the members that the schema ignores. @throws AnswerError */
 export function readAnswer<T>(schema: Answer<T>, value: unknown): T {
   const { success, data, error } = z.safeParse(asZod(schema), value, { error: describeFault })
   if (success) return data

@@ -1,20 +1,15 @@
 /**
- * The answers of the calls by which a page seals and opens, and problem documents, read without zod, which is larger
- * than all else that such a page downloads. `answers.ts` has the schemas of all answers; a test holds both to the same
- * verdict on each value. Copies the members that it names, and ignores all others.
+ * The answers of the calls by which a page seals and opens, read without zod, which is larger than all else that it
+ * downloads. A test holds them to the same verdicts as `answers.ts`.
  */
 import { KEY_BYTES } from '../aead.js'
 import { isBase64 } from '../bytes.js'
 import type { OperationId } from '../routes.js'
 import type { Answers, Problem } from './answers.js'
 
-/**
- * Thrown for an answer that is not what the contract says. The message names the member and what it must be,
- * and repeats no value.
- */
+/** Thrown for an answer against the contract. Names the member and what it must be, and repeats no value. */
 export class AnswerError extends Error {}
 
-/** A kind of text, and the sentence that refuses any other. */
 export interface TextKind {
   is(text: string): boolean
   must: string
@@ -24,7 +19,6 @@ export interface TextKind {
 export const WRAPPED_KEY_CHARACTERS = 1_024
 
 /* Keys are checked by functions, so that no regular expression keeps a DEK as the last text that it matched. */
-
 export const BASE64_KEY: TextKind = {
   is: (text) => isBase64(text, KEY_BYTES),
   must: `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`,
@@ -86,12 +80,10 @@ export function isPageCall(id: OperationId): id is PageCall {
   return Object.hasOwn(PAGE_ANSWERS, id)
 }
 
-/** @throws AnswerError */
 export function readPageAnswer(id: PageCall, value: unknown): unknown {
   return readMembers(PAGE_ANSWERS[id], value)
 }
 
-/** @throws AnswerError */
 export function readProblem(value: unknown): Problem {
   return readMembers(PROBLEM, value) as Problem
 }

@@ -1,7 +1,4 @@
-/**
- * The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times; they refuse
- * unknown parameters.
- */
+/** The query strings of the API, by `operationId`, parsed strictly; they refuse unknown parameters. */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { foldUuid } from '../bytes.js'
@@ -82,7 +79,6 @@ export function strict<Shape extends z.core.$ZodShape>(shape: Shape, says: strin
 const query = <Shape extends z.core.$ZodShape>(shape: Shape) =>
   strict(shape, 'is no parameter of this call, which takes')
 
-/** The query of each call that has one. */
 export const QUERIES = {
   listKeys: query({
     status: z.optional(z.enum(KEY_STATUSES)),
@@ -113,10 +109,7 @@ export const QUERIES = {
   }),
   exportAudit: query({ after_id: z.optional(from0), through_id: z.optional(from1) }),
   listApiKeys: query({ limit: z.optional(limitUpTo(MAX_LISTED_API_KEYS)), offset: z.optional(from0) }),
-  getUsage: query({
-    month: z.optional(z.string().check(z.regex(MONTH, 'must be a month, YYYY-MM'))),
-  }),
+  getUsage: query({ month: z.optional(z.string().check(z.regex(MONTH, 'must be a month, YYYY-MM'))) }),
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 
-/** The type of each query once parsed. */
 export type Queries = { [Id in keyof typeof QUERIES]: z.infer<(typeof QUERIES)[Id]> }

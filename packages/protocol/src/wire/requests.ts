@@ -1,7 +1,4 @@
-/**
- * The requests of the /v1 API: one schema for each body, by `operationId` in `BODIES`. The server parses with
- * them; they ignore unknown fields.
- */
+/** The request bodies of the API, by `operationId` in `BODIES`. They ignore unknown fields. */
 import * as z from 'zod/mini'
 import { IV_BYTES, KEY_BYTES } from '../aead.js'
 import { limitsSomething } from '../budgets.js'
@@ -42,10 +39,7 @@ const iv = z
   .string()
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
 export const ZEROS = encodeBase64(new Uint8Array(KEY_BYTES))
-/**
- * Not zeros: a client that sends them has zeroed its DEK too early, and would encrypt under a key that
- * anybody knows.
- */
+/** Not zeros: a client that sends them has zeroed its DEK too early, and would seal under a known key. */
 const usableDek = dek.check(
   z.refine((value) => value !== ZEROS, `must not be ${KEY_BYTES} zero bytes: make each DEK of secure random bytes`),
 )
@@ -59,10 +53,7 @@ const MAX_ITEMS = Object.entries({
   allowed_ips: MAX_ALLOWED_IPS,
 })
 
-/**
- * Returns a message naming the array of a body that has too many items, before any item is parsed; undefined
- * if none has.
- */
+/** Names the array of a body that has too many items, before any item is parsed; undefined if none has. */
 export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of MAX_ITEMS) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]
@@ -74,7 +65,6 @@ export function findOverlong(body: unknown): string | undefined {
 }
 
 /* Keys */
-
 export const createKey = z.object({ name, algorithm: z.optional(z.literal(ALGORITHM)) })
 /** An invalid name fails the whole call; a name that is taken fails its own key only. */
 export const createKeys = z.object({
@@ -196,11 +186,7 @@ const keys = z.array(listedKey).check(
 const limit = z.optional(z.int().check(z.minimum(1), z.maximum(MAX_BUDGET)))
 const budget = z.object({ per_minute: limit, per_day: limit })
 const budgets = z
-  .object({
-    unwrap: z.optional(budget),
-    hash: z.optional(budget),
-    when_over: z.optional(z.enum(['refuse', 'expire'])),
-  })
+  .object({ unwrap: z.optional(budget), hash: z.optional(budget), when_over: z.optional(z.enum(['refuse', 'expire'])) })
   .check(z.refine(limitsSomething, 'must limit unwrap or hash, per_minute or per_day'))
 
 /** `expires_at` takes any RFC 3339 time with an offset. */
@@ -225,7 +211,6 @@ export const updateApiKey = z.object({
 /** What functions check beyond the type, for the OpenAPI document to describe. */
 export const FIELDS = { name, iv, dek: usableDek, withoutNul, addressRange, listedKey, budgets }
 
-/** The body of each call that has one. */
 export const BODIES = {
   createKey,
   createKeys,
@@ -246,7 +231,6 @@ export const BODIES = {
   updateApiKey,
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 
-/** The type of each body once parsed. */
 export type Bodies = { [Id in keyof typeof BODIES]: z.infer<(typeof BODIES)[Id]> }
 export type CreateKeys = z.infer<typeof createKeys>
 export type Wrap = z.infer<typeof wrap>
@@ -254,7 +238,6 @@ export type Unwrap = z.infer<typeof unwrap>
 export type Encrypt = z.infer<typeof encrypt>
 export type Decrypt = z.infer<typeof decrypt>
 export type BatchOperation = (typeof BATCH_OPERATIONS)[number]
-/** Names the call that an operation of a batch makes. */
 export function batchedCall(op: BatchOperation): Exclude<BatchOperation, 'blind_hash'> | 'blindHash' {
   return op === 'blind_hash' ? 'blindHash' : op
 }

@@ -19,11 +19,9 @@ export const blindProof = base64Of(64)
 export const wrappedKey = textOf(WRAPPED_KEY)
 
 /* Texts of a format, which the OpenAPI document names too. */
-
 export const uuid = z.stringFormat('uuid', UUID.pattern, UUID.must)
 /** An id in a request, which need not be a UUID: one that is none is not found. */
 export const sentId = z.string().check(z.overwrite(foldUuid))
-/** A UUID in a request, in any case. */
 export const sentUuid = z
   .stringFormat('uuid', /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/, 'must be a UUID, with dashes')
   .check(z.overwrite(foldUuid))

@@ -26,9 +26,8 @@ const LEFT_OUT = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgr
 const UNREADABLE = new BrokerRefusal('E_MALFORMED_REQUEST', 'not a request that the broker can read')
 
 /**
- * Makes a handler for node:http from a broker. Mount it before anything that reads bodies. If Express has
- * already read the body, the handler takes it from `request.body`, and writes a parsed one as JSON again.
- *
+ * Makes a handler for node:http from a broker. Mount it before anything that reads bodies. If Express has already read
+ * the body, the handler takes it from `request.body`, and writes a parsed one as JSON again.
  * @example
  * ```ts
  * const handle = toNodeHandler(broker)
@@ -61,10 +60,7 @@ async function answer(broker: Broker, incoming: NodeBrokerRequest, outgoing: Nod
   outgoing.end(body)
 }
 
-/**
- * Makes a Request; undefined if there can be none: the target is not a path, the method is TRACE or the like,
- * a header is broken.
- */
+/** Makes a Request; undefined if there can be none: no path, a method such as TRACE, a broken header. */
 function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request | undefined {
   const { method = 'GET', rawHeaders } = incoming
   const target = incoming.originalUrl ?? incoming.url ?? ''

@@ -18,7 +18,6 @@ const BROKER_PROBLEMS = {
   E_UNAVAILABLE: PROBLEMS.E_UNAVAILABLE,
 } as const
 
-/** The codes of a broker's own refusals. */
 export type BrokerProblemCode = keyof typeof BROKER_PROBLEMS
 
 /** A request that the broker refuses; its message is the `detail`, and holds nothing secret. */
@@ -40,7 +39,6 @@ export function problemOf({ code, message }: BrokerRefusal): { status: number; b
   return { status, body: { type: 'about:blank', title, status, detail: message, code } }
 }
 
-/** Makes the answer to a refused request. */
 export function refusalResponse(refusal: BrokerRefusal): Response {
   const { status, body } = problemOf(refusal)
   return answerResponse({ status, text: JSON.stringify(body), contentType: PROBLEM_CONTENT_TYPE }, refusal.headers)

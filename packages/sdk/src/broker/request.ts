@@ -1,7 +1,4 @@
-/**
- * Reads a page's request to a broker: its call, its origin, and only those members of the body that the call
- * has.
- */
+/** Reads a page's request to a broker: its call, its origin, and only those members of the body that the call has. */
 import {
   createBodyHold,
   fillPath,
@@ -47,7 +44,6 @@ type NamesTheKey = (typeof NAME_THE_KEY)[number]
 /** The operations on wrapped keys, which may be bound to a use. */
 const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 
-/** One operation that a page requests. */
 export interface Asked {
   op: BrokerOperation
   key_id: string
@@ -57,12 +53,9 @@ export interface Asked {
   use: WrapUse | undefined
 }
 
-/** A call by its path. */
 export type Route = { name: 'batch' | NamesTheKey } | { name: Exclude<BrokerOperation, NamesTheKey>; key_id: string }
 
-/**
- * Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED
- */
+/** Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED */
 export function readRoute(method: string, url: URL, basePath: string): Route {
   const route = url.pathname.startsWith(`${basePath}/`) ? findRoute(url.pathname.slice(basePath.length)) : undefined
   if (!route || url.search !== '') throw new BrokerRefusal('E_ROUTE_NOT_FOUND', 'the broker has no such path')
@@ -85,11 +78,8 @@ function findRoute(path: string): Route | undefined {
 }
 
 /**
- * Refuses a request that another site's page may have sent. Browsers name a request's origin in
- * Sec-Fetch-Site, which no page can set. They leave it out for pages without TLS: then Origin is compared
- * with Host. A request with neither comes from no page.
- *
- * @throws BrokerRefusal E_CROSS_SITE
+ * Refuses what another site's page may have sent, by Sec-Fetch-Site, which no page can set, or for pages without TLS by
+ * Origin and Host. Without either, no page sent it. @throws BrokerRefusal E_CROSS_SITE
  */
 export function assertSameOrigin(request: Request, url: URL, origins: ReadonlySet<string>): void {
   const origin = request.headers.get('origin')
@@ -103,16 +93,12 @@ function hostOf(origin: string | null): string | undefined {
   return origin !== null && URL.canParse(origin) ? new URL(origin).host : undefined
 }
 
-/**
- * Refuses every media type but JSON, because a browser sends JSON to another origin only after a preflight.
- * @throws BrokerRefusal E_MEDIA_TYPE
- */
+/** Refuses all but JSON, which browsers send to another origin only after a preflight. @throws E_MEDIA_TYPE */
 export function assertJson(request: Request): void {
   if (JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) return
   throw new BrokerRefusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
 }
 
-/** What bounds a body while it arrives. */
 interface Bounds {
   maxBytes: number
   holding: Holding
@@ -123,10 +109,7 @@ interface Bounds {
 /** So many pieces of a body take as long as a call of its own. */
 const PIECES_OF_A_CALL = 256
 
-/**
- * Reads the body to its end, or to a bound. @throws BrokerRefusal E_BODY_TOO_LARGE, E_MALFORMED_REQUEST,
- * E_TOO_MANY_CALLS, and what `holding` throws
- */
+/** Reads the body, up to a bound. @throws E_BODY_TOO_LARGE, E_MALFORMED_REQUEST, E_TOO_MANY_CALLS; of `holding` */
 export async function readBody(request: Request, { maxBytes, holding, count }: Bounds): Promise<unknown> {
   const tooLarge = new BrokerRefusal('E_BODY_TOO_LARGE', `the body must be at most ${maxBytes} bytes`)
   const stated = Number(request.headers.get('content-length'))
@@ -157,10 +140,8 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
 }
 
 /**
- * Reads the operations of a body, and only the members that they need. The broker writes a new request to the
- * service from them, so everything in that request has been checked.
- *
- * @throws BrokerRefusal E_VALIDATION, E_NOT_ALLOWED for an operation that no broker forwards
+ * Reads only the members that operations need: the request to the service is written from what was checked. @throws
+ * BrokerRefusal E_VALIDATION; E_NOT_ALLOWED for an operation that no broker forwards
  */
 export function readOperations(route: Route, body: unknown): Asked[] {
   if (route.name !== 'batch') {
@@ -202,10 +183,7 @@ function readElements(body: unknown): readonly string[] {
   throw new BrokerRefusal('E_VALIDATION', message)
 }
 
-/**
- * Reads the use that a page states for a wrapped key, which opens only for that use. @throws BrokerRefusal
- * E_VALIDATION
- */
+/** Reads the use that a page states for a wrapped key, which opens only for it. @throws E_VALIDATION */
 function readStatedUse(body: unknown): WrapUse | undefined {
   const own = (name: string) =>
     Object.hasOwn(body as object, name) ? (body as Record<string, unknown>)[name] : undefined
@@ -227,7 +205,6 @@ function memberOf(value: unknown, name: string): string {
   return member
 }
 
-/** Names an operation as a batch does. */
 function nameInBatch(op: BrokerOperation): string {
   return op === 'blindHash' ? 'blind_hash' : op
 }
@@ -236,7 +213,6 @@ function namesTheKey(op: BrokerOperation): op is NamesTheKey {
   return NAME_THE_KEY.some((one) => one === op)
 }
 
-/** Writes the path and the body of the request to the service. */
 export function writeCall(
   route: Route,
   asked: readonly Asked[],

@@ -7,10 +7,7 @@ import { BrokerRefusal } from './problem.js'
 
 /** Enough for the longest answer: that to a batch of a thousand operations. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
-/**
- * Codes that, like any 401, mean that the broker's own API key is refused: wrong address, suspended or moved tenant,
- * missing permission.
- */
+/** Like any 401, these mean that the broker's own API key is refused. */
 const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_TENANT_MOVED', 'E_MISSING_PERMISSION']
 
 export interface Upstream {
@@ -28,13 +25,11 @@ export interface UpstreamCall {
   signal: AbortSignal
 }
 
-/** An answer of the contract. */
 export interface UpstreamAnswer {
   status: number
   contentType: string
   requestId: string | undefined
   body: Readonly<Record<string, unknown>>
-  /** The body as it is passed on. */
   text: string
 }
 
@@ -44,11 +39,8 @@ export class UpstreamError extends Error {
 }
 
 /**
- * Sends one call, and reads its answer to the end. Sends only what `call` contains, and nothing else of the
- * page's request.
- *
- * @throws BrokerRefusal E_UNAVAILABLE when no answer comes, E_BAD_GATEWAY when it is not one that a page may
- * see; the cause says why, for the operator and not for the page
+ * Sends one call, with only what `call` contains. @throws BrokerRefusal E_UNAVAILABLE without an answer, E_BAD_GATEWAY
+ * for one that a page may not see; the cause is for the operator alone
  */
 export async function askService(upstream: Upstream, call: UpstreamCall): Promise<UpstreamAnswer> {
   const base = upstream.findBase()
@@ -130,7 +122,6 @@ function readJson(sent: string): Pick<UpstreamAnswer, 'body' | 'text'> {
   throw badGateway('the answer is not a JSON object')
 }
 
-/** Makes the refusal of an answer that a page must not see. */
 export function badGateway(cause: string): BrokerRefusal {
   const refusal = new BrokerRefusal('E_BAD_GATEWAY', "the service's answer cannot be passed on")
   return Object.assign(refusal, { cause: new UpstreamError(cause) })

@@ -1,7 +1,4 @@
-/**
- * End users: how their ids are written for the service, how many calls each may make in a minute, and how much their
- * calls may hold.
- */
+/** End users: how their ids are written, how many calls each may make a minute, and what these may hold. */
 import { createHeldBytes, escapeUser, type Holding, isWellFormed, MAX_BATCH_BODY_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
@@ -18,12 +15,11 @@ const USER_BYTES = MAX_BATCH_BODY_BYTES + CALL_BYTES
 const PROCESS_BYTES = 8 * USER_BYTES
 
 /**
- * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it
- * is; the UTF-8 bytes of all other characters, and of comma, blank and percent sign, are escaped like `%2C`.
+ * Writes a user's id as `eaas-on-behalf-of` takes it and as the audit log shows it. Visible ASCII stays as it is; the
+ * UTF-8 bytes of all other characters, and of comma, blank and percent sign, are escaped like `%2C`.
  * `decodeURIComponent` gives the id back.
- *
- * @throws InvalidInputError when the id is not a string, is empty, has a lone surrogate, or is longer than
- * 255 characters when encoded
+ * @throws InvalidInputError when the id is not a string, is empty, has a lone surrogate, or is longer than 255
+ * characters when encoded
  */
 export function encodeUserId(id: string): string {
   if (typeof id !== 'string' || id === '') {
@@ -45,9 +41,8 @@ function refuse(message: string): InvalidInputError {
 export type Count = (user: string, calls: number) => void
 
 /**
- * Makes a counter of the calls of each user in a minute, in the memory of this process: other processes count on
- * their own. A user's minute begins with the first call; the first call after it begins another one.
- * The counter forgets a user whose minute is over.
+ * Counts the calls of each user in a minute, in this process. A user's minute begins with the first call. Forgets a
+ * user whose minute is over.
  */
 export function createLimit(callsPerMinute: number, now: () => number): Count {
   const minutes = new Map<string, { since: number; calls: number }>()
@@ -74,9 +69,8 @@ export function createLimit(callsPerMinute: number, now: () => number): Count {
 }
 
 /**
- * Makes the bounds of what calls hold in the memory of this process, from before their bodies are read until they are
- * answered. The function starts the holding of a user's call. @throws BrokerRefusal, as does `take`: E_TOO_MANY_CALLS
- * if the user's calls hold too much, E_UNAVAILABLE if all of them do
+ * Bounds what calls hold in this process. The function starts the holding of a user's call. @throws BrokerRefusal, as
+ * does `take`: E_TOO_MANY_CALLS for the user's, E_UNAVAILABLE for all
  */
 export function createUserHoldings(): (user: string) => Holding {
   const hold = createHeldBytes<[user: string]>([PROCESS_BYTES, USER_BYTES], (bound) => {

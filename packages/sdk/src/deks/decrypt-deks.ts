@@ -1,7 +1,4 @@
-/**
- * Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. Callers who wait for
- * the same DEK share one unwrap.
- */
+/** Caches the DEKs that open, each for a fixed time; the least recently used is dropped first. */
 import { AbortedError } from '../errors.js'
 import type { WrappedFor } from '../uses.js'
 import { isPromise, joinWaiters, microtasks, requestsAreIsolated, type Waiter } from '../waiting.js'
@@ -58,12 +55,8 @@ export class DecryptDeks {
   }
 
   /**
-   * Opens with the DEK of a wrapped key. Returns the result if the DEK is cached, and a promise if it must be
-   * unwrapped first. All callers who wait for the same wrapped key share one unwrap; where requests are isolated,
-   * only those of one run of microtasks. A DEK that has opened nothing is not kept.
-   *
-   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
-   * of unwrap
+   * Opens with a DEK: at once if it is cached, else by a promise, with one unwrap for all who wait (where requests are
+   * isolated, of one run of microtasks). @throws AbortedError; rejects with any error of unwrap
    */
   use<T>(wrapped: WrappedFor, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
@@ -197,9 +190,8 @@ export class DecryptDeks {
 }
 
 /**
- * Identifies the DEK of a wrapped key, for its use: a DEK that was unwrapped for one use is not available for
- * another. The stored text comes last, after the use's name, which is JSON. So no two wrapped keys have the same
- * name, whatever their text.
+ * The DEK of a wrapped key for its use: one unwrapped for a use is not available for another. The stored text comes
+ * last, after JSON, so that no two have the same name.
  */
 export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
   return `${key_id}${use ? use.name : '[]'}${wrapped_key}`

@@ -1,6 +1,4 @@
-/**
- * Keeps the DEKs that seal, one for each key and use, within limits; makes the next one shortly before it is needed.
- */
+/** Keeps the DEKs that seal, one for each key and use, within limits; makes the next one ahead of need. */
 import { decodeBase64, encodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import { AbortedError, ProtocolError } from '../errors.js'
 import { type NamedUse, type WrappedFor, wrappedFor } from '../uses.js'
@@ -43,7 +41,6 @@ export interface EncryptDekSource {
   now(): number
 }
 
-/** Seals with the DEK. */
 export type Seal<T> = (dek: Secret, wrapped: WrappedKey) => T | Promise<T>
 
 interface SealingDek {
@@ -58,7 +55,6 @@ interface LoadedWaiter extends Waiter<SealingDek> {
   load: Load
 }
 
-/** What a DEK is made for. */
 interface Target {
   keyId: string
   use: NamedUse | undefined
@@ -92,11 +88,8 @@ export class EncryptDeks {
   }
 
   /**
-   * Seals messages, all under the same DEK of the key and the use, and counts them. Returns the result if there is a
-   * DEK, and a promise if one must be wrapped first. All callers who wait for one share its wrap.
-   *
-   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error
-   * of wrap
+   * Seals and counts messages under one DEK of the key and use: at once, or by a promise while it is wrapped, once for
+   * all who wait. @throws AbortedError; rejects with any error of wrap
    */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
@@ -268,12 +261,9 @@ function slotName({ keyId, use }: Target): string {
 export type Verify = (dek: Secret, wrapped: WrappedFor) => Promise<boolean>
 
 /**
- * Makes the function that wraps DEKs, by a call that takes them in base64. It refuses a wrapped key that contains the DEK in
- * clear, which would be stored with the sealed data. With `verify`, it unwraps each wrapped key once before anything is sealed:
- * data under a wrapped key that does not unwrap would be lost, unnoticed until it is read. It does not hold the DEK while it
- * waits, and rejects if its owner releases it meanwhile.
- *
- * @throws AbortedError by rejection, in addition to the errors of the calls
+ * Wraps DEKs. Refuses a wrapped key with the DEK in clear in it. With `verify`, unwraps each once before anything is
+ * sealed: data under a wrong one would be lost unnoticed. Rejects if the DEK is released meanwhile. @throws
+ * AbortedError
  */
 export function createWrap(
   wrap: (dek: string, keyId: string, use?: NamedUse) => Promise<WrappedKey>,

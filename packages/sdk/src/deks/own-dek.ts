@@ -12,10 +12,7 @@ export interface OwnDek {
   wrapped: WrappedFor
 }
 
-/**
- * Runs a task with a DEK of its own, and then releases the DEK. @throws AbortedError as soon as the signal is
- * aborted
- */
+/** Runs a task with a DEK of its own, then releases it. @throws AbortedError as soon as the signal is aborted */
 export async function withOwnDek<T>(
   wrap: Wrap,
   { keyId, signal, use }: { keyId: string; signal: AbortSignal | undefined; use?: NamedUse | undefined },
@@ -30,10 +27,7 @@ export async function withOwnDek<T>(
   }
 }
 
-/**
- * Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is
- * aborted
- */
+/** Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is aborted */
 export async function createOwnDek(
   wrap: Wrap,
   keyId: string,

@@ -3,17 +3,12 @@ import { IV_BYTES, KEY_BYTES } from '@eaas/protocol'
 import { RandomnessError } from '../errors.js'
 import { turn } from '../waiting.js'
 
-/** Fills the bytes with randomness, or throws. */
 export type FillRandom = (bytes: Uint8Array) => void
 
 /** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */
 const POOL_IVS = 512
 
-/**
- * Fills the bytes from `crypto.getRandomValues`.
- *
- * @throws RandomnessError when it is missing, throws, or leaves the bytes unchanged
- */
+/** Fills the bytes at random. @throws RandomnessError when that is missing, throws, or leaves the bytes unchanged */
 export function fillRandom(bytes: Uint8Array): void {
   bytes.fill(0)
   const source = (globalThis as { crypto?: { getRandomValues?: (bytes: Uint8Array) => unknown } }).crypto
@@ -37,12 +32,8 @@ export function randomDek(): Uint8Array {
 }
 
 /**
- * Makes a source of ivs (envelope.md 2): each call returns 12 random bytes that are never returned again. The
- * rest of a draw is zeroed at the next turn of the event loop, or by a timer where there is no
- * `setImmediate`, as in browsers: all processes that start from one snapshot (`node --build-snapshot`) would
- * otherwise start with the same ivs. This does not help if the platform's own generator repeats bytes.
- *
- * @throws RandomnessError at a call that draws and fails
+ * Each call returns 12 random bytes, never again (envelope.md 2). The rest of a draw is zeroed at the next turn, or by
+ * a timer: processes that start from one snapshot would share it. @throws RandomnessError
  */
 export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
   const pool = new Uint8Array(POOL_IVS * IV_BYTES)

@@ -13,17 +13,11 @@ import { isPromise, requestsAreIsolated, type Soon, use as take } from '../waiti
 /** One holder's share of a key of 32 bytes. */
 export interface Secret {
   /**
-   * Runs the function with the key's bytes, which stay until the promise that it returns has settled. The function
-   * must not keep them longer or change them. An engine that has imported them recognises the key by its array; the
-   * engine of WebCrypto zeroes them itself.
-   *
-   * @throws AbortedError once no holder or user is left
+   * Runs with the key's bytes, which stay until its promise has settled, and which it must not keep or change (the
+   * engine of WebCrypto zeroes them). @throws AbortedError once no holder or user is left
    */
   use<R>(run: (bytes: Uint8Array) => R): R
-  /**
-   * Runs the function with the keys that format v2 derives (envelope-v2.md 2), as `use` does. Calls `derive` for
-   * their 64 bytes, unless that was done before with the same `mixed`, the application's secret.
-   */
+  /** Runs with the keys of format v2 (envelope-v2.md 2); calls `derive` unless done before with the same `mixed`. */
   useBound<T>(
     derive: (bytes: Uint8Array) => Soon<Uint8Array>,
     run: (keys: BoundKeys) => Soon<T>,
@@ -35,10 +29,8 @@ export interface Secret {
   release(): void
 }
 
-/** What the holders of one key share. */
 interface Held {
   readonly bytes: Uint8Array
-  /** Everything to zero. */
   readonly secrets: Uint8Array[]
   /** By the secret that is mixed in. */
   bound: Map<Secret | undefined, Soon<BoundKeys>>
@@ -117,9 +109,8 @@ function boundKeys(
 }
 
 /**
- * Runs `sweep` every `everyMs` milliseconds, until it returns that nothing is left. `sweep` releases expired keys,
- * which would otherwise stay in memory until the next call. Never keeps a process alive. Where requests are
- * isolated, a timer would end with its request: there, `start` sweeps when a sweep is due.
+ * Runs `sweep` every `everyMs` milliseconds until nothing is left: expired keys would stay until the next call. Keeps
+ * no process alive. Where requests are isolated, `start` sweeps in place of a timer.
  */
 export class Sweeper {
   readonly #sweep: () => boolean
@@ -133,7 +124,6 @@ export class Sweeper {
     this.#everyMs = everyMs
   }
 
-  /** Starts, unless it runs already. */
   start(): void {
     if (this.#isolated) this.#sweepIfDue()
     if (this.#isolated || this.#timer !== undefined) return

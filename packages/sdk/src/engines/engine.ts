@@ -3,50 +3,33 @@ import type { assertLengths, assertNotZero } from '@eaas/protocol'
 import type { DecryptionError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 
-/**
- * The engines that an application may name. `auto` takes node:crypto on Node, WebCrypto in browsers and workers, and
- * noble where neither is there and passes its known-answer test.
- */
+/** The engines by name. `auto` takes node:crypto on Node, WebCrypto in browsers and workers, noble elsewhere. */
 export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
 export type EngineName = (typeof ENGINES)[number]
 
 /**
- * One implementation of AES-256-GCM under a DEK. Never uses the network. Each function refuses a key of zeros with a
- * FormatError. An engine is either synchronous or asynchronous, so that callers of a synchronous one create no
- * promise for each value.
+ * AES-256-GCM under a DEK. Each function refuses a key of zeros (FormatError). Either synchronous or not, so that a
+ * synchronous engine makes no promises.
  */
 export interface Engine {
   /** Set where `seal` and `open` return promises. */
   readonly isAsync?: true
   /**
-   * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the call
-   * returns. An engine that imports the DEK recognises it by its array, whose bytes must not change except to
-   * zeros; the engine of WebCrypto zeroes them itself. The iv must never repeat under one DEK.
+   * Returns ciphertext ‖ tag. The caller may zero the DEK after the call; its array must not change otherwise, by which
+   * an engine knows it. The iv must never repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
-  /**
-   * Derives `length` bytes from a key of 32 bytes by HKDF-SHA-256, with a salt (stream.md 2) or an empty one
-   * (envelope-v2.md 2). The key is treated as the DEK in `seal`; the caller zeroes the result.
-   */
+  /** Derives by HKDF-SHA-256, with a salt (stream.md 2) or none (envelope-v2.md 2). The caller zeroes the result. */
   derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Soon<Uint8Array>
-  /**
-   * Makes the function that returns HMAC-SHA-256 under a key. The caller may zero the key as soon as the call
-   * returns.
-   */
+  /** Makes the function that returns HMAC-SHA-256 under a key, which the caller may then zero. */
   createMac(key: Uint8Array): Mac
-  /**
-   * Opens ciphertext ‖ tag. The DEK is treated as in `seal`.
-   *
-   * @throws DecryptionError when it is not authentic. Streams may be of another copy of the SDK, which knows the
-   * errors of this one by `isEaasError` alone.
-   */
+  /** Opens ciphertext ‖ tag. @throws DecryptionError, perhaps of another copy of the SDK: see `isEaasError` */
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
 }
 
 /** Returns the 32 bytes of a MAC under one key. */
 export type Mac = (message: Uint8Array) => Soon<Uint8Array>
 
-/** An engine that returns no promises. */
 export interface SyncEngine {
   readonly isAsync?: never
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array
@@ -55,10 +38,7 @@ export interface SyncEngine {
   createMac(key: Uint8Array): (message: Uint8Array) => Uint8Array
 }
 
-/**
- * What an engine needs of ours that is loaded only where it is used. It imports nothing that other files use: bundlers
- * would cut what every page downloads into more pieces.
- */
+/** What an engine that is loaded alone needs of ours: with imports, bundlers would cut more pieces. */
 export interface EngineTools {
   assertLengths: typeof assertLengths
   assertNotZero: typeof assertNotZero

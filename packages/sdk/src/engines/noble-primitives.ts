@@ -7,10 +7,7 @@ export { hmac, sha256 }
 
 const HASH_BYTES = 32
 
-/**
- * HKDF with SHA-256 (RFC 5869), over noble's HMAC: noble's own has options that cost pages 300 bytes and are
- * not needed here. `length` is at most 255 hashes. The caller zeroes the result.
- */
+/** HKDF-SHA-256 (RFC 5869) over noble's HMAC: noble's own costs pages 300 bytes more. The caller zeroes the result. */
 export function hkdf(
   key: Uint8Array,
   info: Uint8Array,

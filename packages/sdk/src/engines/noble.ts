@@ -1,7 +1,4 @@
-/**
- * The reference engine: AES-256-GCM, HKDF and HMAC by `@noble/ciphers` and `@noble/hashes`, in JavaScript,
- * which runs everywhere. Loaded only where it is used.
- */
+/** The reference engine, by `@noble/ciphers` and `@noble/hashes` in JavaScript. Loaded where it is used. */
 import type { EngineTools, SyncEngine } from './engine.js'
 import { gcm, hkdf, hmac, sha256 } from './noble-primitives.js'
 

@@ -1,6 +1,6 @@
 /**
- * The oblivious function of blind-hash.md (RFC 9497, ristretto255-SHA512, verifiable mode), by noble. Its own file,
- * without imports of ours, so that bundlers load it only where it is used. The server has it in the protocol's blind-hash.ts.
+ * The function of blind-hash.md by noble. Its own file without our imports, so that bundlers load it alone. The server
+ * has it in the protocol's blind-hash.ts.
  */
 import { ristretto255_oprf } from '@noble/curves/ed25519.js'
 import { asciiToBytes } from '@noble/curves/utils.js'
@@ -20,10 +20,7 @@ export function blindValue(input: Uint8Array, random: (length?: number) => Uint8
   return { input, ...voprf.blind(input, random) }
 }
 
-/**
- * Checks the proof against the public key, and makes the hash of each value, 64 bytes (blind-hash.md 5). Undefined if
- * it is not the answer to these values under this key. The answer and the key are in base64.
- */
+/** Checks the proof, and makes the hash of each value, 64 bytes (blind-hash.md 5); undefined if it is false. */
 export function finalizeValues(
   values: readonly BlindedValue[],
   answered: { elements: readonly string[]; proof: string },

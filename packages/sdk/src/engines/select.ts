@@ -6,7 +6,6 @@ import { isPromise, loadOnce, loadPart, nodeGlobals, type Soon, use } from '../w
 import type { Engine, EngineName, EngineTools } from './engine.js'
 import { createWebEngine } from './web.js'
 
-/** The engine, or why there is none. */
 type Checked = { engine: Engine; fault?: never } | { engine?: never; fault: 'missing' | 'failed' }
 
 /** Why `auto` takes noble: what is wrong with each of the faster engines. */
@@ -24,20 +23,14 @@ const checkNode = /* @__PURE__ */ loadOnce(async () => {
 })
 const checkWeb = /* @__PURE__ */ loadOnce(async () => check(createWebEngine()))
 
-/**
- * Finds node:crypto by `process.getBuiltinModule` (Node 20.16 and later), so that a bundle for browsers holds no import of a
- * Node module.
- */
+/** node:crypto by `process.getBuiltinModule`, so that a bundle for browsers imports no Node module. */
 export function nodeCrypto(): typeof NodeCrypto | undefined {
   return nodeGlobals().process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
 }
 
 /**
- * Returns the engine of that name; by promise, unless it was selected before. Uses the network only to load what a bundler put
- * into its own file: node:crypto, or noble. Tests node:crypto and WebCrypto once per process, at first use.
- *
- * @param onFallback called before noble is returned for `auto`
- * @throws InvalidInputError when `node` or `web` is requested and is missing, or fails its known-answer test
+ * Returns the engine, by a promise the first time, after its known-answer test. `onFallback` is called before noble is
+ * returned for `auto`. @throws InvalidInputError when `node` or `web` is missing or fails
  */
 export function selectEngine(name: EngineName, onFallback?: (why: Fallback) => void): Soon<Engine> {
   if (name === 'noble') return loadNoble()
@@ -67,10 +60,7 @@ function refuse(name: EngineName): never {
   )
 }
 
-/**
- * Returns the engine if it seals, opens, derives and authenticates the published vectors (envelope.md 8,
- * envelope-v2.md 8) and refuses an altered one, otherwise what is wrong.
- */
+/** Returns the engine if it passes the published vectors and refuses an altered one, otherwise what is wrong. */
 export async function check(engine: Engine | undefined): Promise<Checked> {
   if (!engine) return { fault: 'missing' }
   const key = () => Uint8Array.from({ length: 32 }, (_, at) => at)

@@ -1,7 +1,4 @@
-/**
- * AES-256-GCM, HKDF and HMAC by WebCrypto: for browsers and workers, where it is several times as fast as
- * JavaScript. Its HMAC serves Node too.
- */
+/** AES-256-GCM, HKDF and HMAC by WebCrypto, for browsers and workers. Its HMAC serves Node too. */
 import { assertLengths, assertNotZero, TAG_BYTES } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
@@ -16,16 +13,10 @@ interface ImportedDek {
   hkdf: Soon<CryptoKey>
 }
 
-/**
- * The imported keys, by their arrays, whose bytes are zero since then. Shared by all engines: another one would see
- * these zeros as the DEK.
- */
+/** The imported keys, by their arrays, zero since then. Shared: another engine would see zeros as the DEK. */
 const imported = new WeakMap<Uint8Array, ImportedDek>()
 
-/**
- * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports
- * each DEK once, as CryptoKeys that cannot be exported and live as long as the array, and zeroes the bytes.
- */
+/** Undefined without WebCrypto, as on pages without TLS. Imports each DEK once, and zeroes the bytes. */
 export function createWebEngine(): Engine | undefined {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (!subtle) return undefined
@@ -84,13 +75,9 @@ function createParams(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams
   return aad ? { ...params, additionalData: aad as BufferSource } : params
 }
 
-/** Returns the 32 bytes of a MAC under one key. */
 export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
 
-/**
- * Imports the key into WebCrypto and zeroes its bytes. @throws InvalidInputError where there is no WebCrypto, as on
- * pages without TLS
- */
+/** Imports the key into WebCrypto and zeroes it. @throws InvalidInputError where there is no WebCrypto */
 export function createHmac(key: Uint8Array): Hmac {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (subtle) return createHmacBy(subtle, key)

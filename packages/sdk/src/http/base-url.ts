@@ -11,12 +11,7 @@ const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
 const HINT = 'Pass an absolute URL, such as https://example.org/eaas.'
 const ABOUT = { option: 'baseUrl' }
 
-/**
- * Reads an absolute base URL. The result ends with a slash.
- *
- * @param allowInsecure allows http to any host; without it, to this machine only
- * @throws InvalidInputError
- */
+/** Reads an absolute base URL, adds a final slash. `allowInsecure` allows http to any host. @throws InvalidInputError */
 function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   // No message repeats the value, which may hold a password.
   if (typeof baseUrl !== 'string') {
@@ -45,11 +40,8 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
 }
 
 /**
- * Reads an absolute base URL, and returns a function that returns it. If the URL is missing, only that function
- * throws: a client at the top of a module is also created where a page is built or rendered, without the production
- * environment.
- *
- * @throws InvalidInputError when the URL is wrong
+ * Returns what returns the URL. If that is missing, only the function throws: pages are built without the production
+ * environment. @throws InvalidInputError when the URL is wrong
  */
 export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   if (baseUrl !== undefined && baseUrl !== '') {
@@ -61,10 +53,7 @@ export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false):
   }
 }
 
-/**
- * Reads a base URL that may be a path of the page's own origin, such as `/api/eaas`. Each request looks the
- * origin up, since there is none while a server renders the page. Otherwise as `readBaseUrl`.
- */
+/** As `readBaseUrl`; also a path of the page's own origin, which there is none of while a server renders it. */
 export function resolveBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   // Two slashes, or a slash and a backslash, would name another host.
   if (typeof baseUrl !== 'string' || !/^\/(?![/\\])/.test(baseUrl)) return readBaseUrl(baseUrl, allowInsecure)

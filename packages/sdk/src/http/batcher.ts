@@ -1,7 +1,6 @@
 /**
- * The operations that calls on many values run: wrap, unwrap, rewrap, the hashes, and the derivation of index secrets. Sends
- * those of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests are
- * isolated, sends those of one run of microtasks together.
+ * The operations of calls on many values. Those of one turn of the event loop (where requests are isolated, of one run
+ * of microtasks) go out as one `POST /v1/batch`, a single one by its own route.
  */
 import {
   decodeBase64,
@@ -20,19 +19,13 @@ import { type Answer, type Call, type Http, type Outcome, toCall } from './calls
 import type { Observer } from './observer.js'
 import type { settleRefused } from './refused-batches.js'
 
-/**
- * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies
- * commonly allow. The service takes 8 MiB.
- */
+/** The most UTF-16 units of JSON in a batch: at most 768 KiB of UTF-8, below the 1 MiB that proxies allow. */
 const MAX_UNITS = 256 * 1_024
 /** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
 const CONCURRENCY = 6
 
 export interface Batcher {
-  /**
-   * Has a DEK, in base64, wrapped under a key's current version; with a use, in format 2. @throws ProtocolError by
-   * rejection for a wrapped key that opens without the use: the audit log would not name it
-   */
+  /** Wraps a DEK in base64; with a use, in format 2. @throws ProtocolError if the wrapped key opens without it */
   wrap(dek: string, keyId: string, use?: WrapUse): Promise<WrappedKey>
   /** Has a DEK unwrapped, for the use that it was wrapped for. The caller owns and zeroes the 32 bytes. */
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
@@ -40,10 +33,7 @@ export interface Batcher {
   rewrap(wrapped: WrappedFor, signal?: AbortSignal | undefined): Promise<WrappedKey>
   /** Has the index secret of a name derived. The caller owns and zeroes the 32 bytes. */
   indexSecret(name: string, keyId: string): Promise<Uint8Array>
-  /**
-   * Has a text hashed: 64 lower-case hexadecimal digits. `values` are those that it was made from, which no error may
-   * show either.
-   */
+  /** Returns 64 lower-case hexadecimal digits. `values` are what it was made from, which no error may show. */
   hash(value: string, keyId: string, signal: AbortSignal | undefined, values?: readonly string[]): Promise<string>
   /** Runs an operation of which the rest is elsewhere: a blind hash. */
   run: RunOperation
@@ -56,7 +46,6 @@ interface BatcherOptions {
   auditContext?: AuditContext | undefined
 }
 
-/** Makes the operations over one client's HTTP. */
 export function createBatcher(http: Http, { auditContext, ...options }: BatcherOptions): Batcher {
   const run = traced(createQueue(http, requestsAreIsolated() ? microtasks : turn, options)) as RunOperation
   /** What a call says about a use. */
@@ -94,7 +83,6 @@ export function createBatcher(http: Http, { auditContext, ...options }: BatcherO
   }
 }
 
-/** The operations that are sent together. */
 type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash' | 'indexSecret' | 'blindHash'>
 
 export interface Queued {
@@ -119,17 +107,13 @@ interface OperationRequest<Id extends BatchedOperation> {
 
 type RunOperation = <Id extends BatchedOperation>(request: OperationRequest<Id>) => Promise<Answer<Id>>
 
-/** Makes the queue over one client's HTTP. */
 function createQueue(
   http: Http,
   untilAllQueued: () => Promise<void>,
   { observer, loadFailures }: BatcherOptions,
 ): RunOperation {
   let queue = new Set<Queued>()
-  /**
-   * Reduced after something in front of the service refused a batch as too large; 0 where the service has no
-   * batches.
-   */
+  /** Reduced after a batch was refused as too large; 0 where the service has no batches. */
   let maxUnits = MAX_UNITS
 
   const flush = async () => {
@@ -200,10 +184,7 @@ function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
   })
 }
 
-/**
- * Takes from those that wait what one request holds, without what was aborted meanwhile. An operation that is too long
- * by itself goes alone.
- */
+/** Takes what one request holds, without what was aborted. An operation that is too long goes alone. */
 function takePart(waiting: Set<Queued>, maxUnits: number): Queued[] {
   const part: Queued[] = []
   let units = 0

@@ -35,7 +35,6 @@ export interface HttpOptions {
   loadFailures: SendOptions['loadFailures']
   /** Loads what few clients need: the environment, and spans. */
   loadRare: () => Soon<typeof Environment & Pick<typeof Spans, 'withSpan'>>
-  /** Makes spans. */
   openTelemetry?: OpenTelemetry | undefined
   observer?: Observer | undefined
 }
@@ -46,12 +45,9 @@ export interface Service {
   given: ApiKey | undefined
 }
 
-/** What became of one call of a batch. */
 export type Outcome = { value: unknown } | { error: unknown }
 
-/**
- * What a call resolves to: for a batch, the outcome of each of its `parts`, in order; undefined if there is no body.
- */
+/** What a call resolves to: for a batch the outcomes of its `parts`, in order; undefined without a body. */
 export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
   ? Outcome[]
   : Id extends keyof wire.Answers
@@ -103,10 +99,8 @@ export function toCall<Id extends OperationId>(operationId: Id, sent: Sent & Nee
   }
 }
 
-/** Makes one call and returns its parsed answer. */
 export type Http = <Id extends OperationId>(call: Call<Id>) => Promise<Answer<Id>>
 
-/** Makes the function that all calls go through. */
 export function createHttp(options: HttpOptions): Http {
   return async function http(call) {
     const { openTelemetry, loadRare } = options
@@ -169,10 +163,7 @@ function isUnauthorized(error: unknown): boolean {
   return isEaasError(error) && error.code === 'E_API' && error.httpStatus === 401
 }
 
-/**
- * Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores
- * its signal.
- */
+/** Runs until done, or until deadline, signal or `close()` end it, even when fetch ignores its signal. */
 async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   assertNotAborted(call.signal)
   if (options.closed.aborted) throw new AbortedError()

@@ -6,10 +6,7 @@ import type { HttpOptions, Service } from './calls.js'
 const UNSET_HINT =
   'Run `npx @eaas/server dev`, then the program with the file that it writes: `node --env-file=.env.local`. Or pass `baseUrl` and `apiKey`.'
 
-/**
- * Returns the service in EAAS_URL, unless the client has a `baseUrl`, and the API key in EAAS_API_KEY, unless it has one.
- * @throws InvalidInputError where one is not set, or wrong
- */
+/** The service in EAAS_URL unless there is a `baseUrl`, and the key in EAAS_API_KEY. @throws InvalidInputError */
 export function findInEnvironment({
   findBase,
   allowInsecure,
@@ -37,9 +34,7 @@ function fromEnvironment(name: string): string {
   throw new InvalidInputError(`${name} is not set in the environment`, UNSET_HINT)
 }
 
-/**
- * Returns the API key in EAAS_API_KEY for a client with a `baseUrl`, if EAAS_URL names the same service, or none. @throws InvalidInputError
- */
+/** The key in EAAS_API_KEY, if EAAS_URL names the same service as `baseUrl`, or none. @throws InvalidInputError */
 function apiKeyFor(base: URL): string {
   const key = inEnvironment('EAAS_API_KEY')
   const url = inEnvironment('EAAS_URL')
@@ -63,7 +58,6 @@ function missingApiKey(why = ''): InvalidInputError {
   )
 }
 
-/** The error for an API key that no header can hold. */
 export function wrongApiKey(value: unknown): InvalidInputError {
   const message = 'apiKey must be text of visible ASCII, without spaces'
   return new InvalidInputError(message, apiKeyHint(value), { option: 'apiKey' })

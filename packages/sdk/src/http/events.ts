@@ -7,10 +7,7 @@ interface Called {
   operation: OperationId
   /** The `id` of the key that the call is about; undefined where it is about none. */
   keyId: string | undefined
-  /**
-   * Milliseconds, with fractions. For a call: all its attempts and the wait for its batch. For a retry: the attempt
-   * that failed.
-   */
+  /** Milliseconds, with fractions: of a call with its retries and batch; of a retry the failed attempt. */
   durationMs: number
 }
 
@@ -30,20 +27,14 @@ export interface RefusalEvent extends Called {
   requestId: string | undefined
 }
 
-/**
- * A call failed for another reason: the network, the deadline, an answer that violates the contract, an
- * aborted signal.
- */
+/** A call failed for another reason: network, deadline, an answer against the contract, an aborted signal. */
 export interface FailureEvent extends Called {
   type: 'failure'
   /** The code of the SDK's error; undefined where the function passed as `apiKey` threw. */
   code: EaasErrorCode | undefined
 }
 
-/**
- * An attempt failed, and the request is sent again after a pause. A batch is one request, and its operation
- * `batch`.
- */
+/** An attempt failed, and the request is sent again after a pause. A batch is one request. */
 export interface RetryEvent extends Called {
   type: 'retry'
   /** Which attempt failed, from 1. */
@@ -52,10 +43,7 @@ export interface RetryEvent extends Called {
   status: number | undefined
 }
 
-/**
- * A DEK that the client already held was used, so no call was needed. One event for each value, or record of a model,
- * that is encrypted, and for each DEK that a call decrypts with.
- */
+/** A DEK that the client held was used: one for each value or row encrypted, each DEK that a call decrypts with. */
 export interface HitEvent {
   type: 'hit'
   /** The call that was saved. */
@@ -66,10 +54,7 @@ export interface HitEvent {
 /** Why an engine is not used: it is not there, or fails its known-answer test. */
 export type EngineFault = 'missing' | 'failed'
 
-/**
- * The client encrypts in JavaScript, several times slower, since `engine: 'auto'` found no faster engine.
- * Once for each client.
- */
+/** The client encrypts in JavaScript, several times slower: `auto` found no faster engine. Once a client. */
 export interface FallbackEvent {
   type: 'fallback'
   /** The engine that is used. */

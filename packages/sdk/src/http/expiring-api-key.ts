@@ -1,14 +1,10 @@
 /** Short-lived API keys for pages: fetched from the application's backend and renewed before they expire. */
-
 import { InvalidInputError } from '../errors.js'
 import { microtasks, requestsAreIsolated } from '../waiting.js'
 
 /** A key is renewed in the last tenth of its life, but at most this long before its end. */
 const MAX_MARGIN_MS = 30_000
-/**
- * A key is used for this long even if it seems to have expired when it arrives, since the clock here may be wrong. If
- * the clock is right, the service refuses the key, and it is renewed.
- */
+/** A key is used this long even if it seems expired, since the clock here may be wrong. */
 const MIN_USE_MS = 10_000
 
 /** The fields of an answer of `POST /v1/api-keys` that the backend must pass on. */
@@ -27,13 +23,10 @@ const PATIENCE_MS = 10_000
 export type ExpiringApiKey = (refused?: string) => Promise<string>
 
 /**
- * Makes an `apiKey` from a function that fetches short-lived keys from the application's own backend. Keeps a
- * key in memory until shortly before it expires, and renews it once if the service refuses it earlier.
- * Concurrent calls share a fetch, for 10 seconds at most. They throw what `fetchKey` throws, and the next
- * call tries again.
- *
- * @throws InvalidInputError at the call that needs the key, when `fetchKey` returns anything but a
- * ShortLivedApiKey
+ * Makes an `apiKey` from a function that fetches short-lived keys from the application's own backend. Keeps a key in
+ * memory until shortly before it expires, and renews it once if the service refuses it earlier. Concurrent calls share
+ * a fetch, for 10 seconds at most. They throw what `fetchKey` throws, and the next call tries again.
+ * @throws InvalidInputError at the call that needs the key, when `fetchKey` returns anything but a ShortLivedApiKey
  * @example
  * ```ts
  * const apiKey = expiringApiKey(async () => (await fetch('/api/eaas-key', { method: 'POST' })).json())

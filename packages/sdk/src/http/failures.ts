@@ -1,7 +1,6 @@
 /**
- * What a call does after its first attempt failed, or was not answered as the contract says: tries again by ky, and makes
- * the error. Loaded then only. ky gets the outcome of that attempt, makes the further ones and waits between them. It
- * never holds a header, a body or an answer, so none of its errors can show one.
+ * After a first attempt failed: tries again by ky, and makes the error. Loaded then only. ky holds no header, body or
+ * answer, so its errors can show none.
  */
 import { PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { AnswerError, readProblem } from '@eaas/protocol/page-answers'
@@ -31,16 +30,13 @@ const KEY_LIKE_MARGIN = 100
 const SHOWN_TYPES = ['application/json', PROBLEM_CONTENT_TYPE, 'text/html', 'text/plain']
 
 /**
- * Statuses of failures that may pass within seconds. Not 429, which lasts longer than retries take, so the caller
- * decides whether to wait: the server's quota lasts until the month ends, a budget for up to a minute or a day, as
- * the error says, and a broker's limit (`E_TOO_MANY_CALLS`) for up to 60 s, as its Retry-After and the error's detail
- * state.
+ * Statuses that may pass within seconds. Not 429: a quota, a budget or a broker's limit last longer, and the caller
+ * decides whether to wait.
  */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
 
-/** How an answer is read, and what no error about it may show. */
 interface Reading {
   read: Read
   secrets: Spellings
@@ -49,22 +45,16 @@ interface Reading {
 /** Returns the spellings of everything that no error may show. Called only for an error. */
 type Spellings = () => readonly string[]
 
-/** What was sent, and what came of it. */
 interface Failed {
   url: URL
   call: Call
   options: SendOptions
   read: Read
   first: Attempt
-  /** Makes another attempt. */
   sendOnce: () => Promise<RawAnswer>
 }
 
-/**
- * Sends a call again where that is safe and may succeed, and returns the parsed answer.
- *
- * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
- */
+/** Sends again where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
 export async function recover(failed: Failed): Promise<unknown> {
   const { url, call, read } = failed
   let hidden: readonly string[] | undefined
@@ -80,12 +70,9 @@ export async function recover(failed: Failed): Promise<unknown> {
 }
 
 /**
- * Sends a call again after a failure that may pass or without an answer, if its row in `ROUTES` is
- * repeatable. Returns the last answer. Waits a random time before the next attempt: up to 100 ms after the first, up
- * to twice as long after each further one, up to 2 s at most. It is random even at that limit, so that clients that
- * failed together do not retry together. Ignores Retry-After, which could delay a caller for an hour.
- *
- * @throws what the last attempt threw, or the signal's reason
+ * Repeats a call whose row is repeatable. Waits a random time: up to 100 ms, doubling to 2 s, so that clients that
+ * failed together do not retry together. Ignores Retry-After, which could delay for an hour. @throws what the last
+ * attempt threw, or the signal's reason
  */
 async function sendAgain({ url, call, options, first, sendOnce }: Failed): Promise<RawAnswer> {
   const { retries, signal, observer } = options

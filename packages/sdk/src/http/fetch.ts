@@ -1,7 +1,4 @@
-/**
- * The part of `fetch` that the SDK uses, small enough for undici's fetch and an application's own function to fit, and
- * how the text of a body is read.
- */
+/** The part of `fetch` that the SDK uses, so that an application's own fits, and how a body is read. */
 
 /** The options of a request, all plain values. */
 export interface FetchInit {
@@ -37,15 +34,12 @@ export interface FetchResponse {
 /** The global `fetch`, that of undici, or the application's own function. Receives the URL as text. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
 
-/** What is wrong with a body. */
 export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
 
 /**
- * Reads a stream to its end as UTF-8, and zeroes its bytes, which may hold a DEK. A byte order mark is kept.
- *
- * @param onPiece called with the length so far for each piece, before it is decoded; may throw
- * @throws what `refuse` makes of text that is not UTF-8 and of more than `maxBytes`, without waiting for the end; what
- * `onPiece` throws; the stream's own error
+ * Reads UTF-8 to its end, keeps a byte order mark, and zeroes the bytes, which may hold a DEK. `onPiece` gets the
+ * length so far. @throws what `refuse` makes of other text or more than `maxBytes`; what `onPiece` throws; the stream's
+ * error
  */
 export async function readText(
   stream: Pick<FetchBody, 'getReader'> | null,

@@ -12,12 +12,7 @@ export interface Observer {
   retried(call: Call, failed: Pick<RetryEvent, 'attempt' | 'status' | 'durationMs'>): void
 }
 
-/**
- * Makes an observer. It prints the first error of `onEvent` on the console, and no later one.
- *
- * @param isError handed over, so that this file imports nothing: bundlers would cut what every page downloads into more
- * pieces
- */
+/** Prints `onEvent`'s first error alone. `isError` is handed over: with an import, bundlers would cut more pieces. */
 export function createObserver(onEvent: (event: ClientEvent) => unknown, isError: typeof isEaasError): Observer {
   let isReported = false
   const pass = async (event: ClientEvent) => {
@@ -50,7 +45,6 @@ export function createObserver(onEvent: (event: ClientEvent) => unknown, isError
 type Own<E> = Omit<E, 'operation' | 'keyId' | 'durationMs'>
 type Ending = Own<CallEvent> | Own<RefusalEvent> | Own<FailureEvent>
 
-/** What an event says about its call. */
 function subjectOf({ operationId, path, about }: Call) {
   return { operation: operationId, keyId: path.includes('api-keys') ? undefined : about || undefined }
 }

@@ -1,7 +1,4 @@
-/**
- * Spans of OpenTelemetry for calls of the service, through the API that the application passes. So the package does
- * not depend on OpenTelemetry, and a bundler finds no missing import.
- */
+/** Spans of OpenTelemetry, through the API that the application passes: no dependency of the package. */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import type { Call } from './calls.js'
 
@@ -33,10 +30,7 @@ const ERROR = 2
 /** Headers of the trace that a call is sent with. */
 export type TraceHeaders = { traceparent?: string }
 
-/**
- * Runs a call in its own span, and gives it the header with which the service continues the trace. Other headers of a
- * propagator, such as baggage, are not sent: the application may have put anything there.
- */
+/** Runs a call in its own span, with its trace header. No other header, such as baggage: it may hold anything. */
 export async function withSpan<T>(
   { trace, context, propagation }: OpenTelemetry,
   { operationId }: Call,

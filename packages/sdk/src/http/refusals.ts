@@ -10,10 +10,7 @@ const MISSING = 'missing permission: '
 /** The texts of a refusal that the other end chose. */
 type Texts = Pick<ApiProblem, 'title' | 'detail' | 'problem'>
 
-/**
- * Returns what an error may show of a refusal: no sentence of the service where the call sends or returns secrets. The
- * service knows more of them than this call sent, and could write any into it.
- */
+/** What an error may show of a refusal: none of the service's sentences where secrets are sent or returned. */
 export function shownOf({ operationId, sdk }: Call, { title, detail, problem }: Texts): Texts {
   const code = /^E_[A-Z_]{1,40}$/.test(problem) ? problem : 'E_UNKNOWN'
   if (sdk !== true && !WITH_SECRETS.includes(operationId)) return { title, detail, problem: code }
@@ -22,10 +19,7 @@ export function shownOf({ operationId, sdk }: Call, { title, detail, problem }: 
   return { title: 'Refused', detail: shown, problem: code }
 }
 
-/**
- * Returns what to do when the service, or a broker, refuses a call, in a sentence; by the problem's code where
- * the status is not specific enough.
- */
+/** What to do when the service or a broker refuses a call; by the problem's code where the status is vague. */
 export function apiHint({
   httpStatus,
   problem,
@@ -73,10 +67,7 @@ export function apiHint({
 /** The calls that are refused for an envelope that is not authentic. */
 const OPENING: readonly OperationId[] = ['unwrap', 'rewrap', 'decrypt']
 
-/**
- * Returns a DecryptionError for a refusal that says that an envelope is not authentic, and any other error
- * unchanged.
- */
+/** A DecryptionError for a refusal of an envelope that is not authentic, and any other error unchanged. */
 export function asTampering(operation: OperationId, error: ApiError): EaasError {
   if (!OPENING.includes(operation)) return error
   if (error.problem === 'E_WRAPPED_KEY' || error.problem === 'E_DECRYPTION_FAILED') {

@@ -2,10 +2,7 @@
 import { isEaasError } from '../errors.js'
 import type { Queued } from './batcher.js'
 
-/**
- * Settles the operations of a part that failed, or has them wait again. Settles those that wait too, if what refused one that
- * was sent alone would refuse them. Returns the most units of the next parts; 0 where the service has no batches.
- */
+/** Settles or requeues the operations of a failed part. Returns the most units of the next; 0 without batches. */
 export function settleRefused(
   part: readonly Queued[],
   waiting: Set<Queued>,

@@ -10,10 +10,7 @@ const MAX_DEPTH = 5
 /** Functions that every error inherits. */
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 
-/**
- * Spells secrets as text may repeat them: unchanged, printable, JSON-escaped and URL-encoded. The longest come
- * first, since one may be the beginning of another.
- */
+/** Spells secrets as text may repeat them; the longest first, since one may begin another. */
 export function spellingsOf(secrets: readonly string[]): readonly string[] {
   return secrets.flatMap(spell).sort((a, b) => b.length - a.length)
 }
@@ -42,10 +39,8 @@ function spell(secret: string): string[] {
 }
 
 /**
- * Makes what a fetch threw safe to be the `cause` of an error of the SDK. Returns the error itself, unless it may
- * hold a secret: in a text, or in an object such as the request, which other libraries add to their errors as a
- * member, a getter or a method of the class. In that case, returns a copy of its name, message, code, stack and
- * causes, with the secrets removed.
+ * Makes what a fetch threw a safe `cause`: itself, unless a text, member, getter or method of its class may hold a
+ * secret. Then a copy of name, message, code, stack and causes, without the secrets.
  */
 export function causeOf(thrown: unknown, hidden: readonly string[]): unknown {
   try {
@@ -64,10 +59,7 @@ function isHarmless(value: unknown, hidden: readonly string[], depth: number): b
   return members.every((member) => isHarmless(member, hidden, depth + 1))
 }
 
-/**
- * Reads what an error inherits, getters and methods included, except from Object.prototype, which has no
- * prototype.
- */
+/** Reads what an error inherits, getters and methods included, except from Object.prototype, which has no prototype. */
 function inheritedBy(error: Error): unknown[] {
   const values: unknown[] = []
   let owner = Object.getPrototypeOf(error)

@@ -1,7 +1,4 @@
-/**
- * Sends one call, and checks the answer. `failures.ts` is loaded if it is none, or if there was none. `calls.ts` sets the
- * deadline: it includes the time to get the API key, whereas ky's is per attempt.
- */
+/** Sends one call, and checks the answer. `calls.ts` sets the deadline, which includes getting the API key. */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { AnswerError, isPageCall, readBatchResults, readPageAnswer } from '@eaas/protocol/page-answers'
 import { isEaasError, NetworkError, ProtocolError } from '../errors.js'
@@ -45,7 +42,6 @@ export interface SendOptions {
   loadSchemas: () => Soon<Schemas>
   /** Loads what a call needs that fails. */
   loadFailures: () => Soon<{ recover: typeof recover }>
-  /** How often a repeatable call is tried again. */
   retries: number
   /** Ends all attempts. Its reason is the error that the caller gets. */
   signal: AbortSignal
@@ -68,11 +64,7 @@ export interface Attempt {
   durationMs: number
 }
 
-/**
- * Sends one call, and sends it again where that is safe and may succeed. Returns the parsed answer.
- *
- * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
- */
+/** Sends a call, again where that is safe. @throws ApiError, NetworkError, ProtocolError, or the signal's reason */
 export async function send<Id extends OperationId>(
   url: URL,
   call: Call<Id>,
@@ -128,10 +120,7 @@ function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOpti
 
 let takesCache: boolean | undefined
 
-/**
- * Tells whether the platform knows `cache`, which workerd lacks before its compatibility date 2024-11-11:
- * there, it throws.
- */
+/** Whether the platform takes `cache`: workerd before its compatibility date 2024-11-11 throws. */
 function isCacheTaken(): boolean {
   try {
     return new Request('https://eaas.invalid', { cache: 'no-store' }).method === 'GET'
@@ -179,7 +168,6 @@ function readAnswer(call: Call, answer: RawAnswer, read: Read): unknown {
   })
 }
 
-/** Reads the results of a batch, each with its call. @throws AnswerError */
 export function readResults({ parts = [] }: Call, json: unknown): { part: Call; status: number; body: unknown }[] {
   const { results } = violating(() => readBatchResults(json))
   if (results.length === parts.length)
@@ -198,7 +186,6 @@ function violating<T>(read: () => T): T {
   }
 }
 
-/** @throws AnswerError */
 export function parseJson({ text }: RawAnswer): unknown {
   try {
     return JSON.parse(text)
@@ -208,10 +195,7 @@ export function parseJson({ text }: RawAnswer): unknown {
   }
 }
 
-/**
- * Reads the answer of a call. Refuses a valid one that is about another id than the call, or has another name than was
- * sent. @throws AnswerError
- */
+/** Reads an answer; refuses one that is about another id or name than the call. @throws AnswerError */
 export function readValue(call: Call, json: unknown, read: Read): unknown {
   const parsed = violating(() => read(call.operationId, json))
   if (!parsed) throw new AnswerError('expected 204 and no body')

@@ -11,9 +11,7 @@ import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { spellingsOf } from '../records/spellings.js'
 
-/**
- * How many values of a field are stored in each form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`.
- */
+/** How many values of a field are in each form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`. */
 export interface FieldCounts {
   /** Null or absent. */
   empty: number
@@ -27,10 +25,7 @@ export interface FieldCounts {
   oldVersion: number
   /** Under one of the model's `formerKeyIds`. */
   formerKey: number
-  /**
-   * Looks like an envelope, but is damaged or under a key that is not the model's. Or the column of a field such as
-   * `profile.email` does not hold an object: a value may be in there.
-   */
+  /** Damaged, or of a key that is not the model's; or no object where the path of a field leads into one. */
   unreadable: number
 }
 
@@ -62,16 +57,13 @@ interface Found {
   isFormer: boolean
 }
 
-/** What was found in a row. */
 export interface RowForms {
   /** The row's seal, which is all that a row without values has; undefined if the model does not seal whole rows. */
   seal: Found | undefined
-  /** By the field's name. */
   fields: ReadonlyMap<string, Found>
   indexes: ReadonlyMap<string, Exclude<keyof IndexCounts, 'wrong'>>
 }
 
-/** The current versions of the model's keys. */
 export type Versions = ReadonlyMap<string, number>
 
 export function createCounts({ fields, columns }: Definition): TableCounts {
@@ -172,9 +164,8 @@ interface Library {
 }
 
 /**
- * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014,
- * 0046, 0078 and so on to 0378; 0478 or 0578), in full, so that a name such as AYADI is none. Blanks and quotes may
- * precede each where text was pasted.
+ * AWS: version 1 and type (01 80) or version 2 (02), and the id of an algorithm suite in full, so that a name such as
+ * AYADI is none. Blanks and quotes may precede, where text was pasted.
  */
 const LIBRARIES = {
   cloak: { name: '@47ng/cloak', reader: 'cloakReader', beginning: /^[\s\p{C}"']*v1\.aesgcm256\./u },
@@ -186,10 +177,7 @@ const LIBRARIES = {
   },
 } as const satisfies Record<string, Library>
 
-/**
- * Returns a value as its library writes it, without the encodings around it; undefined if it does not begin like a
- * value of the library. A truncated one no longer has the library's form.
- */
+/** A value as its library writes it, without encodings around it; undefined if it does not begin so. */
 export function spelledAs(library: keyof typeof LIBRARIES, stored: unknown): string | undefined {
   return spellingsOf(stored).findLast((text) => LIBRARIES[library].beginning.test(text))
 }

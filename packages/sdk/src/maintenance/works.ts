@@ -23,18 +23,15 @@ import {
 } from './forms.js'
 
 /**
- * Turns a column's content that is not an envelope into the plaintext of its field. `row` has the columns of the
- * model as they were read, including those of `bind`: compare with them what the other library bound the value to.
- * Whatever it throws is hidden, except an error of the SDK.
+ * Turns a column's content that is not an envelope into the plaintext of its field. `row` has the columns of the model
+ * as they were read, including those of `bind`: compare with them what the other library bound the value to. Whatever
+ * it throws is hidden, except an error of the SDK.
  */
 export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
 
-/** What a run works with. */
 export interface Workshop {
   definition: Definition
-  /** By the name of the field. */
   read: Readonly<Record<string, Reader>>
-  /** What was found so far. */
   counts: TableCounts
   rows: ModelRows
   deps: SealDeps
@@ -94,10 +91,7 @@ async function compareIndexes(shop: Workshop, found: readonly FoundRow[]): Promi
   return found.map((one) => outcomes.get(one) ?? CURRENT)
 }
 
-/**
- * Seals the rows that have a value not sealed as the model seals it, and writes the indexes of rows that lack only
- * those.
- */
+/** Seals rows with a value not sealed as the model seals it, and writes indexes of rows that lack only those. */
 async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition } = shop
   const toSeal = found.filter(({ forms }) => isUnsealed(definition, forms))
@@ -145,10 +139,7 @@ async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<O
   return inOrder(found, outcomes)
 }
 
-/**
- * Opens the rows that hold a sealed value, and puts the plaintext in its place. Indexes stay: the application
- * searches by them until no row is sealed. A row without a sealed value is one that an earlier run opened.
- */
+/** Puts the plaintext in place of sealed values. Indexes stay: the application searches by them to the end. */
 async function openAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition } = shop
   const { outcomes, opened } = await openEach(
@@ -187,10 +178,7 @@ function refuseSealed({ fields }: Definition, plain: Row): Outcome | undefined {
   return undefined
 }
 
-/**
- * Computes indexes again. If the model seals rows, a sealed row whose index differs is sealed again, since its seal
- * covers the indexes. A row in plaintext stays so: the application may not read anything else yet.
- */
+/** Computes indexes again. A row seal covers them, so such a row is sealed again. Plaintext rows stay so. */
 async function indexAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const outcomes = await writeIndexes(shop, found)
   if (!shop.definition.rowSeal) return indexOthers(shop, found, outcomes)
@@ -248,10 +236,7 @@ async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise
   return inOrder(found, outcomes)
 }
 
-/**
- * Renews wrapped keys of old versions. Values that are not sealed stay so. A row that cannot be read fails: if it
- * were `current`, an old version that it still needs could be destroyed.
- */
+/** Renews old wrapped keys. A row that cannot be read fails: as `current`, its version could be destroyed. */
 async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
   const accepting = { ...definition, acceptUnbound: definition.envelope === 2 }
@@ -319,10 +304,7 @@ async function openEach(shop: Workshop, found: readonly FoundRow[]) {
   return { outcomes, opened }
 }
 
-/**
- * Replaces values that are not envelopes by what their readers return. Returns an error where the model does not
- * accept a value in its form.
- */
+/** Replaces values by what their readers return. Returns an error where the model does not accept one. */
 async function readForeign({ definition, read }: Workshop, { row, forms }: FoundRow): Promise<Row | EaasError> {
   const values: [Path, unknown][] = []
   for (const field of definition.fields) {
@@ -361,10 +343,7 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
   return values.length === 0 ? row : withValues(row, values)
 }
 
-/**
- * Returns an error or undefined where the reader refuses. @throws an error of the SDK that is not about this
- * value, such as E_NETWORK
- */
+/** Returns an error, or undefined where the reader refuses. @throws an SDK error that is not about this value */
 async function readOne(
   reader: Reader,
   { stored, row }: { stored: unknown; row: Row },
@@ -379,10 +358,7 @@ async function readOne(
   }
 }
 
-/**
- * Returns the outcome of a row that failed. @throws the error, which ends the run, if it would also affect rows of
- * other keys
- */
+/** The outcome of a failed row. @throws the error, which ends the run, if it would affect rows of other keys */
 function failRowOrThrow(error: EaasError): Outcome {
   if (ROW_ERRORS.includes(error.code) || isClosedKey(error)) return { status: 'failed', error }
   throw error

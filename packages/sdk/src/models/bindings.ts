@@ -1,7 +1,4 @@
-/**
- * What a model binds its values to (bindings.md): the AAD of each field of a row. The same columns name a row in errors
- * about its values.
- */
+/** What a model binds its values to (bindings.md): the AAD of each field, whose columns name a row in errors. */
 import { type Context, concatBytes, contextAad, encodeContext } from '@eaas/protocol'
 import { isEaasError, nameRecord } from '../errors.js'
 import type { Row } from '../input.js'
@@ -16,12 +13,7 @@ const MAX_HEADS = 2_000
 /** The AAD of a field without the pairs of the row, by key and field: the same for all rows. */
 const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
 
-/**
- * Encodes the pairs of a row that all its values are bound to; undefined in a model of format v1.
- *
- * @throws InvalidInputError when the row has no value, or one that is not text or a whole number, in a column
- * that the model binds to
- */
+/** Encodes the pairs that a row's values are bound to; undefined for format v1. @throws InvalidInputError */
 export function bindRow(definition: Definition, row: Row, index: number): Uint8Array | undefined {
   if (definition.envelope === 1) return undefined
   const pairs = pairsOf(definition, row, index)
@@ -40,10 +32,7 @@ export function findUses(definition: Definition, row: Row, index: number): Uses 
   return envelope === 1 ? undefined : usesOfModel(name, () => pairsOf(definition, row, index), dek === 'record')
 }
 
-/**
- * Returns the AAD of a field under a key (bindings.md 1); `row` is from `bindRow`. @throws InvalidInputError when
- * the names are too long
- */
+/** The AAD of a field under a key (bindings.md 1); `row` is from `bindRow`. @throws InvalidInputError */
 export function bindField(definition: Definition, keyId: string, field: string, row: Uint8Array): Uint8Array {
   const { whole = definition } = definition // a definition of some fields may be made for each call
   const known = heads.get(whole) ?? new Map<string, Uint8Array>()
@@ -69,7 +58,6 @@ export function named<E>(error: E, definition: Definition, row?: Row): E {
     : error
 }
 
-/** Runs what reads a row, and names the row in its error. */
 export function naming<T>(definition: Definition, row: Row | undefined, run: () => T): T {
   try {
     return run()
@@ -78,10 +66,7 @@ export function naming<T>(definition: Definition, row: Row | undefined, run: () 
   }
 }
 
-/**
- * The values that identify a row, by their columns: those of `bind` or, without `bind`, `id`. Undefined if the row
- * has none of them.
- */
+/** What identifies a row: the columns of `bind`, or `id`. Undefined if the row has none of them. */
 function tellRow({ bind, names }: Definition, row: Row): Readonly<Record<string, string>> | undefined {
   const columns = bind.length > 0 ? bind : names.has('id') ? [] : [{ name: 'id', path: ['id'] }]
   const told = columns.flatMap(({ name, path }) => {

@@ -6,7 +6,7 @@ import * as Json from '../json.js'
 import { encodeField } from './codecs.js'
 import vectors from './codecs.vectors.json' with { type: 'json' }
 import { boolean, bytes, date, type FieldCode, type FieldKind, json, number, text } from './fields.js'
-import { decodeField } from './opened-fields.js'
+import { decodeField } from './open-rows.js'
 
 interface Vector {
   kind: string

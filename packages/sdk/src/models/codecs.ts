@@ -3,7 +3,6 @@ import type { RecordPlace } from '../errors.js'
 import { PADDING } from './definition.js'
 import type { FieldCode, WriteJson } from './fields.js'
 
-/** Makes the bytes that are sealed for a value, padded where the field says so. */
 export function encodeField(spec: FieldCode, value: unknown, place: RecordPlace, json: WriteJson): Uint8Array {
   const { pad } = spec
   const encoded = spec.encode(value, place, json)

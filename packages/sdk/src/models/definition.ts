@@ -48,37 +48,28 @@ export type ModelOptions<
 
 /** Options of a model that binds its values to where they belong, in format v2 (bindings.md 1). */
 export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
-  /**
-   * The name of the model, such as that of its table. Values are bound to it and to their field, so a value that was
-   * moved to another model or field does not open. Never change it while rows are stored.
-   */
+  /** The model's name, such as its table's. Values are bound to it and do not open elsewhere. Never change it. */
   name: string
   /**
-   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so a
-   * value that was moved to another row does not open. Each row must have them, as text or whole numbers, before it
-   * is sealed, and they must never change. `false` binds values to the model and their field alone: an attacker who
-   * can write to the table can then exchange the values of two rows.
+   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so a value
+   * that was moved to another row does not open. Each row must have them, as text or whole numbers, before it is
+   * sealed, and they must never change. `false` binds values to the model and their field alone: an attacker who can
+   * write to the table can then exchange the values of two rows.
    */
   bind: readonly string[] | false
   /** The format of the envelopes that are written and read: 2 by default. */
   envelope?: 2 | undefined
   /**
-   * `'row'` adds the column `row_seal`, an envelope that binds the row as a whole: the row then does not open if a
-   * cell was set to null or to an older value, or if an index was exchanged. Needs `bind`. Rows are written and read
-   * as a whole, with all columns.
+   * `'row'` adds the column `row_seal`, an envelope that binds the row as a whole: the row then does not open if a cell
+   * was set to null or to an older value, or if an index was exchanged. Needs `bind`. Rows are written and read as a
+   * whole, with all columns.
    */
   sealed?: S | undefined
-  /**
-   * `true` also opens values of format v1, which are bound to nothing, and rows without a seal: for a migration.
-   * `accepted` of the model counts them.
-   */
+  /** `true` also opens values of format v1 and rows without a seal: for a migration. `accepted` counts them. */
   acceptUnbound?: boolean | undefined
 }
 
-/**
- * Options of a model whose rows clients in other languages read, in format v1: an attacker who can write to the
- * table can exchange its values.
- */
+/** Options of a model in format v1, for clients in other languages: its values can be exchanged. */
 export interface UnboundOptions {
   /** The format of the envelopes, which clients in other languages read, too. */
   envelope: 1
@@ -97,8 +88,8 @@ export type KeyOptions = KeyByName | KeyById
 
 export interface KeyByName {
   /**
-   * The name of the key under which all fields are sealed. The model looks it up at its first use, and its first
-   * write or search creates it if there is none: the API key needs `keys:read`, and `keys:create` if the key may be missing.
+   * The name of the key under which all fields are sealed. The model looks it up at its first use, and its first write
+   * or search creates it if there is none: the API key needs `keys:read`, and `keys:create` if the key may be missing.
    */
   key: string
   /** Not with `key`. */
@@ -109,11 +100,11 @@ export interface KeyById {
   /** Not with `keyId`. */
   key?: undefined
   /**
-   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key,
-   * so that destroying one key makes one person's data unreadable: see the page on deleting a person's data. The
-   * function gets the row, stored or not, without its fields and without the columns that the model adds:
-   * `(row) => row.key_id`. It must read all its columns before it decides by one: adapters note which it reads. An
-   * envelope of another row's key does not open. Indexes then need the key of `index`.
+   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key, so
+   * that destroying one key makes one person's data unreadable: see the page on deleting a person's data. The function
+   * gets the row, stored or not, without its fields and without the columns that the model adds: `(row) => row.key_id`.
+   * It must read all its columns before it decides by one: adapters note which it reads. An envelope of another row's
+   * key does not open. Indexes then need the key of `index`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
 }
@@ -146,10 +137,10 @@ interface SharedOptions<
    */
   formerIndex?: (IndexBy & { readonly columns: O }) | undefined
   /**
-   * Indexes over several fields, by their columns. A search needs the values of all of them. The values are
-   * normalised as their fields say and joined with their lengths in front, so that different values never give the
-   * same text. `shared` works as for a field. Also `{ prefix: field, length }`, to search for the
-   * first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
+   * Indexes over several fields, by their columns. A search needs the values of all of them. The values are normalised
+   * as their fields say and joined with their lengths in front, so that different values never give the same text.
+   * `shared` works as for a field. Also `{ prefix: field, length }`, to search for the first characters of a text, and
+   * `{ ngram: field, length }`, to search for a part of it.
    */
   indexes?: (C & KnownOptions<C>) | undefined
   /**
@@ -159,8 +150,8 @@ interface SharedOptions<
    */
   format?: T | undefined
   /**
-   * `true` also opens rows in which some fields are not sealed yet. It is for a migration: an attacker who can write
-   * to the table can then put any value there. A value that looks like an envelope is never accepted as plaintext.
+   * `true` also opens rows in which some fields are not sealed yet. It is for a migration: an attacker who can write to
+   * the table can then put any value there. A value that looks like an envelope is never accepted as plaintext.
    * `accepted` of the model counts the accepted values, and the first one logs a warning.
    */
   acceptPlaintext?: P | undefined
@@ -168,10 +159,7 @@ interface SharedOptions<
   header?: H | undefined
   /** Which DEK seals: the key's (`shared`, the default), one for each `call`, or one for each `record`. */
   dek?: DekScope | undefined
-  /**
-   * `false` silences the warnings about an index over data of few possible values, and about values that are
-   * not sealed.
-   */
+  /** `false` silences the warnings about an index over few possible values, and about unsealed values. */
   warn?: boolean | undefined
 }
 
@@ -194,28 +182,21 @@ export const SEAL_FIELD: PlacedField = {
   spec: { kind: 'bytes', missing: [], normalize: [], assert: asItIs, encode: asItIs, decode: asItIs },
 }
 
-/** A column that rows are bound to, and its path in a row. */
 export interface BindColumn {
   name: string
   path: Path
 }
 
-/** A checked definition. */
 export interface Definition {
   /** Empty in a model of format v1 without a name. */
   name: string
   /** The key of all rows, if it is declared by its name. */
   named: NamedKey | undefined
-  /**
-   * Returns the id of a row's key; `index` is for errors. A key declared by its name must have been looked up
-   * before. `watch` wraps what the application's function gets, which notes what that reads.
-   */
+  /** A row's key; `index` is for errors, `watch` wraps what the application's function gets. */
   keyOf: (row: Row, index: number, watch?: (plain: Row) => Row) => string
-  /** Whether each row has a key of its own. */
   keyByRow: boolean
   envelope: 1 | 2
   bind: readonly BindColumn[]
-  /** Whether each row has a seal. */
   rowSeal: boolean
   acceptUnbound: boolean
   acceptPlaintext: boolean
@@ -242,11 +223,7 @@ export interface Definition {
 /** What only some rows need; see `rare.ts`. */
 export type Rare = typeof RareRows
 
-/**
- * Reads a definition. `changesSecret` says whether the former indexes have another secret of the application, or none.
- *
- * @throws InvalidInputError naming what is wrong
- */
+/** `changesSecret`: the former indexes have another secret, or none. @throws InvalidInputError naming what is wrong */
 export function readDefinition(options: Options, hasSecret = false, changesSecret = false): Definition {
   assertOptions('model()', options, MODEL_OPTIONS)
   const {
@@ -309,20 +286,14 @@ export function readDefinition(options: Options, hasSecret = false, changesSecre
   }
 }
 
-/**
- * Removes the padding of `boolean()`: clients in other languages, which read format v1, know none. @throws
- * InvalidInputError when another kind declares `pad`
- */
+/** Removes the padding of `boolean()`, unknown to readers of format v1. @throws InvalidInputError for another `pad` */
 function withoutPad(name: string, { pad, ...spec }: FieldCode): FieldCode {
   if (pad !== undefined && spec.kind !== 'boolean')
     throw new InvalidInputError(`${JSON.stringify(name)}: pad needs envelope 2`)
   return spec
 }
 
-/**
- * Makes the function that finds the key of a row. The application's function gets only what is stored in plain. So
- * it returns the same key for a row before and after sealing, and its errors cannot quote plaintext.
- */
+/** Gives the application's function only what is stored in plain: the same before and after sealing, no plaintext. */
 function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], names: ReadonlySet<string>) {
   return (row: Row, index: number, watch = (plain: Row) => plain): string => {
     const present = fields.filter(({ path }) => getAt(row, path) !== undefined)
@@ -346,11 +317,7 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
   }
 }
 
-/**
- * Says of each column what makes it, and adds those of before; what `formerIndex` leaves out is as in `index`.
- *
- * @throws InvalidInputError naming what is wrong
- */
+/** Adds what makes each column, and those of `formerIndex`. @throws InvalidInputError naming what is wrong */
 function withSources(
   { index = {}, formerIndex, name: model = '', envelope, sealed, key, keyId }: Options,
   made: readonly Omit<IndexColumn, 'source'>[],
@@ -423,9 +390,7 @@ function readBinding(options: BoundOptions | UnboundOptions, hasSecret: boolean)
   return { name, envelope, bind: columns, rowSeal: sealed !== undefined, acceptUnbound }
 }
 
-/**
- * Refuses a column that sealing changes: values are bound only to what is stored in plain. @throws InvalidInputError
- */
+/** Refuses a column that sealing changes: values are bound to what stays in plain. @throws InvalidInputError */
 function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[], names: ReadonlySet<string>): void {
   const wrong = bind.find(
     (column) => names.has(column.name) || names.has(column.path[0] ?? '') || fieldInside([...fields, column]),
@@ -433,10 +398,7 @@ function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[],
   if (wrong) throw new InvalidInputError(`bind: ${JSON.stringify(wrong.name)} is sealed, or made by the model`)
 }
 
-/**
- * Refuses a field that is inherited, not enumerable or under a symbol, since it would not be sealed. @throws
- * InvalidInputError
- */
+/** Refuses an inherited, hidden or symbol field, which would not be sealed. @throws InvalidInputError */
 function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
   const seen: PropertyKey[] = Object.keys(fields)
   for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {
@@ -445,10 +407,7 @@ function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): v
   }
 }
 
-/**
- * Reads a member. Does not call the accessor `__proto__` that objects inherit, which throws under
- * `node --disable-proto=throw`.
- */
+/** Does not call the accessor `__proto__`, which throws under `node --disable-proto=throw`. */
 function memberOf(
   fields: Readonly<Record<PropertyKey, AnyField>>,
   owner: object,
@@ -461,10 +420,7 @@ function namesOf(fields: readonly PlacedField[]): string[] {
   return fields.map(({ name }) => name)
 }
 
-/**
- * Returns a definition of some fields, with the indexes that are made only of these. @throws InvalidInputError for
- * an unknown one
- */
+/** Picks some fields, and the indexes made only of these. @throws InvalidInputError for an unknown one */
 export function pickFields(definition: Definition, names: readonly string[]): Definition {
   const isPicked = ({ name }: { name: string }) => names.includes(name)
   const fields = definition.fields.filter(isPicked)
@@ -474,7 +430,6 @@ export function pickFields(definition: Definition, names: readonly string[]): De
   return { ...definition, fields, columns, whole: definition.whole ?? definition }
 }
 
-/** Tells whether a value is null or undefined and the field allows that. */
 export function isNothing(missing: readonly unknown[], value: unknown): boolean {
   return isMissing(value) && missing.includes(value)
 }

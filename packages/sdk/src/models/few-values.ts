@@ -11,10 +11,7 @@ const GIVEN_AWAY: Readonly<Record<IndexColumn['kind'], readonly [found: string, 
   range: ['the bucket of each', ', declare larger buckets'],
 }
 
-/**
- * Warns, once a process for a column and its fields, of an index over data with so few possible values that
- * all can be tried. `isMixed` says whether the application's secret is in it.
- */
+/** Warns, once a process, of an index that guesses give away; `isMixed`: the application's secret is in it. */
 export function warnOfFewValues({ column, fields: indexed, source, kind }: IndexColumn, isMixed: boolean): void {
   const fields = indexed.map(({ name }) => name)
   const index = JSON.stringify([column, fields])

@@ -1,7 +1,4 @@
-/**
- * The kinds of fields that a model seals: the values that they accept, their bytes (codecs.md), and the texts of their blind
- * indexes. Bundlers leave out the kinds that an application does not use.
- */
+/** The kinds of fields, their bytes (codecs.md) and index texts. Bundlers leave out those that are not used. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, type RecordPlace } from '../errors.js'
 import {
@@ -26,8 +23,7 @@ import type { Bucketing } from './index-texts.js'
 
 /**
  * A field of a model. `T` is the type that the application sees; `M` stands for a missing value and is stored
- * unchanged; `I` is the column of its blind index; `X` tells whether it can be part of an index over several
- * fields.
+ * unchanged; `I` is the column of its blind index; `X` tells whether it can be part of an index over several fields.
  */
 export interface Field<T, M = never, I extends string = never, X extends boolean = boolean> {
   /** Allows the field to be missing or undefined. */
@@ -44,9 +40,9 @@ export interface Field<T, M = never, I extends string = never, X extends boolean
 export type FieldKind = 'text' | 'bytes' | 'json' | 'number' | 'boolean' | 'date'
 
 /**
- * How a field works, without its types: what it holds as `'~spec'`. Exported so that an application can name
- * it in functions that read fields. Make fields with `text()` and the other functions, not from this: any
- * version may change its members.
+ * How a field works, without its types: what it holds as `'~spec'`. Exported so that an application can name it in
+ * functions that read fields. Make fields with `text()` and the other functions, not from this: any version may change
+ * its members.
  */
 export interface FieldSpec {
   kind: FieldKind
@@ -66,10 +62,7 @@ export interface FieldSpec {
   pad?: number | undefined
   /** Refuses a value that cannot be sealed. */
   assert(value: unknown, place: RecordPlace): void
-  /**
-   * Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an
-   * index.
-   */
+  /** Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an index. */
   toIndexText?(value: unknown): string
 }
 
@@ -88,10 +81,10 @@ export type WriteJson = Pick<typeof Json, 'assertJsonValue' | 'encodeJson'>
 
 export interface IndexOptions {
   /**
-   * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column
-   * learns which rows have the same value, and can test guesses with an API key that may `unwrap` and, if the client has
-   * one, the application's `secret`; for an index in which the service takes part, with one that may `hash`. So do not
-   * index data of few possible values.
+   * The column of the blind index, by which rows can be searched for an exact value. Anyone who reads the column learns
+   * which rows have the same value, and can test guesses with an API key that may `unwrap` and, if the client has one,
+   * the application's `secret`; for an index in which the service takes part, with one that may `hash`. So do not index
+   * data of few possible values.
    */
   index?: string | undefined
   /**
@@ -100,27 +93,26 @@ export interface IndexOptions {
    */
   bits?: number | undefined
   /**
-   * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the
-   * normalised text), so that equal values have equal indexes in all shared columns under a key, and tables
-   * can be joined by them. By default the names of the model and of the column are hashed too. The service
-   * makes a shared index.
+   * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the normalised
+   * text), so that equal values have equal indexes in all shared columns under a key, and tables can be joined by them.
+   * By default the names of the model and of the column are hashed too. The service makes a shared index.
    */
   shared?: boolean | undefined
 }
 
 export interface PadOptions {
   /**
-   * The multiple of bytes, 2 to 65,536, to which values are padded before they are sealed, so that the length
-   * of a ciphertext tells less: `32` hides which of several short words it is. Padded and unpadded values are
-   * both read, so it may change. Not with `envelope: 1`.
+   * The multiple of bytes, 2 to 65,536, to which values are padded before they are sealed, so that the length of a
+   * ciphertext tells less: `32` hides which of several short words it is. Padded and unpadded values are both read, so
+   * it may change. Not with `envelope: 1`.
    */
   pad?: number | undefined
 }
 
 export interface NumberOptions extends IndexOptions, PadOptions {
   /**
-   * Indexes the bucket of `step` numbers, by which ranges can be searched. The index reveals which rows are in the
-   * same bucket, but no order. Not by the service; filter the found rows with `matches`.
+   * Indexes the bucket of `step` numbers, by which ranges can be searched. The index reveals which rows are in the same
+   * bucket, but no order. Not by the service; filter the found rows with `matches`.
    */
   range?: { readonly step: number } | undefined
 }
@@ -175,11 +167,7 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
   })
 }
 
-/**
- * A value that JSON represents without loss, sealed as its JSON text. Refuses a Map, a Date or NaN in it,
- * like `encryptJson`, with a message that holds the names of members. `T` is not checked when the value is
- * opened.
- */
+/** A value that JSON holds without loss, as `encryptJson` takes it. `T` is not checked when it is opened. */
 export function json<T>(options?: PadOptions): Field<T, never, never, false> {
   return createField({
     ...readOptions('json', ['pad'], options),
@@ -206,10 +194,7 @@ export function number<const I extends string = never>(
   })
 }
 
-/**
- * `true` or `false`, sealed as that word, padded to 8 bytes except with `envelope: 1`: the lengths of the two would
- * tell them apart. An index would too, so it has none.
- */
+/** Sealed as its word, padded to 8 bytes except with `envelope: 1`: lengths, or an index, would tell them apart. */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
   return createField({
     ...readOptions('boolean', [], options),
@@ -239,7 +224,6 @@ export function date<const I extends string = never>(
   })
 }
 
-/** Refuses options that a kind of field does not have. @throws InvalidInputError */
 function readOptions(
   kind: FieldKind,
   known: readonly string[],
@@ -272,7 +256,6 @@ function createField<T, I extends string, X extends boolean>(
   return Object.freeze(field) as unknown as Field<T, never, I, X> // the types that callers see are the builders'
 }
 
-/** Refuses a value of another kind than the field. @throws InvalidInputError */
 function refuse(expected: string, value: unknown, place: RecordPlace): never {
   throw new InvalidInputError(`expected ${expected}, got ${kindOf(value)}`, hintFor(value), place)
 }
@@ -285,10 +268,7 @@ function hintFor(value: unknown): string {
     : 'Correct the value, or declare the field as another kind.'
 }
 
-/**
- * Reads `{ gte, lt }` of a query and the like; undefined for one value. @throws InvalidInputError when a bound is
- * missing, or the field is not indexed for ranges
- */
+/** Reads `{ gte, lt }` and the like; undefined for one value. @throws InvalidInputError for a wrong range */
 function readRange(field: PlacedField, value: unknown): FieldRange | undefined {
   const { range } = field.spec
   if (!isObject(value) || isValidDate(value)) return undefined

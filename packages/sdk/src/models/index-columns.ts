@@ -1,7 +1,4 @@
-/**
- * The columns that a model's indexes fill: which they are, which fields each is made of, the normalised text of a field
- * (index-texts.md 1), and what a query searches for.
- */
+/** The columns of a model's indexes, the normalised text of a field (index-texts.md 1), the parts of a query. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import {
   assertArray,
@@ -26,10 +23,7 @@ const OPTIONS_OF = {
 } as const
 const MAX_PART_CHARACTERS = 64
 
-/**
- * How a column indexes a field: its whole text, its first characters, or each few characters in a row,
- * or the bucket of a date or number (local-index.md 3).
- */
+/** The whole text, its first characters, each few in a row, or the bucket of a value (local-index.md 3). */
 type IndexKind = 'exact' | 'prefix' | 'ngram' | 'range'
 
 /** A column of a blind index, and the fields whose values it indexes. */
@@ -45,16 +39,11 @@ export interface IndexColumn {
   source: IndexSource
 }
 
-/** A column as fields and `indexes` declare it. */
 type DeclaredColumn = Omit<IndexColumn, 'source'>
 
 const EXACT = { kind: 'exact', length: 0 } as const
 
-/**
- * Reads the columns that fields name with `index`, and those that `indexes` declares.
- *
- * @throws InvalidInputError naming what is wrong
- */
+/** Reads the columns of `index` and `indexes`. @throws InvalidInputError naming what is wrong */
 export function readIndexColumns({
   fields,
   indexes,
@@ -79,10 +68,7 @@ export function readIndexColumns({
   return columns
 }
 
-/**
- * Refuses an index of the service that it must not make, or cannot make for this model alone. @throws
- * InvalidInputError
- */
+/** Refuses an index that the service must not make, or cannot for this model alone. @throws InvalidInputError */
 export function assertByService(
   columns: readonly IndexColumn[],
   { model, hasSecret }: { model: string; hasSecret: boolean },
@@ -102,10 +88,7 @@ export function assertByService(
   }
 }
 
-/**
- * Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no
- * index
- */
+/** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
 export function getQueryFields({ columns }: { columns: readonly IndexColumn[] }, query: Row): PlacedField[] {
   const names = isObject(query) ? Object.keys(query) : []
   if (names.length === 0) {
@@ -120,10 +103,7 @@ export function getQueryFields({ columns }: { columns: readonly IndexColumn[] },
   })
 }
 
-/**
- * Reads an index that is declared by its column: over several fields, or of parts of a text. @throws
- * InvalidInputError
- */
+/** Reads an index over several fields, or of parts of a text. @throws InvalidInputError */
 function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): DeclaredColumn {
   const name = JSON.stringify(column)
   const given: Partial<CompoundIndex<string> & PrefixIndex<string> & Omit<NgramIndex<string>, 'bits'>> = index
@@ -154,10 +134,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   return { column, fields: parts, bits, kind, length, shared }
 }
 
-/**
- * Refuses a column without a name, or one that two things fill; `added` are the other columns that the model adds.
- * @throws InvalidInputError
- */
+/** Refuses a column without a name, or that two things fill; `added` are further ones. @throws InvalidInputError */
 export function assertColumns(
   columns: readonly IndexColumn[],
   fields: readonly PlacedField[],
@@ -175,10 +152,10 @@ export function assertColumns(
 }
 
 /**
- * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase`
- * (Unicode, without a locale), `NFC` and `NFKC` (Unicode normalisation; they refuse a text with more than 100
- * combining marks in a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the
- * application, which must always return the same for the same text.
+ * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase` (Unicode,
+ * without a locale), `NFC` and `NFKC` (Unicode normalisation; they refuse a text with more than 100 combining marks in
+ * a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the application, which must always
+ * return the same for the same text.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
 
@@ -206,10 +183,7 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
   if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
 
-/**
- * Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be
- * indexed
- */
+/** Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be indexed */
 export function makeFieldText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
   spec.assert(value, place)
@@ -217,26 +191,19 @@ export function makeFieldText({ name, spec }: PlacedField, value: unknown, index
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
 
-/** A range to search for. */
 export interface FieldRange {
   lower: Date | number
   upper: Date | number
-  /** Whether the upper bound itself is left out. */
   openAbove: boolean
-  /** Tells whether a value is in the range. */
   has(value: number): boolean
 }
 
-/** A part of a text to search for, normalised. */
 export interface TextPart {
   kind: 'prefix' | 'ngram'
   text: string
 }
 
-/**
- * Reads `{ startsWith }` or `{ contains }` of a query; undefined for a whole value. @throws InvalidInputError
- * when it is not text
- */
+/** Reads `{ startsWith }` or `{ contains }`; undefined for a whole value. @throws InvalidInputError if no text */
 export function readPart(field: PlacedField, value: unknown): TextPart | undefined {
   if (field.spec.kind !== 'text' || !isObject(value)) return undefined
   const { startsWith, contains, ...rest } = value as { startsWith?: unknown; contains?: unknown }
@@ -250,10 +217,7 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
 }
 
-/**
- * Finds the column to search for a part of a text: of several prefix indexes, the longest that the part fills.
- * @throws InvalidInputError
- */
+/** Finds the column for a part: the longest prefix index that it fills. @throws InvalidInputError */
 export function findPartColumn(
   { columns }: Pick<Definition, 'columns'>,
   field: PlacedField,
@@ -272,11 +236,7 @@ export function findPartColumn(
   throw new InvalidInputError(`${JSON.stringify(field.name)}: ${wrong}`, hint)
 }
 
-/**
- * Tells whether a value matches a query, compared after normalisation.
- *
- * @throws InvalidInputError when either cannot be indexed, or no index finds such a part
- */
+/** Compares after normalisation. @throws InvalidInputError when a value cannot be indexed, or no index finds it */
 export function matchesQuery(definition: Definition, field: PlacedField, value: unknown, asked: unknown): boolean {
   const range = field.spec.readRange?.(field, asked)
   const text = makeFieldText(field, value)

@@ -1,7 +1,4 @@
-/**
- * Makes what is hashed to find rows by an index, and the texts of the buckets of a range (local-index.md 3), of a row or
- * of a query.
- */
+/** What is hashed to find rows, and the texts of the buckets of a range (local-index.md 3). */
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import type { Definition, PlacedField } from './definition.js'
@@ -18,13 +15,11 @@ import type { SealDeps } from './seal-rows.js'
 
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
-/** What makes the columns of rows. */
 interface Indexing {
   makeColumnTexts: typeof makeColumnTexts
   hashColumnTexts: typeof hashColumnTexts
 }
 
-/** Makes the index columns of a query. */
 export async function hashQuery(
   { makeColumnTexts, hashColumnTexts }: Indexing,
   deps: SealDeps,
@@ -46,12 +41,7 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
   throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
 }
 
-/**
- * Makes what is hashed for each index for which a query has all values, by its column.
- *
- * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and
- * would be ignored
- */
+/** The texts of each index that a query has all fields of. @throws InvalidInputError if one or all are of none */
 function readQueryTexts(
   definition: Definition,
   query: Row,
@@ -105,8 +95,8 @@ export function makeBucketText(field: PlacedField, value: unknown, index = 0): s
 }
 
 /**
- * Returns the text of each bucket that a query covers. For an empty range, that is the bucket of its lower bound, in
- * which no row matches: not every database takes an empty list. @throws InvalidInputError when they are too many
+ * The text of each bucket of a query. An empty range gives that of its lower bound: not every database takes an empty
+ * list. @throws InvalidInputError
  */
 export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
   // The last value below the bound is known only for dates, which are whole numbers.

@@ -1,7 +1,4 @@
-/**
- * What makes the indexes of a model: this process, by a secret of a key (local-index.md 1), the service, or the two
- * together (oblivious-index.md 1).
- */
+/** What makes the indexes: this process (local-index.md 1), the service, or both (oblivious-index.md 1). */
 import { encodeUtf8, isBase64, isWellFormed, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOneOf, assertWhole } from '../input.js'
@@ -30,7 +27,6 @@ export interface IndexBy {
   keyId?: string | undefined
 }
 
-/** A checked `IndexBy`. */
 export interface IndexSource {
   /** The name of the secret; undefined where the service makes the index. */
   secret: string | undefined
@@ -47,7 +43,6 @@ export interface IndexSource {
 /** HKDF of OpenSSL, which Node has, takes names of up to about 1,000 bytes. */
 const MAX_MODEL_BYTES = 512
 
-/** @throws InvalidInputError naming what is wrong */
 export function readIndexSource(
   option: string,
   { by, generation = 1, key, keyId, publicKey }: IndexBy,
@@ -69,7 +64,6 @@ export function readIndexSource(
   return { secret, oblivious, publicKey, isFormer, keyId, named }
 }
 
-/** The options of an `IndexBy`. */
 export function optionsOf(by: IndexBy['by']): string[] {
   const options: (keyof IndexBy)[] = ['by', 'generation', 'key', 'keyId']
   return by === 'oblivious' ? [...options, 'publicKey'] : options

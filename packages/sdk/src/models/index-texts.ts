@@ -1,15 +1,13 @@
 /**
- * Makes what is hashed for an index column from the texts of its fields (index-texts.md 2), and the column's value
- * (index-texts.md 3). Not in `index-columns.ts`, so that it is loaded with the first call that seals or searches only.
- * `index-queries.ts` has the texts of queries and of ranges.
+ * What is hashed for a column (index-texts.md 2), and its value (index-texts.md 3). Apart from `index-columns.ts`:
+ * loaded with the first call that seals or searches.
  */
-
 import { encodeUtf8 } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
 import type { RecordPlace } from '../errors.js'
 import { assertHashable, HASH_BITS } from '../input.js'
-import { assertHashedAsItIs, type RecordsDeps } from '../records/blocks.js'
+import { assertHashedAsItIs, type RecordsDeps, type RowsOptions } from '../records/blocks.js'
 import type { Calls } from '../together.js'
 import { createPace } from '../waiting.js'
 import { rareOf } from './bindings.js'
@@ -17,18 +15,12 @@ import type { Definition } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 import type { IndexSource } from './index-source.js'
 import { hashText, mixedIn, openColumns } from './local-index.js'
-import type { RowsOptions } from './model-types.js'
 import type { RowTexts } from './seal-rows.js'
 
 /** What is hashed for a column: one text, or several for an index of the parts of a text. */
 export type ColumnTexts = string | readonly string[]
 
-/**
- * Makes what is hashed for a column of a model from the texts of its fields (index-texts.md 2, local-index.md
- * 3).
- *
- * @throws InvalidInputError when that cannot be hashed
- */
+/** What is hashed for a column (index-texts.md 2, local-index.md 3). @throws InvalidInputError */
 export function makeColumnTexts(
   model: string,
   { column, kind, length, shared }: Pick<IndexColumn, 'column' | 'kind' | 'length' | 'shared'>,
@@ -95,10 +87,7 @@ export async function hashColumnTexts(
   }
 }
 
-/**
- * Makes the calls for rows or a query, all of which must succeed. The first error ends the others if there may be many of
- * them: a call for each value or row. Otherwise that costs more than it saves.
- */
+/** All calls must succeed. The first error ends the others if they may be many; else that costs more than it saves. */
 export async function inParallel<T extends readonly unknown[]>(
   definition: Definition,
   signal: AbortSignal | undefined,
@@ -110,7 +99,6 @@ export async function inParallel<T extends readonly unknown[]>(
   return (await Promise.all(call(signal))) as readonly unknown[] as T
 }
 
-/** By column, the hash of each text. */
 type Hashes = Map<IndexColumn, Map<string, string>>
 
 async function hashBy(
@@ -135,7 +123,6 @@ async function hashBy(
   return rareOf(definition).hashWithService({ hashLocally, fillRandom, oblivious }, deps, made, own)
 }
 
-/** What makes values in this process. */
 export type HashLocally = typeof hashLocally
 
 async function hashLocally(
@@ -163,10 +150,7 @@ function kindName({ kind, length, fields }: IndexColumn): string {
   return kind === 'exact' ? kind : `${kind}:${length}`
 }
 
-/**
- * Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold
- * them, the rest zero.
- */
+/** The first `bits` of a hash, in as few hexadecimal digits as hold them, the rest zero. */
 export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
   const digits = Math.ceil(bits / 4)
   const surplus = digits * 4 - bits

@@ -7,7 +7,6 @@ import { assertPath } from '../records/plain-rows.js'
 import { isCompactFormat } from './compact-rows.js'
 import { type Definition, type PlacedField, pickFields, type RowFormat } from './definition.js'
 
-/** What is made of which fields. */
 interface Parts<F> {
   fields: readonly F[]
   columns: readonly { column: string; fields: readonly F[] }[]
@@ -15,10 +14,7 @@ interface Parts<F> {
   rowSeal: boolean
 }
 
-/**
- * Finds another field that must be written with the picked ones: a compact row, or one with a seal, is written as a
- * whole, and an index is made of all its fields.
- */
+/** Finds a field to be written with the picked ones: of a compact row, of one with a seal, of an index. */
 export function findLacking<F extends { name: string }>(
   { fields, columns, format, rowSeal }: Parts<F>,
   isPicked: (field: F) => boolean,
@@ -35,10 +31,7 @@ export function findLacking<F extends { name: string }>(
   return undefined
 }
 
-/**
- * Refuses picked fields of a row with plaintext in other fields, or with an index that no longer fits.
- * @throws InvalidInputError
- */
+/** Refuses plaintext in fields that were not picked, or a stale index. @throws InvalidInputError */
 export function assertPicked(definition: Definition, whole: Definition, row: Row, index: number) {
   const { fields, columns, names } = definition
   const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)

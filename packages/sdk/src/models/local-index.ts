@@ -1,5 +1,4 @@
 /** Makes the values of index columns in this process (local-index.md). Loaded at the first call. */
-
 import { encodeHex, encodeUtf8, KEY_BYTES } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
@@ -13,10 +12,8 @@ import { columnInfo, type IndexSource } from './index-source.js'
 const DIGEST_INFO = encodeUtf8('eaas/index-secret-digest/v1')
 
 /**
- * Makes the function that has a secret derived. It remembers a digest of each as long as the client lives: indexes of
- * another secret would find no row, without an error. None is forgotten, since another secret would then pass unseen: there
- * are as many as keys and models that the application names, of some 200 bytes each. Its engine must be ready. @throws ProtocolError by rejection for
- * another secret than the first
+ * Has a secret derived, and keeps a digest of each as long as the client lives: indexes of another would find no row,
+ * without an error. Some 200 bytes for each key and model. @throws ProtocolError for another secret than the first
  */
 export function createIndexSecrets(
   derive: RecordsDeps['batcher']['indexSecret'],
@@ -42,7 +39,6 @@ const made = new WeakMap<Secret, Map<string, Mac>>()
 /** What the values of columns are made with: the secret of this name, under this key. */
 export interface Made {
   secret: string
-  /** The application's secret, if it has one. */
   mixed: Secret | undefined
   keyId: string
   model: string
@@ -50,10 +46,7 @@ export interface Made {
   columns: readonly (readonly [column: string, kind: string])[]
 }
 
-/**
- * Returns the MAC of each column. Has the secret derived unless it is cached, once for all callers who wait. The engine
- * must be ready.
- */
+/** The MAC of each column; has the secret derived unless it is cached. The engine must be ready. */
 export function openColumns(
   { indexSecrets, envelopes }: Pick<RecordsDeps, 'indexSecrets' | 'envelopes'>,
   { secret: name, mixed, keyId, model, columns }: Made,

@@ -1,5 +1,4 @@
 /** What a model exposes beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
-
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { Path } from '../records/paths.js'
@@ -15,9 +14,8 @@ export interface NamedPath {
 }
 
 /**
- * What a model exposes to adapters. A program may reach it through the model, since it does no more than the model's
- * functions. Adapters are separate packages, and the model may come from another copy of this package, such as the
- * one for CommonJS.
+ * What a model exposes to adapters, which are separate packages: the model may come from another copy of this one. It
+ * does no more than the model's functions.
  */
 export interface ModelAccess {
   /** Empty for a model without a name. */
@@ -32,11 +30,7 @@ export interface ModelAccess {
   readonly header: string
   /** Whether each row has a key of its own. */
   readonly keyByRow: boolean
-  /**
-   * Returns the id of a row's key; errors name the row by `index`, and `watch` wraps what `keyId` gets.
-   *
-   * @throws InvalidInputError if its columns do not determine the key
-   */
+  /** A row's key; `watch` wraps what `keyId` gets. @throws InvalidInputError if its columns do not determine the key */
   keyOf(row: Row, index: number, watch?: (plain: Row) => Row): string
   /** Loads what seals and opens. */
   load(): Promise<AccessRows>
@@ -44,15 +38,9 @@ export interface ModelAccess {
 
 /** What seals, opens and indexes for an adapter. */
 export interface AccessRows {
-  /**
-   * Seals rows, or some fields of them, and adds the indexes that are made only of these. A field that may be
-   * missing takes null too.
-   */
+  /** Seals rows or some fields, with the indexes of only these. A field that may be missing takes null too. */
   seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
-  /**
-   * Opens some fields of rows, all or none. Keeps every null, as in the rows of an outer join, and the columns of
-   * indexes.
-   */
+  /** Opens some fields, all or none. Keeps every null, as of an outer join, and the columns of indexes. */
   open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
   /** Makes the index columns of a query, as `index` of the model does. */
   index(query: Row, signal?: AbortSignal): Promise<Row>
@@ -61,21 +49,9 @@ export interface AccessRows {
 /** The member of a model that is its `ModelAccess`. The number changes with that interface. */
 const MODEL_ACCESS = Symbol.for('eaas.model/1')
 
-/** Gives a model the member by which adapters reach it. */
 export function withAccess<M extends object>(model: M, definition: Definition, load: () => Promise<AccessRows>): M {
   const { name, fields, bind, columns, format, rowSeal, header, keyByRow, keyOf } = definition
-  const access: ModelAccess = {
-    name,
-    fields,
-    bind,
-    columns,
-    format,
-    rowSeal,
-    header,
-    keyByRow,
-    keyOf,
-    load,
-  }
+  const access: ModelAccess = { name, fields, bind, columns, format, rowSeal, header, keyByRow, keyOf, load }
   return Object.defineProperty(model, MODEL_ACCESS, { value: access })
 }
 
@@ -89,10 +65,7 @@ export function getModelAccess(model: unknown): ModelAccess {
   )
 }
 
-/**
- * What the maintenance needs of a model beyond its interface. Kept apart from the model, so that no program can
- * reach it through the model.
- */
+/** What the maintenance needs of a model; kept apart, so that no program reaches it through the model. */
 export interface ModelInternals {
   definition: Definition
   /** Makes the functions that seal and open rows of the definition, or of one derived from it. */
@@ -111,7 +84,6 @@ export function findInternals(model: unknown): ModelInternals | undefined {
   return known.get(model as object) // undefined for what is no object, too
 }
 
-/** @throws InvalidInputError when it is not a model of this copy of the SDK */
 export function getInternals(model: unknown): ModelInternals {
   const internals = findInternals(model)
   if (internals) return internals

@@ -1,30 +1,21 @@
 /** What seals, opens and indexes rows of a model, each loaded when it is first used. */
 import type { EaasError } from '../errors.js'
 import type { Row } from '../input.js'
+import type { RowsOptions } from '../records/blocks.js'
 import type { Definition } from './definition.js'
-import type { ModelDeps, RowsOptions } from './model-types.js'
+import type { ModelDeps } from './model-types.js'
 import type { Opened } from './open-rows.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
 import type { SealOptions } from './seal-rows.js'
 
 export interface ModelRows {
-  /** Seals all rows, or none. */
   seal(rows: readonly Row[], options: SealOptions): Promise<Row[]>
-  /**
-   * Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record
-   * numbers in errors.
-   */
+  /** An error in place of each row that cannot be sealed; `indexes` are the record numbers in errors. */
   sealEach(rows: readonly Row[], options: SealOptions & { indexes: readonly number[] }): Promise<(Row | EaasError)[]>
-  /**
-   * Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by
-   * default.
-   */
+  /** Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by default. */
   open(rows: readonly Row[], options: RowsOptions & { first?: number }): Promise<Opened>
-  /** Makes the index columns of a query. */
   hash(query: Row, signal: AbortSignal | undefined): Promise<Row>
-  /** Has the DEKs of the rows wrapped again; see `Model.rewrap`. */
   rewrap(rows: Iterable<Row>, options: RewrapOptions): AsyncGenerator<RewrapBatch<Row>, void, undefined>
-  /** Opens the rows and seals them under new DEKs; see `Model.reseal`. */
   reseal(rows: Iterable<Row>, options: RewrapOptions): AsyncGenerator<RewrapBatch<Row>, void, undefined>
 }
 

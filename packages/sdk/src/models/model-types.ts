@@ -1,10 +1,9 @@
 /** The types of models: from the fields of a definition to the types of plain, sealed and opened rows. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
-import type { OpenDeps, Progress, RecordsDeps } from '../records/blocks.js'
+import type { OpenDeps, RecordsDeps } from '../records/blocks.js'
 import type { StoredEnvelope } from '../records/read-envelope.js'
 import type { Show } from '../records/record-types.js'
-import type { CallOptions } from '../resources/keys.js'
 import type { Soon } from '../waiting.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Rare } from './definition.js'
@@ -107,10 +106,7 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
 
 /** Accepts any bytes where the model returns a Uint8Array. */
 type Taken<V> = V extends Bytes ? Binary : V
-/**
- * Columns that are not fields of the model. Without this type, TypeScript reports such a column when in fact a field
- * is missing. Its values are `any`, since rows whose type is an interface have no index signature.
- */
+/** Other columns; without it TypeScript blames them for a missing field. `any`: interfaces have no index signature. */
 export interface OtherColumns {
   // biome-ignore lint/suspicious/noExplicitAny: see above
   [column: string]: any
@@ -132,10 +128,7 @@ type ShowNested<S, N extends string> = {
 export type HolderOf<F extends Fields> = HeadOf<keyof F & string>
 type HeadOf<N> = N extends `${infer Head}.${string}` ? Head : never
 type TailOf<N, K extends string> = N extends `${K}.${infer Tail}` ? Tail : never
-/**
- * The fields of a model, for rows that have some of them: each may be absent, and null means no value in those that
- * may be missing.
- */
+/** Fields of which rows have some: each may be absent, and null is no value where it may be missing. */
 export type PartialFields<F extends Fields> = {
   readonly [P in keyof F]: Field<
     Value<F[P]>,
@@ -155,9 +148,7 @@ export type PickedCompounds<C, K> = {
       : never
     : never]: C[N]
 }
-/**
- * What stands for a missing value in a stored row: databases also store null for a value that was left out.
- */
+/** What stands for a missing value in a stored row: databases also store null for a value that was left out. */
 type StoredMissing<M> = M | (undefined extends M ? null : never)
 /** The least that a model opens: its fields, sealed, in any form; with `acceptPlaintext` also not sealed. */
 export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape<
@@ -224,9 +215,7 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
     ? { [K in H]: string | null }
     : unknown
 
-/**
- * What else a model adds: the seal of a row, and the columns of the former index, by the columns of the indexes.
- */
+/** What else a model adds: the seal of a row, and the columns of the former index, by the columns of the indexes. */
 export interface Extras {
   readonly seal: 'row' | undefined
   readonly former: Readonly<Record<string, string>>
@@ -348,10 +337,7 @@ export type Query<F extends Fields, C> = {
     | (P extends NgramField<C> ? { readonly contains: string } : never)
 }
 
-/**
- * How many values a model opened so far although they are less protected than it demands: see
- * `acceptPlaintext` and `acceptUnbound`.
- */
+/** How many values a model opened because of `acceptPlaintext` or `acceptUnbound`. */
 export interface Accepted {
   /** Values that were not sealed. */
   plaintext: number
@@ -359,11 +345,8 @@ export interface Accepted {
   unbound: number
 }
 
-/** What a model needs of its client. */
 export interface ModelDeps {
-  /** Counts what it accepts. */
   accepted: Accepted
-  /** How many messages a DEK may seal. */
   maxMessages: number
   loadSealing(): Soon<{
     records: RecordsDeps
@@ -387,9 +370,4 @@ export interface ModelDeps {
   loadRare(): Soon<Rare>
   /** Loads what few programs need. */
   loadMore(): Soon<{ rewrapRows: typeof rewrapRows; resealRows: typeof resealRows; sealEach: typeof sealEach }>
-}
-
-export interface RowsOptions extends CallOptions {
-  /** Called regularly, and at the end. */
-  onProgress?: ((progress: Progress) => void) | undefined
 }

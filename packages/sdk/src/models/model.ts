@@ -1,7 +1,7 @@
 /** Models: records with sealed fields, some of them searchable; see `Client.model`. */
-
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, copyPlain, isMissing, type Row, readSignal, takeRows } from '../input.js'
+import type { RowsOptions } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { type Soon, traced, use } from '../waiting.js'
@@ -32,7 +32,6 @@ import type {
   PlainShape,
   Query,
   QueryColumns,
-  RowsOptions,
   SealedPartial,
   SealedRow,
   SealedShape,
@@ -43,10 +42,7 @@ import type { RewrapBatch, RewrapOptions } from './rotation.js'
 
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
 
-/**
- * A type of record: which fields are sealed, and which can be searched. Made by `Client.model`. Throws the
- * errors that `Client` lists.
- */
+/** A type of record with sealed fields, made by `Client.model`. Throws the errors that `Client` lists. */
 export interface Model<
   F extends Fields,
   C,
@@ -55,44 +51,31 @@ export interface Model<
   P extends boolean = false,
   X extends Extras = NoExtras,
 > {
-  /**
-   * Counts the values that this model opened because of `acceptPlaintext` or `acceptUnbound`: not sealed, or bound
-   * to nothing. When the whole table has been read and both counts are zero, remove the options.
-   */
+  /** What `acceptPlaintext` and `acceptUnbound` let it open: remove them once a whole table leaves both zero. */
   readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
-  readonly '~types'?: {
-    plain: PlainOf<F>
-    stored: SealedRow<PlainOf<F>, F, C, T, H, X>
-    holder: HolderOf<F>
-  }
+  readonly '~types'?: { plain: PlainOf<F>; stored: SealedRow<PlainOf<F>, F, C, T, H, X>; holder: HolderOf<F> }
   /**
-   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members
-   * stay unchanged. Uses one request for the wrap and the indexes, or none. Copies a plain row at the call,
-   * but not the bytes, Dates and objects in it, nor an instance of a class: do not change those until the
-   * promise settles.
-   *
-   * @throws InvalidInputError with `place` when a value is not of its field's type, or an added column would
-   * overwrite one of the row; before the network is used
+   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members stay
+   * unchanged. Uses one request for the wrap and the indexes, or none. Copies a plain row at the call, but not the
+   * bytes, Dates and objects in it, nor an instance of a class: do not change those until the promise settles.
+   * @throws InvalidInputError with `place` when a value is not of its field's type, or an added column would overwrite
+   * one of the row; before the network is used
    * @example
    * ```ts
    * const row = await users.encrypt({ id: 7, email: 'Ada@example.org' })
    * ```
    */
   encrypt<R extends PlainShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H, X>>
-  /**
-   * Seals many rows. All values are checked before anything is sent, and the call fails as a whole. Otherwise
-   * as `encrypt`.
-   */
+  /** Seals many rows, all of which are checked before anything is sent; fails as a whole. Otherwise as `encrypt`. */
   encryptMany<R extends PlainShape<F> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
   ): Promise<SealedRow<R, F, C, T, H, X>[]>
   /**
    * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the indexes. Keeps
-   * such a column if it holds no index. Leaves out null in an optional field, since databases store null for an
-   * omitted value.
-   *
+   * such a column if it holds no index. Leaves out null in an optional field, since databases store null for an omitted
+   * value.
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    */
   decrypt<R extends SealedShape<F, P> & WholeShape<F, C, X> & OtherColumns>(
@@ -100,12 +83,11 @@ export interface Model<
     options?: CallOptions,
   ): Promise<OpenedRow<R, F, C, H, X>>
   /**
-   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in `failed`,
-   * with its index and its error, and all others are still opened. That holds for every error, even if the service
-   * cannot be reached.
-   *
-   * @throws AbortedError; InvalidInputError when `rows` is not an array; the error of a function passed as
-   * `apiKey`; nothing else
+   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in `failed`, with
+   * its index and its error, and all others are still opened. That holds for every error, even if the service cannot be
+   * reached.
+   * @throws AbortedError; InvalidInputError when `rows` is not an array; the error of a function passed as `apiKey`;
+   * nothing else
    * @example
    * ```ts
    * const { ok, failed } = await users.decryptMany(rows)
@@ -117,9 +99,8 @@ export interface Model<
   ): Promise<RowsResult<OpenedRow<R, F, C, H, X>>>
   /**
    * Makes a model of some fields, to read or write only these. It binds values to the same columns, so the rows need
-   * those too. It does not seal one field of an index over several without the others, nor some fields of a row in
-   * the compact form.
-   *
+   * those too. It does not seal one field of an index over several without the others, nor some fields of a row in the
+   * compact form.
    * @throws InvalidInputError for a name that is not one of the fields
    * @example
    * ```ts
@@ -128,10 +109,9 @@ export interface Model<
    */
   pick<K extends keyof F & string>(...fields: K[]): Model<Pick<F, K>, PickedCompounds<C, K>, T, H, P, X>
   /**
-   * Seals the fields that a row has, and adds the columns of their indexes: for an update of some columns. A field
-   * that is absent or undefined stays so; null, in a field that may be missing, is stored as null, and so is its
-   * index; an empty text is sealed. Otherwise as `encrypt` of `pick`.
-   *
+   * Seals the fields that a row has, and adds the columns of their indexes: for an update of some columns. A field that
+   * is absent or undefined stays so; null, in a field that may be missing, is stored as null, and so is its index; an
+   * empty text is sealed. Otherwise as `encrypt` of `pick`.
    * @throws InvalidInputError with `place` when a row lacks a column of `bind` for a value to seal, or has only some
    * fields of an index over several
    * @example
@@ -150,36 +130,30 @@ export interface Model<
   ): Promise<OpenedRow<R, PartialFields<F>, C, H, X>>
   /**
    * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several
-   * fields needs the values of all of them. Uses no request while the model's index secret is cached; one if the service
-   * makes the index, or takes part.
-   * Parts of a text are searched by `{ startsWith }` and `{ contains }`, ranges by `{ gte, lt }` and the like: the
-   * column of a range is a list for `in`. For these, and with `bits`, filter the found rows with `matches`.
-   *
-   * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be
-   * indexed
+   * fields needs the values of all of them. Uses no request while the model's index secret is cached; one if the
+   * service makes the index, or takes part. Parts of a text are searched by `{ startsWith }` and `{ contains }`, ranges
+   * by `{ gte, lt }` and the like: the column of a range is a list for `in`. For these, and with `bits`, filter the
+   * found rows with `matches`.
+   * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be indexed
    */
   index<const Q extends Query<F, C>>(
     query: Q & Record<Exclude<keyof Q, keyof Query<F, C>>, never>,
     options?: CallOptions,
   ): Promise<QueryColumns<F, C, Q, X>>
   /**
-   * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not
-   * use the network. For a login, build the query from strings: in a parsed request body, a value may be `{
-   * startsWith }`.
-   *
-   * @throws InvalidInputError when the query names no field, one without an index, or a part that `index`
-   * refuses
+   * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not use the
+   * network. For a login, build the query from strings: in a parsed request body, a value may be `{ startsWith }`.
+   * @throws InvalidInputError when the query names no field, one without an index, or a part that `index` refuses
    */
   matches(row: object, query: Query<F, C>): boolean
   /**
-   * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and DEKs stay
-   * the same. Rows that are current are returned unchanged. Helps against a key version that leaked or is to be
-   * retired, not against a leaked DEK: see `reseal`. Needs `keys:read`, `wrap` and `unwrap`; writes one audit entry
-   * for each distinct wrapped key. Rows sealed before a change to `dek: 'record'` share wrapped keys: each such row
-   * is an entry, preceded by a refusal.
-   *
-   * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item
-   * with its error
+   * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and DEKs stay the
+   * same. Rows that are current are returned unchanged. Helps against a key version that leaked or is to be retired,
+   * not against a leaked DEK: see `reseal`. Needs `keys:read`, `wrap` and `unwrap`; writes one audit entry for each
+   * distinct wrapped key. Rows sealed before a change to `dek: 'record'` share wrapped keys: each such row is an entry,
+   * preceded by a refusal.
+   * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item with its
+   * error
    * @example
    * ```ts
    * for await (const { items } of users.rewrap(rows)) {
@@ -192,27 +166,18 @@ export interface Model<
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<R>, void, undefined>
   /**
-   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. Helps against a leaked
-   * DEK, and after a change of `index`, `normalize`, `bits` or `shared`. Copies that were made before can
-   * still be read with the old DEK. A row that does not open or cannot be sealed is `failed`, and the others
-   * are still resealed. With `acceptUnbound` and `acceptPlaintext`, it binds values of format v1 and seals
-   * those that are not sealed.
+   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. Helps against a leaked DEK, and
+   * after a change of `index`, `normalize`, `bits` or `shared`. Copies that were made before can still be read with the
+   * old DEK. A row that does not open or cannot be sealed is `failed`, and the others are still resealed. With
+   * `acceptUnbound` and `acceptPlaintext`, it binds values of format v1 and seals those that are not sealed.
    */
   reseal<R extends SealedShape<F, P>>(
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H, X>, F, C, T, H, X>>, void, undefined>
-  /**
-   * Turns a row of envelopes into the compact form. Drops members of an envelope that the format does not
-   * have.
-   *
-   * @throws InvalidInputError when a field is not an envelope, or the fields do not share a DEK
-   */
+  /** To the compact form. @throws InvalidInputError when a field is no envelope, or the fields do not share a DEK */
   pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'compact', H, X>
-  /**
-   * Turns a row of the compact form back into the same envelopes. @throws InvalidInputError without the
-   * column `header`
-   */
+  /** From the compact form to the same envelopes. @throws InvalidInputError without the column `header` */
   unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'full', H, X>
 }
 

@@ -3,18 +3,13 @@ import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
 import { loadOnce, type Soon, untilAborted } from '../waiting.js'
 
-/** Returns the id of the key with this name, or undefined if there is none. */
 type Find = (name: string) => Promise<string | undefined>
 
-/** A key that is declared by its name. */
 export interface NamedKey {
   readonly name: string
   /** undefined until the key is found */
   id: string | undefined
-  /**
-   * Looks the key up, once for all waiting callers; if there is none, the next call looks again. @throws the errors of
-   * `find`; AbortedError
-   */
+  /** Once for all waiting callers; the next call looks again if there is none. @throws as `find`; AbortedError */
   find(find: Find, signal: AbortSignal | undefined): Promise<undefined>
 }
 
@@ -41,7 +36,6 @@ export function createNamedKey(name: string, keyIds: Set<string>): NamedKey {
   return key
 }
 
-/** @throws InvalidInputError when `key` is not a name, or `keyId` is given too */
 export function readKeyName({ key, keyId }: { key?: unknown; keyId?: unknown }): string {
   if (keyId !== undefined) throw new InvalidInputError('a model takes key or keyId, not both')
   if (typeof key === 'string' && key.trim() !== '' && key.length <= 255) return key

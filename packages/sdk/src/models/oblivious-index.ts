@@ -1,9 +1,7 @@
 /**
- * Makes the values of index columns together with the service, which sees none of them (oblivious-index.md). Loaded
- * only where a model asks for it. It imports nothing of ours that other files use, but gets it as `Tools`: bundlers
- * would cut what every page downloads into more pieces.
+ * Makes index values together with the service, which sees none (oblivious-index.md). Loaded alone: it gets what other
+ * files use as `Tools`, since bundlers would cut more pieces.
  */
-
 import { asciiToBytes, bytesToHex, hexToBytes } from '@noble/curves/utils.js'
 import type { FillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
@@ -47,10 +45,7 @@ const ELEMENT_UNITS = 256
 /** How many values are sent together. */
 const BLOCK_VALUES = 256
 
-/**
- * Sets the hash of each text, in hexadecimal digits. Calls of one turn share their requests and proofs. @throws
- * ProtocolError when the service does not prove that it used the secret of the key
- */
+/** Sets the hex hash of each text. @throws ProtocolError when the service does not prove that it used the secret */
 export async function hashObliviously(
   tools: Tools,
   deps: RecordsDeps,
@@ -71,7 +66,6 @@ export async function hashObliviously(
   }
 }
 
-/** A value that waits for its hash. */
 interface Waiting {
   input: Uint8Array
   signal: AbortSignal
@@ -79,12 +73,8 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-/** What the calls of one client share. */
 interface Shared {
-  /**
-   * By key: the public key that the service stated first, or proved. None is forgotten, since another one would then pass
-   * unseen: there are as many as keys that the application names.
-   */
+  /** By key: the public key that was stated or proved first. None is forgotten: another would pass unseen. */
   pinned: Map<string, string>
   /** By key and public key: the values of this turn. */
   waiting: Map<string, Waiting[]>

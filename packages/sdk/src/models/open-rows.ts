@@ -1,9 +1,8 @@
 /** Opens the rows of a model, block by block. Each row may fail by itself. */
-
 import type { SealedParts } from '@eaas/protocol'
 import { type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { assertArray, assertNotAborted, hasRows, isMissing, type Row } from '../input.js'
-import { attempt, BLOCK_RECORDS, failureOf, isIndexColumn, type OpenDeps } from '../records/blocks.js'
+import { attempt, BLOCK_RECORDS, failureOf, isIndexColumn, type OpenDeps, type RowsOptions } from '../records/blocks.js'
 import { eachBlock, type Opening, type OpenJob, openBlock } from '../records/open-blocks.js'
 import { demandAad, foreignKey, type OpenableParts } from '../records/open-envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
@@ -12,9 +11,9 @@ import { type Uses, wrappedFor } from '../uses.js'
 import { createPace, type Soon } from '../waiting.js'
 import { bindField, bindRow, findUses, named, naming, rareOf } from './bindings.js'
 import { isHeaderUsed, readEnvelopeAt } from './compact-rows.js'
-import { type Definition, isNothing, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
-import type { Accepted, RowsOptions } from './model-types.js'
-import { decodeField } from './opened-fields.js'
+import { type Definition, isNothing, PADDING, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
+import type { FieldCode } from './fields.js'
+import type { Accepted } from './model-types.js'
 
 // The format is no secret: the envelope shows it.
 const V1_HINT =
@@ -41,12 +40,10 @@ export interface Opened extends RowsResult<Row> {
 
 interface Job extends OpenJob {
   field: PlacedField
-  /** What was opened, or why it was not. */
   value?: unknown
   error?: EaasError
 }
 
-/** What opens rows, and counts the values that were not sealed, or bound to nothing. */
 interface Deps extends OpenDeps {
   accepted: Accepted
   loadRare: () => Soon<Rare>
@@ -107,7 +104,6 @@ function needsRare({ rowSeal, acceptPlaintext, fields }: Definition, row: Row | 
   return rowSeal || acceptPlaintext || (!isEaasError(row) && fields.some(({ path }) => getAt(row, path) === undefined))
 }
 
-/** Copies a stored row. @throws InvalidInputError when it is not a row, or cannot be read */
 export function copyStored({ fields, bind, header, rowSeal, whole }: Definition, row: unknown, index: number): Row {
   const own = rowSeal ? [...(whole?.fields ?? fields), SEAL_FIELD] : fields
   const paths = [...own, ...bind].map(({ path }) => path)
@@ -115,11 +111,8 @@ export function copyStored({ fields, bind, header, rowSeal, whole }: Definition,
 }
 
 /**
- * Reads the envelopes of a row. Leaves out values that are not sealed, where the model accepts them.
- *
- * @param failure why the model's key is not known, if so: thrown for an envelope that is under no former key
- * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError
- * for another key or format
+ * Reads the envelopes of a row. `failure`: why the model's key is not known, thrown for one under no former key.
+ * @throws InvalidInputError when it is no row of the model; DecryptionError for another key or format
  */
 export function readJobs(definition: Definition, row: Row, index: number, failure?: EaasError): Job[] {
   const { fields, names, keyIds, keyByRow, header } = definition
@@ -178,9 +171,7 @@ export function readJobs(definition: Definition, row: Row, index: number, failur
   return [...jobs, { place: sealPlace, field: SEAL_FIELD, parts: openable }]
 }
 
-/**
- * Returns the row with its opened values, and counts those that were not sealed; or returns its first error.
- */
+/** Returns the row with its opened values, and counts those that were not sealed; or returns its first error. */
 function join(
   { accepted }: Deps,
   definition: Definition,
@@ -216,4 +207,15 @@ function join(
 /** Tells whether a stored row may lack a value: databases store null for a value that was left out. */
 function isLeftOut({ spec }: PlacedField, value: null | undefined): boolean {
   return isNothing(spec.missing, value) || (value === null && spec.missing.includes(undefined))
+}
+
+/** Reads opened bytes as a value of the field's kind (codecs.md), padded or not. @throws ContentError */
+export function decodeField(spec: FieldCode, opened: Uint8Array, place: RecordPlace): unknown {
+  return spec.decode(spec.kind === 'bytes' ? opened : withoutPadding(opened), place)
+}
+
+function withoutPadding(opened: Uint8Array): Uint8Array {
+  let end = opened.length
+  while (opened[end - 1] === 0) end--
+  return opened[end - 1] === PADDING ? opened.subarray(0, end - 1) : opened
 }

@@ -1,7 +1,6 @@
 /**
- * Recognises and counts values that a model opens although they are not sealed, or bound to nothing, during a migration.
- * Reads values that are not sealed yet from a column of type text or JSON, which holds them as text though the field
- * is of another kind. Reads exactly or not at all, since the value is sealed next, and then the text is gone.
+ * Recognises, reads and counts values that are not sealed yet, of a column of text or JSON too. Exactly or not at all:
+ * once the value is sealed, the text is gone.
  */
 import { decodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
@@ -26,11 +25,7 @@ const TEXTS: Readonly<Record<Exclude<FieldKind, 'text'>, [expected: string, read
   json: ['an object or list in JSON that JavaScript holds exactly', readJson],
 }
 
-/**
- * Reads a value that is not sealed: parses text as its column holds it, returns any other value unchanged.
- *
- * @throws InvalidInputError when it is not of the field's kind, or its text cannot be read exactly
- */
+/** Parses text as its column holds it. @throws InvalidInputError for another kind, or if it is not exact */
 export function readPlain(
   { format, plainIsRead }: Pick<Definition, 'format' | 'plainIsRead'>,
   { name, spec }: PlacedField,
@@ -68,10 +63,7 @@ function attempt(read: () => unknown): unknown {
   }
 }
 
-/**
- * ISO 8601, and how PostgreSQL prints a `date` and a `timestamptz`. A time without an offset is refused: its zone is
- * unknown.
- */
+/** ISO 8601, and PostgreSQL's `date` and `timestamptz`. A time without an offset is refused: unknown zone. */
 const DATE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,3})0*)?(?:Z|([+-])(\d\d)(?::?(\d\d))?))?$/
 
 function readDate(text: string): Date | undefined {
@@ -121,11 +113,7 @@ function decimalOf(number: string): string {
   return `${sign}${digits.slice(start, end)}e${Number(exponent) - part.length + digits.length - end}`
 }
 
-/**
- * Tells whether a model with `acceptPlaintext` accepts a field's value as plaintext.
- *
- * @throws InvalidInputError when it is not of the field's kind, or its text is not
- */
+/** Whether `acceptPlaintext` accepts a value. @throws InvalidInputError when it, or its text, is of another kind */
 export function acceptPlain(definition: Definition, field: PlacedField, value: unknown, index: number): boolean {
   if (looksSealed(value)) return false
   return !looksSealed(readPlain(definition, field, value, index)) // an envelope may be inside of JSON
@@ -136,10 +124,7 @@ export function acceptPlain(definition: Definition, field: PlacedField, value: u
 const SEALED_TEXT =
   /^[\s\p{C}"'[\\]*(eaas\.|\{(.*"(ciphertext|wrapped_key)\\*"|\s*\\*"[ci]\\*"\W*([\w+/]{16}|[\w+/]*$)))/su
 
-/**
- * Tells whether a value is an envelope, whole or truncated: a truncated one must fail, not be accepted as plaintext
- * and sealed again.
- */
+/** Whether it is an envelope, whole or truncated: that must fail, not be sealed again as plaintext. */
 export function looksSealed(value: unknown): boolean {
   const queue = [value] // instead of recursion, which nested lists could exhaust
   for (const one of queue) {

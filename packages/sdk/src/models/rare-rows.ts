@@ -1,7 +1,4 @@
-/**
- * What only some rows need: those with a seal, with a value that is missing, not sealed or JSON, those of picked fields, with an index of a
- * range or of the service, or with a DEK of their own; queries; and the warning of a model.
- */
+/** What only some rows need, see `needRare` and `needsRare`; queries; the warning of a model. */
 export { assertJsonValue, encodeJson } from '../json.js'
 export { assertNoLookalike } from '../records/lookalikes.js'
 export { withDeks } from '../records/seal-blocks.js'

@@ -1,7 +1,4 @@
-/**
- * Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a
- * model.
- */
+/** Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
 import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
@@ -47,7 +44,6 @@ interface RewrapDeps extends OpenDeps {
   loadRare: () => Soon<Rare>
 }
 
-/** Rewraps rows; see `Model.rewrap`. */
 export async function* rewrapRows(
   deps: RewrapDeps,
   definition: Definition,
@@ -74,10 +70,7 @@ export async function* rewrapRows(
       refused.set(name, failureOf(error))
     }
   }
-  /**
-   * Returns the changed row, the error of its first value that cannot be rewrapped, or undefined where
-   * nothing changes.
-   */
+  /** The changed row, the error of its first value that fails, or undefined where nothing changes. */
   const rewrapOne = (row: Row, keys: WrappedKeys, index: number): Row | EaasError | undefined => {
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {
@@ -120,7 +113,6 @@ export async function* rewrapRows(
   })
 }
 
-/** Opens rows and seals them under new DEKs; see `Model.reseal`. */
 export async function* resealRows(
   model: ModelRows,
   rows: Iterable<Row> | AsyncIterable<Row>,
@@ -140,10 +132,7 @@ function itemOf(index: number, row: Row | EaasError): RewrapItem<Row> {
   return isEaasError(row) ? { index, status: 'failed', error: row } : { index, status: 'changed', row }
 }
 
-/**
- * Identifies a wrapped key with all that decides its result: its version, and what it must unwrap to. So a row in
- * which one of these was altered affects no other row.
- */
+/** All that decides the result of a wrapped key, so that an altered row affects no other. */
 function nameOf(wrapped: CommittedKey): string {
   return [wrappingVersion(wrapped), wrapped.commitment, wrapped.needsSecret, dekName(wrapped)].join('/')
 }

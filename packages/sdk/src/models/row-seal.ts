@@ -14,16 +14,12 @@ import { looksSealed } from './plain-texts.js'
 const LABEL = encodeUtf8('eaas/row/v1')
 const NONE = new Uint8Array(0)
 
-/** The bytes of a sealed value. */
 export interface Cell {
   iv: Uint8Array
   sealed: Uint8Array
 }
 
-/**
- * Makes the AAD of a row's seal. `row` has the index columns as they are stored; `cellOf` returns undefined for a
- * field without a value.
- */
+/** The AAD of a row's seal. `row` has its stored index columns; `cellOf` is undefined without a value. */
 export function sealAad(
   definition: Definition,
   keyId: string,
@@ -42,7 +38,6 @@ export function sealAad(
   return concatBytes(head, lengthPrefixed([LABEL, lengthPrefixed(cells), lengthPrefixed(indexes)]))
 }
 
-/** What is sealed as a row's seal. */
 export function sealPlaintext(...parts: Parameters<typeof sealAad>): Plaintext {
   return { bytes: NONE, aad: sealAad(...parts) }
 }
@@ -58,9 +53,8 @@ export function assertSealColumn(row: Row, index: number): void {
 }
 
 /**
- * Tells whether a stored row has a seal to check: not if it was read with null in its seal, its `bind` and all
- * fields, as in an outer join, and not if the model accepts rows without one. @throws InvalidInputError when the
- * column was not read; DecryptionError when it is null
+ * Whether there is a seal to check: not in an empty row, as of an outer join, and not if the model accepts rows
+ * without. @throws InvalidInputError when a column was not read; DecryptionError when the seal is null
  */
 export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
   const value = valueIn(row, ROW_SEAL)

@@ -7,16 +7,12 @@ import { naming } from './bindings.js'
 import type { Definition } from './definition.js'
 import type { RowRead, readRow, SealDeps, SealOptions, sealRead } from './seal-rows.js'
 
-/** What seals rows of which all must succeed. */
 interface Sealing {
   readRow: typeof readRow
   sealRead: typeof sealRead
 }
 
-/**
- * Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record numbers in
- * errors.
- */
+/** An error in place of each row that cannot be sealed; `indexes` are the record numbers in errors. */
 export async function sealEach(
   sealing: Sealing,
   deps: SealDeps,

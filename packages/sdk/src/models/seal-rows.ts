@@ -1,9 +1,8 @@
 /** Seals the rows of a model, and makes its indexes. With a synchronous engine, its loops await nothing for each field. */
-
 import { encodeFieldText, encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { OwnDek } from '../deks/own-dek.js'
 import { assertNotAborted, isMissing, type Row } from '../input.js'
-import { assertIndexColumn, type RecordsDeps, restAndReport } from '../records/blocks.js'
+import { assertIndexColumn, type RecordsDeps, type RowsOptions, restAndReport } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertNoColumn, assertNoNullObject, assertPath, copyRows } from '../records/plain-rows.js'
 import { textOf } from '../records/read-envelope.js'
@@ -16,9 +15,7 @@ import { assertHeaderColumn, headerTextOf, isCompactFormat, packRow } from './co
 import { type Definition, isNothing, type PlacedField, type Rare, SEAL_FIELD } from './definition.js'
 import { type IndexColumn, makeFieldText } from './index-columns.js'
 import { type ColumnTexts, type GetValue, hashColumnTexts, inParallel, makeColumnTexts } from './index-texts.js'
-import type { RowsOptions } from './model-types.js'
 
-/** What seals rows. */
 export interface SealDeps extends RecordsDeps {
   loadRare: () => Soon<Rare>
 }
@@ -36,7 +33,6 @@ function needRare({ whole, ...definition }: Definition, rows: readonly Row[]): b
   )
 }
 
-/** Seals all rows, or none. */
 export async function sealRows(
   deps: SealDeps,
   definition: Definition,
@@ -57,7 +53,6 @@ export async function sealRows(
   return sealRead(deps, definition, read, { ...options, pace })
 }
 
-/** Seals rows that were read. */
 export async function sealRead(
   deps: RecordsDeps,
   definition: Definition,
@@ -103,10 +98,7 @@ export interface SealOptions extends RowsOptions {
   ownDek?: boolean
 }
 
-/**
- * What is hashed for each index column of a row, in the order of the columns; undefined where a value is
- * missing.
- */
+/** What is hashed for each index column of a row, in the order of the columns; undefined where a value is missing. */
 export type RowTexts = readonly (ColumnTexts | undefined)[]
 
 /** What is made of a row before anything is sent. */
@@ -246,7 +238,6 @@ async function sealValues(
   return out
 }
 
-/** The values of a row's index columns. */
 function indexesOf({ columns }: Definition, read: RowRead | undefined, getValue: GetValue): Row {
   const values = columns.map((column, number): [string, unknown] => {
     const texts = read?.texts[number]

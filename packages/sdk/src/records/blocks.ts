@@ -21,14 +21,14 @@ export interface Progress {
 }
 
 /** What a call on many records takes from its caller. */
-export interface Report {
+export interface RowsOptions {
+  /** Ends the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
+  /** Called regularly, and at the end. */
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
-/** Finds keys that models name, and the versions of keys. */
 export interface KeyLookup {
-  /** Gets a key with its versions. */
   getKey(keyId: string, signal: AbortSignal | undefined): Promise<wire.KeyWithVersions>
   /** Returns the id of the key of this name, whatever its status; undefined where there is none. */
   findKey(name: string): Promise<string | undefined>
@@ -51,20 +51,16 @@ export interface RecordsDeps extends OpenDeps {
   wrap: Wrap
   createOwnDek: typeof createOwnDek
   envelopes: Envelopes
-  /** The DEKs that seal. */
   encryptDeks: EncryptDeks
   /** The index secrets, cached as the DEKs that open; a name stands for the wrapped key. */
   indexSecrets: DecryptDeks
 }
 
-/**
- * Gives the event loop a turn and reports progress. @throws AbortedError when the signal is aborted or the
- * client closed
- */
+/** Gives the event loop a turn and reports progress. @throws AbortedError when aborted or closed */
 export async function restAndReport(
   { closed }: Pick<RecordsDeps, 'closed'>,
   pace: Pace,
-  { signal, onProgress }: Report,
+  { signal, onProgress }: RowsOptions,
   progress: Progress,
 ): Promise<void> {
   await pace.rest(signal)
@@ -118,10 +114,7 @@ export function assertIndexColumn(record: Row, column: HashColumn, place: Record
 /** How the texts that models make of names and values begin (index-texts.md 2). */
 export const MADE_TEXT = /^eaas\/(?:index|compound)\//
 
-/**
- * Refuses a value that cannot be hashed as it is, or whose hash would equal that of other values in an index of a
- * model. @throws InvalidInputError
- */
+/** Refuses what cannot be hashed, or begins as a model's index text does. @throws InvalidInputError */
 export function assertHashedAsItIs(value: unknown, place?: RecordPlace): void {
   assertHashable(value, place)
   if (!MADE_TEXT.test(value)) return

@@ -1,7 +1,4 @@
-/**
- * Envelopes that are bound to a context, format v2 (envelope-v2.md): what they are bound to, and how the application's
- * secrets are mixed into their keys (application-secret.md).
- */
+/** Envelopes of format v2: their context (envelope-v2.md), and the secrets in their keys (application-secret.md). */
 import {
   BOUND_KEYS_BYTES,
   type BoundKeys,
@@ -25,7 +22,6 @@ export function readContext(keyId: string, context: unknown, place?: RecordPlace
   return readingContext(() => contextAad(keyId, context), place)
 }
 
-/** How an envelope is to be written. */
 export interface Format {
   /** The empty one by default. */
   context?: Context | undefined

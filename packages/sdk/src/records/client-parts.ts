@@ -1,28 +1,21 @@
-/**
- * What the entries for streams and for synchronous calls share with a client: its engine and its DEKs. Not public: no
- * release promises to keep it.
- */
-
+/** What streams and synchronous calls take of a client: engine and DEKs. Not public; may change any time. */
 import { InvalidInputError } from '../errors.js'
 import type { Soon } from '../waiting.js'
 import type { OpenDeps, RecordsDeps } from './blocks.js'
 
-/** Loads what seals, or what is needed to open, and the engine. */
 export interface LoadParts {
   (toSeal?: true): Soon<{ records: RecordsDeps }>
   (toSeal: false): Soon<{ records: OpenDeps }>
 }
 
-/** A client, which `createClient` made. */
 export interface PartsOwner {
   /** Loads the parts and the engine; no promise once they are there. */
   readonly [CLIENT_PARTS]: LoadParts
 }
 
 /**
- * The member of a client that these entries use. It comes from the registry of symbols, since the client may
- * be another copy of this package's code, such as the one for CommonJS. Its number changes with what it
- * returns.
+ * The member of a client that these entries use. It comes from the registry of symbols, since the client may be another
+ * copy of this package's code, such as the one for CommonJS. Its number changes with what it returns.
  */
 export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
 

@@ -3,18 +3,12 @@ import type { Engine } from '../engines/engine.js'
 import { isPromise, loadOnce, type Soon } from '../waiting.js'
 import type { Secrets } from './bound-envelopes.js'
 
-/** What seals and opens for one client. */
 export interface EnvelopeEngine {
-  /** The application's. */
   readonly secrets: Secrets
   /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
-  /** Returns the engine, once it is ready. */
   engine(): Engine
-  /**
-   * Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or
-   * unwrapped.
-   */
+  /** Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or unwrapped. */
   isSync(): boolean
 }
 

@@ -14,11 +14,8 @@ const MAX_DEPTH = 5
 export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
 /**
- * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name.
- * A record that lacks the field is also refused if that other spelling has no value.
- *
- * @param taken the names of other fields and of index columns, which are no misspellings
- * @throws InvalidInputError
+ * Refuses a record that lacks a field, or has null, and has another spelling of its name; for null only one with a
+ * value. `taken` are known names. @throws InvalidInputError
  */
 export function assertNoLookalike(
   row: Row,
@@ -48,9 +45,7 @@ function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string
   return near ?? findElsewhere(row, [], { path, taken, isNull })
 }
 
-/**
- * Finds a member whose name, joined to those of the objects around it, is another spelling of the whole path.
- */
+/** Finds a member whose name, joined to those of the objects around it, is another spelling of the whole path. */
 function findElsewhere(
   object: Row,
   around: Path,
@@ -71,10 +66,7 @@ function findElsewhere(
   return undefined
 }
 
-/**
- * Tells whether this is the path itself, or a known name. A column whose name is the path with its dots is
- * not the field.
- */
+/** The path itself, or a known name. A column named as the path with its dots is not the field. */
 function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
   const full = here.join('.')
   return full === path.join('.') ? here.length === path.length : taken.has(full)
@@ -89,8 +81,8 @@ function leadsTo(here: Path, path: Path): boolean {
 }
 
 /**
- * Tells whether two names differ only in case, word separators, a doubled letter, or two swapped neighbouring
- * letters in a name of five or more. Swapped digits make two names: `line12` and `line21`.
+ * Tells whether two names differ only in case, word separators, a doubled letter, or two swapped neighbouring letters
+ * in a name of five or more. Swapped digits make two names: `line12` and `line21`.
  */
 function isSameName(one: string, other: string): boolean {
   const [a, b] = [spellingOf(one), spellingOf(other)]

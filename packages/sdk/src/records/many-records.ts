@@ -1,7 +1,4 @@
-/**
- * `encryptMany` seals fields of many records, and adds the columns of their blind indexes; `decryptMany` opens fields,
- * block by block. Both check the names of the fields, and that the records have them, before anything is sent.
- */
+/** Seals or opens fields of many records; checks before that the records have them. */
 import { type Context, encodeSealed, type SealedParts } from '@eaas/protocol'
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
@@ -31,8 +28,8 @@ import {
   assertIndexColumn,
   BLOCK_RECORDS,
   type OpenDeps,
-  type Progress,
   type RecordsDeps,
+  type RowsOptions,
   restAndReport,
 } from './blocks.js'
 import { readFormatAad } from './bound-envelopes.js'
@@ -44,23 +41,15 @@ import { copyRows, type RecordField } from './plain-rows.js'
 import { readEnvelope } from './read-envelope.js'
 import { hashEach, withDeks } from './seal-blocks.js'
 
-export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row> {
+export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row>
+  extends RowsOptions {
   /** The key under which all fields are sealed. */
   keyId: string
-  /**
-   * The fields to seal; all others stay unchanged. A dot leads into an object: `'address.street'`. A field
-   * that no record has is refused.
-   */
+  /** The fields to seal; a dot leads into an object: `'address.street'`. One that no record has is refused. */
   fields: readonly F[]
-  /**
-   * Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a
-   * value.
-   */
+  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
-  /**
-   * Binds each field: it then decrypts only with the same context. Without it, fields can be exchanged unnoticed. An
-   * explicit `undefined` is refused, since it is usually a forgotten variable.
-   */
+  /** Binds each field: it decrypts only with the same context. An explicit `undefined` is refused. */
   context?: ContextOf<R, F>
   /** The format of the envelopes: 2 by default, or 1, which clients in other languages read. */
   envelope?: 1 | 2 | undefined
@@ -68,10 +57,6 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   dek?: DekScope | undefined
   /** The column for the blind index of each field that is to be searched by its exact value. */
   index?: I
-  /** Ends the call, which then throws `AbortedError`. */
-  signal?: AbortSignal | undefined
-  /** Called regularly, and at the end. */
-  onProgress?: ((progress: Progress) => void) | undefined
 }
 
 const ENCRYPT_MANY_OPTIONS = [
@@ -86,7 +71,6 @@ const ENCRYPT_MANY_OPTIONS = [
   'onProgress',
 ]
 
-/** Seals the fields of all records; see `Client.encryptMany`. */
 export async function encryptMany(
   deps: RecordsDeps,
   records: readonly object[],
@@ -153,7 +137,6 @@ export async function encryptMany(
   return rows
 }
 
-/** Hashes each distinct value of the indexed fields. */
 async function hashAll(
   batcher: Batcher,
   rows: readonly Row[],
@@ -186,23 +169,14 @@ function assertIndex(index: Readonly<Record<string, unknown>>, fields: readonly 
 }
 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row>
-  extends DemandOptions<ContextOf<R, F>> {
-  /**
-   * The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is
-   * refused.
-   */
+  extends DemandOptions<ContextOf<R, F>>,
+    RowsOptions {
+  /** The fields to open; a dot leads into an object. A field that no record has is refused. */
   fields: readonly F[]
-  /**
-   * Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a
-   * value.
-   */
+  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
   /** What the opened fields hold; text by default. */
   as?: A
-  /** Ends the call, which then throws `AbortedError`. */
-  signal?: AbortSignal | undefined
-  /** Called regularly, and at the end. */
-  onProgress?: ((progress: Progress) => void) | undefined
 }
 
 const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'keyIds', 'as', 'signal', 'onProgress']
@@ -213,7 +187,6 @@ interface OpenManyDeps extends OpenDeps {
   openBlock: typeof openBlock
 }
 
-/** Opens the fields of all records; see `Client.decryptMany`. */
 export async function decryptMany(
   deps: OpenManyDeps,
   records: readonly object[],
@@ -278,7 +251,6 @@ function readJobs(
   return jobs
 }
 
-/** Refuses names that are invalid or repeated. @throws InvalidInputError */
 function assertFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
   if (!Array.isArray(fields) || fields.length === 0) {
     throw new InvalidInputError('fields must name at least one field', "Pass a list of names: ['email'].")
@@ -318,22 +290,18 @@ async function checkPresence(
 }
 
 /**
- * What the fields of records are bound to: one context for all, or a function that is called with a record
- * and the name of a field. The function must return the same for the same record when it is decrypted, so use
- * members that do not change and are not encrypted.
+ * What the fields of records are bound to: one context for all, or a function that is called with a record and the name
+ * of a field. The function must return the same for the same record when it is decrypted, so use members that do not
+ * change and are not encrypted.
  */
 export type ContextOf<R, F> = Context | ((record: R, field: F) => Context)
 
-/** Refuses anything but a context or a function. @throws InvalidInputError */
 function assertContextOf(context: unknown): void {
   if (context === undefined || typeof context === 'function' || isObject(context)) return
   throw new InvalidInputError(`context must be an object or a function that returns one, got ${kindOf(context)}`)
 }
 
-/**
- * Returns the context of one field of a record. @throws InvalidInputError with `place` when the function
- * throws
- */
+/** Returns the context of one field of a record. @throws InvalidInputError with `place` when the function throws */
 function contextAt<R>(context: ContextOf<R, string> | undefined, record: R, place: RecordPlace): Context | undefined {
   if (typeof context !== 'function') return context
   let found: Context | undefined
@@ -348,7 +316,6 @@ function contextAt<R>(context: ContextOf<R, string> | undefined, record: R, plac
   throw new InvalidInputError('the function `context` returned undefined', undefined, place)
 }
 
-/** Replaces the value at a path that the row has. */
 function putAt(row: Row, path: Path, value: unknown): void {
   const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
   parent[path.at(-1) ?? ''] = value

@@ -6,10 +6,8 @@ import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
 import { assertNoNullObject, assertPath, findEnd, namesBoth, type RecordField } from './plain-rows.js'
 
 /**
- * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly
- * that name; otherwise it leads into objects, as in models.
- *
- * @throws InvalidInputError when it could be both
+ * A name with dots is a column where a record has one of exactly that name, else it leads into objects. @throws
+ * InvalidInputError when it could be both
  */
 export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {
   const fields = names.map((name): RecordField => {
@@ -27,27 +25,16 @@ export function placeFields(rows: readonly Row[], names: readonly string[]): Rec
 
 export interface PresenceOptions {
   fields: readonly RecordField[]
-  /** The names of the fields that may be missing. */
   optional: readonly string[]
-  /** The columns that are added for indexes. */
   columns: readonly string[]
-  /**
-   * Whether the records are to be sealed: null in a field then does not rule out a value under another
-   * spelling of its name.
-   */
+  /** To be sealed: null in a field does not rule out a value under another spelling of its name. */
   toSeal: boolean
 }
 
 export interface Presence {
-  /**
-   * Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name
-   * instead
-   */
+  /** Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name instead */
   read(row: Row, field: RecordField, index: number): unknown
-  /**
-   * Call after the last record. @throws InvalidInputError when no record has a field, or some lack one that
-   * is not optional
-   */
+  /** After the last record. @throws InvalidInputError when one, or all, lack a field that is not optional */
   end(): void
 }
 

@@ -3,21 +3,18 @@ import { dekName } from '../deks/decrypt-deks.js'
 import type { Secret } from '../deks/secret.js'
 import { type EaasError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import { createBacklog, isPromise, type Pace } from '../waiting.js'
-import { BLOCK_RECORDS, failureOf, type OpenDeps, type Progress, type Report, restAndReport } from './blocks.js'
+import { BLOCK_RECORDS, failureOf, type OpenDeps, type Progress, type RowsOptions, restAndReport } from './blocks.js'
 import { inEitherUse, type OpenableParts, openWith } from './open-envelopes.js'
 
-/** One value to open. */
 export interface OpenJob {
   place: RecordPlace
   parts: OpenableParts
-  /** The name of its DEK. */
   dek?: string
   /** Set if it was already opened to check its DEK. */
   plaintext?: Uint8Array
 }
 
-/** How the jobs of a block are opened. */
-export interface Opening<J extends OpenJob> extends Report {
+export interface Opening<J extends OpenJob> extends RowsOptions {
   pace: Pace
   /** What `onProgress` receives before the job is opened. */
   progressOf(job: J): Progress
@@ -40,10 +37,7 @@ export async function eachBlock(count: number, task: (start: number, deks: Deks)
   }
 }
 
-/**
- * Opens the jobs of a block, in order. Unwraps each wrapped key that is not in `deks` yet, all in one request; a
- * refused one fails the jobs that need it.
- */
+/** Opens jobs in order, with one request for DEKs not in `deks`; a refused one fails the jobs that need it. */
 export async function openBlock<J extends OpenJob>(
   deps: OpenDeps,
   jobs: readonly J[],
@@ -79,9 +73,8 @@ export async function openBlock<J extends OpenJob>(
 }
 
 /**
- * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the
- * first envelope of each proves that its DEK is the right one. Returns the errors of refused ones by their
- * DEK's name, in the order of the jobs. The caller releases `deks`: nothing is added once this has settled.
+ * Unwraps keys not in `deks`, in one request; opening the first envelope of each proves its DEK. Returns the errors by
+ * DEK's name. Adds nothing to `deks` once settled: the caller releases them.
  */
 async function unwrapEach(
   { decryptDeks, envelopes }: OpenDeps,

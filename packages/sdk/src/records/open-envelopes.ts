@@ -1,7 +1,4 @@
-/**
- * What a reader demands of an envelope, and how one is opened (envelope.md 6, envelope-v2.md 6), with an engine and the DEKs
- * of a client. `seal-envelopes.ts` seals.
- */
+/** What a reader demands of an envelope, and how it is opened (envelope.md 6, envelope-v2.md 6). */
 import {
   type Context,
   decodeUtf8,
@@ -27,16 +24,12 @@ declare const demanded: unique symbol
 /** The parts of an envelope that `demandContext` found to have the format that the caller demands. */
 export interface OpenableParts extends SealedParts, WrappedFor {
   readonly [demanded]: true
-  /** The AAD, of format v2. */
   aad?: Uint8Array
 }
 
 /**
- * Returns the parts of an envelope that may be opened.
- *
- * @throws InvalidInputError when the context is not one
- * @throws DecryptionError for another key; for format v1 where a context is demanded, the same error as for another
- * context
+ * The parts that may be opened. @throws InvalidInputError for no context; DecryptionError for another key and, as for
+ * another context, for format v1 where one is demanded
  */
 export function demandContext(
   parts: SealedParts,
@@ -78,10 +71,8 @@ export function demandAad(
 }
 
 /**
- * Opens an envelope of either format with the DEK itself (envelope.md 6), or with the keys that come from it and the
- * application's secrets (envelope-v2.md 6).
- *
- * @throws DecryptionError, the same for every cause; another where a secret is missing, or it was sealed without one
+ * Opens either format (envelope.md 6, envelope-v2.md 6). @throws DecryptionError, the same for every cause; another
+ * where a secret is missing, or it was sealed without one
  */
 export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, secrets: Secrets): Soon<Uint8Array> {
   const { commitment, aad, key_id: keyId, iv, sealed } = parts
@@ -99,10 +90,7 @@ export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, sec
   })
 }
 
-/**
- * Returns the secrets under which something stored may have been sealed; undefined stands for none. @throws
- * DecryptionError where it needs one and there is none, or the reverse
- */
+/** The secrets it may be sealed under; undefined for none. @throws DecryptionError where none fits */
 export function secretsFor(
   { needsSecret }: SecretFlag,
   { list, acceptWithout }: Secrets,
@@ -115,7 +103,6 @@ export function secretsFor(
   throw new DecryptionError(undefined, { hint })
 }
 
-/** Tries each secret in turn, until one gives a result. */
 function tryEach<T>(
   secrets: readonly (Secret | undefined)[],
   attempt: (secret: Secret | undefined) => Soon<T | undefined>,
@@ -124,15 +111,12 @@ function tryEach<T>(
   return use(attempt(first), (found) => (found !== undefined || others.length === 0 ? found : tryEach(others, attempt)))
 }
 
-/** What a client opens with. */
 export interface OpenTools {
   envelopes: EnvelopeEngine
   decryptDeks: DecryptDeks
 }
 
-/**
- * Opens what `demandContext` returned; at once if the engine is synchronous and the DEK is cached. @throws DecryptionError
- */
+/** Opens at once with a synchronous engine and a cached DEK. @throws DecryptionError */
 export function openEnvelope(
   { envelopes, decryptDeks }: OpenTools,
   parts: OpenableParts,
@@ -142,7 +126,6 @@ export function openEnvelope(
   return parts.orUse ? inEitherUse(parts, open) : open(parts) // an error shows few frames of its caller
 }
 
-/** Opens with a DEK of the caller. @throws DecryptionError */
 export function openWith(
   envelopes: EnvelopeEngine,
   dek: Secret,

@@ -5,10 +5,7 @@ import { isName, isObject, type Row, valueIn } from '../input.js'
 /** A field's name split at its dots. */
 export type Path = readonly string[]
 
-/**
- * Refuses paths with an empty name, or with brackets, which other libraries use for elements of lists.
- * @throws InvalidInputError
- */
+/** Refuses an empty name, and brackets, which elsewhere mean elements of lists. @throws InvalidInputError */
 export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
   throw new InvalidInputError(
@@ -28,10 +25,8 @@ export function getAt(row: Row, path: Path): unknown {
 }
 
 /**
- * Copies a row with other values at some paths, and without those whose new value is undefined. Objects that
- * are not on one of the paths are shared with the row.
- *
- * @throws InvalidInputError when a path names a member of the row's class
+ * Copies a row with other values at paths; undefined removes one. Objects on no path are shared. @throws
+ * InvalidInputError when a path names a member of the row's class
  */
 export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
   const copy = { ...row }

@@ -5,25 +5,20 @@ import type { Path } from './paths.js'
 
 export interface CopyOptions {
   index: number
-  /** The paths of the fields. */
   paths: readonly Path[]
   /** Whether the copy will be stored: it must then hold no function, which could still return plaintext. */
   toStore: boolean
 }
 
-/** Copies all records. @throws InvalidInputError */
 export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions, 'index'>): Row[] {
   assertArray('records', records)
   return Array.from(records, (record, index) => copyRow(record, { index, paths, toStore }))
 }
 
 /**
- * Copies a row's own enumerable members. Reads each once, since a getter may return something else the next
- * time and the row may change meanwhile. Objects that are not on one of the paths are shared with the row.
- *
- * @throws InvalidInputError when it is not a record or cannot be read; when its class has a member on one of
- * the paths, since the member behind it would stay in the copy unencrypted; and when it is to be stored and
- * has a function
+ * Copies own enumerable members, each read once: a getter may change. Objects on no path are shared. @throws
+ * InvalidInputError when it is no record, has a member of its class on a path, whose value would stay unencrypted, or a
+ * function though it is to be stored
  */
 export function copyRow(row: unknown, options: CopyOptions): Row {
   const { index } = options
@@ -56,10 +51,7 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
   return copy
 }
 
-/**
- * Refuses a member that the copy lacks: one of the class, or one that is not enumerable. Ignores what every
- * object inherits.
- */
+/** Refuses a member of the class, or one that is not enumerable, except what every object inherits. */
 function assertNotInherited(object: Row, name: string, at: Path, index: number): void {
   if (!Object.hasOwn(object, name) && (!(name in object) || name in Object.prototype)) return
   const field = [...at, name].join('.')
@@ -82,10 +74,7 @@ function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, inde
   )
 }
 
-/**
- * Names the kind of a value that is not a record: an array, a Map, a Date. Returns undefined for a record of
- * any class or realm.
- */
+/** Names an array, a Map, a Date and the like. Undefined for a record of any class or realm. */
 function kindOfRecord(value: unknown): string | undefined {
   if (!isObject(value) || Array.isArray(value)) return kindOf(value)
   const tag = Object.prototype.toString.call(value).slice(8, -1)
@@ -96,7 +85,6 @@ export function isRecord(value: unknown): value is Row {
   return kindOfRecord(value) === undefined
 }
 
-/** Refuses anything but a record. @throws InvalidInputError */
 function assertRow(record: unknown, index: number): asserts record is Row {
   const kind = kindOfRecord(record)
   if (kind === undefined) return
@@ -106,10 +94,7 @@ function assertRow(record: unknown, index: number): asserts record is Row {
   throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, hint)
 }
 
-/**
- * Refuses a row in which a path leads through something that is neither an object nor missing. @throws
- * InvalidInputError
- */
+/** Refuses a path through what is neither an object nor missing. @throws InvalidInputError */
 export function assertPath(row: Row, path: Path, index: number): void {
   if (path.length === 1) return
   let value: unknown = row
@@ -138,10 +123,7 @@ export function assertNoNullObject(row: Row, { name, path }: RecordField, index:
   throw new InvalidInputError(message, 'Use an object there, or make the field optional.', { index, field: name })
 }
 
-/**
- * Refuses a record that has a value both in the field and in a column of exactly the field's name. @throws
- * InvalidInputError
- */
+/** Refuses values both in the field and in a column of its name with dots. @throws InvalidInputError */
 export function assertNoColumn(row: Row, { name, path }: RecordField, index: number): void {
   if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
 }

@@ -1,7 +1,4 @@
-/**
- * Reads envelopes that applications stored, and refuses anything else (envelope.md 6, envelope-v2.md 6). Their text form
- * (envelope-text.md) uses neither the network nor a key.
- */
+/** Reads stored envelopes, of any form, and refuses anything else (envelope.md 6, envelope-v2.md 6). */
 import {
   decodeEnvelope,
   decodeEnvelopeText,
@@ -15,18 +12,13 @@ import {
 import { isEaasError, type RecordPlace } from '../errors.js'
 import { type Row, readFormat } from '../input.js'
 
-/**
- * An envelope without `envelope_version`, as server mode returns it (envelope.md 5). Read as an envelope of
- * version 1.
- */
+/** An envelope without `envelope_version`, as server mode returns it (envelope.md 5); read as version 1. */
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
 
 /** An envelope or a bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
 export type StoredEnvelope = Envelope | Bundle | string
 
-/**
- * Reads an envelope of unknown origin, in any form. @throws InvalidInputError naming the field that is wrong
- */
+/** Reads an envelope of unknown origin, in any form. @throws InvalidInputError naming the field that is wrong */
 export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedParts {
   return reading(place, () =>
     isText(envelope) ? decodeEnvelopeText(envelope) : decodeEnvelope(parseEnvelope(envelope)),
@@ -66,10 +58,9 @@ export function reading<T>(place: RecordPlace | undefined, read: () => T): T {
 }
 
 /**
- * Returns the text of an envelope (envelope-text.md): letters, digits, `.`, `-` and `_`, in about two thirds
- * of the length of its JSON. Each envelope has one text, so a unique index works on it. All functions that
- * take an envelope also take its text.
- *
+ * Returns the text of an envelope (envelope-text.md): letters, digits, `.`, `-` and `_`, in about two thirds of the
+ * length of its JSON. Each envelope has one text, so a unique index works on it. All functions that take an envelope
+ * also take its text.
  * @throws InvalidInputError when it is not an envelope, or its wrapped key is too long for the text form
  * @example
  * ```ts
@@ -80,19 +71,15 @@ export function toText(envelope: StoredEnvelope): string {
   return textOf(readEnvelope(envelope))
 }
 
-/**
- * Returns the envelope of its text, or of its JSON as text. @throws InvalidInputError when it is not the text
- * of an envelope
- */
+/** Returns the envelope of its text, or of its JSON. @throws InvalidInputError when it is neither */
 export function fromText(text: string): Envelope {
   readEnvelope(text)
   return envelopeObject(text) as unknown as Envelope
 }
 
 /**
- * Tells whether a value is an envelope or a bundle, as an object, as its text, or as JSON text. Tells
- * encrypted values from plaintexts in a column that holds both. Whether it decrypts is not known without its
- * key.
+ * Tells whether a value is an envelope or a bundle, as an object, as its text, or as JSON text. Tells encrypted values
+ * from plaintexts in a column that holds both. Whether it decrypts is not known without its key.
  */
 export function isEnvelope(value: unknown): value is StoredEnvelope {
   try {

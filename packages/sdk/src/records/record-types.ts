@@ -1,7 +1,4 @@
-/**
- * The types of `encryptMany` and `decryptMany`: which fields can be sealed or opened, and the type of the new
- * records.
- */
+/** The types of `encryptMany` and `decryptMany`: which fields they take, and what they make of records. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary } from '../input.js'
 import type { StoredEnvelope } from './read-envelope.js'
@@ -17,7 +14,6 @@ type Missing = null | undefined
 type Sealable = string | Binary | Missing
 type Openable = StoredEnvelope | Missing
 
-/** The names of the fields of `R` that hold `V`. */
 type FieldOf<R, V> = { [K in keyof R & string]-?: R[K] extends V ? K : never }[keyof R & string]
 /** The same, with paths into objects, at most four deep, since types may contain themselves. */
 type PathOf<R, V, Depth extends 0[] = []> =
@@ -30,14 +26,9 @@ type PathInto<K extends string, O, V, Depth extends 0[]> = O extends V | readonl
   : O extends object
     ? `${K}.${PathOf<O, V, Depth>}`
     : never
-/**
- * The names of the fields of `R` that can be sealed: text, bytes, null or undefined; `'address.street'`
- * inside an object.
- */
+/** The fields that can be sealed: text, bytes, null, undefined; `'address.street'` inside an object. */
 export type SealableField<R> = PathOf<R, Sealable>
-/**
- * The names of the fields of `R` that hold envelopes, null or undefined; `'address.street'` inside an object.
- */
+/** The names of the fields of `R` that hold envelopes, null or undefined; `'address.street'` inside an object. */
 export type OpenableField<R> = PathOf<R, Openable>
 
 type HeadOf<F> = F extends `${infer Head}.${string}` ? Head : never

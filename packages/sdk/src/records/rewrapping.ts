@@ -1,7 +1,4 @@
-/**
- * Has DEKs wrapped again, and with `deks.verify` keeps the old wrapped key unless the new one unwraps to the
- * same DEK.
- */
+/** Rewraps DEKs; with `deks.verify` keeps the old wrapped key unless the new one unwraps to the same DEK. */
 import { type Context, equalInConstantTime, type SecretFlag, type WrappedKey } from '@eaas/protocol'
 import type { DecryptDekSource } from '../deks/decrypt-deks.js'
 import { createSecret, type Secret } from '../deks/secret.js'
@@ -22,12 +19,9 @@ export interface CommittedKey extends WrappedFor, SecretFlag {
   sealed?: Uint8Array
 }
 
-/** Derives the commitment to a DEK. */
 export type Commit = (engine: Engine, dek: Secret, keyId: string, secret: Secret | undefined) => Soon<Uint8Array>
 
-/** What is wrapped again. */
 export interface RewrapOptions {
-  /** that of format v2 by default */
   commit?: Commit
 }
 
@@ -49,10 +43,7 @@ interface RewrapDeps {
   inEitherUse: typeof inEitherUse
 }
 
-/**
- * Has a DEK wrapped again. Without `verify` this process never holds the DEK, and trusts the service's
- * answer.
- */
+/** Has a DEK wrapped again. Without `verify` this process never holds the DEK, and trusts the service's answer. */
 export async function rewrap(
   deps: RewrapDeps,
   old: CommittedKey,
@@ -135,10 +126,7 @@ export async function rewrapEnvelope(
   )
 }
 
-/**
- * Returns a stored envelope with another wrapped key, in the same form: an object, its text, or JSON as text.
- * @throws InvalidInputError where it has no text
- */
+/** A stored envelope with another wrapped key, in its form. @throws InvalidInputError where it has no text */
 export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
   if (isText(stored)) return textOf({ ...readEnvelope(stored), wrapped_key, key_version })
   const envelope = { ...envelopeObject(stored), wrapped_key, key_version }
@@ -156,7 +144,6 @@ async function unwrapIfAuthentic(
   })
 }
 
-/** Tells whether a new wrapped key unwraps to its DEK. */
 export async function unwrapsTo(
   unwrap: DecryptDekSource['unwrap'],
   dek: Secret,

@@ -23,9 +23,8 @@ interface DeksOptions {
 }
 
 /**
- * Runs the task for blocks of records. `dekOf` returns the DEK made for a record, or for its key in this
- * call, and undefined with the scope `shared`. The DEKs of a block are wrapped together and released after
- * it.
+ * Runs the task for blocks of records. `dekOf` returns the DEK made for a record, or for its key in this call, and
+ * undefined with the scope `shared`. The DEKs of a block are wrapped together and released after it.
  */
 export async function withDeks(
   { wrap, decryptDeks, createOwnDek }: Pick<RecordsDeps, 'wrap' | 'decryptDeks' | 'createOwnDek'>,
@@ -61,7 +60,6 @@ async function createDeks(making: readonly Promise<OwnDek>[]): Promise<OwnDek[]>
   throw failed.reason
 }
 
-/** Returns the blind index of each value. */
 export async function hashEach(
   batcher: Batcher,
   values: ReadonlySet<string>,

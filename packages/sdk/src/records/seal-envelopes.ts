@@ -1,7 +1,4 @@
-/**
- * Seals values to envelopes (envelope.md 2, envelope-v2.md 5), with an engine and the DEKs of a client.
- * `open-envelopes.ts` opens them.
- */
+/** Seals values to envelopes (envelope.md 2, envelope-v2.md 5). `open-envelopes.ts` opens them. */
 import { type Envelope, encodeSealed, type SealedParts } from '@eaas/protocol'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
@@ -25,15 +22,9 @@ export type MakeSeal = (sealed: readonly SealedParts[]) => Plaintext
 
 /** Each function is synchronous if the engine is and the DEK is already held; otherwise it returns a promise. */
 export interface Envelopes extends EnvelopeEngine {
-  /**
-   * Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1
-   * without one. Its DEK is wrapped for no use.
-   */
+  /** To format v2 with the AAD of a context, else to v1. The caller may change the bytes. Wrapped for no use. */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<SealedParts>
-  /**
-   * Seals the values of one record under one DEK, and after them what `seal` makes of their envelopes: the seal of
-   * the row.
-   */
+  /** Seals a record's values under one DEK, and then what `seal` makes of their envelopes. */
   sealAll(
     plaintexts: readonly Plaintext[],
     options: { keyId: string; signal: AbortSignal | undefined; seal: MakeSeal | undefined; use?: NamedUse | undefined },
@@ -44,7 +35,6 @@ export interface Envelopes extends EnvelopeEngine {
   sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts>
 }
 
-/** Adds the functions that seal. */
 export function createSealing(
   envelopes: EnvelopeEngine,
   { takeIv, encryptDeks }: { takeIv: () => Uint8Array; encryptDeks: EncryptDeks },
@@ -95,7 +85,6 @@ interface BoundMessage {
   iv: Uint8Array
   plaintext: Uint8Array
   aad: Uint8Array
-  /** The application's. */
   secret: Secret | undefined
 }
 
@@ -124,10 +113,7 @@ interface SealOptions extends Format {
   signal: AbortSignal | undefined
 }
 
-/**
- * Seals bytes as `encrypt` of a client does. If the DEK is the shared one, the caller may change them afterwards.
- * @throws InvalidInputError for a wrong context
- */
+/** As `encrypt` of a client. With the shared DEK, the caller may change the bytes. @throws InvalidInputError */
 export function sealOne(
   { envelopes, wrap }: Pick<RecordsDeps, 'envelopes' | 'wrap'>,
   bytes: Uint8Array,

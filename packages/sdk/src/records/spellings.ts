@@ -1,7 +1,4 @@
-/**
- * The ways in which a stored text or bytes may be spelled after SQL moved them: as hex, as base64 in lines,
- * as a JSON string.
- */
+/** How SQL may have spelled stored text or bytes: as hex, as base64 in lines, as a JSON string. */
 import { binaryString, decodeBase64, decodeHex, encodeBase64 } from '@eaas/protocol'
 import { readBinary } from '../input.js'
 
@@ -15,8 +12,8 @@ const CUT = '…'
 const MAX_LAYERS = 4
 
 /**
- * Returns a value as it is, and after removing each encoding around it, one by one: bytes in canonical base64, and as
- * text of one character for each byte. A truncated or altered value is returned as far as it can be read.
+ * A value as it is, and without each encoding around it: bytes in base64, and as text of one character a byte. A
+ * truncated one as far as it can be read.
  */
 export function spellingsOf(stored: unknown): string[] {
   const spellings: string[] = []

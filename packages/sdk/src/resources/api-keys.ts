@@ -51,10 +51,7 @@ export interface ApiKeys {
    * permissions and keys that the calling API key has itself.
    */
   create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
-  /**
-   * Lists all API keys, revoked ones too, `{ api_keys, count }`, without their secrets: one request for each 10,000.
-   * Needs `api_keys:read`.
-   */
+  /** Lists all, revoked ones too, without secrets: one request for each 10,000. Needs `api_keys:read`. */
   list(options?: CallOptions): Promise<ApiKeyList>
   /** Changes an API key. Needs `api_keys:manage`. A revoked one: `E_API` with status 409. */
   update(id: string, changes: ApiKeyChanges, options?: CallOptions): Promise<ApiKeyRecord>
@@ -67,7 +64,6 @@ const FIELDS = ['name', 'permissions', 'expires_at', 'allowed_ips', 'keys', 'bud
 /** More than any tenant has: a service that answers with as many never ends. */
 const MAX_API_KEYS = 1_000_000
 
-/** Makes the resource over one client's HTTP. */
 export default function createApiKeys(http: Http): ApiKeys {
   return {
     async create(apiKey, options) {

@@ -29,8 +29,8 @@ export interface EntryFilter {
   /** Only entries of this action. */
   action?: Action | undefined
   /**
-   * Only entries of this actor, such as the id of an API key. For this filter and the next three the service reads
-   * each entry of the range: for a long log, also give times or `after_id`.
+   * Only entries of this actor, such as the id of an API key. For this filter and the next three the service reads each
+   * entry of the range: for a long log, also give times or `after_id`.
    */
   actor?: string | undefined
   /** Only entries of calls that named this end user. */
@@ -38,8 +38,8 @@ export interface EntryFilter {
   /** Only wraps and unwraps for this purpose. */
   purpose?: Purpose | undefined
   /**
-   * Only wraps and unwraps whose context has these pairs, such as `{ model: 'customers', row: '7' }`, also where the log
-   * shows digests. Needs `hash` too, and counts as a hash.
+   * Only wraps and unwraps whose context has these pairs, such as `{ model: 'customers', row: '7' }`, also where the
+   * log shows digests. Needs `hash` too, and counts as a hash.
    */
   context?: WrapContext | undefined
   /** Only entries of this time or later: RFC 3339 with an offset, or a Date. */
@@ -66,25 +66,19 @@ export interface Audit {
   /** Lists entries, newest first: `{ logs, count, total, limit, offset }`. One request. */
   list(options?: ListEntriesOptions): Promise<EntryList>
   /**
-   * Iterates over all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry,
-   * and the next run continues with `after_id`; no entry is skipped or repeated while others are added.
-   * Newest first, it counts its pages from the entry that was the newest when it began, and skips entries
-   * that are added meanwhile.
-   *
+   * Iterates over all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry, and the
+   * next run continues with `after_id`; no entry is skipped or repeated while others are added. Newest first, it counts
+   * its pages from the entry that was the newest when it began, and skips entries that are added meanwhile.
    * @example
    * ```ts
    * for await (const entry of eaas.audit.entries({ order: 'asc', after_id: lastSeen })) await archive(entry)
    * ```
    */
   entries(options?: EntriesOptions): AsyncGenerator<Entry, void, undefined>
-  /**
-   * Makes the service verify the whole log. A tampered log gives `valid: false` and `broken_at`, the first
-   * bad entry.
-   */
+  /** Verifies the whole log. A tampered one gives `valid: false` and `broken_at`, the first bad entry. */
   verify(options?: CallOptions): Promise<Verification>
 }
 
-/** Makes the resource over one client's HTTP. */
 export default function createAudit(http: Http): Audit {
   const list: Audit['list'] = async (options = {}) => {
     assertOptions('audit.list()', options, [...FILTER, 'limit', 'offset', 'signal'])

@@ -1,7 +1,4 @@
-/**
- * `keys.ensure`: gets the key of a name, or creates it if there is none, even if many processes do so at
- * once.
- */
+/** `keys.ensure`: gets the key of a name, or creates it if there is none, even if many processes do so at once. */
 import { ApiError, isEaasError } from '../errors.js'
 import type { CallOptions, Key, KeyStatus, Keys } from './keys.js'
 
@@ -12,11 +9,7 @@ const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
   destroyed: 'Choose another name: names are never reused.',
 }
 
-/**
- * Gets the active key of a name, or creates it.
- *
- * @throws ApiError E_STATE when the key of this name is not active, or what `list` and `create` throw
- */
+/** Gets the active key of a name, or creates it. @throws ApiError E_STATE if it is not active; as `list`, `create` */
 export async function ensureKey(
   keys: Pick<Keys, 'list' | 'create'>,
   name: string,

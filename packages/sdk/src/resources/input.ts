@@ -1,7 +1,4 @@
-/**
- * Checks the arguments of the resources' calls. Separate from `../input.ts`, so that it is loaded with the
- * first such call.
- */
+/** Checks the arguments of resources. Apart from `../input.ts`, so that it is loaded with the first call. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertWhole, isoText, isValidDate } from '../input.js'
@@ -16,13 +13,11 @@ export function assertName(name: unknown, option = 'name', hint?: string): asser
   }
 }
 
-/** Checks an id of the API. @throws InvalidInputError */
 export function assertId(id: unknown, option = 'id'): asserts id is string {
   if (typeof id === 'string' && isUuid(id)) return
   throw new InvalidInputError(`${option} must be a UUID, lower case, with dashes`)
 }
 
-/** Checks a limit and an offset by the service's rules. @throws InvalidInputError */
 export function assertPage(limit: unknown, offset: unknown): void {
   if (limit !== undefined) assertWhole('limit', limit, 1)
   if (offset !== undefined) assertWhole('offset', offset, 0)

@@ -30,33 +30,24 @@ export interface ListKeysOptions extends CallOptions {
   offset?: number | undefined
 }
 
-/**
- * The result of creating many keys: those that were created, in the given order, and those that were not, by
- * their index in the list.
- */
+/** The created keys, in the given order, and those that failed, by their index in the list. */
 export interface CreatedKeys {
   ok: Key[]
   failed: { index: number; error: EaasError }[]
 }
 
 /**
- * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never
- * repeats a change by itself: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })`
- * whether it was made.
+ * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never repeats a
+ * change by itself: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })` whether it was made.
  */
 export interface Keys {
-  /**
-   * Creates a key. Needs the permission `keys:create`. A name that is taken: `E_API` with status 409.
-   *
-   * @param key.name 1 to 255 characters, unique in the tenant
-   */
+  /** Creates a key, 1 to 255 characters, unique. Needs `keys:create`. A taken name: `E_API` with status 409. */
   create(key: { name: string }, options?: CallOptions): Promise<Key>
   /**
    * Creates 1 to 1,000 keys in one request, such as one for each person whose data must be erasable. Needs
-   * `keys:create`; one audit entry for each. A name that is taken fails its own key only, with `E_API` and
-   * `problem: 'E_NAME_TAKEN'`. All others are created together or, if the call throws, none: after an `E_NETWORK` or
-   * `E_TIMEOUT`, check with `list` which it was.
-   *
+   * `keys:create`; one audit entry for each. A name that is taken fails its own key only, with `E_API` and `problem:
+   * 'E_NAME_TAKEN'`. All others are created together or, if the call throws, none: after an `E_NETWORK` or `E_TIMEOUT`,
+   * check with `list` which it was.
    * @throws InvalidInputError naming the first invalid name, before the network is used
    * @example
    * ```ts
@@ -65,12 +56,10 @@ export interface Keys {
    */
   createMany(keys: readonly { name: string }[], options?: CallOptions): Promise<CreatedKeys>
   /**
-   * Gets the active key of a name, or creates it if there is none: call it at each start of a program. Any
-   * number of processes may do so at once, and all get the same key. One request if the key exists, two if it
-   * is created. May be called again after any error. Needs the permission `keys:read`, and `keys:create` if
-   * the key does not exist. A key of this name that is disabled, waits for its destruction or is destroyed:
-   * `E_API` with `problem: 'E_STATE'`.
-   *
+   * Gets the active key of a name, or creates it if there is none: call it at each start of a program. Any number of
+   * processes may do so at once, and all get the same key. One request if the key exists, two if it is created. May be
+   * called again after any error. Needs the permission `keys:read`, and `keys:create` if the key does not exist. A key
+   * of this name that is disabled, waits for its destruction or is destroyed: `E_API` with `problem: 'E_STATE'`.
    * @param key.name 1 to 255 characters, unique in the tenant
    * @example
    * ```ts
@@ -83,19 +72,16 @@ export interface Keys {
   /** Gets one key with its versions. Needs `keys:read`. Unknown: `E_API` with status 404. */
   get(keyId: string, options?: CallOptions): Promise<KeyWithVersions>
   /**
-   * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs `keys:rotate`. A
-   * key that is not active, or has 100 versions or more, 60 of them from the last hour: `E_API` with status 409.
+   * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs `keys:rotate`. A key
+   * that is not active, or has 100 versions or more, 60 of them from the last hour: `E_API` with status 409.
    */
   rotate(keyId: string, options?: CallOptions): Promise<Key>
-  /**
-   * Makes the service rotate a key every `interval_days` days, 1 to 3,650; `null` ends that. Needs
-   * `keys:rotate`.
-   */
+  /** Makes the service rotate a key every `interval_days` days, 1 to 3,650; `null` ends that. Needs `keys:rotate`. */
   setRotation(keyId: string, interval_days: number | null, options?: CallOptions): Promise<Key>
   /**
-   * Sets the oldest version of a key that still opens, 1 to the current one: wrapped keys of older versions are
-   * refused with `E_VERSION_TOO_OLD`, so rewrap them first. It may be lowered again. Clients that hold a DEK use it
-   * until its age limit. Needs `keys:destroy`.
+   * Sets the oldest version of a key that still opens, 1 to the current one: wrapped keys of older versions are refused
+   * with `E_VERSION_TOO_OLD`, so rewrap them first. It may be lowered again. Clients that hold a DEK use it until its
+   * age limit. Needs `keys:destroy`.
    */
   update(keyId: string, changes: { min_unwrap_version: number }, options?: CallOptions): Promise<Key>
   /** Disables a key: it still opens, but seals and wraps nothing new. Needs `keys:disable`. */
@@ -103,9 +89,8 @@ export interface Keys {
   /** Enables a disabled key. Needs `keys:disable`. */
   enable(keyId: string, options?: CallOptions): Promise<Key>
   /**
-   * Schedules the destruction of a disabled key: after the service's waiting period (`destroy_at`), the data
-   * that it protects can never be opened again. Needs `keys:destroy`.
-   *
+   * Schedules the destruction of a disabled key: after the service's waiting period (`destroy_at`), the data that it
+   * protects can never be opened again. Needs `keys:destroy`.
    * @param confirm the key's name, so that nobody destroys the wrong one
    */
   destroy(keyId: string, confirm: string, options?: CallOptions): Promise<Key>
@@ -115,19 +100,17 @@ export interface Keys {
    * Destroys a version of a key for good: what it wrapped can never be opened again. It must be the oldest one left,
    * and closed for the service's waiting period: `update` sets `min_unwrap_version` above it. Otherwise `E_API` with
    * status 409, whose message says what to do first, or from when on. Needs `keys:destroy`.
-   *
    * @param version 1 or more
    * @param confirm the key's name, so that nobody destroys a version of the wrong one
    */
   destroyVersion(keyId: string, version: number, confirm: string, options?: CallOptions): Promise<Key>
   /**
-   * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds
-   * the export can open everything that the key ever protected, and the service cannot revoke it.
+   * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds the
+   * export can open everything that the key ever protected, and the service cannot revoke it.
    */
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }
 
-/** Makes the resource over one client's HTTP. */
 export default function createKeys(http: Http): Keys {
   /** Checks the id and the signal of a call on one key. */
   const about = (name: keyof Keys, keyId: string, options: CallOptions | undefined) => {
@@ -174,28 +157,25 @@ export default function createKeys(http: Http): Keys {
     disable: async (keyId, options) => http(toCall('disableKey', about('disable', keyId, options))),
     enable: async (keyId, options) => http(toCall('enableKey', about('enable', keyId, options))),
     async destroy(keyId, confirm, options) {
-      assertName(
-        confirm,
-        'confirm',
-        "Pass the key's name as the second argument, so that nobody destroys the wrong one.",
-      )
+      assertConfirm(confirm, 'second')
       return http(toCall('destroyKey', { ...about('destroy', keyId, options), body: { confirm } }))
     },
     cancelDestruction: async (keyId, options) =>
       http(toCall('cancelDestruction', about('cancelDestruction', keyId, options))),
     async destroyVersion(keyId, version, confirm, options) {
       assertWhole('version', version, 1, MAX_KEY_VERSIONS)
-      assertName(
-        confirm,
-        'confirm',
-        "Pass the key's name as the third argument, so that nobody destroys the wrong one.",
-      )
+      assertConfirm(confirm, 'third')
       const call = { ...about('destroyVersion', keyId, options), version, body: { confirm } }
       return http(toCall('destroyVersion', call))
     },
     export: async (keyId, options) => http(toCall('exportKey', about('export', keyId, options))),
   }
   return keys
+}
+
+function assertConfirm(confirm: unknown, argument: 'second' | 'third'): void {
+  const hint = `Pass the key's name as the ${argument} argument, so that nobody destroys the wrong one.`
+  assertName(confirm, 'confirm', hint)
 }
 
 /** Creates keys. @throws InvalidInputError naming the first that is invalid, before the network is used */

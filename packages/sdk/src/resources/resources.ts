@@ -1,8 +1,4 @@
-/**
- * The resources of the API, loaded at the first call to one of them: a page that only seals and opens never
- * loads them.
- */
-
+/** The resources of the API, loaded at the first call: a page that only seals and opens never loads them. */
 import { type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import type { Http } from '../http/calls.js'
 import { type Soon, traced } from '../waiting.js'
@@ -24,7 +20,6 @@ export interface Resources extends Service {
   server: ServerMode
 }
 
-/** What the first call loads. */
 interface Loaded {
   http: Http
   createKeys: typeof createKeys
@@ -34,7 +29,6 @@ interface Loaded {
   createService: typeof createService
 }
 
-/** Makes the resources of one client. */
 export function createResources(load: () => Soon<Loaded>): Resources {
   return {
     keys: lazily(load, 'createKeys', 'keys', { ensure: 0 }),
@@ -62,10 +56,7 @@ type MethodOf<Name extends string> = {
   [Id in OperationId]: (typeof ROUTES)[Id] extends { sdk: `${Name}.${infer Method}` } ? Method : never
 }[OperationId]
 
-/**
- * Makes a resource that is loaded by its first call. Its methods are those of the table of calls, and `others`, which
- * must name each one that the table lacks, or it does not compile.
- */
+/** Loads at the first call. `others` must name each method that the table of calls lacks, or it does not compile. */
 function lazily<Name extends keyof Lazy>(
   load: () => Soon<Loaded>,
   create: Exclude<keyof Loaded, 'http'>,

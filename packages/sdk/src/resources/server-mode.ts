@@ -17,15 +17,12 @@ import { type Bundle, envelopeObject, readEnvelope, type StoredEnvelope } from '
 import type { CallOptions } from './keys.js'
 
 /**
- * Server mode, for programs that cannot hold a DEK: the service sees each plaintext. The client's own
- * `encrypt` and `decrypt` never send one. Envelope-only tenants are refused (`E_API` with status 403). A
- * value may have at most 64 KiB. Each call is one request and one audit entry.
+ * Server mode, for programs that cannot hold a DEK: the service sees each plaintext. The client's own `encrypt` and
+ * `decrypt` never send one. Envelope-only tenants are refused (`E_API` with status 403). A value may have at most 64
+ * KiB. Each call is one request and one audit entry.
  */
 export interface ServerMode {
-  /**
-   * Sends text (as UTF-8) or bytes to the service, which seals it. The client's own `decrypt` opens the
-   * bundle locally too.
-   */
+  /** Sends text (as UTF-8) or bytes to the service, which seals it. `decrypt` opens the bundle locally too. */
   encrypt(plaintext: string | Binary, options: CallOptions & { keyId: string }): Promise<Bundle>
   /** Sends an envelope or a bundle to the service, which opens it; returns the bytes. */
   decrypt(envelope: StoredEnvelope, options?: CallOptions): Promise<Bytes>
@@ -33,7 +30,6 @@ export interface ServerMode {
   decryptText(envelope: StoredEnvelope, options?: CallOptions): Promise<string>
 }
 
-/** Makes the resource over one client's HTTP. */
 export default function createServerMode(http: Http): ServerMode {
   const decrypt = async (envelope: StoredEnvelope, options: CallOptions | undefined) => {
     const signal = readSignal('server.decrypt()', options)

@@ -17,7 +17,6 @@ export interface Service {
    * `unrecorded` counts calls that write no audit entry, which are hashes and refused calls, by day, API key, reason
    * and address. `by_api_key` says what each API key opened and hashed today, and the median of the days before. One
    * request. Needs `audit:read`.
-   *
    * @param month `YYYY-MM`, UTC; the current month by default
    */
   usage(month?: string, options?: CallOptions): Promise<Usage>
@@ -25,7 +24,6 @@ export interface Service {
   health(options?: CallOptions): Promise<Health>
 }
 
-/** Makes the calls over one client's HTTP. */
 export default function createService(http: Http): Service {
   return {
     tenant: async (options) => http(toCall('getTenant', { signal: readSignal('tenant()', options) })),

@@ -1,7 +1,4 @@
-/**
- * Streams of bytes that generators make, fed by one chunk at a time. However a stream ends, its generator ends too and
- * frees what it holds.
- */
+/** Byte streams of generators, one chunk at a time. However one ends, its generator frees what it holds. */
 import { AbortedError, InvalidInputError } from '../errors.js'
 import { type Binary, type Bytes, kindOf, readBinary } from '../input.js'
 import { onAbort } from '../waiting.js'
@@ -14,10 +11,7 @@ export interface Lifetime {
   endWith(closed: AbortSignal): void
 }
 
-/**
- * Makes a stream that runs a generator as it is read: nothing before, and nothing in advance. Aborting
- * `signal` ends it.
- */
+/** Runs a generator as it is read: nothing before, nothing in advance. Aborting `signal` ends it. */
 export function createReadable(
   generate: (lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
   signal: AbortSignal | undefined,
@@ -71,9 +65,8 @@ export function createReadable(
 }
 
 /**
- * Makes a pair of streams whose generator turns the bytes of one into those of the other. A write settles once its
- * chunk was used, so a writer is never faster than the reader, however long the chunks are: a `TransformStream` would
- * buffer everything that one chunk becomes.
+ * Turns the bytes of one stream into another's. A write settles once its chunk was used, so a writer is never faster
+ * than the reader: a `TransformStream` would buffer all that a chunk becomes.
  */
 export function createTransform(
   generate: (chunks: Chunks, lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
@@ -114,7 +107,6 @@ export function createTransform(
   return { readable, writable }
 }
 
-/** The chunks that are written to a stream, one by one. */
 export interface Chunks {
   /** Returns the next chunk, or undefined at the end. The previous chunk belongs to the writer again. */
   next(): Promise<Uint8Array | undefined>
@@ -133,7 +125,6 @@ interface Gift {
   refuse(error: unknown): void
 }
 
-/** Makes a handover, for one writer and one reader. */
 function createHandover(): Handover {
   let given: Gift | undefined
   let taken: Gift | undefined

@@ -20,7 +20,6 @@ import { openStreamKey } from './stream-keys.js'
 const SEGMENTS_A_READ = 16
 
 export interface Part {
-  /** The first byte of plaintext. */
   from: number
   /** The offset after the last byte; infinite for the end of the stream. */
   to: number
@@ -90,8 +89,8 @@ function nothingThere(): DecryptionError {
 
 /**
  * The source of a stored stream: a `Blob` or `File`, or a function that reads its bytes from `start` up to but not
- * including `end`. Such a function returns fewer bytes only where the stored stream ends. Its `signal` is aborted
- * when the part is no longer read.
+ * including `end`. Such a function returns fewer bytes only where the stored stream ends. Its `signal` is aborted when
+ * the part is no longer read.
  */
 export type RangeSource =
   | {

@@ -61,7 +61,6 @@ export function createOpener(engine: Engine, key: Secret, aad: Uint8Array): Open
   }
 }
 
-/** The error of a stream that does not open from here on. */
 function prefixError(released: number): DecryptionError {
   return new DecryptionError(undefined, {
     message:

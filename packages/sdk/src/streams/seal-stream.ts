@@ -1,7 +1,4 @@
-/**
- * Seals chunks of bytes to a stream (stream.md 4), segment by segment, and has the DEK of a stored stream wrapped again,
- * which changes its first line only (stream.md 3).
- */
+/** Seals chunks to a stream (stream.md 4), and rewraps a stored one's first line (stream.md 3). */
 import {
   encodeStreamHeader,
   findStreamHeaderEnd,
@@ -27,9 +24,7 @@ export interface SealStreamOptions {
   aad: Uint8Array
 }
 
-/**
- * Yields the header line and then each segment. If there is no DEK, uses the network before it takes the first chunk.
- */
+/** Yields the header line, then each segment. Without a DEK, uses the network before the first chunk. */
 export async function* sealStream(
   chunks: Chunks,
   { load, keyId, dek, aad }: SealStreamOptions,

@@ -16,9 +16,8 @@ export interface Segment {
 }
 
 /**
- * Cuts chunks into segments of one size; the last may be shorter. Holds a segment back until it is known whether
- * another byte follows. Copies each byte once at most, and none of a segment that its chunk holds whole, with a byte
- * after it.
+ * Cuts chunks into segments of a size, the last perhaps shorter, held back until another byte follows. Copies each byte
+ * once at most, and none of a segment that lies whole in its chunk.
  */
 export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator<Segment, void> {
   const held = new Uint8Array(size)

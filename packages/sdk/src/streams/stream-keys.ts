@@ -1,7 +1,4 @@
-/**
- * The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they
- * are.
- */
+/** The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they are. */
 import {
   BOUND_KEYS_BYTES,
   equalInConstantTime,
@@ -30,10 +27,7 @@ export interface StreamKey {
   key: Secret
 }
 
-/**
- * Makes the header and the key of a new stream, which counts as one message of its DEK. Uses the network
- * where there is no DEK.
- */
+/** Header and key of a new stream, one message of its DEK. Uses the network where there is no DEK. */
 export async function createStreamKey(
   { envelopes, encryptDeks, wrap }: RecordsDeps,
   { keyId, dek }: { keyId: string; dek: DekScope },
@@ -54,11 +48,7 @@ export async function createStreamKey(
   )
 }
 
-/**
- * Returns the key of a stream, which the caller releases. Uses the network where its DEK is not cached.
- *
- * @throws DecryptionError when its header commits to another DEK
- */
+/** The key, which the caller releases; the network may be used. @throws DecryptionError for another DEK's header */
 export async function openStreamKey(
   { envelopes, decryptDeks }: RecordsDeps,
   header: StreamHeader,
@@ -88,7 +78,6 @@ export function commitOf(salt: Uint8Array): Commit {
 interface Derivation {
   keyId: string
   salt: Uint8Array
-  /** The application's. */
   secret: Secret | undefined
 }
 

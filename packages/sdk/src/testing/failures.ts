@@ -7,15 +7,9 @@ import type { Result } from './state.js'
 
 /** Which calls fail, and how. One of `status`, `code`, `network` and `timeout`. */
 export interface TestFailure {
-  /**
-   * The call by its name in the API's description: `wrap`, `unwrap`, `hash`, `createKey`, …; inside a batch
-   * too. Without it, the next request fails, whatever it calls.
-   */
+  /** The call by name: `wrap`, `unwrap`, `hash`, `createKey`, …; in a batch too. By default, any next request. */
   operation?: TestOperation | undefined
-  /**
-   * The HTTP status, 400 to 599. The body is a problem document if the service has one of that status,
-   * otherwise a proxy's page.
-   */
+  /** The HTTP status, 400 to 599, with a problem document if the service has one, else a proxy's page. */
   status?: number | undefined
   /** The problem's code, such as `E_STATE`. */
   code?: ProblemCode | undefined
@@ -23,22 +17,15 @@ export interface TestFailure {
   network?: boolean | undefined
   /** No answer arrives until the caller gives the request up. */
   timeout?: boolean | undefined
-  /**
-   * How many calls fail, 1 by default. The SDK repeats some calls, so it reports a failure only if every
-   * attempt fails.
-   */
+  /** How many calls fail, 1 by default. The SDK repeats some calls, and fails only if every attempt does. */
   times?: number | undefined
 }
 
-/** What a failing call gets. */
 export type Failing = 'network' | 'timeout' | Result
 
 export interface Failures {
   add(failure: TestFailure): void
-  /**
-   * Returns the failure of the next call of this name, if it fails. A part of a batch fails only if it was
-   * named.
-   */
+  /** Returns the failure of the next call of this name, if it fails. A part of a batch fails only if it was named. */
   take(operation: OperationId, options?: { isPart?: boolean }): Failing | undefined
   clear(): void
 }

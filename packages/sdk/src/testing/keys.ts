@@ -26,7 +26,6 @@ import {
   type TestKey,
 } from './state.js'
 
-/** The calls that this file answers. */
 export const keyFakes = {
   createKey,
   createKeys,
@@ -56,7 +55,6 @@ export function getKey({ state }: Call, key_id: string, call: KeyCall): TestKey 
   return key
 }
 
-/** Returns the version that wraps. */
 export function currentVersion(key: TestKey): TestKey['versions'][number] {
   const version = key.versions.at(-1)
   if (!version) throw new Error('a key has at least one version')
@@ -217,7 +215,6 @@ function destroyVersion(call: Call, { confirm }: { confirm: string }): wire.Key 
   return viewKey(Object.assign(key, { updated_at }))
 }
 
-/** @throws Refusal E_STATE */
 function assertDestroyable(state: State, key: TestKey, version: number): void {
   if (version >= key.min_unwrap_version) throw new Refusal('E_STATE', DETAILS.E_STATE.versionOpens(version))
   const next = destroyedThrough(key) + 1
@@ -250,10 +247,7 @@ function exportKey(call: Call): wire.KeyExport {
   }
 }
 
-/**
- * Runs what is due: rotations by policy, except of a key that may have no more versions, and destructions whose waiting
- * period is over.
- */
+/** Runs the rotations and destructions that are due. A key that may have no more versions is not rotated. */
 export function doDueWork(state: State): void {
   const isDue = (time: string | null) => time !== null && Date.parse(time) <= state.now()
   for (const key of state.keys) {
@@ -292,7 +286,6 @@ function complete(key: TestKey, write: (metadata: Record<string, unknown>) => st
   return viewKey(Object.assign(key, { ...changes, hmac: undefined, updated_at }))
 }
 
-/** The key and its current version, as entries name them. */
 function named(key: TestKey): { key_id: string; key_version: number } {
   return { key_id: key.key_id, key_version: currentVersion(key).version }
 }

@@ -1,7 +1,4 @@
-/**
- * The in-memory operations on secrets: wrapping, the blind index and server mode, with real cryptography by
- * noble.
- */
+/** The in-memory operations on secrets: wrapping, the blind index and server mode, with real cryptography by noble. */
 import {
   DETAILS,
   decodeBase64,
@@ -30,7 +27,6 @@ import { createHmac } from '../engines/web.js'
 import { currentVersion, getKey } from './keys.js'
 import { type Call, note, Refusal, randomKey, type TestKey } from './state.js'
 
-/** The calls that this file answers. */
 export const secretFakes = { wrap, unwrap, rewrap, indexSecret, hash, blindHash, encrypt, decrypt }
 
 const takeIv = createIvPool()
@@ -71,7 +67,6 @@ function recordUse({ record = 'values', ...stated }: Pick<wire.Wrap, 'purpose' |
 
 const CONTEXT_DIGEST_DIGITS = 32
 
-/** The digest that stands for a value of a context in the log. */
 function digestOf(name: string, value: string): string {
   const mac = hmac(sha256, encodeUtf8('the key of a service in memory'), encodeUtf8(`${name}\0${value}`))
   return encodeHex(mac).slice(0, CONTEXT_DIGEST_DIGITS)

@@ -150,7 +150,6 @@ function isFaked(name: OperationId): name is Faked {
   return Object.hasOwn(FAKES, name)
 }
 
-/** @throws Refusal E_UNAUTHORIZED, E_VALIDATION */
 function identify(state: State, { request, id, version }: Asked): Call {
   const [, secret = ''] = /^bearer (.+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   if (secret !== state.apiKey.secret) throw new Refusal('E_UNAUTHORIZED', DETAILS.E_UNAUTHORIZED.apiKey)
@@ -161,7 +160,6 @@ function identify(state: State, { request, id, version }: Asked): Call {
   return { state, onBehalfOf, id, version }
 }
 
-/** Tells whether a call is one of server mode, which is closed to the tenant. */
 function isClosed({ state }: Call, name: OperationId): boolean {
   return CALL_RULES[name].serverMode === true && state.tenant.envelope_only
 }

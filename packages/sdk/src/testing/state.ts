@@ -1,8 +1,4 @@
-/**
- * The state of the service in memory: one tenant with its keys and audit entries. Its refusals have the codes and
- * messages of the real service.
- */
-
+/** The state of the service in memory, and its refusals with the codes and messages of the real one. */
 import {
   type Action,
   encodeHex,
@@ -64,13 +60,10 @@ export interface State {
 export interface Call {
   state: State
   onBehalfOf: string | undefined
-  /** the `:id` of the path */
   id: string
-  /** the `:version` of the path */
   version: string
 }
 
-/** The fields of an entry that the operation provides. */
 export interface EntryNote {
   action: Action
   key_id?: string
@@ -100,12 +93,10 @@ function append(state: State, entry: EntryNote & Pick<wire.Entry, 'actor' | 'ip_
   return created_at
 }
 
-/** The time this many days after another. */
 export function daysAfter(time: string, days: number): string {
   return new Date(Date.parse(time) + days * MS_PER_DAY).toISOString()
 }
 
-/** 32 random bytes. */
 export function randomKey(): Uint8Array {
   const key = new Uint8Array(KEY_BYTES)
   fillRandom(key)
@@ -137,7 +128,6 @@ export interface Result {
   body: unknown
 }
 
-/** Returns the answer to a refused call. */
 export function refused({ code, message }: Refusal): Result {
   return { status: PROBLEMS[code].status, body: problemDocument(code, message) }
 }
