@@ -1,11 +1,6 @@
-/**
- * Reads the types of the columns that values are bound to, which Kysely does not know, from PostgreSQL or SQLite,
- * once for each table.
- */
-
-import { isSpelledUuid, isSpelledWhole, type Row, spellUuid, spellWhole } from '@eaas/sdk/adapter'
-import { RawNode, ValueNode } from 'kysely'
-import type { Node } from './nodes.js'
+/** Reads the types of the columns that values are bound to, which Kysely does not know, from PostgreSQL or SQLite. */
+import { quoteName, type Row, spellAs } from '@eaas/sdk/adapter'
+import { type Node, rawNode, valueNode } from './nodes.js'
 
 /** Runs a query on the connection of the rewritten query. */
 export type Run = (query: Node) => Promise<Row[]>
@@ -32,38 +27,33 @@ where a.attnum > 0 and not a.attisdropped and a.attrelid = to_regclass(`
 
 /** @param table the node of a table */
 export async function readColumnTypes(run: Run, table: Node): Promise<ColumnTypes> {
-  const query = RawNode.create([QUERY, ')'], [ValueNode.create(pathOf(table))])
-  const rows = (await run(query as unknown as Node)) as {
-    name: string
-    type: string
-    category: string
-    is_deterministic: boolean
-  }[]
+  const rows = await run(rawNode([QUERY, ')'], [valueNode(pathOf(table))]))
+  const types = rows as unknown as (Omit<ColumnType, 'isDeterministic'> & { name: string; is_deterministic: boolean })[]
   return new Map(
-    rows.map(({ name, is_deterministic, ...type }) => [name, { ...type, isDeterministic: is_deterministic }]),
+    types.map(({ name, is_deterministic: isDeterministic, ...type }) => [name, { ...type, isDeterministic }]),
   )
 }
 
-/**
- * The columns of SQLite that hold text; for the others, a type says too little. SQLite does not report their
- * collation.
- */
+/** The columns of SQLite that hold text; for others, a type says too little. SQLite does not report their collation. */
 const QUERY_OF_SQLITE = `select name from pragma_table_info(`
 const HOLD_TEXT = `) where type not like '%int%' and (type like '%char%' or type like '%clob%' or type like '%text%')`
 
 /** @param table the node of a table of SQLite */
 export async function readTextColumns(run: Run, table: Node): Promise<ColumnTypes> {
-  const { schema, identifier } = table.table as { schema?: { name: string }; identifier: { name: string } }
-  const names = [identifier.name, ...(schema ? [schema.name] : [])].map((name) => ValueNode.create(name))
-  const query = RawNode.create([QUERY_OF_SQLITE, ...names.slice(1).map(() => ', '), HOLD_TEXT], names)
-  const rows = (await run(query as unknown as Node)) as { name: string }[]
-  return new Map(rows.map(({ name }) => [name, { type: 'text', category: 'S', isDeterministic: false }]))
+  const { schema, identifier } = namesIn(table)
+  const names = [identifier, schema].flatMap((one) => (one ? valueNode(one.name) : []))
+  const rows = await run(rawNode([QUERY_OF_SQLITE, ...names.slice(1).map(() => ', '), HOLD_TEXT], names))
+  return new Map(rows.map(({ name }) => [String(name), { type: 'text', category: 'S', isDeterministic: false }]))
+}
+
+function namesIn(table: Node): Partial<Record<'schema' | 'identifier', { name: string }>> {
+  return table.table as object
 }
 
 /** The quoted name of a table, with its schema if it has one. */
 export function pathOf(table: Node): string {
-  const { schema, identifier } = table.table as Partial<Record<'schema' | 'identifier', { name: string }>>
-  return [schema, identifier].flatMap((one) => (one ? [`"${one.name.replaceAll('"', '""')}"`] : [])).join('.')
+  const { schema, identifier } = namesIn(table)
+  return identifier ? quoteName(identifier.name, schema?.name) : ''
 }
 
 const WHOLE = /^(smallint|integer|bigint|numeric(\(\d+,0\))?)$/
@@ -76,14 +66,7 @@ export function isExact(column: ColumnType | undefined): boolean {
 }
 
 /** Spells a value as its column returns it, or returns undefined if that is unknown. */
-export function spellFor(column: ColumnType, value: string | number | bigint): unknown {
+export function spellFor(column: ColumnType, value: string | number | bigint) {
   const { type, category } = column
-  if (type === 'uuid') return isSpelledUuid(spellUuid(value)) ? spellUuid(value) : undefined
-  if (WHOLE.test(type)) return isSpelledWhole(spellWhole(value)) ? spellWhole(value) : undefined
-  const [, padded] = /^character(?:\((\d+)\))?$/.exec(type) ?? []
-  if (type.startsWith('character(') || type === 'character') {
-    return String(value).length === Number(padded ?? 1) ? value : undefined // PostgreSQL fills it with spaces
-  }
-  if (type.startsWith('character varying')) return String(value).endsWith(' ') ? undefined : value // or cuts them
-  return category === 'S' || category === 'E' ? String(value) : undefined // a driver of SQLite would turn 7 into 7.0
+  return spellAs(WHOLE.test(type) ? 'bigint' : type, value, category === 'S' || category === 'E')
 }

@@ -1,7 +1,4 @@
-/**
- * The tables, joins and common table expressions of a query: adds them to its scope, and rewrites the queries in
- * them.
- */
+/** The tables, joins and common table expressions of a query: adds them to its scope, and rewrites their queries. */
 import { refuseCall } from '@eaas/sdk/adapter'
 import { isQuery, type Node, tableNames } from './nodes.js'
 import { assertDistinct } from './results.js'

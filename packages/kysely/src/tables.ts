@@ -4,10 +4,7 @@ import type { SealedTable } from '@eaas/sdk/adapter'
 
 export type Models = ReadonlyMap<string, SealedTable>
 
-/**
- * Finds the model of a table. @throws InvalidInputError if a model has its name in another spelling, so that nothing
- * is stored unencrypted
- */
+/** Finds the model of a table. @throws InvalidInputError if a model has its name in another spelling */
 export function findTable(models: Models, name: string): SealedTable | undefined {
   return models.get(name) ?? refuseOtherName('table', name, models.keys())
 }

@@ -1,7 +1,4 @@
-/**
- * What the adapter knows of TypeORM's builders beyond their types: members that are protected there, or have no
- * exported type.
- */
+/** What the adapter knows of TypeORM's builders: members that are protected there, or have no exported type. */
 
 import type { Row } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, QueryRunner } from 'typeorm'

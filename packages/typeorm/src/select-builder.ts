@@ -1,6 +1,6 @@
 /** The builder that reads rows. */
 
-import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { pageOf, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { assertOrder, type Constructor, type Context, type Run, stateOf } from './builders.js'
 import type { Builder, SelectBuilder, Selection } from './internals.js'
@@ -27,7 +27,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       const names = new Map(
         metadata.columns.map((column) => {
           const path = `${this.escape(alias)}.${this.escape(column.databaseName)}`
-          return [path, known.nameOf(column) ?? column.propertyPath]
+          return [path, known.nameInRow(column)]
         }),
       )
       const more = run && !isInner ? this.boundTo(selections, { alias, metadata, known, names }) : []
@@ -137,9 +137,7 @@ function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
       const output = outputs.find((one) => one.alias === alias && one.name === field)
       return output?.known.sealed.searches.matches({ [field]: row[output.output] }, [{ field, query }])
     })
-  const right = filters.length > 0 ? rows.filter(isRight) : rows
-  if (!page) return right
-  return right.slice(page.skip, page.take === undefined ? undefined : page.skip + page.take)
+  return filters.length > 0 || page ? pageOf(rows, (row) => isRight(row) === true, page) : rows
 }
 
 function refusePage(): never {

@@ -5,6 +5,7 @@ import {
   type IdMaker,
   isSpelledUuid,
   isSpelledWhole,
+  quoteName,
   type Row,
   type RunSql,
   refuseComputed,
@@ -74,9 +75,8 @@ export function sealChanges({ known, metadata, prepare }: Target, changes: Row, 
 }
 
 /**
- * Reads the values of a change, the names of those in columns of the model, and what else is set.
- *
- * @throws InvalidInputError if it would give one of the rows another key
+ * Reads the values of a change, the names of those in columns of the model, and what else is set. @throws
+ * InvalidInputError if it would give one of the rows another key
  */
 export function readChanges(
   { known, metadata }: Pick<Target, 'known' | 'metadata'>,
@@ -85,24 +85,17 @@ export function readChanges(
 ): { row: Row; own: string[]; out: Row } {
   const { sealed } = known
   const row = readRow(known, metadata, changes)
-  const given = metadata.columns.map((column) => [known.nameOf(column) ?? column.propertyPath, column] as const)
-  const values = Object.fromEntries(given.map(([name, column]) => [name, column.getEntityValue(changes)]))
+  const given = metadata.columns.map((column) => [known.nameInRow(column), column.getEntityValue(changes)])
+  const values = Object.fromEntries(given) as Row
   for (const bound of rows) sealed.assertKeepsKey(values, bound)
   const own = Object.keys(row).filter((name) => sealed.columns.includes(name))
-  return { row, own, out: keepMade({ known, metadata }, changes) }
-}
-
-/**
- * Leaves the index columns unchanged in the row. A loaded entity has their former values, which TypeORM would take
- * for changes after the field was saved.
- */
-function keepMade({ known, metadata }: Pick<Target, 'known' | 'metadata'>, changes: Row): Row {
   const out = { ...changes }
+  // A loaded entity has former values of its indexes, which TypeORM would take for changes after the field was saved.
   for (const name of madeColumns(known)) {
     const { propertyName, databaseName } = known.columnOf(metadata, name)
-    if (out[propertyName] !== undefined) out[propertyName] = () => `"${databaseName.replaceAll('"', '""')}"`
+    if (out[propertyName] !== undefined) out[propertyName] = () => quoteName(databaseName)
   }
-  return out
+  return { row, own, out }
 }
 
 /** Lists the columns that are filled for the application. */
@@ -117,16 +110,13 @@ export function refusePart(table: string, column: string): never {
   )
 }
 
-/**
- * Reads the values of an entity, by the names of the model. @throws InvalidInputError for SQL in place of a value of
- * the model's columns
- */
+/** Reads the values of an entity. @throws InvalidInputError for SQL in place of a value of the model's columns */
 export function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): Row {
   const { sealed } = known
   const made = madeColumns(known)
   const row: Row = {}
   for (const column of metadata.columns) {
-    const name = known.nameOf(column) ?? column.propertyPath
+    const name = known.nameInRow(column)
     const value: unknown = column.getEntityValue(entity)
     if (value === undefined || made.includes(name)) continue
     if (typeof value !== 'function') row[name] = value
@@ -136,12 +126,7 @@ export function readRow(known: KnownTable, metadata: EntityMetadata, entity: obj
   return row
 }
 
-/**
- * The database finds a uuid in upper case, or 7 by '007', but returns a text other than the one that a value would
- * be bound to.
- *
- * @throws InvalidInputError for a value in a column of `bind` that is not spelled as the database returns it
- */
+/** @throws InvalidInputError for a value in a column of `bind` that is not spelled as the database returns it */
 function assertSpelling({ sealed, columnOf }: KnownTable, metadata: EntityMetadata, row: Row): void {
   for (const name of sealed.bind) {
     const value = row[name]
