@@ -7,7 +7,7 @@ import { type AtCaller, pageOf, type Row, refuseCall, refuseCount, rememberCalle
 import { and, QueryPromise, type SQL } from 'drizzle-orm'
 import { run } from './conditions.js'
 import { planFound } from './found-rows.js'
-import { filteredKey, readSelection, withBound, withFiltered } from './results.js'
+import { columnsIn, filteredKey, leavesOf, readSelection, withBound, withFiltered } from './results.js'
 import {
   assertFinal,
   buildChecked,
@@ -17,7 +17,6 @@ import {
   type WriteConfig,
 } from './rewriting.js'
 import { areRight, assertNoWindow, numberOf, searchFor, withoutSearches } from './searches.js'
-import { columnsIn, leavesOf } from './selections.js'
 import type { KnownTables } from './tables.js'
 import { runWrite } from './writes.js'
 import type { Call, Written } from './written.js'

@@ -1,5 +1,4 @@
 /** Conditions of Drizzle: replaces an encrypted column by its index, and refuses what no index can answer. */
-
 import { refuseCall, refuseExpression, refuseOrder, type SealedPlaces, searchHint } from '@eaas/sdk/adapter'
 import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'

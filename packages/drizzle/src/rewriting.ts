@@ -9,7 +9,7 @@ import {
 } from '@eaas/sdk/adapter'
 import { type Column, getTableColumns, getTableName, is, SQL, Subquery, Table } from 'drizzle-orm'
 import { assertNoSealed, assertOrder, assertPlain, type Rewriting, rewrite, rewriteBuilt } from './conditions.js'
-import { columnsIn, knownPlaces, leavesOf, selectedBy } from './selections.js'
+import { columnsIn, knownPlaces, leavesOf, selectedBy } from './results.js'
 import { isColumn, type KnownTables } from './tables.js'
 import { assertNoWrite, checked, partText } from './text.js'
 

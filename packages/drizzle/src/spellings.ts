@@ -1,5 +1,4 @@
 /** How a database returns what was stored in a column. */
-
 import { AS_READ, type Row, refuseSpelling, spellAs, spellRow } from '@eaas/sdk/adapter'
 import type { Column } from 'drizzle-orm'
 import type { KnownTable } from './tables.js'

@@ -1,5 +1,4 @@
 /** The tables of a Drizzle schema with encrypted fields: each is found by any column, also of an alias or a subquery. */
-
 import { InvalidInputError } from '@eaas/sdk'
 import {
   createIdMaker,

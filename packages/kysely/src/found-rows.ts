@@ -24,7 +24,6 @@ import {
   TableNode,
   ValuesNode,
 } from 'kysely'
-import { boundToMany } from './many-rows.js'
 import {
   allOf,
   columnName,
@@ -43,8 +42,8 @@ import {
 } from './nodes.js'
 import { isOneRow, pinnedBy } from './one-row.js'
 import { commonName } from './relations.js'
-import { findTable, type Models } from './tables.js'
-import { type Given, nameOf, readRow, readUpdates } from './writes.js'
+import { findTable, type Models } from './scope.js'
+import { boundToMany, type Given, nameOf, readRow, readUpdates } from './writes.js'
 
 /** How the statements of one change run. */
 export interface Steps {

@@ -9,9 +9,8 @@ import {
   type SealedPlaces,
 } from '@eaas/sdk/adapter'
 import { columnName, isNode, type Node, qualifierOf, rawText } from './nodes.js'
-import { findSource, isSealed, relationsIn, type Scope, sealedNames } from './scope.js'
+import { findSource, isSealed, type Models, relationsIn, type Scope, sealedNames } from './scope.js'
 import { isWhole, type Selections } from './selections.js'
-import type { Models } from './tables.js'
 
 /** @throws InvalidInputError if rows would be sorted or grouped by an encrypted column */
 export function assertOrder(scope: Scope, query: Node, selections: Selections): void {

@@ -7,8 +7,10 @@ import {
   assertNoWholeRow,
   findInner,
   findSource,
+  findTable,
   type Instance,
   isSealed,
+  type Models,
   type Output,
   openScope,
   type Scope,
@@ -17,7 +19,6 @@ import {
 import { compare, type Filtering, withFiltering, withoutSearches, withSearches } from './searches.js'
 import { addBound, isDistinct, rewriteSelections, takesColumns } from './selections.js'
 import type { Spellings } from './spellings.js'
-import { findTable, type Models } from './tables.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
 
 /** A rewritten query, and what it returns. */

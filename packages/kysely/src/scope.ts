@@ -1,7 +1,8 @@
 /** Which tables a query of Kysely can name, and which encrypted column a name in it means. */
+
+import { InvalidInputError } from '@eaas/sdk'
 import { type NamedRelation, refuseCall, type SealedColumn, type SealedTable } from '@eaas/sdk/adapter'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
-import { assertSpelling } from './tables.js'
 
 /** One occurrence of such a table in a query. */
 export interface Instance {
@@ -208,4 +209,31 @@ export function relationsIn(scope: Scope | undefined): NamedRelation[] {
   if (!scope) return []
   const own = [...scope.own].map(([alias, relation]) => ({ alias, sealed: sealedNames(relation?.outputs ?? []) }))
   return [...own, ...relationsIn(scope.outer)]
+}
+
+export type Models = ReadonlyMap<string, SealedTable>
+
+/** Finds the model of a table. @throws InvalidInputError if a model has its name in another spelling */
+export function findTable(models: Models, name: string): SealedTable | undefined {
+  return models.get(name) ?? refuseOtherName('table', name, models.keys())
+}
+
+/** @throws InvalidInputError if an encrypted column has this name in another spelling */
+export function assertSpelling(table: SealedTable, column: string): void {
+  if (table.columns.includes(column)) return
+  const sealed = table.columns.filter((one) => table.isSealed(one))
+  refuseOtherName(`column of ${table.name}`, column, sealed)
+}
+
+function refuseOtherName(kind: string, name: string, others: Iterable<string>): undefined {
+  const other = [...others].find((one) => inSnakeCase(one) === inSnakeCase(name))
+  if (other === undefined) return undefined
+  throw new InvalidInputError(
+    `the ${kind} is ${JSON.stringify(name)} in the database, and ${JSON.stringify(other)} in the models`,
+    'Name tables, fields, indexes and `bind` as the database does, also with a plugin that renames them.',
+  )
+}
+
+function inSnakeCase(name: string): string {
+  return name.replaceAll(/(\p{Ll}|\p{N})(\p{Lu})/gu, '$1_$2').toLowerCase()
 }

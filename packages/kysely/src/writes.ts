@@ -1,14 +1,21 @@
 /** Inserts and updates of Kysely: seals their values, and adds the columns of the indexes. */
-
-import { type Row, readConflict, refuseCall, refuseComputed, type SealedTable } from '@eaas/sdk/adapter'
-import { ColumnUpdateNode, DefaultInsertValueNode, ValueListNode, ValuesNode } from 'kysely'
-import { sealUpdate } from './many-rows.js'
-import { columnName, columnNode, type Node, qualifierOf, rawNode, tableNames, valueNode } from './nodes.js'
+import {
+  MANY_ROWS,
+  manyRowsColumn,
+  manyRowsSql,
+  type Row,
+  readConflict,
+  refuseCall,
+  refuseComputed,
+  type SealedTable,
+  sealMany,
+} from '@eaas/sdk/adapter'
+import { ColumnUpdateNode, DefaultInsertValueNode, FromNode, ValueListNode, ValuesNode } from 'kysely'
+import { columnName, columnNode, equal, type Node, qualifierOf, rawNode, tableNames, valueNode } from './nodes.js'
 import { assertOneRow, assertValuesInSql, isOneRow, pinnedBy } from './one-row.js'
 import type { Rewriter } from './rewrite.js'
-import { findSource, isSealed, type Scope, tableRelation } from './scope.js'
-import type { Named } from './spellings.js'
-import { assertSpelling, findTable } from './tables.js'
+import { assertSpelling, findSource, findTable, isSealed, type Scope, tableRelation } from './scope.js'
+import { type Named, pathOf } from './spellings.js'
 
 /** The members of a query that the functions of this file have rewritten. */
 export const WRITTEN = ['columns', 'values', 'updates', 'onConflict']
@@ -222,4 +229,25 @@ function writtenNode(update: Node): Node {
 function isOfAnother(scope: Scope, column: Node, table: SealedTable | undefined): boolean {
   const source = qualifierOf(column) === undefined ? undefined : findSource(scope, column)
   return source !== undefined && isSealed(source) && source.instance.table !== table
+}
+
+/** Seals the changes of rows; returns what is set, and the values that it is set from. */
+export async function sealUpdate(
+  table: SealedTable,
+  node: Node,
+  { changes, rows }: { changes: Row; rows: readonly Row[] },
+): Promise<{ same: Row; own: [column: string, value: Node][]; from: Node }> {
+  const { same, own, json } = await sealMany(table, changes, rows)
+  const values = rawNode(manyRowsSql(table, { own, name: pathOf(node) }), [valueNode(json)])
+  const from = FromNode.create([values as never]) as object as Node
+  return { same, own: own.map((column) => [column, manyValue(table, column)]), from }
+}
+
+/** Returns the condition that finds each row again. */
+export function boundToMany(table: SealedTable, alias: string): Node {
+  return equal(table.bind.map((column) => [columnNode(column, alias), manyValue(table, column)]))
+}
+
+function manyValue(table: SealedTable, column: string): Node {
+  return columnNode(manyRowsColumn(table, column), MANY_ROWS)
 }

@@ -80,6 +80,7 @@ export {
   isSpelledUuid,
   isSpelledWhole,
   refuseSpelling,
+  type Spellable,
   spellAs,
   spellRow,
   spellUuid,

@@ -1,5 +1,4 @@
 /** TypeORM's query builders, extended: they seal values, search by indexes, open rows, or refuse a statement. */
-
 import {
   assertSqlOrder,
   type IdMaker,
@@ -17,7 +16,7 @@ import {
 import type { EntityMetadata } from 'typeorm'
 import { type Located, rewriteCondition } from './conditions.js'
 import type { MadeIds } from './ids.js'
-import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf } from './internals.js'
+import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf, MAKERS } from './internals.js'
 import { filtersIn, type RowFilter } from './pending.js'
 import { assertReadable, type Output } from './results.js'
 import type { KnownTable, KnownTables } from './tables.js'
@@ -137,9 +136,6 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
   }
   return Extended
 }
-
-/** The methods that make another builder of this one. */
-const MAKERS = ['select', 'insert', 'update', 'delete', 'softDelete', 'restore', 'relation'] as const
 
 /** Finds the column that the path of a condition names, such as `user.email`. */
 function findColumn(builder: Builder, path: string) {

@@ -1,5 +1,4 @@
 /** Conditions of TypeORM on an encrypted column: replaces it by its index, and refuses what no index can answer. */
-
 import { isClosedSql, joinBounds, namesInSql, type Query, type Row, readPattern } from '@eaas/sdk/adapter'
 import type { FindOperator } from 'typeorm'
 import { type Builder, type Clause, type Condition, kindOf } from './internals.js'

@@ -1,5 +1,4 @@
 /** Wraps a data source of TypeORM, so that every query goes through the adapter. */
-
 import { InvalidInputError } from '@eaas/sdk'
 import { assertWritable, createIdMaker, quoteName, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { DataSource, QueryRunner } from 'typeorm'

@@ -111,14 +111,17 @@ export function updateFound(context: Context, builder: UpdateBuilder, target: Ta
 
 const countOf = ({ affected }: Result) => affected
 
+function cloneFor<B extends Builder>(builder: B, runner: QueryRunner): B {
+  return builder.clone().setQueryRunner(runner) as B
+}
+
 /** Changes rows that were read, by one statement. */
 async function updateRows(
   builder: UpdateBuilder,
   { known, metadata }: Target,
   { rows, runner }: { rows: readonly Row[]; runner: QueryRunner },
 ): Promise<Result> {
-  const own = builder.clone() as UpdateBuilder
-  own.setQueryRunner(runner)
+  const own = cloneFor(builder, runner)
   // For several rows, `write-builders.ts` makes the condition.
   own.where(boundTo(known, rows[0] as Row, (name) => known.columnOf(metadata, name).propertyPath))
   own.expressionMap.extraReturningColumns = builder.expressionMap.extraReturningColumns
@@ -226,8 +229,7 @@ export function insertParts(
   const insertAll = async (runner: QueryRunner) => {
     const results: Result[] = []
     for (const part of parts) {
-      const insert = builder.clone() as InsertBuilder
-      insert.setQueryRunner(runner)
+      const insert = cloneFor(builder, runner)
       insert.expressionMap.valuesSet = part
       insert.expressionMap.onUpdate &&= { ...insert.expressionMap.onUpdate }
       results.push((await insert.execute()) as Result)
@@ -263,17 +265,16 @@ interface Upsert {
 async function findExisting(context: Context, { into, target, runner }: Upsert): Promise<Row | undefined> {
   if (Object.values(target).some(isMissing)) return undefined // null conflicts with no row
   const finder = runner.manager.createQueryBuilder().update(into.metadata.target) as unknown as UpdateBuilder
-  finder.where(Object.fromEntries(Object.entries(target).map(([name, value]) => [propertyOf(into, name), value])))
+  const condition = Object.entries(target).map(([name, value]) => [
+    columnNamed(into, name)?.propertyPath ?? name,
+    value,
+  ])
+  finder.where(Object.fromEntries(condition))
   return (await findRows(context, finder, into, runner))[0]
 }
 
-function propertyOf(target: Target, name: string): string {
-  return columnNamed(target, name)?.propertyPath ?? name
-}
-
 async function insertOne(builder: InsertBuilder, { values, runner }: Upsert): Promise<Result> {
-  const insert = builder.clone() as InsertBuilder
-  insert.setQueryRunner(runner)
+  const insert = cloneFor(builder, runner)
   insert.expressionMap.valuesSet = [values]
   insert.expressionMap.onUpdate = undefined
   return (await insert.execute()) as Result

@@ -1,5 +1,4 @@
 /** The builder that reads rows. */
-
 import { pageOf, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { assertOrder, type Constructor, type Context, type Run, stateOf } from './builders.js'
@@ -70,7 +69,10 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       if (!run || filtersIn(Object.values(this.getParameters())).length === 0)
         return super.createLimitOffsetExpression()
       const isOfEntities = this.expressionMap.limit === undefined && this.expressionMap.offset === undefined
-      if (joinAttributes.length > 0 && isOfEntities && (skip ?? take) !== undefined) refusePage()
+      if (joinAttributes.length > 0 && isOfEntities && (skip ?? take) !== undefined) {
+        const hint = 'Read the ids of a page first, and then the rows with their relations.'
+        refuseCall('take and skip with joins, by a search that finds more rows than match,', hint)
+      }
       run.page = { skip: offset ?? 0, take: limit }
       return ''
     }
@@ -138,11 +140,6 @@ function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
       return output?.known.sealed.searches.matches({ [field]: row[output.output] }, [{ field, query }])
     })
   return filters.length > 0 || page ? pageOf(rows, (row) => isRight(row) === true, page) : rows
-}
-
-function refusePage(): never {
-  const hint = 'Read the ids of a page first, and then the rows with their relations.'
-  refuseCall('take and skip with joins, by a search that finds more rows than match,', hint)
 }
 
 /** Makes the query runner for a page: TypeORM's own builder makes the query for its ids, around a marked one. */

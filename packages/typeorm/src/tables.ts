@@ -1,5 +1,4 @@
 /** The tables of a data source that have encrypted columns. Each is found by any of its entities. */
-
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, type Row, refuseAlways, type SealedTable } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'

@@ -20,10 +20,19 @@ import {
 } from './found-rows.js'
 import { nameByColumn } from './ids.js'
 import type { Alias, Builder, ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
-import { conditionOfMany, type Many, markMany, sealMany } from './many-rows.js'
 import { Pending } from './pending.js'
 import { marked } from './text.js'
-import { madeColumns, readRow, sealChanges, sealInserts, type Target } from './writes.js'
+import {
+  conditionOfMany,
+  type Many,
+  madeColumns,
+  markMany,
+  readRow,
+  sealChanges,
+  sealInserts,
+  sealMany,
+  type Target,
+} from './writes.js'
 
 /** The values from which a builder makes its SQL, in place of those that it was given. */
 const sealedValues = new WeakMap<object, object>()

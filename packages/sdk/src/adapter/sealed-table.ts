@@ -1,5 +1,4 @@
 /** What every adapter does with the rows, changes and conditions of a table: adapters translate between this and an ORM. */
-
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { withNull } from '../models/access-rows.js'

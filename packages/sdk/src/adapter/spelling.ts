@@ -49,7 +49,8 @@ export function isPlainSpelling(value: unknown, upper = false): boolean {
   return value === '' || Number.isNaN(Number(value)) || isSpelledWhole(value)
 }
 
-type Spellable = string | number | bigint
+/** A value that has a spelling. */
+export type Spellable = string | number | bigint
 
 /**
  * Spells a value as a column returns it; undefined where that is unknown. `type` is that of SQL, in lower case, and
