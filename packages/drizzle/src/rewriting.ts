@@ -138,6 +138,8 @@ export function visitSource(rewriting: Rewriting, source: unknown): void {
   else rewriting.visit(source, true)
 }
 
+const COMPARED = 'Their rows are compared: do so once they are decrypted.'
+
 /** Checks a union and the like: what both sides select is opened as the columns of the left side. */
 function visitOperator(
   rewriting: Rewriting,
@@ -151,11 +153,7 @@ function visitOperator(
   const places = [fields, right].map((one) => JSON.stringify(knownPlaces(tables, one)))
   const isSealed = [fields, right].some((one) => columnsIn(one).some((column) => tables.findSealed(column)))
   if (!isSealed) return
-  if (!isAll)
-    refuseCall(
-      'a union without `all`, an intersection or a difference',
-      'Their rows are compared: do so once they are decrypted.',
-    )
+  if (!isAll) refuseCall('a union without `all`, an intersection or a difference', COMPARED)
   if (places[0] !== places[1])
     refuseCall('a union of other columns on its right side', 'Select the same columns of the same table on both sides.')
 }
@@ -199,10 +197,8 @@ export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | Wri
 
 /** Refuses a search that can no longer be rewritten. @throws InvalidInputError */
 export function refuseSearch(model: string, field: string): never {
-  refuseCall(
-    `a subquery that searches by ${model}.${field}`,
-    'Search by the column of its index, with the value that `index` of the model makes.',
-  )
+  const hint = 'Search by the column of its index, with the value that `index` of the model makes.'
+  refuseCall(`a subquery that searches by ${model}.${field}`, hint)
 }
 
 /** Names the tables and subqueries that a query reads. */

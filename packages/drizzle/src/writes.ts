@@ -151,9 +151,8 @@ async function conflictUpdate(
 ): Promise<ConflictUpdate> {
   const targets = [update.target].flat().map((column) => known.keyOf(column))
   const conflict = readConflict(known.sealed, isFoundBySpelling(known) ? targets : [], given)
-  const taken = Object.keys(update.set).filter(
-    (key) => known.sealed.isSealed(key) && isExcluded(known, key, update.set[key]),
-  )
+  const sealedKeys = Object.keys(update.set).filter((key) => known.sealed.isSealed(key))
+  const taken = sealedKeys.filter((key) => isExcluded(known, key, update.set[key]))
   const moved = Object.fromEntries(conflict.excluded(taken).map((column) => [column, excluded(known, column)]))
   const plain = Object.fromEntries(Object.entries(update.set).filter(([key]) => !Object.hasOwn(moved, key)))
   assertNotComputed(known, plain)

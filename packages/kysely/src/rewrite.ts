@@ -14,6 +14,7 @@ import {
   type Output,
   openScope,
   type Scope,
+  type Source,
   sealedIn,
 } from './scope.js'
 import { compare, type Filtering, withFiltering, withoutSearches, withSearches } from './searches.js'
@@ -136,10 +137,8 @@ async function rewriteSets(
       const isSame = shapeOf(outputs) === shapeOf(inner.outputs) && set.operator === 'union' && set.all === true
       const [one] = sealedIn([...outputs, ...inner.outputs])
       if (one && !isSame) {
-        refuseCall(
-          `${String(set.operator)} of ${one.instance.table.name}.${one.column}`,
-          'Run the queries one by one, or use `unionAll` of the same columns of one table.',
-        )
+        const hint = 'Run the queries one by one, or use `unionAll` of the same columns of one table.'
+        refuseCall(`${String(set.operator)} of ${one.instance.table.name}.${one.column}`, hint)
       }
       return { ...set, expression: inner.node } as Node
     }),
@@ -159,10 +158,8 @@ function shapeOf(outputs: readonly Output[]): string {
     return [output.name, ...row(output.source.instance), output.source.column]
   }
   // A column unknown to the model is an output only if it is written with its table.
-  const known = outputs.filter(
-    (one) => !('source' in one) || one.source.instance.table.columns.includes(one.source.column),
-  )
-  return JSON.stringify(known.map(shape))
+  const isKnown = ({ instance, column }: Source) => instance.table.columns.includes(column)
+  return JSON.stringify(outputs.filter((one) => !('source' in one) || isKnown(one.source)).map(shape))
 }
 
 async function rewriteMember(rewriter: Rewriter, value: unknown, scope: Scope): Promise<unknown> {

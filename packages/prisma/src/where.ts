@@ -219,8 +219,7 @@ export function pinnedBy(model: KnownModel, where: unknown): Row {
 
 /** Returns the value that a filter compares with exactly: any other operator, or `mode`, may find further rows. */
 function equalTo(filter: Row): unknown {
-  const given = Object.entries(filter).filter(
-    ([name, value]) => value !== undefined && !(name === 'mode' && value === 'default'),
-  )
-  return given.every(([name]) => name === 'equals') ? filter.equals : undefined
+  const isPlainMode = (name: string, value: unknown) => name === 'mode' && value === 'default'
+  const others = Object.entries(filter).filter(([name, value]) => name !== 'equals' && !isPlainMode(name, value))
+  return others.every(([, value]) => value === undefined) ? filter.equals : undefined
 }

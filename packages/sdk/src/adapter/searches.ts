@@ -103,12 +103,8 @@ export function readPattern(
   const [, before, part] = shape.exec(String(pattern)) ?? []
   if (part === undefined) {
     const hint = escapes ? ': write a backslash before each %, _ and \\ of the text' : ' and backslashes'
-    return searches.refuse(
-      field,
-      operator,
-      `Write the pattern 'beginning%' or '%part%', without other wildcards${hint}.`,
-      'prefix',
-    )
+    const advice = `Write the pattern 'beginning%' or '%part%', without other wildcards${hint}.`
+    return searches.refuse(field, operator, advice, 'prefix')
   }
   const text = part.replaceAll(/\\(.)/g, '$1')
   return before === '' ? { startsWith: text } : { contains: text }
@@ -231,12 +227,8 @@ function refuseSearch(table: string, field: Searched, query: Query, operator = '
   const declare = declared[index]
   if (declare === undefined) refuseUnindexed(table, field, 'Give the field an index.')
   const isIndexable = INDEXABLE[index]?.includes(kind)
-  refuseOperator(
-    table,
-    name,
-    operator,
-    isIndexable ? `${declare} Or filter the rows after they are decrypted.` : FILTER_HINT,
-  )
+  const hint = isIndexable ? `${declare} Or filter the rows after they are decrypted.` : FILTER_HINT
+  refuseOperator(table, name, operator, hint)
 }
 
 /** A part of the rows that match: all after the first `skip`, or `take` of them. */
