@@ -3,11 +3,11 @@
  * and its rows opened afterwards. The calls of a write are recorded until it is awaited.
  */
 import { isEaasError } from '@eaas/sdk'
-import { type AtCaller, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { type AtCaller, pageOf, type Row, refuseCall, refuseCount, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { and, QueryPromise, type SQL } from 'drizzle-orm'
 import { run } from './conditions.js'
 import { planFound } from './found-rows.js'
-import { filteredKey, readSelection, withBound, withFiltered } from './results.js'
+import { columnsIn, filteredKey, leavesOf, readSelection, withBound, withFiltered } from './results.js'
 import {
   assertFinal,
   buildChecked,
@@ -16,8 +16,7 @@ import {
   type SelectConfig,
   type WriteConfig,
 } from './rewriting.js'
-import { areRight, assertNoWindow, numberOf, refuseCount, searchFor, withoutSearches } from './searches.js'
-import { columnsIn, leavesOf } from './selections.js'
+import { areRight, assertNoWindow, numberOf, searchFor, withoutSearches } from './searches.js'
 import type { KnownTables } from './tables.js'
 import { runWrite } from './writes.js'
 import type { Call, Written } from './written.js'
@@ -60,8 +59,7 @@ export function wrapBuilder<T extends object>(
           return () => refuseCall(`${String(name)}() of such a query`, hint)
         }
       }
-      // Called on the wrapped one, so that a query which returns itself stays wrapped, and `then` finds our
-      // `execute`.
+      // Called on the wrapped one, so that a query that returns itself stays wrapped, and `then` finds our `execute`.
       return (...args: unknown[]) => {
         const result: unknown = member.apply(wrapped, args)
         if (result === target) return wrapped // joins and set operators are bound to the builder itself
@@ -107,49 +105,31 @@ async function executeSelect(
   config: SelectConfig,
   placeholders: Row | undefined,
 ): Promise<unknown> {
-  const { where, fields, limit, offset } = config
+  const { where, fields, limit, offset, table, joins = [] } = config
   const { rest, asked } = withoutSearches(tables, where)
-  const [skip, take] = asked.length > 0 ? [numberOf(offset, 'offset'), numberOf(limit, 'limit')] : []
+  const isSearch = asked.length > 0
+  const page = isSearch ? { skip: numberOf(offset, 'offset'), take: numberOf(limit, 'limit') } : undefined
   const rewriting = createRewriting(tables)
   config.where = rest
   rewriteBuilder(rewriting, config)
   const found = searchFor(rewriting, asked)
-  const filtered = withFiltered(
-    fields,
-    asked.map(({ column }) => column),
-  )
-  const selected = withBound(tables, filtered, sourcesOf(config))
-  const isRight = (row: Row) =>
-    areRight(
-      asked,
-      asked.map((_, at) => row[filteredKey(at)]),
-    )
-  const open = readSelection(tables, selected, asked.length > 0 ? isRight : undefined)
+  const columns = asked.map(({ column }) => column)
+  const selected = withBound(tables, withFiltered(fields, columns), [table, ...joins.map((join) => join.table)])
+  const isRight = (row: Row) => areRight(asked, (at) => row[filteredKey(at)])
+  const open = readSelection(tables, selected, page && ((rows) => pageOf(rows, isRight, page)))
   await run(rewriting)
   config.fields = selected
-  if (asked.length > 0) {
-    assertRows(fields)
+  if (isSearch) {
+    if (columnsIn(fields).length === 0) refuseCount()
+    assertNoWindow(leavesOf(fields).map(({ leaf }) => leaf))
     Object.assign(config, { where: and(config.where as SQL | undefined, found), limit: undefined, offset: undefined })
   }
-  const rows = await open((await executeWith(query, config, placeholders)) as Row[])
-  return asked.length > 0 ? rows.slice(skip, take === undefined ? undefined : (skip ?? 0) + take) : rows
+  return open((await executeWith(query, config, placeholders)) as Row[])
 }
 
-/** Refuses to aggregate rows before they are filtered. */
-function assertRows(fields: Row): void {
-  if (columnsIn(fields).length === 0) refuseCount()
-  assertNoWindow(leavesOf(fields).map(({ leaf }) => leaf))
-}
-
-/**
- * Tells whether columns can be added: not to a query that compares its rows with each other or with another query's.
- */
+/** Tells whether columns can be added: not to a query that compares its rows with each other or with another query's. */
 function takesColumns({ distinct, groupBy = [], setOperators = [] }: SelectConfig): boolean {
   return !distinct && groupBy.length === 0 && setOperators.length === 0
-}
-
-function sourcesOf({ table, joins = [] }: SelectConfig): unknown[] {
-  return [table, ...joins.map((join) => join.table)]
 }
 
 function touches(tables: KnownTables, query: Query): boolean {
@@ -168,10 +148,7 @@ function selectionOf(config: Query['config']): Row {
 
 const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
 
-/**
- * Records the calls on the builder of an insert, update or delete, and repeats them on Drizzle's own when it is
- * awaited: encrypting takes time, and Drizzle takes values at once.
- */
+/** Records the calls on the builder of a write, and repeats them on Drizzle's own, which takes values at once. */
 export function wrapWrite(written: Written): object {
   const calls: Call[] = []
   const waiting = new Later(() => (planFound(written, calls) ?? (() => runWrite(written, calls)))())

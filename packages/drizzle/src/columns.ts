@@ -68,7 +68,6 @@ export type EncryptedColumns<M, D extends Dialect> = {
 /**
  * Makes the columns that hold what a model stores: those of its fields, with the types that the application sees,
  * and those that the adapter fills. Add the ids and everything that is not encrypted.
- *
  * @param builders what `pgTable`, `mysqlTable` or `sqliteTable` passes to a function
  * @throws InvalidInputError if the database has no column for what the model stores
  * @example
@@ -124,14 +123,6 @@ function makersOf(builders: object, model: string): Record<StoredColumn['holds']
   return { json: () => builders.text({ mode: 'json' }), text, index: text, parts }
 }
 
-function isPg(builders: object): builders is PgBuilders {
-  return 'jsonb' in builders
-}
-
-function isMySql(builders: object): builders is MySqlBuilders {
-  return 'longtext' in builders
-}
-
-function isSQLite(builders: object): builders is SQLiteBuilders {
-  return 'blob' in builders
-}
+const isPg = (builders: object): builders is PgBuilders => 'jsonb' in builders
+const isMySql = (builders: object): builders is MySqlBuilders => 'longtext' in builders
+const isSQLite = (builders: object): builders is SQLiteBuilders => 'blob' in builders

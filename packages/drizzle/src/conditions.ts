@@ -1,24 +1,22 @@
 /** Conditions of Drizzle: replaces an encrypted column by its index, and refuses what no index can answer. */
-
 import { refuseCall, refuseExpression, refuseOrder, type SealedPlaces, searchHint } from '@eaas/sdk/adapter'
 import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 import { assertOrderText, assertText, type TextScope } from './text.js'
+import { isExpression } from './written.js'
+
+type Refuse = (model: string, field: string) => never
 
 /**
- * The rewriting of one query. An index takes time to compute, and a query of Drizzle is thenable: a promise
- * that resolves to it runs it. So no part of a query goes through a promise. Conditions are rewritten at
- * once, with gaps that `run` fills.
+ * The rewriting of one query. A promise that resolves to a query of Drizzle, which is thenable, would run it. So
+ * conditions are rewritten at once, with gaps that `run` fills with indexes.
  */
 export interface Rewriting extends TextScope {
   /** The searches by encrypted columns; each fills a gap with a condition on its index. */
   readonly searches: Search[]
   /** Functions that change the state of a query, once all gaps are filled. */
   readonly changes: (() => void)[]
-  /**
-   * Rewrites a query inside of this one. @throws InvalidInputError if it selects sealed columns where none are
-   * allowed
-   */
+  /** Rewrites a query inside of this one. @throws InvalidInputError if it selects sealed columns where it must not */
   visit(query: unknown, mayBeSealed: boolean): void
 }
 
@@ -50,7 +48,7 @@ export function rewriteBuilt(rewriting: Rewriting, condition: unknown): unknown 
     return condition
   }
   if (is(condition, SQL.Aliased)) {
-    assertNoSealed(tables, condition.sql, refuseExpression)
+    assertNoSealed(tables, condition.sql)
     rewriteBuilt(rewriting, condition.sql)
     return condition
   }
@@ -83,11 +81,13 @@ function same<T>(before: readonly T[], after: readonly T[]): readonly T[] {
   return after.every((one, at) => one === before[at]) ? before : after
 }
 
-const OPERATORS: Readonly<Record<string, { many: boolean; negated: boolean }>> = {
-  '=': { many: false, negated: false },
-  '<>': { many: false, negated: true },
-  in: { many: true, negated: false },
-  'not in': { many: true, negated: true },
+type Compare = (index: Column, values: string[]) => SQL
+
+const OPERATORS: Readonly<Record<string, { many: boolean; make: Compare }>> = {
+  '=': { many: false, make: (index, [value]) => eq(index, value) },
+  '<>': { many: false, make: (index, [value]) => ne(index, value) },
+  in: { many: true, make: inArray },
+  'not in': { many: true, make: notInArray },
 }
 
 /** `searches.ts` has already removed the comparisons that it can answer. */
@@ -129,35 +129,33 @@ function compare({ searches }: Rewriting, known: KnownTable, { condition, column
   const values = (how.many ? (value as readonly unknown[]) : [value]).map((one) => valueIn(known, key, one))
   const gap = new SQL([])
   const fill = async () => {
-    const { column: name, values: indexes } = await sealed.findEqual(key, operator, values)
-    const index = (column.table as unknown as Record<string, Column>)[name] ?? known.columns[name]
-    if (!index) throw new Error(`${name} is not a column of the table`)
-    if (how.many) gap.append(how.negated ? notInArray(index, indexes) : inArray(index, indexes))
-    else gap.append(how.negated ? ne(index, indexes[0]) : eq(index, indexes[0]))
+    const found = await sealed.findEqual(key, operator, values)
+    gap.append(how.make(indexBeside(known, column, found.column), found.values))
   }
   searches.push({ model: sealed.name, field: key, fill })
   return gap
 }
 
+/** Returns the column of an index, of the same alias or subquery as another column. */
+export function indexBeside({ columns }: KnownTable, { table }: Column, name: string): Column {
+  const index = (table as unknown as Record<string, Column>)[name] ?? columns[name]
+  if (!index) throw new Error(`${name} is not a column of the table`)
+  return index
+}
+
 function valueIn({ sealed }: KnownTable, key: string, value: unknown): unknown {
   if (is(value, Param)) return value.value
   if (is(value, Placeholder)) {
-    refuseCall(
-      `a placeholder for ${sealed.name}.${key}`,
-      'Give the value itself: its index is computed before the query is sent.',
-    )
+    const hint = 'Give the value itself: its index is computed before the query is sent.'
+    refuseCall(`a placeholder for ${sealed.name}.${key}`, hint)
   }
   // Anything else of Drizzle's is an expression: another column, a query.
-  if (typeof value === 'object' && value !== null && 'getSQL' in value) return refuseExpression(sealed.name, key)
+  if (isExpression(value)) return refuseExpression(sealed.name, key)
   return value
 }
 
 /** Refuses an encrypted column in an expression, and rewrites the queries inside of it. */
-export function assertPlain(
-  rewriting: Rewriting,
-  part: unknown,
-  refuse: (model: string, field: string) => never,
-): void {
+export function assertPlain(rewriting: Rewriting, part: unknown, refuse = refuseExpression): void {
   assertNoSealed(rewriting.tables, part, refuse)
   assertText(rewriting, part, refuse)
   rewriteBuilt(rewriting, part)
@@ -171,11 +169,7 @@ export function assertOrder(rewriting: Rewriting, part: unknown, places: SealedP
 }
 
 /** Refuses an encrypted column anywhere in a part of a query. */
-export function assertNoSealed(
-  tables: KnownTables,
-  part: unknown,
-  refuse: (model: string, field: string) => never,
-): void {
+export function assertNoSealed(tables: KnownTables, part: unknown, refuse: Refuse = refuseExpression): void {
   if (Array.isArray(part)) for (const one of part) assertNoSealed(tables, one, refuse)
   else if (isColumn(part)) {
     const known = tables.findSealed(part)

@@ -1,6 +1,4 @@
-/**
- * Wraps a database of Drizzle, so that its queries go through the other files here, which encrypt, rewrite and open.
- */
+/** Wraps a database of Drizzle, so that its queries go through the other files here, which encrypt, rewrite and open. */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { and, is, SQL, type Table } from 'drizzle-orm'
 import { Later, wrapBuilder, wrapWrite } from './builders.js'
@@ -25,9 +23,12 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
       const member: unknown = Reflect.get(target, name)
       if (name === 'query' && typeof member !== 'function')
         return wrapQueries(tables, target, member as Record<string, RelationalBuilder>)
-      if (name === 'session') return member && wrapDatabase(tables, member as object)
-      if (name === '_') return withSession(tables, member as { session: object })
-      if (name === '$primary') return member && wrapDatabase(tables, member as object)
+      if (name === 'session' || name === '$primary') return member && wrapDatabase(tables, member as object)
+      if (name === '_') {
+        // What Drizzle knows of a database has its session too.
+        const known = member as { session: object }
+        return { ...known, session: wrapDatabase(tables, known.session) }
+      }
       if (name === '$replicas') return (member as object[] | undefined)?.map((one) => wrapDatabase(tables, one))
       if (typeof member !== 'function') return member
       const call = member.bind(target) as Anything
@@ -90,11 +91,6 @@ function refuseWaiting(): never {
   refuseCall('a transaction that waits, by a driver that cannot,', OUTSIDE)
 }
 
-/** What Drizzle knows of a database has its session too. */
-function withSession<T extends { session: object }>(tables: KnownTables, known: T): T {
-  return { ...known, session: wrapDatabase(tables, known.session) }
-}
-
 interface With {
   as(query: unknown): unknown
 }
@@ -106,12 +102,10 @@ function wrapWith(tables: KnownTables, { as }: With): With {
     return query
   }
   return {
-    as: (query) =>
-      as(
-        typeof query === 'function'
-          ? (builder: object) => checked(query(wrapDatabase(tables, builder)))
-          : checked(query),
-      ),
+    as(query) {
+      if (typeof query !== 'function') return as(checked(query))
+      return as((builder: object) => checked(query(wrapDatabase(tables, builder))))
+    },
   }
 }
 
@@ -179,10 +173,7 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
   )
 }
 
-/**
- * Checks what is passed to `execute`, or is the text of a common table expression. @throws InvalidInputError when it writes a table with encrypted
- * columns, or names such a column
- */
+/** Checks what is passed to `execute`, or is the text of a common table expression. */
 function assertStatement(tables: KnownTables, statement: unknown): void {
   const dry = createRewriting(tables)
   for (const query of queriesIn(statement)) dry.visit(query, true)

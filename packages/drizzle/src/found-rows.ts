@@ -1,7 +1,6 @@
 /**
- * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
- * are bound to. One transaction finds the rows, locks them where the database can, and changes each with values
- * sealed to it.
+ * Updates and upserts whose statement does not determine the rows that its values are bound to. One transaction finds
+ * the rows, locks them where the database can, and changes each with values sealed to it.
  */
 import { assertFoundAgain, changeFound, type Row, refuseCall, tellsRow, upsertEach } from '@eaas/sdk/adapter'
 import { and, type Column, eq, type SQL, sql } from 'drizzle-orm'
@@ -19,9 +18,8 @@ export function planFound(written: Written, calls: readonly Call[]): (() => Prom
   const argument = (method: string) => calls.find(([name]) => name === method)?.[1][0]
   if (written.method === 'update') {
     const set = argument('set') as Row | undefined
-    return set && needsRows(written, set, calls)
-      ? () => within(written, (inner) => updateFound(inner, calls))
-      : undefined
+    if (!set || !needsRows(written, set, calls)) return undefined
+    return () => within(written, (inner) => updateFound(inner, calls))
   }
   const conflict = argument('onConflictDoUpdate') as ConflictUpdate | undefined
   if (!conflict || !needsConflict(written.known, conflict)) return undefined
@@ -53,9 +51,7 @@ function within<T>(written: Written, change: (inner: Written) => Promise<T>): Pr
 
 async function updateFound(written: Written, calls: readonly Call[]): Promise<unknown> {
   const { known } = written
-  const others = calls.find(
-    ([name]) => name === 'from' || name.endsWith('Join') || name === 'limit' || name === 'orderBy',
-  )
+  const others = calls.find(([name]) => /^(from|limit|orderBy)$|Join$/.test(name))
   if (others) {
     const hint = 'Find its rows by `where` alone, with a subquery if need be: inArray(users.id, db.select(…)).'
     refuseCall(`${others[0]} in an update of ${known.sealed.name} whose rows must be read before`, hint)
@@ -85,10 +81,7 @@ async function runNone({ known, on, table }: Written, calls: readonly Call[]): P
   return returning ? update.returning?.(...returning[1]) : update
 }
 
-/**
- * Finds rows, and locks them where the database can: reads what values are bound to, and what may determine their
- * key.
- */
+/** Finds rows, and locks them where the database can: reads what values are bound to, and what may determine their key. */
 async function findRows({ tables, known, table, on }: Written, condition: SQL | undefined): Promise<Row[]> {
   const { sealed, columns } = known
   const rewriting = createRewriting(tables, [table])
@@ -147,9 +140,7 @@ async function upsertFound(written: Written, calls: readonly Call[], conflict: C
     },
     change({ row }, found) {
       const where = and(boundTo(known, found), (conflict.setWhere ?? conflict.where) as SQL | undefined)
-      const set = Object.fromEntries(
-        Object.entries(conflict.set).map(([key, value]) => [key, ofRow(known, row, [key, value])]),
-      )
+      const set = Object.fromEntries(Object.entries(conflict.set).map((one) => [one[0], ofRow(known, row, one)]))
       return runWrite({ ...written, method: 'update' }, [['set', [set]], ['where', [where]], ...returning], [found])
     },
     async insert({ row, target }) {
@@ -161,10 +152,7 @@ async function upsertFound(written: Written, calls: readonly Call[], conflict: C
   return mergeResults(results)
 }
 
-/**
- * Returns what is set: a value, or that of the row to insert. @throws InvalidInputError if only the insert would make
- * that value
- */
+/** Returns what is set: a value, or that of the row to insert. */
 function ofRow(known: KnownTable, row: Row, [key, value]: [string, unknown]): unknown {
   if (!isExcluded(known, key, value)) return value
   if (row[key] !== undefined || known.sealed.columns.includes(key)) return row[key] ?? null

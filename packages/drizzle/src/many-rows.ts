@@ -1,7 +1,4 @@
-/**
- * Writes of many rows: one update of PostgreSQL for rows that were read, with values sealed to each; an insert that is
- * divided among several statements, where encryption adds more parameters than one may have; what these return together.
- */
+/** Writes of many rows: one update of PostgreSQL for rows that were read, an insert that is divided, what these return. */
 import {
   divideRows,
   MANY_ROWS,

@@ -1,8 +1,7 @@
 /**
  * Finds the row that a condition of Drizzle determines. Reads only what Drizzle's own functions build: SQL text may
- * end in `or true`. So a condition with SQL text or a subquery may find any number of rows.
+ * end in `or true`.
  */
-
 import type { Row } from '@eaas/sdk/adapter'
 import { Column, is, Param, SQL, StringChunk, type Table } from 'drizzle-orm'
 import { isBlank, textOf } from './conditions.js'
@@ -10,10 +9,7 @@ import { isColumn, type KnownTable } from './tables.js'
 
 const OPERATORS = new Set('=,<>,>,>=,<,<=,like,not like,ilike,not ilike,in,not in'.split(','))
 
-/**
- * Reads the values that a condition gives for a row of a table, by the keys of the columns: `id = 7`, alone or
- * joined by `and`. Returns undefined if a part of it cannot be read.
- */
+/** Reads the values that a condition gives for a row: `id = 7`, alone or joined by `and`; undefined if unreadable. */
 export function readPins(known: KnownTable, table: Table, condition: unknown): Row | undefined {
   if (!is(condition, SQL) || (condition as unknown as { shouldInlineParams: boolean }).shouldInlineParams)
     return undefined

@@ -1,8 +1,5 @@
-/**
- * Relational queries of Drizzle, `db.query`: rewrites the conditions of every level, and opens the rows of every
- * level.
- */
-import { type Row, refuseExpression } from '@eaas/sdk/adapter'
+/** Relational queries of Drizzle, `db.query`: rewrites the conditions and opens the rows of every level. */
+import { pageOf, type Row } from '@eaas/sdk/adapter'
 import { type Column, getOperators, getOrderByOperators, type Table } from 'drizzle-orm'
 import { assertOrder, assertPlain, type Rewriting, rewrite } from './conditions.js'
 import { namesOf, within } from './rewriting.js'
@@ -44,7 +41,7 @@ export function rewriteQuery(outer: Rewriting, of: TableConfig, config: QueryCon
     out.where = isSame ? where : rewritten
   }
   assertOrder(rewriting, [call(orderBy, getOrderByOperators())].flat(), { places: [], later: selected })
-  assertPlain(rewriting, Object.values(call(extras, getOperators()) ?? {}), refuseExpression)
+  assertPlain(rewriting, Object.values(call(extras, getOperators()) ?? {}))
   if (config.with) {
     const inner = Object.entries(config.with).map(([name, one]) => {
       const next = findNext(of, name, find)
@@ -101,10 +98,9 @@ function withColumns(config: QueryConfig, lacking: readonly string[]): QueryConf
 async function openOwn(tables: KnownTables, of: TableConfig, rows: readonly Row[]): Promise<void> {
   const known = findKnown(tables, of)
   if (!known) return
-  const stored = rows.map((row) =>
-    Object.fromEntries(Object.entries(row).filter(([key]) => Object.hasOwn(of.columns, key))),
-  )
-  const opened = await known.sealed.openRows(stored)
+  const storedIn = (row: Row) =>
+    Object.fromEntries(Object.entries(row).filter(([key]) => Object.hasOwn(of.columns, key)))
+  const opened = await known.sealed.openRows(rows.map(storedIn))
   for (const [at, row] of rows.entries()) Object.assign(row, opened[at])
 }
 
@@ -138,17 +134,14 @@ interface Searched {
   filter(rows: Row[]): Row[]
 }
 
-/**
- * Removes the searches from the condition of the outermost rows; undefined if there are none. The rows are opened,
- * then filtered; `limit` and `offset` count those that are left.
- */
+/** Removes the searches from the condition of the outermost rows; undefined if there are none. */
 export function takeSearched(tables: KnownTables, of: TableConfig, config: QueryConfig): Searched | undefined {
   const { where: given, limit, offset, ...others } = config
   const call = (part: unknown): unknown => (typeof part === 'function' ? part(of.columns, getOperators()) : part)
   const { rest, asked } = withoutSearches(tables, call(given))
   if (asked.length === 0) return undefined
   assertNoWindow(Object.values(call(config.extras) ?? {}))
-  const [skip = 0, take] = [numberOf(offset, 'offset'), numberOf(limit, 'limit')]
+  const page = { skip: numberOf(offset, 'offset'), take: numberOf(limit, 'limit') }
   const fields = asked.map(({ known, column }) => known.keyOf(column))
   const selected = selectedColumns(of, config)
   const hidden = fields.filter((field) => !selected.includes(field))
@@ -156,12 +149,7 @@ export function takeSearched(tables: KnownTables, of: TableConfig, config: Query
     config: { ...withColumns(others, hidden), where: rest },
     asked,
     filter(rows) {
-      const isRight = (row: Row) =>
-        areRight(
-          asked,
-          fields.map((field) => row[field]),
-        )
-      const right = rows.filter(isRight).slice(skip, take === undefined ? undefined : skip + take)
+      const right = pageOf(rows, (row) => areRight(asked, (at) => row[fields[at] ?? '']), page)
       for (const row of right) for (const field of hidden) delete row[field]
       return right
     },

@@ -1,12 +1,10 @@
 /** Opens the rows that Drizzle returns, wherever a selection has put their columns. */
-
-import { type Row, refuseExpression } from '@eaas/sdk/adapter'
-import { type Column, is, Subquery } from 'drizzle-orm'
+import type { Row } from '@eaas/sdk/adapter'
+import { type Column, is, SQL, Subquery, Table } from 'drizzle-orm'
 import { assertNoSealed } from './conditions.js'
-import { columnsIn, leavesOf, type Path, selectedBy } from './selections.js'
 import { isColumn, type KnownTable, type KnownTables, nameOf } from './tables.js'
 
-/** Adds the columns by which rows are filtered; `isRight` of `readSelection` finds their values. */
+/** Adds the columns by which rows are filtered; `filter` of `readSelection` finds their values. */
 export function withFiltered(fields: Row, columns: readonly Column[]): Row {
   return { ...fields, ...Object.fromEntries(columns.map((column, at) => [filteredKey(at), column])) }
 }
@@ -19,10 +17,8 @@ export function filteredKey(at: number): string {
 const BOUND = 'eaas_bound_'
 
 /**
- * Adds the columns that encrypted ones are bound to, if a selection leaves them out; `readSelection` removes them
- * from the rows.
- *
- * @param sources the sources of the query; a subquery has only the columns that it selects
+ * Adds the columns that encrypted ones are bound to, if a selection leaves them out; `readSelection` removes them from
+ * the rows. `sources` are those of the query: a subquery has only the columns that it selects.
  */
 export function withBound(tables: KnownTables, fields: Row, sources: readonly unknown[] = []): Row {
   const out = { ...fields }
@@ -53,20 +49,19 @@ interface Selected {
 }
 
 /**
- * Makes the function that opens the rows of a selection.
- *
- * @throws InvalidInputError for an encrypted column in an expression, or without the columns that it is bound to
+ * Makes the function that opens the rows of a selection, and returns what `filter` leaves of them. @throws
+ * InvalidInputError for an encrypted column in an expression, or without the columns that it is bound to
  */
 export function readSelection(
   tables: KnownTables,
   fields: Row,
-  isRight?: (row: Row) => boolean,
+  filter = (rows: readonly Row[]) => rows,
 ): (rows: readonly Row[]) => Promise<readonly Row[]> {
   const selected = selectedTables(tables, fields)
   for (const { leaf } of leavesOf(fields)) {
     if (isColumn(leaf)) continue
-    if (is(leaf, Subquery)) assertNoSealed(tables, columnsIn(selectedBy(leaf)), refuseExpression)
-    else assertNoSealed(tables, leaf, refuseExpression)
+    if (is(leaf, Subquery)) assertNoSealed(tables, columnsIn(selectedBy(leaf)))
+    else assertNoSealed(tables, leaf)
   }
   for (const { known, places } of selected.values()) known.sealed.assertReadable(places.map(({ key }) => key))
   const sealed = [...selected.values()].filter(({ known, places }) =>
@@ -75,7 +70,7 @@ export function readSelection(
   const added = Object.keys(fields).filter((key) => key.startsWith(BOUND))
   return async (rows) => {
     if (sealed.length > 0 && Array.isArray(rows)) await Promise.all(sealed.map((one) => openSelected(one, rows)))
-    const right = isRight ? rows.filter(isRight) : rows
+    const right = filter(rows)
     if (added.length > 0) for (const row of right) for (const key of added) delete row[key]
     return right
   }
@@ -103,12 +98,11 @@ function aliasOf({ table }: Column): string {
 
 async function openSelected({ known, places }: Selected, rows: readonly Row[]): Promise<void> {
   // Null in place of a whole object means that an outer join found no row.
-  const stored = rows.map((row) =>
-    Object.fromEntries(
-      places.map(({ key, path }) => [key, getAt(row, path)] as const).filter(([, value]) => value !== undefined),
-    ),
-  )
-  const opened = await known.sealed.openRows(stored)
+  const storedIn = (row: Row) => {
+    const values = places.map(({ key, path }) => [key, getAt(row, path)] as const)
+    return Object.fromEntries(values.filter(([, value]) => value !== undefined))
+  }
+  const opened = await known.sealed.openRows(rows.map(storedIn))
   for (const [at, row] of rows.entries()) {
     for (const { key, path } of places) {
       const parent = getAt(row, path.slice(0, -1))
@@ -127,4 +121,48 @@ function getAt(row: Row, path: Path): unknown {
 
 function isObject(value: unknown): value is Row {
   return typeof value === 'object' && value !== null
+}
+
+/** The members that lead to a value in a row. */
+export type Path = readonly string[]
+
+/** A column or an expression, and the path of its value in a row. */
+export interface Leaf {
+  leaf: unknown
+  path: Path
+}
+
+/** Lists all that is selected, in order. */
+export function leavesOf(fields: Row, at: Path = []): Leaf[] {
+  return Object.keys(fields).flatMap((name) => {
+    const field = fields[name]
+    const path = [...at, name]
+    if (isColumn(field) || is(field, SQL) || is(field, SQL.Aliased) || is(field, Subquery))
+      return [{ leaf: field, path }]
+    if (is(field, Table)) return leavesOf(columnsOf(field), path)
+    return typeof field === 'object' && field !== null ? leavesOf(field as Row, path) : []
+  })
+}
+
+/** Lists the columns that are selected by themselves. */
+export function columnsIn(fields: Row): Column[] {
+  return leavesOf(fields).flatMap(({ leaf }) => (isColumn(leaf) ? [leaf] : []))
+}
+
+/** Lists the columns of tables with a model, and their paths. */
+export function knownPlaces(tables: KnownTables, fields: Row): [path: Path, table: string, key: string][] {
+  return leavesOf(fields).flatMap(({ leaf, path }) => {
+    const known = isColumn(leaf) ? tables.find(leaf.table) : undefined
+    return known && isColumn(leaf) ? [[path, nameOf(known.table), known.keyOf(leaf)]] : []
+  })
+}
+
+/** Returns what a subquery selects. Reading it in Drizzle's way throws for expressions without a name. */
+export function selectedBy(subquery: Subquery): Row {
+  const state: Subquery['_'] = Object.getOwnPropertyDescriptor(subquery, '_')?.value ?? subquery._
+  return state.selectedFields as Row
+}
+
+function columnsOf(table: Table): Row {
+  return (table as unknown as Record<symbol, Row>)[Symbol.for('drizzle:Columns')] ?? {}
 }

@@ -3,14 +3,13 @@ import {
   type NamedRelation,
   type Row,
   refuseCall,
-  refuseExpression,
   refuseOrder,
   type SealedColumn,
   type SealedPlaces,
 } from '@eaas/sdk/adapter'
 import { type Column, getTableColumns, getTableName, is, SQL, Subquery, Table } from 'drizzle-orm'
 import { assertNoSealed, assertOrder, assertPlain, type Rewriting, rewrite, rewriteBuilt } from './conditions.js'
-import { columnsIn, knownPlaces, leavesOf, selectedBy } from './selections.js'
+import { columnsIn, knownPlaces, leavesOf, selectedBy } from './results.js'
 import { isColumn, type KnownTables } from './tables.js'
 import { assertNoWrite, checked, partText } from './text.js'
 
@@ -90,13 +89,13 @@ function rewriteWrite(outer: Rewriting, config: WriteConfig): void {
   const { values, set, where, onConflict, joins = [], withList = [] } = config
   for (const source of [config.from, ...withList]) visitSource(rewriting, source)
   for (const { leaf } of leavesOf(config.returningFields ?? {})) {
-    if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
+    if (!isColumn(leaf)) assertPlain(rewriting, leaf)
   }
   assertOrder(rewriting, config.orderBy)
   // In place of rows, there may be a query whose rows are inserted.
   if (!Array.isArray(values) || is(values, SQL)) rewrite(rewriting, values)
-  else for (const row of values) assertPlain(rewriting, Object.values(row as Row), refuseExpression)
-  assertPlain(rewriting, Object.values(set ?? {}), refuseExpression)
+  else for (const row of values) assertPlain(rewriting, Object.values(row as Row))
+  assertPlain(rewriting, Object.values(set ?? {}))
   const changed = { where: rewrite(rewriting, where), onConflict: rewriteBuilt(rewriting, onConflict) }
   const ons = joins.map((join) => rewriteJoin(rewriting, join))
   rewriting.changes.push(() => Object.assign(config, changed), ...ons)
@@ -119,10 +118,10 @@ function rewriteSelect(outer: Rewriting, config: SelectConfig): void {
   const { tables } = rewriting
   const places = placesOf(tables, config.fields)
   for (const { leaf } of leavesOf(config.fields)) {
-    if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
+    if (!isColumn(leaf)) assertPlain(rewriting, leaf)
   }
   for (const part of [config.orderBy, config.groupBy]) assertOrder(rewriting, part, places)
-  for (const part of [config.limit, config.offset]) assertPlain(rewriting, part, refuseExpression)
+  for (const part of [config.limit, config.offset]) assertPlain(rewriting, part)
   if (typeof config.distinct === 'object') assertOrder(rewriting, config.distinct.on, places)
   else if (config.distinct) assertNoSealed(tables, columnsIn(config.fields), refuseOrder)
   for (const source of [config.table, ...(config.withList ?? [])]) visitSource(rewriting, source)
@@ -135,9 +134,11 @@ function rewriteSelect(outer: Rewriting, config: SelectConfig): void {
 
 /** Checks the source of a query: a table, a subquery or SQL. */
 export function visitSource(rewriting: Rewriting, source: unknown): void {
-  if (is(source, SQL)) assertPlain(rewriting, source, refuseExpression)
+  if (is(source, SQL)) assertPlain(rewriting, source)
   else rewriting.visit(source, true)
 }
+
+const COMPARED = 'Their rows are compared: do so once they are decrypted.'
 
 /** Checks a union and the like: what both sides select is opened as the columns of the left side. */
 function visitOperator(
@@ -152,11 +153,7 @@ function visitOperator(
   const places = [fields, right].map((one) => JSON.stringify(knownPlaces(tables, one)))
   const isSealed = [fields, right].some((one) => columnsIn(one).some((column) => tables.findSealed(column)))
   if (!isSealed) return
-  if (!isAll)
-    refuseCall(
-      'a union without `all`, an intersection or a difference',
-      'Their rows are compared: do so once they are decrypted.',
-    )
+  if (!isAll) refuseCall('a union without `all`, an intersection or a difference', COMPARED)
   if (places[0] !== places[1])
     refuseCall('a union of other columns on its right side', 'Select the same columns of the same table on both sides.')
 }
@@ -165,9 +162,9 @@ function visit(rewriting: Rewriting, query: unknown, mayBeSealed: boolean): void
   if (typeof query !== 'object' || query === null) return
   if (is(query, Subquery)) {
     assertSubquery(rewriting.tables, query)
-    if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(selectedBy(query)), refuseExpression)
+    if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(selectedBy(query)))
   } else if (isSelect(query)) {
-    if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(query.config.fields), refuseExpression)
+    if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(query.config.fields))
     rewriteSelect(rewriting, query.config)
   } else if ('then' in query && typeof query.then === 'function') {
     refuseCall('a query inside of another one', 'Only a select can be a part of a query.')
@@ -200,10 +197,8 @@ export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | Wri
 
 /** Refuses a search that can no longer be rewritten. @throws InvalidInputError */
 export function refuseSearch(model: string, field: string): never {
-  refuseCall(
-    `a subquery that searches by ${model}.${field}`,
-    'Search by the column of its index, with the value that `index` of the model makes.',
-  )
+  const hint = 'Search by the column of its index, with the value that `index` of the model makes.'
+  refuseCall(`a subquery that searches by ${model}.${field}`, hint)
 }
 
 /** Names the tables and subqueries that a query reads. */

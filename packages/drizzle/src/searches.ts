@@ -2,9 +2,9 @@
  * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
  * are opened, then filtered; `limit` and `offset` count those that are left.
  */
-import { namesInSql, type Query, readSearch, refuseCall, takeSearches } from '@eaas/sdk/adapter'
+import { namesInSql, type Query, readSearch, refuseCall, refuseCount, takeSearches } from '@eaas/sdk/adapter'
 import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChunk } from 'drizzle-orm'
-import { isBlank, type Rewriting, textOf, wordOf } from './conditions.js'
+import { indexBeside, isBlank, type Rewriting, textOf, wordOf } from './conditions.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
 /** A search of a column. */
@@ -40,17 +40,16 @@ export function searchFor({ searches }: Rewriting, asked: readonly Asked[]): SQL
 }
 
 function conditionOn(known: KnownTable, beside: Column, found: { column: string; by: string; values: string[] }): SQL {
-  const index =
-    (beside.table as unknown as Record<string, Column>)[found.column] ?? (known.columns[found.column] as Column)
+  const index = indexBeside(known, beside, found.column)
   if (found.by === 'equal') return eq(index, found.values[0])
   return found.by === 'in' ? inArray(index, found.values) : arrayContains(index, found.values)
 }
 
-/** Tells whether an opened row matches. `values` are those of the searched columns, in their order. */
-export function areRight(asked: readonly Asked[], values: readonly unknown[]): boolean {
+/** Tells whether an opened row matches. `valueAt` returns that of a searched column, by its place among them. */
+export function areRight(asked: readonly Asked[], valueAt: (at: number) => unknown): boolean {
   return asked.every(({ known, column, query }, at) => {
     const field = known.keyOf(column)
-    return known.sealed.searches.matches({ [field]: values[at] }, [{ field, query }])
+    return known.sealed.searches.matches({ [field]: valueAt(at) }, [{ field, query }])
   })
 }
 
@@ -59,10 +58,6 @@ export function numberOf(value: unknown, name: string): number | undefined {
   if (value === undefined) return undefined
   if (typeof value === 'number') return value
   return refuseCall(`${name} other than a number, of a search that finds more rows than match,`, 'Pass a number.')
-}
-
-export function refuseCount(): never {
-  refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
 }
 
 /** Refuses expressions with a window, which would include rows that are filtered out. @throws InvalidInputError */

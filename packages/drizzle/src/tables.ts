@@ -1,10 +1,14 @@
-/**
- * The tables of a Drizzle schema that have encrypted fields. Each is found by any of its columns, also of an alias
- * or a subquery.
- */
-
+/** The tables of a Drizzle schema with encrypted fields: each is found by any column, also of an alias or a subquery. */
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, quoteName, refuseUnbindable, type SealedTable, type StoredColumn } from '@eaas/sdk/adapter'
+import {
+  createIdMaker,
+  createSealedTable,
+  type IdMaker,
+  quoteName,
+  refuseUnbindable,
+  type SealedTable,
+  type StoredColumn,
+} from '@eaas/sdk/adapter'
 import { Column, entityKind, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
 import { HASH_CHARACTERS } from './columns.js'
 
@@ -29,17 +33,17 @@ export interface KnownTables {
   findSealed(column: Column): KnownTable | undefined
   /** Their names in the database, and which of their columns, in lower case, are sealed. */
   names: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
+  ids: IdMaker
 }
 
-/**
- * Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model
- */
+/** Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model */
 export function knowTables(database: object, pairs: readonly (readonly [Table, object])[]): KnownTables {
   const { casing } = (database as { dialect?: { casing?: Casing } }).dialect ?? {}
   const known = new Map(pairs.map(([table, model]) => [nameOf(table), knowTable(table, model, casing)]))
   const find = (table: unknown) => known.get(nameOf(table as Table))
   return {
     find,
+    ids: createIdMaker(),
     findSealed(column) {
       const found = find(column.table)
       return found?.sealed.isSealed(found.keyOf(column)) ? found : undefined
@@ -93,12 +97,8 @@ function assertBindable(model: string, key: string, column: Column | undefined):
   }
   if (!(column as { autoIncrement?: boolean } | undefined)?.autoIncrement) return
   const why = 'the database makes it, and cannot be asked for it before the insert'
-  refuseUnbindable(
-    model,
-    key,
-    why,
-    'Let the application make it, by $defaultFn(() => crypto.randomUUID()), or use `bind: false`.',
-  )
+  const hint = 'Let the application make it, by $defaultFn(() => crypto.randomUUID()), or use `bind: false`.'
+  refuseUnbindable(model, key, why, hint)
 }
 
 /** A sealed value is longer than any text of this many characters. */
@@ -149,10 +149,7 @@ export function nameOf(table: Table): string {
     : name
 }
 
-/**
- * Refuses to write to a table by another definition, whose columns have other names than the model's.
- * @throws InvalidInputError
- */
+/** Refuses to write to a table by another definition, whose columns have other names. @throws InvalidInputError */
 export function assertSameColumns({ sealed, columns }: KnownTable, table: Table): void {
   const given = getTableColumns(table) as Record<string, Column>
   const isSame = (key: string) => given[key]?.name === columns[key]?.name

@@ -2,11 +2,10 @@
 import {
   assertSqlOrder,
   assertSqlPart,
-  findTableInStatement,
+  assertStatement,
   type NamedRelations,
   namesInSql,
   quoteName,
-  refuseCall,
   refuseExpression,
   type SealedPlaces,
 } from '@eaas/sdk/adapter'
@@ -18,8 +17,7 @@ const HINT =
 
 /** @throws InvalidInputError for a statement that writes one of these tables, or names such a column */
 export function assertNotNamed(statement: unknown, names: KnownTables['names']): void {
-  const table = findTableInStatement(sqlText(statement), names)
-  if (table !== undefined) refuseCall(`SQL as text that names the table ${table}`, HINT)
+  assertStatement(sqlText(statement), names, HINT)
 }
 
 /** Refuses text that writes a table with encrypted columns, in SQL whose selection is read by its columns. */
@@ -30,10 +28,7 @@ export function assertNoWrite(tables: KnownTables, statement: SQL): void {
   )
 }
 
-/**
- * Checks the text of a part of a query; encrypted columns as objects are checked elsewhere. @throws InvalidInputError
- * if it names something encrypted
- */
+/** Checks the text of a part of a query; encrypted columns as objects are checked elsewhere. */
 export function assertText(within: TextScope, part: unknown, refuse = refuseExpression): void {
   for (const text of textsOf(within, part)) assertSqlPart(text, within.relations, { hint: HINT, refuse })
 }

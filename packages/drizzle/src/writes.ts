@@ -1,30 +1,24 @@
 /** Inserts, updates and deletes of Drizzle, from the calls that `builders.ts` records. */
 import {
   assertWritable,
-  createIdMaker,
-  type IdMaker,
+  type MadeIds,
+  makeLacking,
   type Row,
   readConflict,
   refuseCall,
   refuseComputed,
-  refuseExpression,
 } from '@eaas/sdk/adapter'
 import { and, type Column, eq, getTableColumns, is, SQL, StringChunk, sql } from 'drizzle-orm'
 import { assertOrder, assertPlain, type Rewriting, rewrite, run } from './conditions.js'
 import { runCalls, setMany } from './many-rows.js'
 import { readPins } from './pins.js'
-import { readSelection, withBound } from './results.js'
+import { leavesOf, readSelection, withBound } from './results.js'
 import { createRewriting, visitSource } from './rewriting.js'
-import { leavesOf } from './selections.js'
 import { assertSpelled, isFoundBySpelling, withSpellings } from './spellings.js'
-import { isColumn, type KnownTable, type KnownTables, sqlName } from './tables.js'
+import { isColumn, type KnownTable, sqlName } from './tables.js'
 import { type Call, type Database, isExpression, type Written } from './written.js'
 
-/**
- * Runs a write with encrypted values, and opens what it returns.
- *
- * @param rows the rows that it changes, if they were read before: one, or many if `takesMany`
- */
+/** Runs a write with encrypted values, and opens what it returns. `rows` are those that it changes, if they were read. */
 export async function runWrite(written: Written, calls: readonly Call[], rows?: readonly Row[]): Promise<unknown> {
   const { tables, known } = written
   const returning = calls.find(([name]) => name === 'returning')
@@ -48,12 +42,10 @@ async function translate(written: Written, calls: readonly Call[], rows: readonl
   for (const [name, args] of calls) {
     const [first] = args
     if (name === 'values') {
-      const made = await withMadeIds(
-        written,
-        rowsIn(first).map((one) => withDefaults(known, one)),
-      )
+      const whole = rowsIn(first).map((one) => withDefaults(known, one))
+      const made = await makeIds(written, whole)
       if (made.isAlways) out.unshift(['overridingSystemValue', []])
-      given = made.rows.map((one) => withSpellings(known, one))
+      given = whole.map((one, at) => withSpellings(known, { ...one, ...made.rows[at] }))
       for (const one of given) assertNotComputed(known, one)
       out.push([name, [(await sealed.sealRows(given)).map((one) => rewriteRow(rewriting, one))]])
     } else if (name === 'set') {
@@ -84,7 +76,7 @@ function rewriteArgument(rewriting: Rewriting, name: string, arg: unknown): unkn
   if (name === 'where') return rewrite(rewriting, arg)
   if (name === 'returning') {
     for (const { leaf } of leavesOf((arg as Row | undefined) ?? {})) {
-      if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
+      if (!isColumn(leaf)) assertPlain(rewriting, leaf)
     }
   } else if (name === 'orderBy') assertOrder(rewriting, arg)
   else if (typeof arg === 'function') refuseCall(`a function in ${name} of a write`, 'Pass the condition itself.')
@@ -139,7 +131,7 @@ function conflictSkip(rewriting: Rewriting, known: KnownTable, skip: ConflictSki
     return sealed.isSealed(key) ? (columns[sealed.planEqual(key, '=', []).column] as Column) : column
   })
   const out = skip.target === undefined ? skip : { ...skip, target }
-  assertPlain(rewriting, Object.values(out), refuseExpression)
+  assertPlain(rewriting, Object.values(out))
   return out
 }
 
@@ -159,9 +151,8 @@ async function conflictUpdate(
 ): Promise<ConflictUpdate> {
   const targets = [update.target].flat().map((column) => known.keyOf(column))
   const conflict = readConflict(known.sealed, isFoundBySpelling(known) ? targets : [], given)
-  const taken = Object.keys(update.set).filter(
-    (key) => known.sealed.isSealed(key) && isExcluded(known, key, update.set[key]),
-  )
+  const sealedKeys = Object.keys(update.set).filter((key) => known.sealed.isSealed(key))
+  const taken = sealedKeys.filter((key) => isExcluded(known, key, update.set[key]))
   const moved = Object.fromEntries(conflict.excluded(taken).map((column) => [column, excluded(known, column)]))
   const plain = Object.fromEntries(Object.entries(update.set).filter(([key]) => !Object.hasOwn(moved, key)))
   assertNotComputed(known, plain)
@@ -213,9 +204,6 @@ export function withUpdates({ columns }: KnownTable, changes: Row): Row {
   )
 }
 
-/** One maker per database, which knows how that fills its columns. */
-const makers = new WeakMap<KnownTables, IdMaker>()
-
 /** @throws InvalidInputError if a trigger would change what is written */
 async function assertNoTriggers({ known, table, on }: Written): Promise<void> {
   const { sealed, columns, nameIn } = known
@@ -224,30 +212,20 @@ async function assertNoTriggers({ known, table, on }: Written): Promise<void> {
   await assertWritable((text) => runText(on, text), sealed, { table: sqlName(table), nameIn })
 }
 
-/** Adds the ids that PostgreSQL would make. */
-async function withMadeIds(
-  { tables, known, table, on }: Written,
-  rows: readonly Row[],
-): Promise<{ rows: Row[]; isAlways: boolean }> {
-  const keys = known.sealed.bind.filter(
-    (key) => isMade(known.columns[key]) && rows.some((row) => row[key] === undefined),
-  )
-  if (keys.length === 0) return { rows: [...rows], isAlways: false }
-  if (!on.execute) {
-    refuseCall(`with() of an insert into ${known.sealed.name} whose id the database makes`, 'Give the rows their ids.')
-  }
-  const columns = keys.map((key) => known.nameIn(key))
-  const maker = makers.get(tables) ?? createIdMaker()
-  makers.set(tables, maker)
-  const made = await maker.make((text) => runText(on, text), sqlName(table), { columns, count: rows.length })
-  const filled = rows.map((row, at) => {
-    const own = keys.flatMap((key, number) => {
-      const value = made.rows[at]?.[columns[number] ?? '']
-      return row[key] === undefined ? [[key, known.columns[key]?.mapFromDriverValue(value)] as const] : []
+/** Makes the ids that PostgreSQL would make. */
+function makeIds({ tables, known, table, on }: Written, rows: readonly Row[]): Promise<MadeIds> {
+  const columns = known.sealed.bind
+    .filter((key) => isMade(known.columns[key]))
+    .map((name) => {
+      const read = (value: unknown) => known.columns[name]?.mapFromDriverValue(value)
+      return { name, column: known.nameIn(name), read }
     })
-    return { ...row, ...Object.fromEntries(own) }
-  })
-  return { rows: filled, isAlways: made.isAlways }
+  const run = (text: string) => {
+    const call = `with() of an insert into ${known.sealed.name} whose id the database makes`
+    if (!on.execute) refuseCall(call, 'Give the rows their ids.')
+    return runText(on, text)
+  }
+  return makeLacking(tables.ids, run, { table: sqlName(table), columns, rows })
 }
 
 /** Tells whether PostgreSQL makes the values of a column. */

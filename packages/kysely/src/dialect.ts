@@ -5,6 +5,7 @@ import {
   createIdMaker,
   divideRows,
   MOST_PARAMETERS,
+  pageOf,
   type Row,
   refuseCall,
   refuseParameters,
@@ -16,6 +17,7 @@ import {
   type CompiledQuery,
   type DatabaseConnection,
   type Dialect,
+  type DialectAdapter,
   type Driver,
   MssqlAdapter,
   MysqlAdapter,
@@ -25,21 +27,17 @@ import {
   SqliteAdapter,
   ValuesNode,
 } from 'kysely'
-import type { ColumnTypes } from './column-types.js'
 import { planFound, type Result, type Steps, sum } from './found-rows.js'
 import { isNode, type Node, rawText, tableNames } from './nodes.js'
 import { assertDistinct, assertReadable, hide, openRows } from './results.js'
 import { rewriteStatement } from './rewrite.js'
-import type { Output } from './scope.js'
+import { findTable, type Models, type Output } from './scope.js'
 import type { Filtering } from './searches.js'
-import { createSpellings, type Database, type Spellings } from './spellings.js'
-import { findTable, type Models } from './tables.js'
+import { createSpellings, type Database } from './spellings.js'
 import { createTransactions, type Transactions } from './transactions.js'
 import { nameOf } from './writes.js'
 
-/**
- * The application's code that compiled a query: it is on the stack then, but no longer when Kysely has a connection.
- */
+/** The application's code that compiled a query: it is no longer on the stack when Kysely has a connection. */
 type Callers = WeakMap<object, AtCaller>
 
 /** What all connections of a dialect share. */
@@ -47,62 +45,35 @@ interface Context {
   models: Models
   callers: Callers
   compiler: QueryCompiler
-  lock: Steps['lock']
-  takesDefault: boolean
-  isPostgres: boolean
-  isMysql: boolean
-  isSqlServer: boolean
-  /** The most parameters of a statement. */
-  most: number
-  /** Makes the spellings of one query, given a function that runs others before it. */
-  spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
+  database: Database
 }
 
 /** @throws InvalidInputError when the database cannot hold what a model stores */
 export function wrapDialect(dialect: Dialect, models: Models): Dialect {
-  const adapter = dialect.createAdapter()
-  if (adapter instanceof SqliteAdapter) for (const table of models.values()) assertNoJson(table)
-  const database = {
-    isPostgres: adapter instanceof PostgresAdapter,
-    isSqlite: adapter instanceof SqliteAdapter,
-    isSqlServer: adapter instanceof MssqlAdapter,
-    isMysql: adapter instanceof MysqlAdapter,
-    known: new Map<string, ColumnTypes>(),
-    ids: createIdMaker(),
-  }
+  const kind = kindOf(dialect.createAdapter())
+  if (kind === 'sqlite') for (const table of models.values()) assertNoJson(table)
+  const database: Database = { kind, known: new Map(), ids: createIdMaker() }
   const callers: Callers = new WeakMap()
-  const context = () => ({
-    models,
-    callers,
-    compiler: dialect.createQueryCompiler(),
-    isPostgres: database.isPostgres,
-    isMysql: database.isMysql,
-    isSqlServer: database.isSqlServer,
-    lock: lockOf(database),
-    most: mostOf(database),
-    takesDefault: database.isPostgres || database.isSqlServer || database.isMysql, // SQLite does not
-    spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
-  })
   return {
     createAdapter: () => dialect.createAdapter(),
     createQueryCompiler: () => wrapCompiler(dialect.createQueryCompiler(), callers),
-    createIntrospector: (database) => dialect.createIntrospector(database),
-    createDriver: () => wrapDriver(dialect.createDriver(), context()),
+    createIntrospector: (own) => dialect.createIntrospector(own),
+    createDriver() {
+      const compiler = dialect.createQueryCompiler()
+      return wrapDriver(dialect.createDriver(), { models, callers, compiler, database })
+    },
   }
 }
 
-type Kind = Pick<Database, 'isPostgres' | 'isSqlite' | 'isMysql' | 'isSqlServer'>
+function kindOf(adapter: DialectAdapter): Database['kind'] {
+  if (adapter instanceof PostgresAdapter) return 'postgres'
+  if (adapter instanceof SqliteAdapter) return 'sqlite'
+  if (adapter instanceof MssqlAdapter) return 'sqlServer'
+  return adapter instanceof MysqlAdapter ? 'mysql' : undefined
+}
 
 /** SQLite needs no lock: within a transaction, no other one can write what it has read. */
-function lockOf(database: Kind): Steps['lock'] {
-  if (database.isSqlServer) return 'updlock'
-  return database.isPostgres || database.isMysql ? 'for update' : undefined
-}
-
-function mostOf({ isSqlite, isSqlServer, isMysql }: Kind): number {
-  const kind = isSqlite ? 'sqlite' : isSqlServer ? 'sqlServer' : isMysql ? 'mysql' : 'postgres'
-  return MOST_PARAMETERS[kind]
-}
+const LOCKS = { postgres: 'for update', mysql: 'for update', sqlServer: 'updlock', sqlite: undefined } as const
 
 /** @throws InvalidInputError if a stored value is an object, which drivers of SQLite do not accept */
 function assertNoJson({ name, stored }: SealedTable): void {
@@ -128,7 +99,7 @@ function wrapDriver(driver: Driver, context: Context): Driver {
   /** Maps ours to the driver's connections, which are the only ones that it knows. */
   const inner = new WeakMap<object, DatabaseConnection>()
   const outer = new WeakMap<DatabaseConnection, DatabaseConnection>()
-  const transactions = createTransactions(driver, context.isSqlServer)
+  const transactions = createTransactions(driver, context.database.kind === 'sqlServer')
   return new Proxy(driver, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)
@@ -160,8 +131,7 @@ interface Translated {
 /** Opens the rows of a result, and returns those that the application asked for. */
 async function readRows({ outputs, filtering }: Translated, rows: Row[]): Promise<Row[]> {
   await openRows(outputs, rows)
-  const { isRight, skip, take } = filtering ?? {}
-  const right = isRight ? rows.filter(isRight).slice(skip, take === undefined ? undefined : (skip ?? 0) + take) : rows
+  const right = filtering ? pageOf(rows, filtering.isRight, filtering) : rows
   hide(outputs, right)
   return right
 }
@@ -171,7 +141,9 @@ function wrapConnection(
   context: Context,
   transactions: Transactions,
 ): DatabaseConnection {
-  const { models, callers, compiler, spellingsBy, lock, most, takesDefault, isPostgres: takesMany, isMysql } = context
+  const { models, callers, compiler, database } = context
+  const { kind } = database
+  const most = MOST_PARAMETERS[kind ?? 'postgres']
   const callerOf = (query: CompiledQuery) => callers.get(query) ?? rememberCaller()
   const translate = async (given: CompiledQuery, rows?: readonly Row[]): Promise<Translated> => {
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
@@ -179,7 +151,8 @@ function wrapConnection(
       const { rows } = await connection.executeQuery(compiler.compileQuery(query as never, given.queryId))
       return rows as Row[]
     }
-    const { node, outputs, filtering } = await rewriteStatement(models, spellingsBy(run), given.query, rows)
+    const spellings = createSpellings(database, run)
+    const { node, outputs, filtering } = await rewriteStatement(models, spellings, given.query, rows)
     assertDistinct(outputs)
     assertReadable(outputs)
     if (node === given.query) return { compiled: given, outputs }
@@ -212,16 +185,18 @@ function wrapConnection(
             const results: QueryResult<R>[] = []
             for (const part of parts) results.push(await execute<R>({ ...given, query: part as never }, options))
             // The id that MySQL reports is that of the first row, and that of SQLite the last one's.
-            return { ...results.at(isMysql ? 0 : -1), ...sum(results as Result[]) } as QueryResult<R>
+            return { ...results.at(kind === 'mysql' ? 0 : -1), ...sum(results as Result[]) } as QueryResult<R>
           })
         }
         if (!change) return execute<R>(given, options)
-        const run = (statement: Node, rows?: readonly Row[]) =>
-          execute({ ...given, query: statement as never }, options, { rows }) as Promise<Result>
-        return transactions.within(
-          connection,
-          () => change({ lock, takesMany, takesDefault, run }) as Promise<QueryResult<R>>,
-        )
+        const steps: Steps = {
+          lock: kind && LOCKS[kind],
+          takesMany: kind === 'postgres',
+          takesDefault: kind !== undefined && kind !== 'sqlite',
+          run: (statement, rows) =>
+            execute({ ...given, query: statement as never }, options, { rows }) as Promise<Result>,
+        }
+        return transactions.within(connection, () => change(steps) as Promise<QueryResult<R>>)
       })
     },
     async *streamQuery<R>(given: CompiledQuery, ...options: [chunkSize: number]) {
@@ -247,10 +222,7 @@ const OTHERS = ['cancelQuery', 'collectSessionInfo', 'killSession']
 /** The parts of an insert that each of its statements can have. */
 const REPEATED = ['kind', 'into', 'columns', 'values', 'onConflict', 'returning']
 
-/**
- * Returns the statements of an insert, in the order of its rows; none if one takes all rows. Encryption adds more
- * parameters than one may have.
- */
+/** Returns the statements of an insert whose parameters one may not have; none if one takes all rows. */
 function partsOf(models: Models, statement: Node, most: number): Node[] {
   const { into, values, columns, ...others } = statement
   const table = isNode(into) ? findTable(models, tableNames(into)?.table ?? '') : undefined

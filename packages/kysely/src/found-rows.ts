@@ -1,7 +1,6 @@
 /**
- * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
- * are bound to. One transaction finds the rows, locks them where the database can, and changes each with values
- * sealed to it.
+ * Updates and upserts whose statement does not determine the rows that its values are bound to. One transaction finds
+ * the rows, locks them where the database can, and changes each with values sealed to it.
  */
 import {
   assertFoundAgain,
@@ -15,30 +14,36 @@ import {
 } from '@eaas/sdk/adapter'
 import {
   AliasNode,
-  AndNode,
-  ColumnNode,
   DefaultInsertValueNode,
   IdentifierNode,
   OnConflictNode,
   OrderByItemNode,
   OrderByNode,
-  ParensNode,
-  RawNode,
-  ReferenceNode,
   SelectionNode,
   SelectModifierNode,
-  SelectQueryNode,
   TableNode,
-  ValueNode,
   ValuesNode,
-  WhereNode,
 } from 'kysely'
-import { boundToMany, equal } from './many-rows.js'
-import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
+import {
+  allOf,
+  columnName,
+  columnNode,
+  equal,
+  inParentheses,
+  type Node,
+  qualifierOf,
+  rawNode,
+  selectionNode,
+  selectNode,
+  tableNames,
+  unaliased,
+  valueNode,
+  whereNode,
+} from './nodes.js'
 import { isOneRow, pinnedBy } from './one-row.js'
 import { commonName } from './relations.js'
-import { findTable, type Models } from './tables.js'
-import { type Given, nameOf, readRow, readUpdates } from './writes.js'
+import { findTable, type Models } from './scope.js'
+import { boundToMany, type Given, nameOf, readRow, readUpdates } from './writes.js'
 
 /** How the statements of one change run. */
 export interface Steps {
@@ -66,10 +71,8 @@ const OF_UPDATE = [...FINDING, 'kind', 'table', 'from', 'updates', 'returning']
 const OF_INSERT = ['with', 'kind', 'into', 'columns', 'values', 'onConflict', 'returning']
 
 /**
- * Returns the function that changes the rows that a statement finds; undefined if the statement itself determines
- * its row.
- *
- * @throws InvalidInputError if the statement has parts that cannot run in steps
+ * Returns the function that changes the rows that a statement finds; undefined if the statement itself determines its
+ * row. @throws InvalidInputError if the statement has parts that cannot run in steps
  */
 export function planFound(models: Models, statement: Node): Change | undefined {
   const change = statement.kind === 'UpdateQueryNode' ? planUpdate(models, statement) : planUpsert(models, statement)
@@ -116,8 +119,8 @@ function planUpdate(models: Models, statement: Node): Change | undefined {
       countOf,
       change(some) {
         const own = some[1] ? boundToMany(table, names.alias) : boundTo(table, names.alias, some[0] as Row)
-        const where = isOnly ? own : joined(own, statement.where as Node | undefined)
-        return steps.run({ ...others, where: WhereNode.create(where as never) } as Node, some)
+        const where = isOnly ? whereNode(own) : whereBoth(own, statement.where as Node | undefined)
+        return steps.run({ ...others, where } as Node, some)
       },
     })
     return sum(results)
@@ -140,37 +143,34 @@ function selectOf({ lock }: Steps, table: SealedTable, update: Node): Node {
   const select = selectFrom([own, ...froms], table, alias, lock)
   const found: Node = { ...select, ...Object.fromEntries(FINDING.map((part) => [part, update[part]])) }
   // In one order, so that of two such writes one waits for the other.
-  const order = table.bind.map((column) => OrderByItemNode.create(reference(alias, column)))
+  const order = table.bind.map((column) => OrderByItemNode.create(columnNode(column, alias)))
   return order.length === 0 || found.orderBy ? found : { ...found, orderBy: OrderByNode.create(order) }
 }
-
-const reference = (alias: string, column: string) =>
-  ReferenceNode.create(ColumnNode.create(column), TableNode.create(alias))
 
 /** Selects what values are bound to, or all columns if others may determine the key of a row. */
 function selectFrom([own, ...others]: readonly Node[], table: SealedTable, alias: string, lock: Steps['lock']): Node {
   assertFoundAgain(table)
   const selections = table.keyByRow
-    ? [SelectionNode.createSelectAllFromTable(TableNode.create(alias))]
-    : table.bind.map((column) => SelectionNode.create(reference(alias, column) as never))
-  const froms = [lock === 'updlock' ? withHint(own as Node, alias) : own, ...others]
-  const select = SelectQueryNode.cloneWithSelections(SelectQueryNode.createFrom(froms as never), selections as never)
+    ? [SelectionNode.createSelectAllFromTable(TableNode.create(alias)) as object as Node]
+    : table.bind.map((column) => selectionNode(columnNode(column, alias)))
+  const first = lock === 'updlock' ? withHint(own as Node, alias) : (own as Node)
+  const select = selectNode([first, ...others], selections)
   const forUpdate = SelectModifierNode.create('ForUpdate', others.length > 0 ? [TableNode.create(alias)] : undefined)
-  return (lock === 'for update' ? { ...select, endModifiers: [forUpdate] } : select) as unknown as Node
+  return lock === 'for update' ? { ...select, endModifiers: [forUpdate] } : select
 }
 
 /** Names a table with the hint by which SQL Server locks its rows: it follows the alias. */
 function withHint(table: Node, alias: string): Node {
-  const hinted = { ...RawNode.create(['', ' with (updlock)'], [IdentifierNode.create(alias)]), name: alias }
-  return AliasNode.create((table.kind === 'AliasNode' ? table.node : table) as never, hinted) as unknown as Node
+  const hinted = { ...rawNode(['', ' with (updlock)'], [IdentifierNode.create(alias) as object as Node]), name: alias }
+  return AliasNode.create(unaliased(table), hinted) as object as Node
 }
 
 function boundTo({ bind }: SealedTable, alias: string, row: Row): Node {
-  return equal(bind.map((column) => [reference(alias, column), ValueNode.create(row[column])]))
+  return equal(bind.map((column) => [columnNode(column, alias), valueNode(row[column])]))
 }
 
-function joined(own: Node, where: Node | undefined): Node {
-  return where ? (AndNode.create(own as never, ParensNode.create(where.where as never)) as unknown as Node) : own
+function whereBoth(own: Node, where: Node | undefined): Node {
+  return whereNode(where ? allOf([own, inParentheses(where.where as Node)]) : own)
 }
 
 function planUpsert(models: Models, statement: Node): Change | undefined {
@@ -206,22 +206,19 @@ function planUpsert(models: Models, statement: Node): Change | undefined {
       targets,
       countOf,
       async find({ target }) {
-        const condition = equal(
-          Object.entries(target).map(([column, value]) => [ColumnNode.create(column), ValueNode.create(value)]),
-        )
+        const pairs = Object.entries(target).map(([column, value]) => [columnNode(column), valueNode(value)] as const)
         const select = selectFrom([into], table, names.alias, steps.lock)
-        return (await steps.run({ ...select, where: WhereNode.create(condition as never) } as unknown as Node)).rows[0]
+        return (await steps.run({ ...select, where: whereNode(equal(pairs)) })).rows[0]
       },
       change({ given }, found) {
         const { takesDefault } = steps
         const set = updates.map((one) => ({ ...one, value: ofRow(one, { table, given, takesDefault }) }))
-        const own = joined(boundTo(table, names.alias, found), conflict.updateWhere as Node | undefined)
-        const where = WhereNode.create(own as never)
+        const where = whereBoth(boundTo(table, names.alias, found), conflict.updateWhere as Node | undefined)
         const update = { kind: 'UpdateQueryNode', table: into, updates: set, where, returning, with: common }
         return steps.run(update as unknown as Node, [found])
       },
       async insert({ row, target }) {
-        const taken = Object.keys(target).map((column) => ColumnNode.create(column))
+        const taken = Object.keys(target).map((column) => columnNode(column))
         const onConflict = { ...OnConflictNode.create(), columns: taken, doNothing: true }
         const insert = { ...statement, values: ValuesNode.create([row as never]), onConflict }
         const result = await steps.run(insert as unknown as Node)
@@ -242,12 +239,7 @@ function isExcluded(node: Node): boolean {
   return qualifierOf(node) === 'excluded'
 }
 
-/**
- * Returns what is set, with `excluded.…` replaced by the value of the row to insert, which the update does not see.
- *
- * @throws InvalidInputError if that is an encrypted value for an unencrypted column, or a value that only the insert
- * would make
- */
+/** Returns what is set, with `excluded.…` replaced by the value of the row to insert, which the update does not see. */
 function ofRow(
   { column, value }: Node,
   { table, given, takesDefault }: { table: SealedTable; given: Given; takesDefault: boolean },
@@ -259,9 +251,9 @@ function ofRow(
   const computed = given.computed.get(from)
   if (computed) return computed
   if (given.values[from] !== undefined || table.columns.includes(from)) {
-    return ValueNode.create(given.values[from] ?? null) as unknown as Node
+    return valueNode(given.values[from] ?? null)
   }
-  if (takesDefault && to === from) return DefaultInsertValueNode.create() as unknown as Node
+  if (takesDefault && to === from) return DefaultInsertValueNode.create() as object as Node
   const call = `excluded.${from} in an upsert whose row must be read before, of a row without ${from},`
   return refuseCall(call, 'Give its value in the row, or leave the column out of what the upsert sets.')
 }

@@ -2,7 +2,6 @@
  * `@eaas/kysely`: a dialect of Kysely that encrypts what it stores and decrypts what it reads, by the models of the
  * tables.
  */
-
 import { InvalidInputError } from '@eaas/sdk'
 import { type AnyModel, createSealedTable, type Declared } from '@eaas/sdk/adapter'
 import type { Dialect, Selectable } from 'kysely'

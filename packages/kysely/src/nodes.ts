@@ -1,20 +1,34 @@
 /** The nodes of a Kysely query, and the names in them. Kysely exposes queries as trees of plain objects. */
 import { quoteName } from '@eaas/sdk/adapter'
-import type { OperationNode } from 'kysely'
+import {
+  AliasNode,
+  AndNode,
+  BinaryOperationNode,
+  ColumnNode,
+  IdentifierNode,
+  type OperationNode,
+  OperatorNode,
+  ParensNode,
+  RawNode,
+  ReferenceNode,
+  SelectionNode,
+  SelectQueryNode,
+  TableNode,
+  ValueNode,
+  WhereNode,
+} from 'kysely'
 
 /** A node of any kind. */
 export interface Node extends OperationNode {
   readonly [member: string]: unknown
 }
 
-const QUERIES = ['SelectQueryNode', 'InsertQueryNode', 'UpdateQueryNode', 'DeleteQueryNode', 'MergeQueryNode']
-
 export function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && typeof (value as Partial<Node>).kind === 'string'
 }
 
 export function isQuery(node: Node): boolean {
-  return QUERIES.includes(node.kind)
+  return /^(Select|Insert|Update|Delete|Merge)QueryNode$/.test(node.kind)
 }
 
 /** The name of a column, without its table. */
@@ -50,6 +64,11 @@ export function tableNames(node: Node): TableNames | undefined {
   return inner.kind === 'TableNode' ? { table: tableNames(inner)?.table ?? '', alias } : { table: '', alias, inner }
 }
 
+/** Returns the node of a table without its alias. */
+export function unaliased(node: Node): Node {
+  return node.kind === 'AliasNode' ? (node.node as Node) : node
+}
+
 /** Returns the alias of an expression; empty if the alias is SQL. */
 export function aliasName(node: Node): string {
   return (node.alias as { name?: string }).name ?? ''
@@ -75,4 +94,66 @@ export function rawText(node: Node): string {
     return `${rawText(node.table as Node)}.${rawText(node.column as Node)}`
   const name = columnName(node) ?? tableNames(node)?.table ?? (node.kind === 'IdentifierNode' ? node.name : undefined)
   return name === undefined ? ' ? ' : quoteName(String(name))
+}
+
+// Kysely types each kind of node apart. The rewriting knows all as `Node`.
+
+export function columnNode(name: string, table?: string): Node {
+  const column = ColumnNode.create(name)
+  return (table === undefined ? column : ReferenceNode.create(column, TableNode.create(table))) as object as Node
+}
+
+/** Names a column of the table that is in front of another one. */
+export function beside(column: Node, name: string): Node {
+  const own = ColumnNode.create(name)
+  return (column.kind === 'ReferenceNode' ? ReferenceNode.create(own, column.table as never) : own) as object as Node
+}
+
+export function valueNode(value: unknown): Node {
+  return ValueNode.create(value) as object as Node
+}
+
+export function rawNode(sql: readonly string[], parameters: readonly Node[] = []): Node {
+  return RawNode.create(sql, parameters as never) as object as Node
+}
+
+export function whereNode(condition: Node): Node {
+  return WhereNode.create(condition as never) as object as Node
+}
+
+export function inParentheses(condition: Node): Node {
+  return ParensNode.create(condition as never) as object as Node
+}
+
+/** Selects a column, by a name of its own if one is given. */
+export function selectionNode(column: Node, name?: string): Node {
+  const selected = name === undefined ? column : AliasNode.create(column as never, IdentifierNode.create(name))
+  return SelectionNode.create(selected as never) as object as Node
+}
+
+export function selectNode(froms: readonly Node[], selections: readonly Node[]): Node {
+  const select = SelectQueryNode.createFrom(froms as never)
+  return SelectQueryNode.cloneWithSelections(select, selections as never) as object as Node
+}
+
+export function comparison(left: Node, operator: string, right: Node): Node {
+  return BinaryOperationNode.create(
+    left as never,
+    OperatorNode.create(operator as never),
+    right as never,
+  ) as object as Node
+}
+
+/** Joins conditions by `and`. */
+export function allOf([first, ...others]: readonly Node[]): Node {
+  return others.reduce((all, one) => AndNode.create(all as never, one as never) as object as Node, first as Node)
+}
+
+/** Compares columns with values, all of which must be equal. */
+export function equal(pairs: readonly (readonly [column: Node, value: Node])[]): Node {
+  return allOf(pairs.map(([column, value]) => comparison(column, '=', value)))
+}
+
+export function operatorOf(node: Node): string {
+  return String((node.operator as { operator?: string }).operator)
 }

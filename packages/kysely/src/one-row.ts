@@ -1,17 +1,14 @@
 /**
- * Checks that an update changes only the row that its values are sealed to: another row that it changed would be
- * lost. Only what Kysely itself writes is proven. SQL as text, and names of functions, can hold an `or` without
- * parentheses.
+ * Checks that an update changes only the row that its values are sealed to: another row would be lost. Only what Kysely
+ * writes is proven. SQL as text, and names of functions, can hold an `or` without parentheses.
  */
 import { InvalidInputError } from '@eaas/sdk'
 import { isClosedSql, isOneSqlValue, type Row, refuseCall } from '@eaas/sdk/adapter'
-import { operatorOf } from './conditions.js'
-import { columnName, isNode, type Node, qualifierOf, rawText } from './nodes.js'
+import { columnName, isNode, type Node, operatorOf, qualifierOf, rawText } from './nodes.js'
 
 /**
- * Finds the values that a condition gives for the rows of a table: `id = 7`, alone or joined by `and`.
- *
- * @param isOnly whether the query has no other table, so that a column needs no name in front
+ * Finds the values that a condition gives for the rows of a table: `id = 7`, alone or joined by `and`. If the table
+ * `isOnly` one of the query, a column needs no name in front.
  */
 export function pinnedBy(alias: string, isOnly: boolean, node: Node | undefined): Row {
   if (!node) return {}
@@ -59,10 +56,7 @@ export function assertOneRow(table: string, update: Node): void {
   }
 }
 
-/**
- * Refuses SQL as the value of a column that could set another column, or change another row. @throws
- * InvalidInputError
- */
+/** Refuses SQL as the value of a column that could set another column, or change another row. */
 export function assertValuesInSql(updates: readonly Node[]): void {
   for (const { value } of updates) assertText(value, isOneSqlValue)
 }

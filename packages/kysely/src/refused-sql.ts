@@ -1,20 +1,16 @@
-/**
- * Refuses to sort or group rows by encrypted columns, however a query names them, and SQL as text that names something
- * encrypted: it cannot be rewritten.
- */
+/** Refuses to sort or group rows by encrypted columns, and SQL as text that names something encrypted. */
 import {
   assertSqlOrder,
   assertSqlPart,
-  findTableInStatement,
+  assertStatement,
   namesInSql,
   refuseCall,
   refuseOrder,
   type SealedPlaces,
 } from '@eaas/sdk/adapter'
 import { columnName, isNode, type Node, qualifierOf, rawText } from './nodes.js'
-import { findSource, isSealed, relationsIn, type Scope, sealedNames } from './scope.js'
+import { findSource, isSealed, type Models, relationsIn, type Scope, sealedNames } from './scope.js'
 import { isWhole, type Selections } from './selections.js'
-import type { Models } from './tables.js'
 
 /** @throws InvalidInputError if rows would be sorted or grouped by an encrypted column */
 export function assertOrder(scope: Scope, query: Node, selections: Selections): void {
@@ -55,10 +51,7 @@ function placesOf({ nodes, places, outputs }: Selections): SealedPlaces {
 const HINT =
   'Write it by methods of Kysely, or execute it on a Kysely of the dialect itself, which sees what is stored.'
 
-/**
- * Checks raw SQL that is a part of a query. @throws InvalidInputError when it names an encrypted column or
- * its table
- */
+/** Checks raw SQL that is a part of a query. @throws InvalidInputError when it names an encrypted column or its table */
 export function assertRawPart(models: Models, scope: Scope, raw: Node): void {
   const text = rawText(raw)
   const tables = new Map([...models.keys()].map((table) => [table.toLowerCase(), table]))
@@ -67,15 +60,11 @@ export function assertRawPart(models: Models, scope: Scope, raw: Node): void {
   assertSqlPart(text, relationsIn(scope), { hint: HINT })
 }
 
-/**
- * Checks a whole statement that is raw SQL. @throws InvalidInputError when it writes such a table, or names
- * an encrypted column
- */
+/** Checks a whole statement that is raw SQL. */
 export function assertRawStatement(models: Models, raw: Node): void {
   const tables = [...models].map(([table, { columns, isSealed }]) => {
     const sealed = columns.filter((column) => isSealed(column)).map((column) => column.toLowerCase())
     return [table, (column: string) => sealed.includes(column)] as const
   })
-  const table = findTableInStatement(rawText(raw), tables)
-  if (table !== undefined) refuseCall(`SQL as text that names the table ${table}`, HINT)
+  assertStatement(rawText(raw), tables, HINT)
 }

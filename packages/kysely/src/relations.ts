@@ -1,13 +1,9 @@
-/**
- * The tables, joins and common table expressions of a query: adds them to its scope, and rewrites the queries in
- * them.
- */
+/** The tables, joins and common table expressions of a query: adds them to its scope, and rewrites their queries. */
 import { refuseCall } from '@eaas/sdk/adapter'
 import { isQuery, type Node, tableNames } from './nodes.js'
 import { assertDistinct } from './results.js'
 import type { Rewriter } from './rewrite.js'
-import { type Output, queryRelation, type Scope, sealedColumns, tableRelation } from './scope.js'
-import { findTable } from './tables.js'
+import { findTable, type Output, queryRelation, type Scope, sealedColumns, tableRelation } from './scope.js'
 
 /** The members of a query that `addRelations` has rewritten. */
 export const RELATIONS = ['with', 'from', 'into', 'table', 'joins', 'using']

@@ -1,6 +1,6 @@
 /** Opens the rows that a query of Kysely returned. */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
-import type { Instance, Output } from './scope.js'
+import { type Instance, instanceOf, type Output } from './scope.js'
 
 /** @throws InvalidInputError if two columns of a result have one name, and one of them is encrypted, or bound to */
 export function assertDistinct(outputs: readonly Output[]): void {
@@ -23,10 +23,7 @@ export function assertDistinct(outputs: readonly Output[]): void {
   }
 }
 
-/**
- * Refuses, before the query runs, to return an encrypted column without what it is bound to. @throws
- * InvalidInputError
- */
+/** Refuses, before the query runs, to return an encrypted column without what it is bound to. */
 export function assertReadable(outputs: readonly Output[]): void {
   for (const output of outputs) if ('inner' in output) assertReadable(output.inner)
   for (const [{ table }, columns] of columnsByInstance(outputs)) table.assertReadable(columns)
@@ -78,10 +75,6 @@ export function hide(outputs: readonly Output[], rows: readonly Row[]): void {
   }
   const hidden = outputs.flatMap((output) => ('isHidden' in output && output.isHidden ? [output.name] : []))
   if (hidden.length > 0) for (const row of rows) for (const name of hidden) delete row[name]
-}
-
-export function instanceOf(output: Exclude<Output, { inner: readonly Output[] }>): Instance {
-  return 'all' in output ? output.all : output.source.instance
 }
 
 interface Result {

@@ -1,9 +1,5 @@
-/**
- * Rewrites a query of Kysely: conditions on encrypted columns search their index, and what the database
- * cannot do is refused.
- */
-import { namesInSql, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
-import { compare } from './conditions.js'
+/** Rewrites a query of Kysely: conditions on encrypted columns search their index, and what cannot be done is refused. */
+import { namesInSql, type Row, refuseCall, refuseCount, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { isNode, isQuery, type Node, rawText, tableNames } from './nodes.js'
 import { assertOrder, assertRawPart, assertRawStatement } from './refused-sql.js'
 import { addRelations, RELATIONS } from './relations.js'
@@ -11,17 +7,19 @@ import {
   assertNoWholeRow,
   findInner,
   findSource,
+  findTable,
   type Instance,
   isSealed,
+  type Models,
   type Output,
   openScope,
   type Scope,
+  type Source,
   sealedIn,
 } from './scope.js'
-import { type Filtering, withFiltering, withoutSearches, withSearches } from './searches.js'
+import { compare, type Filtering, withFiltering, withoutSearches, withSearches } from './searches.js'
 import { addBound, isDistinct, rewriteSelections, takesColumns } from './selections.js'
 import type { Spellings } from './spellings.js'
-import { findTable, type Models } from './tables.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
 
 /** A rewritten query, and what it returns. */
@@ -92,7 +90,7 @@ async function rewriteQuery(
   // Nested rows, such as those in JSON, are not filtered.
   const { rest, asked } = takesMore && !outer ? withoutSearches(rewriter, node, scope) : { rest: node, asked: [] }
   const { node: unlimited, selections, filtering } = withFiltering(rest, own, asked)
-  if (filtering) assertRows(unlimited)
+  if (filtering && isOfRows(unlimited.selections)) refuseCount()
   node = unlimited
   const { nodes, outputs } = takesMore ? addBound(scope, selections) : selections
   assertOrder(scope, node, own)
@@ -110,23 +108,12 @@ async function rewriteQuery(
   return { node: filtering ? await withSearches(rewriter, rewritten, scope, asked) : rewritten, outputs, filtering }
 }
 
-/** Refuses to aggregate rows before they are filtered. */
-function assertRows(select: Node): void {
-  if (isOfRows(select.selections)) {
-    refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
-  }
-}
-
 /** Tells whether a value is made of several rows, by an aggregate or a window. An inner query has its own rows. */
 function isOfRows(part: unknown): boolean {
   if (Array.isArray(part)) return part.some(isOfRows)
   if (!isNode(part) || isQuery(part)) return false
-  if (part.kind === 'AggregateFunctionNode' || (part.kind === 'RawNode' && hasWindow(part))) return true
-  return Object.values(part).some(isOfRows)
-}
-
-function hasWindow(raw: Node): boolean {
-  return namesInSql(rawText(raw)).some(({ name }) => name === 'over')
+  const hasWindow = part.kind === 'RawNode' && namesInSql(rawText(part)).some(({ name }) => name === 'over')
+  return part.kind === 'AggregateFunctionNode' || hasWindow || Object.values(part).some(isOfRows)
 }
 
 function assertSelected(node: Node, scope: Scope, outputs: readonly Output[]): void {
@@ -150,10 +137,8 @@ async function rewriteSets(
       const isSame = shapeOf(outputs) === shapeOf(inner.outputs) && set.operator === 'union' && set.all === true
       const [one] = sealedIn([...outputs, ...inner.outputs])
       if (one && !isSame) {
-        refuseCall(
-          `${String(set.operator)} of ${one.instance.table.name}.${one.column}`,
-          'Run the queries one by one, or use `unionAll` of the same columns of one table.',
-        )
+        const hint = 'Run the queries one by one, or use `unionAll` of the same columns of one table.'
+        refuseCall(`${String(set.operator)} of ${one.instance.table.name}.${one.column}`, hint)
       }
       return { ...set, expression: inner.node } as Node
     }),
@@ -173,10 +158,8 @@ function shapeOf(outputs: readonly Output[]): string {
     return [output.name, ...row(output.source.instance), output.source.column]
   }
   // A column unknown to the model is an output only if it is written with its table.
-  const known = outputs.filter(
-    (one) => !('source' in one) || one.source.instance.table.columns.includes(one.source.column),
-  )
-  return JSON.stringify(known.map(shape))
+  const isKnown = ({ instance, column }: Source) => instance.table.columns.includes(column)
+  return JSON.stringify(outputs.filter((one) => !('source' in one) || isKnown(one.source)).map(shape))
 }
 
 async function rewriteMember(rewriter: Rewriter, value: unknown, scope: Scope): Promise<unknown> {
@@ -231,10 +214,7 @@ function assertNoTable(models: Models, part: unknown, statement: string): void {
   }
 }
 
-/**
- * Refuses a view, or another definition, that contains a query of such a table: the values that it searches for
- * would be stored.
- */
+/** Refuses a view, or another definition, with a query of such a table: the values that it searches for would be stored. */
 function assertNoQuery(models: Models, part: unknown): void {
   if (Array.isArray(part)) for (const one of part) assertNoQuery(models, one)
   else if (isNode(part)) {

@@ -1,7 +1,8 @@
 /** Which tables a query of Kysely can name, and which encrypted column a name in it means. */
+
+import { InvalidInputError } from '@eaas/sdk'
 import { type NamedRelation, refuseCall, type SealedColumn, type SealedTable } from '@eaas/sdk/adapter'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
-import { assertSpelling } from './tables.js'
 
 /** One occurrence of such a table in a query. */
 export interface Instance {
@@ -22,6 +23,10 @@ export type Output =
   /** All columns of a table. */
   | { all: Instance }
 
+export function instanceOf(output: Exclude<Output, { inner: readonly Output[] }>): Instance {
+  return 'all' in output ? output.all : output.source.instance
+}
+
 /** A table, or the result of a query, under its name in another query. */
 export interface Relation {
   find(column: string): Source | undefined
@@ -31,10 +36,7 @@ export interface Relation {
 /** What a common table expression returns. `later` is one that is not defined yet, but can be named already. */
 export type Named = readonly Output[] | 'later'
 
-/**
- * The relations that a query can name: its own, then those around it. `undefined` means one without encrypted
- * columns.
- */
+/** The relations that a query can name: its own, then those around it; `undefined` for one without encrypted columns. */
 export interface Scope {
   own: Map<string, Relation | undefined>
   /** Common table expressions, which may be named where a table may. */
@@ -57,10 +59,7 @@ export function tableRelation(table: SealedTable): Relation {
   }
 }
 
-/**
- * The result of a query as a relation. Each name of a query gets its own instances, since it means other rows:
- * otherwise one row would get a value of another.
- */
+/** The result of a query as a relation. Each of its names gets its own instances, since these mean other rows. */
 export function queryRelation(result: readonly Output[]): Relation | undefined {
   if (result.length === 0) return undefined
   const outputs = withOwnInstances(result, new Map())
@@ -97,10 +96,26 @@ export function findRelation(scope: Scope, name: string): Relation | undefined {
   return undefined
 }
 
-/**
- * Finds the source of a column; undefined if it is of no table with encrypted columns. @throws InvalidInputError if
- * that is unclear
- */
+/** Finds a column of a table by the name that a relation of the query, of this alias if one is given, has for it. */
+export function findInScope(
+  scope: Scope,
+  { instance, column }: Source,
+  qualifier?: string,
+): { alias: string; column: string } | undefined {
+  for (let at: Scope | undefined = scope; at; at = at.outer) {
+    for (const [alias, relation] of at.own) {
+      if (qualifier !== undefined && alias !== qualifier) continue
+      for (const output of relation?.outputs ?? []) {
+        if ('inner' in output || instanceOf(output) !== instance) continue
+        if ('all' in output) return { alias, column }
+        if (output.source.column === column) return { alias, column: output.name }
+      }
+    }
+  }
+  return undefined
+}
+
+/** Finds the source of a column, if its table has a model. @throws InvalidInputError if that is unclear */
 export function findSource(scope: Scope, node: Node): Source | undefined {
   const { column, table } = namedBy(node)
   if (column === undefined) return undefined
@@ -142,10 +157,7 @@ export function findInner(scope: Scope, node: Node): readonly Output[] | undefin
   return undefined
 }
 
-/**
- * Refuses the name of a table as a value, such as in `to_json`: it means all columns of a row. @throws
- * InvalidInputError
- */
+/** Refuses the name of a table as a value, as in `to_json`: it means all columns of a row. @throws InvalidInputError */
 export function assertNoWholeRow(scope: Scope, node: Node): void {
   const isTable = node.kind === 'TableNode'
   const name = isTable ? tableNames(node)?.alias : qualifierOf(node) === undefined ? columnName(node) : undefined
@@ -197,4 +209,31 @@ export function relationsIn(scope: Scope | undefined): NamedRelation[] {
   if (!scope) return []
   const own = [...scope.own].map(([alias, relation]) => ({ alias, sealed: sealedNames(relation?.outputs ?? []) }))
   return [...own, ...relationsIn(scope.outer)]
+}
+
+export type Models = ReadonlyMap<string, SealedTable>
+
+/** Finds the model of a table. @throws InvalidInputError if a model has its name in another spelling */
+export function findTable(models: Models, name: string): SealedTable | undefined {
+  return models.get(name) ?? refuseOtherName('table', name, models.keys())
+}
+
+/** @throws InvalidInputError if an encrypted column has this name in another spelling */
+export function assertSpelling(table: SealedTable, column: string): void {
+  if (table.columns.includes(column)) return
+  const sealed = table.columns.filter((one) => table.isSealed(one))
+  refuseOtherName(`column of ${table.name}`, column, sealed)
+}
+
+function refuseOtherName(kind: string, name: string, others: Iterable<string>): undefined {
+  const other = [...others].find((one) => inSnakeCase(one) === inSnakeCase(name))
+  if (other === undefined) return undefined
+  throw new InvalidInputError(
+    `the ${kind} is ${JSON.stringify(name)} in the database, and ${JSON.stringify(other)} in the models`,
+    'Name tables, fields, indexes and `bind` as the database does, also with a plugin that renames them.',
+  )
+}
+
+function inSnakeCase(name: string): string {
+  return name.replaceAll(/(\p{Ll}|\p{N})(\p{Lu})/gu, '$1_$2').toLowerCase()
 }

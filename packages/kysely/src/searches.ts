@@ -1,33 +1,68 @@
 /**
- * Searches of a select by the indexes that find more rows than match: `like`, ranges and truncated indexes. The rows
- * are opened, then filtered; `limit` and `offset` count those that are left.
+ * Comparisons with encrypted columns: those that an index answers search it, and others are refused. `like`, ranges and
+ * truncated indexes find more rows than match: these are opened, then filtered, and `limit` and `offset` count the rest.
  */
-import { type Query, type Row, readSearch, refuseCall, refuseOperator, takeSearches } from '@eaas/sdk/adapter'
 import {
-  AliasNode,
-  AndNode,
-  BinaryOperationNode,
-  ColumnNode,
-  IdentifierNode,
-  OperatorNode,
-  ParensNode,
-  PrimitiveValueListNode,
-  ReferenceNode,
-  SelectionNode,
-  ValueNode,
-  WhereNode,
-} from 'kysely'
-import { nameInScope, operatorOf } from './conditions.js'
-import type { Node } from './nodes.js'
+  type Page,
+  type Query,
+  type Row,
+  readSearch,
+  refuseCall,
+  refuseExpression,
+  refuseField,
+  refuseOperator,
+  searchHint,
+  takeSearches,
+} from '@eaas/sdk/adapter'
+import { PrimitiveValueListNode } from 'kysely'
+import {
+  allOf,
+  beside,
+  comparison,
+  inParentheses,
+  type Node,
+  operatorOf,
+  qualifierOf,
+  selectionNode,
+  valueNode,
+  whereNode,
+} from './nodes.js'
 import type { Rewriter } from './rewrite.js'
-import { findSource, type Instance, isSealed, type Output, type Scope, type Source } from './scope.js'
+import { findInScope, findSource, isSealed, type Output, type Scope, type Source } from './scope.js'
 import type { Selections } from './selections.js'
 
-/** What the rows of a select must match, by the names that their columns have in the result. */
-export interface Filtering {
+/** `withoutSearches` has already removed the comparisons that it can answer. */
+const SEARCH_HINT = searchHint(
+  'Search so in the `where` of a select, alone or joined by `and`, by an index of parts or of buckets, and count the rows.',
+)
+
+const OPERATORS = ['=', '==', '!=', '<>', 'in', 'not in']
+
+const listNode = (values: readonly unknown[]) => PrimitiveValueListNode.create(values) as object as Node
+
+/** Replaces a comparison of an encrypted column. @throws InvalidInputError when no index can answer it */
+export async function compare(scope: Scope, node: Node, { instance, column }: Source): Promise<Node> {
+  const { table } = instance
+  const operator = operatorOf(node)
+  const left = node.leftOperand as Node
+  const right = node.rightOperand as Node
+  const isList = right.kind === 'PrimitiveValueListNode'
+  // Null is stored as null, so these two need no index.
+  if (/^is( not)?$/.test(operator) && right.kind === 'ValueNode' && right.value === null) return node
+  if (!OPERATORS.includes(operator)) return table.searches.refuse(column, operator, SEARCH_HINT)
+  if (!isList && right.kind !== 'ValueNode') return refuseExpression(table.name, column)
+  const found = await table.findEqual(column, operator, isList ? (right.values as unknown[]) : [right.value])
+  const index = findInScope(scope, { instance, column: found.column }, qualifierOf(left))
+  if (!index) {
+    const message = 'the query inside does not select its index'
+    return refuseField(table.name, column, message, `Select ${found.column} there too.`)
+  }
+  return comparison(beside(left, index.column), operator, isList ? listNode(found.values) : valueNode(found.values[0]))
+}
+
+/** Which rows of a select match, by the names that their columns have in the result. */
+export interface Filtering extends Page {
   isRight(row: Row): boolean
-  skip: number
-  take: number | undefined
 }
 
 /** A search of a column, and the node of the column in the query. */
@@ -47,14 +82,11 @@ export function withoutSearches(
   const where = select.where as Node | undefined
   if (select.kind !== 'SelectQueryNode' || !where) return { rest: select, asked: [] }
   const read = (part: Node) => readAsked(scope, part, spellings.escapes)
-  const { rest, asked } = takeSearches(conjunctsOf(where.where as Node), read, isSameColumn)
+  const { rest, asked } = takeSearches(conjunctsOf(where.where as Node), read, ({ source: one }, { source: other }) => {
+    return one.instance === other.instance && one.column === other.column
+  })
   if (asked.length === 0) return { rest: select, asked }
-  const own = rest.length > 0 ? WhereNode.create(joined(rest) as never) : undefined
-  return { rest: { ...select, where: own } as unknown as Node, asked }
-}
-
-function isSameColumn({ source: one }: Asked, { source: other }: Asked): boolean {
-  return one.instance === other.instance && one.column === other.column
+  return { rest: { ...select, where: rest.length > 0 ? whereNode(allOf(rest)) : undefined }, asked }
 }
 
 /** Adds the conditions on indexes to a select without its searches. */
@@ -68,64 +100,48 @@ export async function withSearches(
   for (const { source, left, query, operator } of asked) {
     const { instance, column } = source
     const found = await instance.table.searches.find(column, query, operator)
-    const index = nameInScope(scope, left, { instance, column: found.column })
-    if (index === undefined)
-      refuseOperator(instance.table.name, column, 'a search', `Select ${found.column} in the query inside.`)
-    const to = ColumnNode.create(index)
-    const reference = left.kind === 'ReferenceNode' ? ReferenceNode.create(to, left.table as never) : to
-    conditions.push(conditionOn(reference as unknown as Node, found))
+    const index = findInScope(scope, { instance, column: found.column }, qualifierOf(left))
+    if (!index) refuseOperator(instance.table.name, column, 'a search', `Select ${found.column} in the query inside.`)
+    conditions.push(conditionOn(beside(left, index.column), found))
   }
   const where = select.where as Node | undefined
-  const own = where
-    ? [ParensNode.create((await rewriter.expression(where.where as Node, scope)) as never) as unknown as Node]
-    : []
-  return { ...select, where: WhereNode.create(joined([...own, ...conditions]) as never) } as unknown as Node
+  const own = where ? [inParentheses(await rewriter.expression(where.where as Node, scope))] : []
+  return { ...select, where: whereNode(allOf([...own, ...conditions])) }
 }
 
-function conditionOn(reference: Node, { by, values }: { by: string; values: string[] }): Node {
-  const operator = { equal: '=', in: 'in', all: '@>' }[by] as '='
-  const value =
-    by === 'in' ? PrimitiveValueListNode.create(values) : ValueNode.create(by === 'all' ? values : values[0])
-  return BinaryOperationNode.create(reference as never, OperatorNode.create(operator), value) as unknown as Node
+function conditionOn(index: Node, { by, values }: { by: 'equal' | 'in' | 'all'; values: string[] }): Node {
+  if (by === 'in') return comparison(index, 'in', listNode(values))
+  return by === 'all' ? comparison(index, '@>', valueNode(values)) : comparison(index, '=', valueNode(values[0]))
 }
 
 /** Selects the columns by which rows are filtered, and removes what would count rows before that. */
 export function withFiltering(
   select: Node,
-  { nodes, outputs, places }: Selections,
+  selections: Selections,
   asked: readonly Asked[],
 ): { node: Node; selections: Selections; filtering: Filtering | undefined } {
-  if (asked.length === 0) return { node: select, selections: { nodes, outputs, places }, filtering: undefined }
+  if (asked.length === 0) return { node: select, selections, filtering: undefined }
   const cut = ['fetch', 'top'].find((name) => select[name])
   if (cut) refuseCall(`${cut} of a search that finds more rows than match`, 'Use limit and offset.')
-  const added: { node: Node; output: Output }[] = []
-  const filters = asked.map(({ source, left, query }, at) => {
-    const name = `eaas_filter_${at}`
-    const node = SelectionNode.create(AliasNode.create(left as never, IdentifierNode.create(name)) as never)
-    added.push({ node: node as unknown as Node, output: { name, source, isHidden: true } })
-    return { ...source, name, query }
-  })
+  const filters = asked.map((one, at) => ({ ...one, name: `eaas_filter_${at}` }))
+  const outputs = filters.map(({ name, source }): Output => ({ name, source, isHidden: true }))
   const { limit, offset, ...rest } = select
   return {
-    node: rest as unknown as Node,
+    node: rest,
     selections: {
-      nodes: [...nodes, ...added.map(({ node }) => node)],
-      outputs: [...outputs, ...added.map(({ output }) => output)],
-      places,
+      ...selections,
+      nodes: [...selections.nodes, ...filters.map(({ left, name }) => selectionNode(left, name))],
+      outputs: [...selections.outputs, ...outputs],
     },
     filtering: {
       isRight: (row) =>
-        filters.every(({ instance, column, name, query }) =>
-          isRight(instance, { [column]: row[name] }, { column, query }),
+        filters.every(({ source: { instance, column }, name, query }) =>
+          instance.table.searches.matches({ [column]: row[name] }, [{ field: column, query }]),
         ),
-      skip: numberOf((offset as Node | undefined)?.offset, 'offset', asked) ?? 0,
+      skip: numberOf((offset as Node | undefined)?.offset, 'offset', asked),
       take: numberOf((limit as Node | undefined)?.limit, 'limit', asked),
     },
   }
-}
-
-function isRight({ table }: Instance, row: Row, { column, query }: { column: string; query: Query }): boolean {
-  return table.searches.matches(row, [{ field: column, query }])
 }
 
 function numberOf(value: unknown, name: string, [asked]: readonly Asked[]): number | undefined {
@@ -139,10 +155,6 @@ function numberOf(value: unknown, name: string, [asked]: readonly Asked[]): numb
 function conjunctsOf(node: Node): Node[] {
   if (node.kind === 'AndNode') return [...conjunctsOf(node.left as Node), ...conjunctsOf(node.right as Node)]
   return node.kind === 'ParensNode' && (node.node as Node).kind === 'AndNode' ? conjunctsOf(node.node as Node) : [node]
-}
-
-function joined(parts: readonly Node[]): Node {
-  return parts.reduce((all, one) => AndNode.create(all as never, one as never) as unknown as Node)
 }
 
 /** Reads a comparison that an index of whole values cannot answer. */

@@ -1,24 +1,15 @@
 /** What a query of Kysely selects or returns: which columns are encrypted, and their names in a result. */
 import { namesInSql, refuseCall } from '@eaas/sdk/adapter'
-import {
-  AliasNode,
-  ColumnNode,
-  IdentifierNode,
-  RawNode,
-  ReferenceNode,
-  SelectionNode,
-  TableNode,
-  ValueNode,
-} from 'kysely'
-import { aliasName, columnName, isNode, type Node, qualifierOf, rawText } from './nodes.js'
-import { columnsByInstance, instanceOf } from './results.js'
+import { RawNode, ValueNode } from 'kysely'
+import { aliasName, columnName, columnNode, isNode, type Node, qualifierOf, rawText, selectionNode } from './nodes.js'
+import { columnsByInstance } from './results.js'
 import type { Rewriter } from './rewrite.js'
 import {
   assertNoWholeRow,
   findInner,
+  findInScope,
   findRelation,
   findSource,
-  type Instance,
   type Output,
   type Relation,
   type Scope,
@@ -98,9 +89,7 @@ function outputsOf(relations: readonly (Relation | undefined)[]): Output[] {
   return known.flatMap(({ outputs }) => outputs)
 }
 
-/**
- * Tells whether columns can be added: not to a query that compares its rows with each other or with another query's.
- */
+/** Tells whether columns can be added: not to a query that compares its rows with each other or with another query's. */
 export function takesColumns(query: Node): boolean {
   return !isDistinct(query) && !query.groupBy && !query.setOperations && !query.distinctOn
 }
@@ -113,20 +102,16 @@ export function isDistinct(query: Node): boolean {
   })
 }
 
-/**
- * Adds the columns that encrypted ones are bound to, if a query leaves them out. They get names of their own, and are
- * removed from the rows once these are opened.
- */
+/** Adds the columns that encrypted ones are bound to, under names of their own; `hide` takes them out of the rows. */
 export function addBound(scope: Scope, { nodes, outputs, places }: Selections): Selections {
   const added: { node: Node; output: Output }[] = []
   for (const [instance, columns] of columnsByInstance(outputs)) {
     for (const column of instance.table.readsToo(columns)) {
-      const at = findColumn(scope, instance, column)
+      const at = findInScope(scope, { instance, column })
       if (!at) continue // refused by assertReadable
       const name = `eaas_bound_${added.length}`
-      const reference = ReferenceNode.create(ColumnNode.create(at.column), TableNode.create(at.alias))
-      const node = SelectionNode.create(AliasNode.create(reference, IdentifierNode.create(name)) as never)
-      added.push({ node: node as unknown as Node, output: { name, source: { instance, column }, isHidden: true } })
+      const output = { name, source: { instance, column }, isHidden: true }
+      added.push({ node: selectionNode(columnNode(at.column, at.alias), name), output })
     }
   }
   return {
@@ -134,20 +119,6 @@ export function addBound(scope: Scope, { nodes, outputs, places }: Selections): 
     outputs: [...outputs, ...added.map(({ output }) => output)],
     places,
   }
-}
-
-/** Finds a column of an instance by the name that a relation of the query gives it. */
-function findColumn(scope: Scope, instance: Instance, column: string): { alias: string; column: string } | undefined {
-  for (let at: Scope | undefined = scope; at; at = at.outer) {
-    for (const [alias, relation] of at.own) {
-      for (const output of relation?.outputs ?? []) {
-        if ('inner' in output || instanceOf(output) !== instance) continue
-        if ('all' in output) return { alias, column }
-        if (output.source.column === column) return { alias, column: output.name }
-      }
-    }
-  }
-  return undefined
 }
 
 /** A query that Kysely's `jsonArrayFrom` or `jsonObjectFrom` turns into JSON. */
@@ -179,8 +150,8 @@ function jsonQuery(node: Node): JsonQuery | undefined {
   if (OF_ROWS.some(isOne)) return { query, replaceBy: (own) => ({ ...node, parameters: [own] }) as Node }
   const known = OF_COLUMNS.find(isOne)
   if (!known) return undefined
-  const table = TableNode.create(known.at(-1)?.slice(4, -1) ?? '')
-  const pair = (name: string) => [ValueNode.createImmediate(name), ReferenceNode.create(ColumnNode.create(name), table)]
+  const alias = known.at(-1)?.slice(4, -1) ?? ''
+  const pair = (name: string) => [ValueNode.createImmediate(name), columnNode(name, alias)]
   const comma = RawNode.createWithSql(', ')
   return {
     query,

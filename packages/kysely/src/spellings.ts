@@ -1,33 +1,32 @@
-/**
- * How the database spells the values by which it finds rows. It finds a UUID or a number in any spelling but returns
- * it in one: a value sealed to another spelling would never open again.
- */
-
+/** How the database makes, spells and stores the values by which it finds rows, by the types of their columns. */
 import {
+  AS_READ,
   assertWritable,
   type IdMaker,
   inBatches,
   isPlainSpelling,
   type MadeIds,
+  makeLacking,
+  quoteName,
   type Row,
   refuseSpelling,
   type SealedTable,
+  spellAs,
+  spellRow,
 } from '@eaas/sdk/adapter'
-import { ColumnNode, OrNode, ParensNode, RawNode, SelectionNode, SelectQueryNode, ValueNode, WhereNode } from 'kysely'
+import { OrNode } from 'kysely'
 import {
-  type ColumnType,
-  type ColumnTypes,
-  isExact,
-  pathOf,
-  type Run,
-  readColumnTypes,
-  readTextColumns,
-  spellFor,
-} from './column-types.js'
-import { equal } from './many-rows.js'
-import type { Node } from './nodes.js'
-
-const HINT = 'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.'
+  columnNode,
+  equal,
+  inParentheses,
+  type Node,
+  rawNode,
+  selectionNode,
+  selectNode,
+  unaliased,
+  valueNode,
+  whereNode,
+} from './nodes.js'
 
 /** A table with a model, and its node in a query. */
 export interface Named {
@@ -46,10 +45,7 @@ export interface Spellings {
   spell(of: Named, rows: readonly Row[]): Promise<Row[]>
   /** Returns sealed values as the driver takes them: those of MySQL write an object as `[object Object]`. */
   storable(table: SealedTable, sealed: Row): Row
-  /**
-   * Spells the values that an update gives for its row, in the columns of `bind`; reads the row if the type does not
-   * determine the spelling.
-   */
+  /** Spells what an update gives for its row in the columns of `bind`; reads the row if the type leaves it open. */
   spellBound(of: Named, bound: Row): Promise<Row>
   /** Refuses rows to upsert if the database has one of them in another spelling. @throws InvalidInputError */
   assertStored(of: Named, rows: readonly Row[]): Promise<void>
@@ -57,42 +53,29 @@ export interface Spellings {
 
 /** What the adapter knows of a database. */
 export interface Database {
-  isPostgres: boolean
-  isSqlite: boolean
-  /** It returns UUIDs in upper case. */
-  isSqlServer: boolean
-  isMysql: boolean
+  kind: 'postgres' | 'mysql' | 'sqlite' | 'sqlServer' | undefined
   /** The types that were already read, by table. */
   known: Map<string, ColumnTypes>
   ids: IdMaker
 }
 
 /** @param run runs a query on the connection of the rewritten one, before it */
-export function createSpellings(
-  { isPostgres, isSqlite, isSqlServer, isMysql, known, ids }: Database,
-  run: Run,
-): Spellings {
-  const runText = (sql: string) => run(RawNode.create([sql], []) as unknown as Node)
+export function createSpellings({ kind, known, ids }: Database, run: Run): Spellings {
+  const runText = (sql: string) => run(rawNode([sql]))
   const typesOf = async ({ table, node }: Named): Promise<ColumnTypes> => {
-    const read = isPostgres ? readColumnTypes : isSqlite ? readTextColumns : undefined
+    const read = kind === 'postgres' ? readColumnTypes : kind === 'sqlite' ? readTextColumns : undefined
     if (!read || table.bind.length === 0) return new Map()
-    const name = pathOf(tableOf(node))
-    const types = known.get(name) ?? (await read(run, tableOf(node)))
+    const name = pathOf(node)
+    const types = known.get(name) ?? (await read(run, node))
     if (types.size > 0) known.set(name, types) // a missing table may be created later
     return types
   }
-  const spellOne = (type: ColumnType | undefined, value: string | number | bigint) => {
-    if (type) return spellFor(type, value)
-    return isPlainSpelling(value, isSqlServer) ? value : undefined
-  }
-  const spellRow = ({ table }: Named, types: ColumnTypes, row: Row): Row => {
-    const spelled = columnsOf(table, row).map((column) => {
-      const value = row[column]
-      if (!isText(value)) return [column, value]
-      return [column, spellOne(types.get(column), value) ?? refuseSpelling(table.name, column, HINT)]
+  const spellOne = ({ table }: Named, types: ColumnTypes, row: Row) =>
+    spellRow(table, row, (column, value) => {
+      const type = types.get(column)
+      if (type) return spellFor(type, value)
+      return isPlainSpelling(value, kind === 'sqlServer') ? value : undefined // it returns UUIDs in upper case
     })
-    return { ...row, ...Object.fromEntries(spelled) }
-  }
   const readStored = async ({ table, node }: Named, rows: readonly Row[]) => {
     const found: Row[] = []
     for (const some of inBatches(rows)) found.push(...(await run(selectOf(node, table.bind, some))))
@@ -100,85 +83,125 @@ export function createSpellings(
   }
 
   return {
-    escapes: isPostgres || isMysql,
+    escapes: kind === 'postgres' || kind === 'mysql',
     async assertNoTriggers({ table, node }) {
-      if (isPostgres) await assertWritable(runText, table, { table: pathOf(tableOf(node)) })
+      if (kind === 'postgres') await assertWritable(runText, table, { table: pathOf(node) })
     },
     async makeIds({ table, node }, rows) {
+      if (kind !== 'postgres') return { rows: [], isAlways: false }
       // A member of a JSON column is given with the column.
       const own = table.bind.filter((column) => table.columns.includes(column))
-      const columns = own.filter((column) => rows.some((row) => row[column] === undefined))
-      if (!isPostgres || columns.length === 0) return { rows: [], isAlways: false }
-      const made = await ids.make(runText, pathOf(tableOf(node)), { columns, count: rows.length })
-      const given = (at: number) => Object.entries(rows[at] ?? {}).filter(([column]) => columns.includes(column))
-      return {
-        ...made,
-        rows: made.rows.map((row, at) => {
-          const known = new Set(given(at).flatMap(([column, value]) => (value === undefined ? [] : [column])))
-          return Object.fromEntries(Object.entries(row).filter(([column]) => !known.has(column)))
-        }),
-      }
+      const columns = own.map((column) => ({ name: column, column }))
+      return makeLacking(ids, runText, { table: pathOf(node), columns, rows })
     },
     async spell(of, rows) {
       const types = await typesOf(of)
-      return rows.map((row) => spellRow(of, types, row))
+      return rows.map((row) => spellOne(of, types, row))
     },
     storable({ stored }, sealed) {
-      if (!isMysql) return sealed
+      if (kind !== 'mysql') return sealed
       const json = stored.filter(({ column, holds }) => holds === 'json' && (sealed[column] ?? null) !== null)
       return { ...sealed, ...Object.fromEntries(json.map(({ column }) => [column, JSON.stringify(sealed[column])])) }
     },
     async spellBound(of, bound) {
-      const columns = columnsOf(of.table, bound)
-      if (columns.length < of.table.bind.length) return bound // refused, or bound to a member of a column
+      const { bind, name } = of.table
+      if (bind.some((column) => bound[column] === undefined)) return bound // refused, or bound to a member of a column
       const types = await typesOf(of)
-      if (columns.every((column) => isExact(types.get(column)))) return spellRow(of, types, bound)
+      if (bind.every((column) => isExact(types.get(column)))) return spellOne(of, types, bound)
       const [stored, other] = await readStored(of, [bound])
-      if (other) refuseSpelling(of.table.name, columns[0] ?? '', HINT)
+      if (other) refuseSpelling(name, bind[0] ?? '', AS_READ)
       return { ...bound, ...stored }
     },
     async assertStored(of, rows) {
-      const { table } = of
+      const { bind, name } = of.table
       const types = await typesOf(of)
-      if (table.bind.every((column) => isExact(types.get(column)))) return
-      const given = new Set(rows.map((row) => textOf(table, row)))
-      for (const row of await readStored(of, rows)) {
-        if (!given.has(textOf(table, row))) refuseSpelling(table.name, table.bind[0] ?? '', HINT)
-      }
+      if (bind.every((column) => isExact(types.get(column)))) return
+      const textOf = (row: Row) => JSON.stringify(bind.map((column) => String(row[column])))
+      const given = new Set(rows.map(textOf))
+      const stored = await readStored(of, rows)
+      if (stored.some((row) => !given.has(textOf(row)))) refuseSpelling(name, bind[0] ?? '', AS_READ)
     },
   }
 }
 
-function tableOf(node: Node): Node {
-  return node.kind === 'AliasNode' ? (node.node as Node) : node
-}
-
-/** Lists the columns of `bind` that a row has. A member of a JSON column is stored unchanged. */
-function columnsOf({ bind }: SealedTable, row: Row): string[] {
-  return bind.filter((column) => row[column] !== undefined)
-}
-
-function textOf({ bind }: SealedTable, row: Row): string {
-  return JSON.stringify(bind.map((column) => String(row[column])))
-}
-
-function isText(value: unknown): value is string | number | bigint {
-  return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
-}
-
 /** Selects the columns of `bind` of rows, as the database spells them. */
 function selectOf(node: Node, bind: readonly string[], rows: readonly Row[]): Node {
-  const conditions = rows.map((row) => {
-    const pairs = bind.map((column) => [ColumnNode.create(column), ValueNode.create(row[column])] as const)
-    return ParensNode.create(equal(pairs) as never)
-  })
-  const any = conditions.reduce<ParensNode | OrNode | undefined>(
-    (all, one) => (all ? OrNode.create(all, one) : one),
-    undefined,
+  const conditions = rows.map((row) =>
+    inParentheses(equal(bind.map((column) => [columnNode(column), valueNode(row[column])]))),
   )
-  const select = SelectQueryNode.cloneWithSelections(
-    SelectQueryNode.createFrom([node]),
-    bind.map((column) => SelectionNode.create(ColumnNode.create(column) as never)),
+  const any = conditions.reduce((all, one) => OrNode.create(all as never, one as never) as object as Node)
+  return {
+    ...selectNode(
+      [node],
+      bind.map((column) => selectionNode(columnNode(column))),
+    ),
+    where: whereNode(any),
+  }
+}
+
+/** Runs a query on the connection of the rewritten query. */
+export type Run = (query: Node) => Promise<Row[]>
+
+export interface ColumnType {
+  /** The type, or that of a domain, as PostgreSQL names it. */
+  type: string
+  /** `S` for text, `E` for an enum: the column `typcategory` of `pg_type`. */
+  category: string
+  /** Whether different values are never equal: false where a collation ignores case. */
+  isDeterministic: boolean
+}
+
+export type ColumnTypes = ReadonlyMap<string, ColumnType>
+
+const QUERY = `select a.attname as name, b.typcategory as category,
+  coalesce(c.collisdeterministic, true) as is_deterministic,
+  format_type(b.oid, case t.typbasetype when 0 then a.atttypmod else t.typtypmod end) as type
+from pg_catalog.pg_attribute a
+join pg_catalog.pg_type t on t.oid = a.atttypid
+join pg_catalog.pg_type b on b.oid = case t.typbasetype when 0 then t.oid else t.typbasetype end
+left join pg_catalog.pg_collation c on c.oid = a.attcollation
+where a.attnum > 0 and not a.attisdropped and a.attrelid = to_regclass(`
+
+async function readColumnTypes(run: Run, table: Node): Promise<ColumnTypes> {
+  const rows = await run(rawNode([QUERY, ')'], [valueNode(pathOf(table))]))
+  const types = rows as unknown as (Omit<ColumnType, 'isDeterministic'> & { name: string; is_deterministic: boolean })[]
+  return new Map(
+    types.map(({ name, is_deterministic: isDeterministic, ...type }) => [name, { ...type, isDeterministic }]),
   )
-  return { ...select, where: WhereNode.create(any as never) } as unknown as Node
+}
+
+/** The columns of SQLite that hold text; for others, a type says too little. SQLite does not report their collation. */
+const QUERY_OF_SQLITE = `select name from pragma_table_info(`
+const HOLD_TEXT = `) where type not like '%int%' and (type like '%char%' or type like '%clob%' or type like '%text%')`
+
+async function readTextColumns(run: Run, table: Node): Promise<ColumnTypes> {
+  const { schema, identifier } = namesIn(table)
+  const names = [identifier, schema].flatMap((one) => (one ? valueNode(one.name) : []))
+  const rows = await run(rawNode([QUERY_OF_SQLITE, ...names.slice(1).map(() => ', '), HOLD_TEXT], names))
+  return new Map(rows.map(({ name }) => [String(name), { type: 'text', category: 'S', isDeterministic: false }]))
+}
+
+function namesIn(table: Node): Partial<Record<'schema' | 'identifier', { name: string }>> {
+  return unaliased(table).table as object
+}
+
+/** The quoted name of a table, with its schema if it has one. */
+export function pathOf(table: Node): string {
+  const { schema, identifier } = namesIn(table)
+  return identifier ? quoteName(identifier.name, schema?.name) : ''
+}
+
+const WHOLE = /^(smallint|integer|bigint|numeric(\(\d+,0\))?)$/
+const EXACT_TEXT = /^(text|name|character( varying)?(\(\d+\))?)$/
+
+/** Tells whether a column finds values in one spelling only, once they are spelled. */
+export function isExact(column: ColumnType | undefined): boolean {
+  if (!column?.isDeterministic) return false
+  return column.type === 'uuid' || WHOLE.test(column.type) || EXACT_TEXT.test(column.type) || column.category === 'E'
+}
+
+/** Spells a value as its column returns it, or returns undefined if that is unknown. */
+export function spellFor(column: ColumnType, value: string | number | bigint) {
+  const { type, category } = column
+  return spellAs(WHOLE.test(type) ? 'bigint' : type, value, category === 'S' || category === 'E')
 }

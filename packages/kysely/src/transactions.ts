@@ -1,4 +1,5 @@
 /** Tracks the transactions of a driver's connections: the application's and the adapter's. */
+import { type Bracket, bracketed, savepoint } from '@eaas/sdk/adapter'
 import { CompiledQuery, type DatabaseConnection, type Driver } from 'kysely'
 
 export interface Transactions {
@@ -6,29 +7,18 @@ export interface Transactions {
   byMethod(connection: object | undefined, method: string, run: () => unknown): unknown
   /** Runs SQL as text, which may begin or end one too. */
   byText<T>(connection: object, text: string, run: () => Promise<T>): Promise<T>
-  /**
-   * Runs a function in a new transaction; in that of a connection, behind a savepoint. If it fails, nothing of it is
-   * stored, also where the application goes on with its transaction.
-   */
+  /** Runs a write in a new transaction; in that of a connection, behind a savepoint. */
   within<T>(connection: DatabaseConnection, run: () => Promise<T>): Promise<T>
 }
 
 const ENDS = ['commitTransaction', 'rollbackTransaction']
 
-/** What begins a write of several statements, keeps it and takes it back. */
-type Bracket = Record<'begin' | 'keep' | 'takeBack', (connection: DatabaseConnection) => Promise<unknown>>
+const send = (connection: DatabaseConnection, sql: string) => connection.executeQuery(CompiledQuery.raw(sql))
 
-const send = (sql: string) => (connection: DatabaseConnection) => connection.executeQuery(CompiledQuery.raw(sql))
-
-const SAVEPOINT: Bracket = {
-  begin: send('savepoint eaas_write'),
-  keep: send('release savepoint eaas_write'),
-  takeBack: send('rollback to savepoint eaas_write'),
-}
-const SAVEPOINT_OF_SQL_SERVER: Bracket = {
-  begin: send('save transaction eaas_write'),
+const SAVEPOINT_OF_SQL_SERVER: Bracket<DatabaseConnection> = {
+  begin: (connection) => send(connection, 'save transaction eaas_write'),
   keep: async () => undefined, // it releases none
-  takeBack: send('rollback transaction eaas_write'),
+  takeBack: (connection) => send(connection, 'rollback transaction eaas_write'),
 }
 
 export function createTransactions(driver: Driver, isSqlServer: boolean): Transactions {
@@ -39,31 +29,19 @@ export function createTransactions(driver: Driver, isSqlServer: boolean): Transa
     if (step === 'begin') open.add(connection)
     return result
   }
-  const transaction: Bracket = {
+  const transaction: Bracket<DatabaseConnection> = {
     begin: (connection) => driver.beginTransaction(connection, {}),
     keep: (connection) => driver.commitTransaction(connection),
     takeBack: (connection) => driver.rollbackTransaction(connection),
   }
-  const savepoint = isSqlServer ? SAVEPOINT_OF_SQL_SERVER : SAVEPOINT
+  const inner = isSqlServer ? SAVEPOINT_OF_SQL_SERVER : savepoint(send)
   return {
     byMethod(connection, method, run) {
       const step = method === 'beginTransaction' ? 'begin' : ENDS.includes(method) ? 'end' : undefined
       return step && connection ? follow(connection, step, run) : run()
     },
     byText: (connection, text, run) => follow(connection, lastStepIn(text), run),
-    async within(connection, run) {
-      const { begin, keep, takeBack } = open.has(connection) ? savepoint : transaction
-      await begin(connection)
-      try {
-        const result = await run()
-        await keep(connection)
-        return result
-      } catch (error) {
-        // Fails where the database has ended the transaction itself, as MySQL does at a deadlock: `error` says why.
-        await takeBack(connection).catch(() => undefined)
-        throw error
-      }
-    },
+    within: (connection, run) => bracketed(open.has(connection) ? inner : transaction, connection, run),
   }
 }
 

@@ -1,24 +1,21 @@
 /** Inserts and updates of Kysely: seals their values, and adds the columns of the indexes. */
-
-import { type Row, readConflict, refuseCall, refuseComputed, type SealedTable } from '@eaas/sdk/adapter'
 import {
-  ColumnNode,
-  ColumnUpdateNode,
-  DefaultInsertValueNode,
-  RawNode,
-  ReferenceNode,
-  TableNode,
-  ValueListNode,
-  ValueNode,
-  ValuesNode,
-} from 'kysely'
-import { sealUpdate } from './many-rows.js'
-import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
+  MANY_ROWS,
+  manyRowsColumn,
+  manyRowsSql,
+  type Row,
+  readConflict,
+  refuseCall,
+  refuseComputed,
+  type SealedTable,
+  sealMany,
+} from '@eaas/sdk/adapter'
+import { ColumnUpdateNode, DefaultInsertValueNode, FromNode, ValueListNode, ValuesNode } from 'kysely'
+import { columnName, columnNode, equal, type Node, qualifierOf, rawNode, tableNames, valueNode } from './nodes.js'
 import { assertOneRow, assertValuesInSql, isOneRow, pinnedBy } from './one-row.js'
 import type { Rewriter } from './rewrite.js'
-import { findSource, isSealed, type Scope, tableRelation } from './scope.js'
-import type { Named } from './spellings.js'
-import { assertSpelling, findTable } from './tables.js'
+import { assertSpelling, findSource, findTable, isSealed, type Scope, tableRelation } from './scope.js'
+import { type Named, pathOf } from './spellings.js'
 
 /** The members of a query that the functions of this file have rewritten. */
 export const WRITTEN = ['columns', 'values', 'updates', 'onConflict']
@@ -49,27 +46,20 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
   for (const { computed } of given) await rewriteComputed(rewriter, table, computed, scope)
   const named = { table, node: node.into as Node }
   await rewriter.spellings.assertNoTriggers(named)
-  const made = await rewriter.spellings.makeIds(
-    named,
-    given.map(({ values: row, computed }) => ({ ...Object.fromEntries(computed), ...row })),
-  )
-  for (const [at, row] of made.rows.entries()) Object.assign(given[at]?.values ?? {}, row)
-  const plain = await rewriter.spellings.spell(
-    named,
-    given.map((row) => row.values),
-  )
+  const wholeRows = given.map(({ values: row, computed }) => ({ ...Object.fromEntries(computed), ...row }))
+  const made = await rewriter.spellings.makeIds(named, wholeRows)
+  const filled = given.map(({ values: row }, at) => ({ ...row, ...made.rows[at] }))
+  const plain = await rewriter.spellings.spell(named, filled)
   const sealed = (await table.sealRows(plain)).map((row) => rewriter.spellings.storable(table, row))
   const all = [...new Set([...columns, ...sealed.flatMap((row) => Object.keys(row))])]
   const rows = sealed.map((row, at) => valueList(all, { values: row, computed: given[at]?.computed ?? new Map() }))
   const out: Record<string, unknown> = { ...node, defaultValues: undefined }
   if (rowsGiven) {
-    out.columns = all.map((column) => ColumnNode.create(column))
-    const list = ValuesNode.create(rows)
-    out.values = made.isAlways ? RawNode.create(['overriding system value ', ''], [list]) : list
+    out.columns = all.map((column) => columnNode(column))
+    const list = ValuesNode.create(rows) as object as Node
+    out.values = made.isAlways ? rawNode(['overriding system value ', ''], [list]) : list
   }
-  if (node.onConflict) {
-    out.onConflict = await rewriteConflict(rewriter, named, node.onConflict as Node, plain, scope)
-  }
+  if (node.onConflict) out.onConflict = await rewriteConflict(rewriter, named, node.onConflict as Node, plain, scope)
   return out as unknown as Node
 }
 
@@ -87,9 +77,9 @@ export function readRow(columns: readonly string[], row: Node): Given {
 function valueList(columns: readonly string[], { values, computed }: Given): ValueListNode {
   return ValueListNode.create(
     columns.map((column) => {
-      const node = computed.get(column)
-      if (node) return node as never
-      return values[column] === undefined ? DefaultInsertValueNode.create() : ValueNode.create(values[column])
+      const value = values[column]
+      return (computed.get(column) ??
+        (value === undefined ? DefaultInsertValueNode.create() : valueNode(value))) as never
     }),
   )
 }
@@ -123,8 +113,8 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
 }
 
 /**
- * Returns the values that the condition of an update gives for its rows, none if it may find others too. @throws
- * InvalidInputError if values are bound to its row, and it may find others too
+ * Returns the values that the condition of an update gives for its rows; none if it may find others too, which is
+ * refused where values are bound to its row.
  */
 async function findBound(
   rewriter: Rewriter,
@@ -157,11 +147,11 @@ async function rewriteConflict(
   const taken = [...computed].flatMap(([column, value]) =>
     table.isSealed(column) && columnName(value) === column && qualifierOf(value) === 'excluded' ? [column] : [],
   )
-  const excluded = new Map(conflict.excluded(taken).map((column) => [column, excludedColumn(column)]))
+  const excluded = new Map(conflict.excluded(taken).map((column) => [column, columnNode(column, 'excluded')]))
   for (const name of excluded.keys()) computed.delete(name)
   await rewriteComputed(rewriter, table, computed, scope)
   const out: Record<string, unknown> = { ...node }
-  if (node.columns) out.columns = targets.map((column) => ColumnNode.create(indexOf(table, column)))
+  if (node.columns) out.columns = targets.map((column) => columnNode(indexOf(table, column)))
   if (table.isBound(values) || excluded.size > 0) await rewriter.spellings.assertStored(named, rows)
   if (node.updates) {
     const sealed = await table.sealChanges(values, conflict.bound)
@@ -190,16 +180,11 @@ export function readUpdates(updates: readonly Node[]): Given {
 }
 
 function updateList(table: SealedTable, { values, computed }: Given): ColumnUpdateNode[] {
-  const plain = Object.entries(values).map(([column, value]) => [column, ValueNode.create(value)] as const)
+  const plain = Object.entries(values).map(([column, value]) => [column, valueNode(value)] as const)
   return [...plain, ...computed].map(([column, value]) => {
     assertSpelling(table, column)
-    return ColumnUpdateNode.create(ColumnNode.create(column), value)
+    return ColumnUpdateNode.create(columnNode(column) as never, value)
   })
-}
-
-/** The encrypted value of the row to insert. */
-function excludedColumn(column: string): Node {
-  return ReferenceNode.create(ColumnNode.create(column), TableNode.create('excluded')) as unknown as Node
 }
 
 /** Refuses SQL for a column that is encrypted or bound to; rewrites it elsewhere, where it may contain a query. */
@@ -244,4 +229,25 @@ function writtenNode(update: Node): Node {
 function isOfAnother(scope: Scope, column: Node, table: SealedTable | undefined): boolean {
   const source = qualifierOf(column) === undefined ? undefined : findSource(scope, column)
   return source !== undefined && isSealed(source) && source.instance.table !== table
+}
+
+/** Seals the changes of rows; returns what is set, and the values that it is set from. */
+export async function sealUpdate(
+  table: SealedTable,
+  node: Node,
+  { changes, rows }: { changes: Row; rows: readonly Row[] },
+): Promise<{ same: Row; own: [column: string, value: Node][]; from: Node }> {
+  const { same, own, json } = await sealMany(table, changes, rows)
+  const values = rawNode(manyRowsSql(table, { own, name: pathOf(node) }), [valueNode(json)])
+  const from = FromNode.create([values as never]) as object as Node
+  return { same, own: own.map((column) => [column, manyValue(table, column)]), from }
+}
+
+/** Returns the condition that finds each row again. */
+export function boundToMany(table: SealedTable, alias: string): Node {
+  return equal(table.bind.map((column) => [columnNode(column, alias), manyValue(table, column)]))
+}
+
+function manyValue(table: SealedTable, column: string): Node {
+  return columnNode(manyRowsColumn(table, column), MANY_ROWS)
 }

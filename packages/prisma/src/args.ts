@@ -2,7 +2,7 @@
 import { type Filter, type Row, refuseCall, refuseExpression, refuseOrder } from '@eaas/sdk/adapter'
 import { sealData, sealUpdate } from './data.js'
 import { newShape, type Shape } from './results.js'
-import type { KnownModel, Schema } from './schema.js'
+import type { KnownModel } from './schema.js'
 import { isPlain } from './values.js'
 import { rewriteWhere } from './where.js'
 
@@ -26,7 +26,6 @@ const FILTERED = ['findMany', 'findFirst', 'findFirstOrThrow', 'count']
 
 /** @param row the changed row's values in the fields of `bind`, if it was read before */
 export async function rewriteArgs(
-  schema: Schema,
   { model, operation, args }: { model: KnownModel; operation: string; args: Row },
   row?: Row,
 ): Promise<Rewritten> {
@@ -35,15 +34,15 @@ export async function rewriteArgs(
   }
   const shape = newShape()
   const filters: Filter[] = []
-  const out = await rewriteRead(schema, model, args, {
+  const out = await rewriteRead(model, args, {
     shape: COUNTS.includes(operation) ? undefined : shape,
     filters: FILTERED.includes(operation) ? filters : undefined,
   })
-  if (CREATES.includes(operation)) out.data = await sealData(schema, model, args.data)
-  if (UPDATES.includes(operation)) out.data = await sealUpdate(schema, model, args.data, { where: args.where, row })
+  if (CREATES.includes(operation)) out.data = await sealData(model, args.data)
+  if (UPDATES.includes(operation)) out.data = await sealUpdate(model, args.data, { where: args.where, row })
   if (operation === 'upsert') {
-    out.create = await sealData(schema, model, args.create)
-    out.update = await sealUpdate(schema, model, args.update, { where: args.where })
+    out.create = await sealData(model, args.create)
+    out.update = await sealUpdate(model, args.update, { where: args.where })
   }
   return { args: out, shape, filters }
 }
@@ -57,41 +56,36 @@ interface Notes {
 }
 
 /** Rewrites what finds, orders and selects rows, on any level. */
-async function rewriteRead(schema: Schema, model: KnownModel, args: Row, { shape, filters }: Notes): Promise<Row> {
+async function rewriteRead(model: KnownModel, args: Row, { shape, filters }: Notes): Promise<Row> {
   const out: Row = { ...args }
-  assertOrder(schema, model, [args.orderBy, args.cursor, args.having])
+  assertOrder(model, [args.orderBy, args.cursor, args.having])
   for (const list of [args.distinct, args.by]) assertNamed(model, list, refuseOrder)
   for (const name of COMPUTED) {
     const fields = isPlain(args[name]) ? args[name] : {}
     const computed = Object.keys(fields).filter((field) => fields[field])
     assertNamed(model, computed, refuseExpression)
   }
-  if (args.where !== undefined) out.where = await rewriteWhere(schema, model, args.where, filters)
-  if (args.having !== undefined) out.having = await rewriteWhere(schema, model, args.having)
+  if (args.where !== undefined) out.where = await rewriteWhere(model, args.where, filters)
+  if (args.having !== undefined) out.having = await rewriteWhere(model, args.having)
   for (const name of ['select', 'include']) {
-    if (isPlain(args[name])) out[name] = await rewriteSelection(schema, model, args[name], shape)
+    if (isPlain(args[name])) out[name] = await rewriteSelection(model, args[name], shape)
   }
   return shape ? selectBound(model, out, { shape, filters }) : out
 }
 
-async function rewriteSelection(
-  schema: Schema,
-  model: KnownModel,
-  selection: Row,
-  shape: Shape | undefined,
-): Promise<Row> {
+async function rewriteSelection(model: KnownModel, selection: Row, shape: Shape | undefined): Promise<Row> {
   const all = Object.entries(selection).map(async ([field, given]) => {
     const relation = model.relations.get(field)
     // More may be selected of a relation's rows too than the application requested.
     const value = given === true && relation !== undefined && shape ? {} : given
     if (!isPlain(value)) return [field, value]
     if (field === '_count' && isPlain(value.select)) {
-      return [field, { ...value, select: await rewriteSelection(schema, model, value.select, undefined) }]
+      return [field, { ...value, select: await rewriteSelection(model, value.select, undefined) }]
     }
     if (relation === undefined) return [field, value]
     const inner = shape && newShape()
     if (inner) shape.inner.set(field, inner)
-    return [field, await rewriteRead(schema, schema.get(relation), value, { shape: inner })]
+    return [field, await rewriteRead(model.get(relation), value, { shape: inner })]
   })
   return Object.fromEntries(await Promise.all(all))
 }
@@ -116,15 +110,15 @@ function selectBound({ sealed, fields, omitted }: KnownModel, args: Row, { shape
 }
 
 /** Refuses to sort rows by an encrypted field, on any level. */
-function assertOrder(schema: Schema, model: KnownModel, part: unknown): void {
-  if (Array.isArray(part)) for (const one of part) assertOrder(schema, model, one)
+function assertOrder(model: KnownModel, part: unknown): void {
+  if (Array.isArray(part)) for (const one of part) assertOrder(model, one)
   else if (isPlain(part)) {
     for (const [field, value] of Object.entries(part)) {
       const relation = model.relations.get(field)
       if (value === undefined) continue
       assertNamed(model, [field], refuseOrder)
       if (field === 'fields') assertNamed(model, value, refuseOrder) // of `_relevance`
-      assertOrder(schema, relation === undefined ? model : schema.get(relation), value)
+      assertOrder(relation === undefined ? model : model.get(relation), value)
     }
   }
 }

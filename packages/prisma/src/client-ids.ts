@@ -1,7 +1,4 @@
-/**
- * The ids that Prisma's client makes by `@default`: `uuid()`, `cuid()`, `nanoid()` and `ulid()`. Prisma would make
- * them only after the adapter has sealed a row, so the adapter makes them, in the same form.
- */
+/** The ids that Prisma's client makes by `@default`, in the same form: it would make them after a row is sealed. */
 
 const LOWER = '0123456789abcdefghijklmnopqrstuvwxyz'
 const LETTERS = LOWER.slice(10)
@@ -15,10 +12,7 @@ const NANOID_LENGTH = 21
 const ULID_TIME = 10
 const ULID_RANDOM = 16
 
-/**
- * Returns the function that makes the values of a default, such as `uuid(7)`; undefined for a default of another
- * kind.
- */
+/** Returns the function that makes the values of a default, such as `uuid(7)`; undefined for another kind. */
 export function findClientDefault(name: string, argument: string): (() => string) | undefined {
   if (name === 'uuid') return argument === '7' ? uuid7 : () => crypto.randomUUID()
   if (name === 'cuid') return argument === '2' ? cuid2 : cuid

@@ -24,10 +24,7 @@ export type Statement = (operation: string, args: Row, model?: string) => Promis
 export interface Running {
   client: Client
   transaction: Transaction | undefined
-  /**
-   * Makes statements that skip the extensions before this one: their queries have seen the call, and must not see
-   * what was sealed.
-   */
+  /** Makes statements that skip the extensions before this one: their queries must not see what was sealed. */
   statementIn(transaction: Transaction | undefined): Statement
 }
 

@@ -1,33 +1,32 @@
 /**
- * What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. Prisma fills
- * the fields by which rows refer to others. Values bound to these are sealed to what Prisma will fill in, and a
- * write that would change them is refused.
+ * What Prisma writes: seals the values of rows, of changes, and of nested writes. Values that are bound to a field by
+ * which rows refer to others are sealed to what Prisma will fill in, and a write that would change it is refused.
  */
 import { type Row, refuseCall, refuseComputed, refuseSpelling, type SealedTable } from '@eaas/sdk/adapter'
-import type { Join, KnownModel, Schema } from './schema.js'
+import type { Join, KnownModel } from './schema.js'
 import { DB_NULL, isNull, isPlain, mapOneOrMany, readObject } from './values.js'
 import { pinnedBy, rewriteWhere } from './where.js'
 
 /** Seals rows to insert. */
-async function sealRows(schema: Schema, model: KnownModel, rows: readonly Row[], inherited: Row = {}): Promise<Row[]> {
+async function sealRows(model: KnownModel, rows: readonly Row[], inherited: Row = {}): Promise<Row[]> {
   const { sealed } = model
-  const filled = rows.map((row) => filledFields(schema, model, row, inherited))
+  const filled = rows.map((row) => filledFields(model, row, inherited))
   const values = rows.map((row, at) => readValues(model, { ...row, ...filled[at] }))
   const out = sealed ? await sealed.sealRows(values) : values
   return Promise.all(
     out.map(async (row, at) => {
       const own = Object.entries(row).filter(([field]) => !Object.hasOwn(filled[at] ?? {}, field))
-      const inner = await nested(schema, model, rows[at], { known: values[at] ?? {}, isNew: true })
+      const inner = await nested(model, rows[at], { known: values[at] ?? {}, isNew: true })
       return { ...absentIn(rows[at]), ...withNulls(model, Object.fromEntries(own), rows[at]), ...inner }
     }),
   )
 }
 
 /** Returns the fields of a new row that Prisma fills: from the row around it, or from one nested in it. */
-function filledFields(schema: Schema, model: KnownModel, row: Row, inherited: Row): Row {
+function filledFields(model: KnownModel, row: Row, inherited: Row): Row {
   const found: Row = { ...inherited }
   for (const [field, { isOwn, pairs }] of model.joins) {
-    const other = schema.get(model.relations.get(field) ?? model.name)
+    const other = model.get(model.relations.get(field) ?? model.name)
     const writes = row[field]
     if (!isOwn || !isPlain(writes)) continue
     for (const pair of pairs) {
@@ -45,21 +44,12 @@ function pinned(model: KnownModel, where: unknown): Row {
 }
 
 /** Seals a row, or a list of them. */
-export async function sealData(
-  schema: Schema,
-  model: KnownModel,
-  data: unknown,
-  inherited: Row = {},
-): Promise<unknown> {
-  if (Array.isArray(data))
-    return sealRows(
-      schema,
-      model,
-      data.map((one) => readObject(one, 'data') ?? {}),
-      inherited,
-    )
-  const row = readObject(data, 'data')
-  return row && (await sealRows(schema, model, [row], inherited))[0]
+export async function sealData(model: KnownModel, data: unknown, inherited?: Row): Promise<unknown> {
+  const rows = [data].flat().map((one) => readObject(one, 'data'))
+  if (!Array.isArray(data) && !rows[0]) return undefined
+  const all = rows.map((row) => row ?? {})
+  const sealed = await sealRows(model, all, inherited)
+  return Array.isArray(data) ? sealed : sealed[0]
 }
 
 /** The rows to change: those of a condition, or one that was read. */
@@ -79,7 +69,7 @@ export function withRow(changes: Row, row: Row): Row {
 }
 
 /** Seals the changes of the rows that a condition finds. */
-export async function sealUpdate(schema: Schema, model: KnownModel, data: unknown, found: Found): Promise<unknown> {
+export async function sealUpdate(model: KnownModel, data: unknown, found: Found): Promise<unknown> {
   const changes = readObject(data, 'data')
   if (!changes) return undefined
   const { sealed } = model
@@ -87,23 +77,23 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
   const row = found.row ?? rowsOf.get(changes)
   const out = sealed ? await sealed.sealChanges(values, row ?? pinnedExactly(model, values, found.where)) : values
   const known = row ?? pinned(model, found.where)
-  assertReferredTo(schema, model, { values, known })
-  const inner = await nested(schema, model, changes, { known, isNew: false })
+  assertReferredTo(model, { values, known })
+  const inner = await nested(model, changes, { known, isNew: false })
   return { ...absentIn(changes), ...withNulls(model, out, changes), ...inner }
 }
 
 /**
- * Tells whether the changed rows must be read before: the condition does not determine what their encrypted values,
- * or those of nested new rows, are bound to, or what rows that refer to them would be bound to.
+ * Tells whether the changed rows must be read before: their condition does not determine what values of them, of nested
+ * new rows or of rows that refer to them are bound to.
  */
-export function needsRow(schema: Schema, model: KnownModel, data: unknown, where: unknown): boolean {
+export function needsRow(model: KnownModel, data: unknown, where: unknown): boolean {
   if (!isPlain(data)) return false
   const { sealed } = model
   const known = pinned(model, where)
   if (sealed?.needsRow(readValues(model, data), { ...pinnedBy(model, where), ...bindOf(model, known) })) return true
   return [...model.joins].some(([field, { isOwn, pairs }]) => {
     const writes = data[field]
-    const other = schema.get(model.relations.get(field) ?? model.name)
+    const other = model.get(model.relations.get(field) ?? model.name)
     if (isOwn) return false
     const creates = isPlain(writes) && CREATES.some((name) => writes[name] !== undefined)
     return pairs.some(
@@ -120,10 +110,7 @@ function bindOf({ sealed }: KnownModel, known: Row): Row {
   return Object.fromEntries((sealed?.bind ?? []).map((field) => [field, known[field]]))
 }
 
-/**
- * @throws InvalidInputError where the database may find the row by another spelling of its id, and a value would be
- * sealed to that spelling
- */
+/** @throws InvalidInputError where the database may find the row by another spelling of its id */
 function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
   const bound = pinnedBy(model, where)
   if (model.sealed?.isBound(changes)) {
@@ -134,10 +121,7 @@ function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
   return bound
 }
 
-/**
- * Reads the values of a row, without its relations. @throws InvalidInputError for a value that the database
- * would compute
- */
+/** Reads the values of a row, without its relations. @throws InvalidInputError for one that the database would compute */
 function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): Row {
   const own = Object.entries(row).filter(([field, value]) => value !== undefined && !relations.has(field))
   return Object.fromEntries(
@@ -155,10 +139,7 @@ function absentIn(row: Row = {}): Row {
   return Object.fromEntries(Object.entries(row).filter(([, value]) => value === undefined))
 }
 
-/**
- * Prisma distinguishes the kinds of null in JSON. Restores the given kind where null is stored; null itself, and that
- * of an absent field, becomes that of the database.
- */
+/** Restores Prisma's kind of null in JSON where null is stored; null itself, and an absent field, is the database's. */
 function withNulls({ json, sealed }: KnownModel, row: Row, given: Row | undefined): Row {
   return Object.fromEntries(
     Object.entries(row).map(([field, value]) => {
@@ -175,11 +156,11 @@ interface Outer {
   isNew: boolean
 }
 
-async function nested(schema: Schema, model: KnownModel, row: Row | undefined, outer: Outer): Promise<Row> {
+async function nested(model: KnownModel, row: Row | undefined, outer: Outer): Promise<Row> {
   const own = Object.entries(row ?? {}).flatMap(([field, value]) => {
     const relation = model.relations.get(field)
     const writes = relation === undefined ? undefined : readObject(value, `the relation ${field}`)
-    return relation === undefined || !writes ? [] : [[field, schema.get(relation), writes] as const]
+    return relation === undefined || !writes ? [] : [[field, model.get(relation), writes] as const]
   })
   const writes = own.map(async ([field, other, value]) => {
     const all = Object.entries(value).map(async ([name, args]) => {
@@ -191,8 +172,7 @@ async function nested(schema: Schema, model: KnownModel, row: Row | undefined, o
       const inherited = join && !join.isOwn ? inheritedFrom(outer.known, join) : {}
       const relation = { field, other, isList: model.lists.has(field) }
       const isWhole = (one: unknown) => name === 'update' && isPlain(one) && isWholeChange(relation, one)
-      const change = (one: unknown) =>
-        isWhole(one) ? sealNested(schema, other, one, undefined) : write(schema, other, one, inherited)
+      const change = (one: unknown) => (isWhole(one) ? sealNested(other, one, undefined) : write(other, one, inherited))
       return [name, await mapOneOrMany(args, change)]
     })
     return [field, Object.fromEntries(await Promise.all(all))]
@@ -208,10 +188,7 @@ function inheritedFrom(known: Row, { pairs }: Join): Row {
 const MOVES = ['connect', 'connectOrCreate', 'disconnect', 'set']
 const MOVES_ITSELF = [...MOVES, 'create', 'delete']
 
-/**
- * @throws InvalidInputError if an existing row would get other values in the fields that its encrypted values are
- * bound to, or that determine its key
- */
+/** Refuses to give an existing row other values in the fields that its values are bound to, or that determine its key. */
 function assertNotMoved(
   { sealed }: KnownModel,
   { isOwn, pairs }: Join,
@@ -222,13 +199,12 @@ function assertNotMoved(
 }
 
 /**
- * By `onUpdate: Cascade`, which is Prisma's default, the rows that refer to a changed row get its new values.
- *
- * @throws InvalidInputError if these would change what encrypted values are bound to, or the key of a row
+ * By `onUpdate: Cascade`, Prisma's default, the rows that refer to a changed row get its new values. @throws
+ * InvalidInputError if these would change what encrypted values are bound to, or the key of a row
  */
-function assertReferredTo(schema: Schema, model: KnownModel, { values, known }: { values: Row; known: Row }): void {
+function assertReferredTo(model: KnownModel, { values, known }: { values: Row; known: Row }): void {
   for (const [field, { isOwn, pairs }] of model.joins) {
-    const { sealed } = schema.get(model.relations.get(field) ?? model.name)
+    const { sealed } = model.get(model.relations.get(field) ?? model.name)
     for (const { own, other } of isOwn || !sealed ? [] : pairs) {
       const value = values[own]
       const set = isPlain(value) && 'set' in value ? value.set : value
@@ -246,7 +222,7 @@ function assertKept(sealed: SealedTable, changed: string, call: string): void {
   sealed.assertKeepsKey({ [changed]: {} }, {})
 }
 
-type Write = (schema: Schema, model: KnownModel, args: unknown, inherited: Row) => Promise<unknown>
+type Write = (model: KnownModel, args: unknown, inherited: Row) => Promise<unknown>
 
 /** Rewrites the members that the arguments have. @throws InvalidInputError for any other member */
 async function rewrite(args: unknown, members: Readonly<Record<string, (value: unknown) => unknown>>) {
@@ -260,23 +236,22 @@ async function rewrite(args: unknown, members: Readonly<Record<string, (value: u
 }
 
 /** Finds rows by a condition, or the related row by a boolean. */
-const find: Write = async (schema, model, where) =>
-  typeof where === 'boolean' ? where : rewriteWhere(schema, model, where)
+const find: Write = async (model, where) => (typeof where === 'boolean' ? where : rewriteWhere(model, where))
 
 /** @throws InvalidInputError where the row of a nested change would have to be read before */
-function sealNested(schema: Schema, model: KnownModel, changes: unknown, where: unknown): Promise<unknown> {
-  if (isPlain(changes) && !rowsOf.has(changes) && needsRow(schema, model, changes, where)) {
+function sealNested(model: KnownModel, changes: unknown, where: unknown): Promise<unknown> {
+  if (isPlain(changes) && !rowsOf.has(changes) && needsRow(model, changes, where)) {
     const by = model.sealed?.bind.map((field) => JSON.stringify(field)).join(' and ') ?? 'its id'
     const hint = `Name its row by ${by}, or write ${model.name} by itself. An update nested in an update, one level deep, needs neither.`
     refuseCall(`a nested write of ${model.name} whose row must be read before`, hint)
   }
-  return sealUpdate(schema, model, changes, { where })
+  return sealUpdate(model, changes, { where })
 }
 
-const updateMany: Write = (schema, model, args) =>
+const updateMany: Write = (model, args) =>
   rewrite(args, {
-    where: (where) => find(schema, model, where, {}),
-    data: (data) => sealNested(schema, model, data, isPlain(args) ? args.where : undefined),
+    where: (where) => find(model, where, {}),
+    data: (data) => sealNested(model, data, isPlain(args) ? args.where : undefined),
   })
 
 /** A relation whose rows a nested update changes. */
@@ -289,10 +264,7 @@ export interface Relation {
 
 /**
  * Tells whether the arguments of a nested update are the changes themselves, which a relation to one row allows, and
- * not `{ where, data }`.
- *
- * @throws InvalidInputError where they could be both or neither, so that it is unknown what Prisma takes for the
- * changes
+ * not `{ where, data }`. @throws InvalidInputError where they could be both or neither
  */
 export function isWholeChange({ field, other, isList }: Relation, args: Row): boolean {
   if (isList) return false
@@ -309,13 +281,13 @@ export function isWholeChange({ field, other, isList }: Relation, args: Row): bo
 /** The writes that may be nested in a relation. */
 const WRITES: Readonly<Record<string, Write>> = {
   create: sealData,
-  createMany: (schema, model, args, inherited) =>
-    rewrite(args, { data: (data) => sealData(schema, model, data, inherited), skipDuplicates: (skips) => skips }),
+  createMany: (model, args, inherited) =>
+    rewrite(args, { data: (data) => sealData(model, data, inherited), skipDuplicates: (skips) => skips }),
   connect: find,
-  connectOrCreate: (schema, model, args, inherited) =>
+  connectOrCreate: (model, args, inherited) =>
     rewrite(args, {
-      where: (where) => find(schema, model, where, {}),
-      create: (row) => sealData(schema, model, row, inherited),
+      where: (where) => find(model, where, {}),
+      create: (row) => sealData(model, row, inherited),
     }),
   delete: find,
   deleteMany: find,
@@ -323,10 +295,10 @@ const WRITES: Readonly<Record<string, Write>> = {
   set: find,
   update: updateMany,
   updateMany,
-  upsert: (schema, model, args, inherited) =>
+  upsert: (model, args, inherited) =>
     rewrite(args, {
-      where: (where) => find(schema, model, where, {}),
-      create: (row) => sealData(schema, model, row, inherited),
-      update: (data) => sealNested(schema, model, data, isPlain(args) ? args.where : undefined),
+      where: (where) => find(model, where, {}),
+      create: (row) => sealData(model, row, inherited),
+      update: (data) => sealNested(model, data, isPlain(args) ? args.where : undefined),
     }),
 }

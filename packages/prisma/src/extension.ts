@@ -1,6 +1,6 @@
 /** An extension of a Prisma client, through which all of its queries go. */
 import { InvalidInputError } from '@eaas/sdk'
-import { findTableInStatement, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { assertStatement, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import { rewriteArgs } from './args.js'
 import type { Client, Running, Transaction } from './clients.js'
 import { changeFound, isByFoundRows } from './found-rows.js'
@@ -19,16 +19,10 @@ interface Call {
 }
 
 /** Prisma's own: how a query runs. */
-interface Params {
+interface Params extends Row {
   /** where in the result a call such as `findUnique(…).posts()` finds what it returns */
   dataPath?: readonly string[]
   transaction?: Transaction | undefined
-  model?: string
-  jsModelName?: string | undefined
-  action?: string
-  clientMethod?: string
-  callsite?: unknown
-  otelParentCtx?: unknown
 }
 
 const NAME = '@eaas/sdk'
@@ -47,10 +41,7 @@ export function extendClient(client: object, models: Readonly<Record<string, obj
   return refuseLaterQueries(extended)
 }
 
-/**
- * The queries of a later extension would change what is already sealed, and store plaintext: `$extends` refuses
- * them, on each client derived from this one.
- */
+/** Refuses the queries of a later extension, which would change what is already sealed, and store plaintext. */
 function refuseLaterQueries(client: Client): Client {
   const extend = client.$extends.bind(client)
   client.$extends = (other: Partial<Row> | ((client: Client) => Client)) => {
@@ -80,16 +71,8 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
       (action, given, name = model) => {
         const jsModelName = uncapitalized(name)
         const clientMethod = `${jsModelName}.${action}`
-        return query(given, {
-          model: name,
-          jsModelName,
-          callsite,
-          otelParentCtx,
-          action,
-          clientMethod,
-          dataPath: [],
-          transaction: of,
-        })
+        const named = { model: name, jsModelName, clientMethod, action }
+        return query(given, { ...named, callsite, otelParentCtx, dataPath: [], transaction: of })
       },
   }
   const asked = { model: known, operation, args: withoutSkips(isPlain(args) ? args : {}) }
@@ -99,17 +82,17 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
   const step = (of: unknown, field: string) => (of as Record<string, unknown> | null)?.[field]
   const shapeAt = (shape: Shape) => path.reduce((of, field) => of.inner.get(field) ?? newShape(), shape)
   const returned = path.reduce((of, field) => schema.get(of.relations.get(field) ?? of.name), known)
-  if (isByFoundRows(schema, one)) {
+  if (isByFoundRows(one)) {
     await assertNoTriggers(schema, running, operation)
-    const changed = await changeFound(schema, running, one)
+    const changed = await changeFound(running, one)
     const result = path.reduce(step, changed.result)
-    await openResult(schema, returned, result)
+    await openResult(returned, result)
     hide(shapeAt(changed.shape), result)
     return result
   }
-  const rewritten = await rewriteArgs(schema, one)
+  const rewritten = await rewriteArgs(one)
   if (rewritten.filters.length > 0) {
-    const found = await readFiltered(schema, running, one, rewritten)
+    const found = await readFiltered(running, one, rewritten)
     // Prisma itself says that there is none.
     if (found === null && operation === 'findFirstOrThrow') return query({ ...rewritten.args, where: { OR: [] } })
     if (operation !== 'count') hide(rewritten.shape, found)
@@ -118,18 +101,16 @@ async function runOperation(schema: Schema, client: Client, call: Call) {
   await assertNoTriggers(schema, running, operation)
   const result = await query(rewritten.args)
   if (['count', 'aggregate', 'groupBy'].includes(operation)) return result
-  await openResult(schema, returned, result)
+  await openResult(returned, result)
   hide(shapeAt(rewritten.shape), result)
   return result
 }
 
 /** Refuses SQL as text that writes or names what is encrypted. */
 function assertRaw(schema: Schema, operation: string, args: unknown): void {
-  const table = findTableInStatement(textOf(operation, args), schema.tables)
-  if (table === undefined) return
   const hint =
     'Use the operations of a model, or execute it on the client without this extension, which sees what is stored.'
-  refuseCall(`SQL as text that names the table ${table}`, hint)
+  assertStatement(textOf(operation, args), schema.tables, hint)
 }
 
 function textOf(operation: string, args: unknown): string {

@@ -1,8 +1,7 @@
 /**
- * Updates whose condition does not determine the row that values are bound to: by another unique field, or of many
- * rows. One transaction finds the rows and changes each by itself, with values sealed to it. Each change repeats the
- * condition next to the id. So a row that another transaction changed in between stays as it is, as with an update
- * of Prisma itself.
+ * Updates whose condition does not determine the row that values are bound to. One transaction finds the rows and
+ * changes each by itself, with values sealed to it. Each change repeats the condition next to the id: a row that another
+ * transaction changed in between stays as it is, as with an update of Prisma itself.
  */
 import { assertOnlyFound, type Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'
@@ -10,7 +9,7 @@ import { inTransaction, type Running, type Statement } from './clients.js'
 import { needsRow } from './data.js'
 import { boundTo, hasNested, selectOf, withNestedRows } from './nested-rows.js'
 import { newShape } from './results.js'
-import type { KnownModel, Schema } from './schema.js'
+import type { KnownModel } from './schema.js'
 import { isPlain } from './values.js'
 import { rewriteWhere } from './where.js'
 
@@ -23,20 +22,16 @@ export interface Operation {
 const MANY = ['updateMany', 'updateManyAndReturn']
 
 /** Tells whether an operation is one for `changeFound`. */
-export function isByFoundRows(schema: Schema, { model, operation, args }: Operation): boolean {
+export function isByFoundRows({ model, operation, args }: Operation): boolean {
   const changes = operation === 'upsert' ? args.update : args.data
   if (!['update', 'upsert', ...MANY].includes(operation)) return false
-  return needsRow(schema, model, changes, args.where) || hasNested(schema, model, changes)
+  return needsRow(model, changes, args.where) || hasNested(model, changes)
 }
 
 /** Runs an update or an upsert. Returns Prisma's result, and the arguments of its query. */
-export async function changeFound(
-  schema: Schema,
-  running: Running,
-  operation: Operation,
-): Promise<Rewritten & { result: unknown }> {
+export async function changeFound(running: Running, operation: Operation): Promise<Rewritten & { result: unknown }> {
   const isRetried = operation.operation === 'upsert' && running.transaction === undefined
-  const run = () => inTransaction(running, operation.model.name, (statement) => change(schema, statement, operation))
+  const run = () => inTransaction(running, operation.model.name, (statement) => change(statement, operation))
   return run().catch((error: { code?: unknown }) => {
     // Another call inserted the row after this one had found none.
     if (isRetried && error.code === 'P2002') return run()
@@ -44,15 +39,14 @@ export async function changeFound(
   })
 }
 
-async function change(schema: Schema, statement: Statement, { model, operation, args }: Operation) {
-  const seal = (name: string, given: Row, row?: Row) =>
-    rewriteArgs(schema, { model, operation: name, args: given }, row)
+async function change(statement: Statement, { model, operation, args }: Operation) {
+  const seal = (name: string, given: Row, row?: Row) => rewriteArgs({ model, operation: name, args: given }, row)
   const run = async (name: string, rewritten: Rewritten) => ({
     ...rewritten,
     result: await statement(name, rewritten.args),
   })
   // Once, not for each row: the service may make the index.
-  const where = await rewriteWhere(schema, model, args.where)
+  const where = await rewriteWhere(model, args.where)
   if (MANY.includes(operation)) {
     const { limit, ...others } = args
     if (Number(limit) < 0) return run(operation, await seal(operation, { where: { OR: [] }, data: {}, limit })) // Prisma refuses it
@@ -80,7 +74,7 @@ async function change(schema: Schema, statement: Statement, { model, operation, 
     const own = isPlain(where) ? where : {}
     const both = model.sealed ? { ...own, AND: [...[own.AND ?? []].flat(), boundTo(model, row)] } : own
     const changes = operation === 'upsert' ? update : args.data
-    const data = await withNestedRows(schema, model, changes, async (field, inner) => {
+    const data = await withNestedRows(model, changes, async (field, inner) => {
       const parent = (await statement('findUnique', { where: both, select: { [field]: inner } })) as Row | null
       return [parent?.[field] ?? []].flat() as Row[]
     })

@@ -1,8 +1,5 @@
-/**
- * Fills the ids that `@default` would make, in new rows on every level: encrypted values are bound to them, so
- * they must be known before a row is sealed.
- */
-import { assertWritable, createIdMaker, type Row, type RunSql, refuseCall } from '@eaas/sdk/adapter'
+/** Fills the ids that `@default` would make, in new rows on every level: values are bound to them before the insert. */
+import { assertWritable, makeLacking, type Row, type RunSql, refuseCall } from '@eaas/sdk/adapter'
 import { clientOf, type Running } from './clients.js'
 import { isWholeChange, type Relation } from './data.js'
 import type { Operation } from './found-rows.js'
@@ -21,15 +18,12 @@ const NEW: Readonly<Record<string, string>> = {
   upsert: 'create',
 }
 const CHANGES: Readonly<Record<string, string>> = { update: 'data', upsert: 'update' }
-const OF_ARGUMENTS: Readonly<Record<string, [member: string, isNew: boolean][]>> = {
-  create: [['data', true]],
-  createMany: [['data', true]],
-  createManyAndReturn: [['data', true]],
-  update: [['data', false]],
-  upsert: [
-    ['create', true],
-    ['update', false],
-  ],
+/** The member of the arguments of an operation that holds its new rows. */
+const NEW_OF_OPERATION: Readonly<Record<string, string>> = {
+  create: 'data',
+  createMany: 'data',
+  createManyAndReturn: 'data',
+  upsert: 'create',
 }
 
 /** @throws InvalidInputError if a trigger would change what is written; a nested write may be of any table */
@@ -38,19 +32,15 @@ export async function assertNoTriggers({ ofPostgres }: Schema, running: Running,
   for (const { sealed, ...named } of ofPostgres) await assertWritable(runIn(running), sealed, named)
 }
 
-const maker = new WeakMap<Schema, ReturnType<typeof createIdMaker>>()
-
 /** Returns the arguments of an operation with ids in all rows that it creates. */
 export async function withIds(schema: Schema, running: Running, { model, operation, args }: Operation): Promise<Row> {
   const lacking: Lacking = new Map()
   const parents: Parent[] = []
-  const members = (OF_ARGUMENTS[operation] ?? []).map(([member, isNew]) => {
-    return [member, copyRows(schema, model, args[member], { lacking, parents, isNew })]
-  })
+  const out = copyMembers(model, args, { lacking, parents }, [NEW_OF_OPERATION[operation], CHANGES[operation]])
   if (lacking.size === 0) return args
-  for (const parent of parents) await nameParent(schema, running, parent)
+  for (const parent of parents) await nameParent(running, parent)
   for (const [of, rows] of lacking) await fill(schema, of, rows, runIn(running))
-  return { ...args, ...Object.fromEntries(members) } as Row
+  return out
 }
 
 function runIn(running: Running): RunSql {
@@ -60,63 +50,60 @@ function runIn(running: Running): RunSql {
 interface Copying {
   lacking: Lacking
   parents: Parent[]
-  isNew: boolean
+}
+
+/** Copies arguments, in which one member has new rows, and another one the changes of rows. */
+function copyMembers(
+  model: KnownModel,
+  args: Row,
+  copying: Copying,
+  [created, changed]: readonly (string | undefined)[],
+): Row {
+  const out = { ...args }
+  if (created) out[created] = copyRows(model, args[created], copying, true)
+  if (changed) out[changed] = copyRows(model, args[changed], copying, false)
+  return out
 }
 
 /** Copies rows, or the changes of some, with what is nested in them. */
-function copyRows(schema: Schema, model: KnownModel, rows: unknown, copying: Copying): unknown {
-  if (Array.isArray(rows)) return rows.map((one) => copyRows(schema, model, one, copying))
+function copyRows(model: KnownModel, rows: unknown, copying: Copying, isNew: boolean): unknown {
+  if (Array.isArray(rows)) return rows.map((one) => copyRows(model, one, copying, isNew))
   if (!isPlain(rows)) return rows
   const row = { ...rows }
-  const made = copying.isNew ? [...model.made].filter(([field]) => row[field] === undefined) : []
+  const made = isNew ? [...model.made].filter(([field]) => row[field] === undefined) : []
   if (made.length > 0) copying.lacking.set(model, [...(copying.lacking.get(model) ?? []), row])
-  if (made.some(([, { isUnchecked }]) => isUnchecked)) copying.parents.push(...takeParents(schema, model, row))
+  if (made.some(([, { isUnchecked }]) => isUnchecked)) copying.parents.push(...takeParents(model, row))
   for (const [field, relation] of model.relations) {
-    const to = { field, other: schema.get(relation), isList: model.lists.has(field) }
-    if (isPlain(row[field])) row[field] = copyWrites(schema, to, row[field], copying)
+    const to = { field, other: model.get(relation), isList: model.lists.has(field) }
+    if (isPlain(row[field])) row[field] = copyWrites(to, row[field], copying)
   }
   return row
 }
 
-function copyWrites(schema: Schema, relation: Relation, writes: Row, copying: Copying): Row {
+function copyWrites(relation: Relation, writes: Row, copying: Copying): Row {
   const { other } = relation
   const copied = Object.entries(writes).map(([name, args]) => {
     const one = (value: unknown): unknown => {
       const isWhole = NEW[name] === '' || (name === 'update' && isPlain(value) && isWholeChange(relation, value))
-      if (isWhole) return copyRows(schema, other, value, { ...copying, isNew: name !== 'update' })
-      if (!isPlain(value)) return value
-      const out = { ...value }
-      for (const [member, isNew] of [
-        [NEW[name], true],
-        [CHANGES[name], false],
-      ] as const) {
-        if (member) out[member] = copyRows(schema, other, value[member], { ...copying, isNew })
-      }
-      return out
+      if (isWhole) return copyRows(other, value, copying, name !== 'update')
+      return isPlain(value) ? copyMembers(other, value, copying, [NEW[name], CHANGES[name]]) : value
     }
     return [name, Array.isArray(args) ? args.map(one) : one(args)]
   })
   return Object.fromEntries(copied)
 }
 
-/** Fills the ids of rows, by one query for all that the database makes. */
-async function fill(schema: Schema, model: KnownModel, rows: readonly Row[], run: RunSql): Promise<void> {
-  const ofDatabase: string[] = []
-  for (const [field, { make }] of model.made) {
-    if (!make && rows.some((row) => row[field] === undefined)) ofDatabase.push(field)
-    else if (make) for (const row of rows) row[field] ??= make()
-  }
-  if (ofDatabase.length === 0) return
-  const ids = maker.get(schema) ?? createIdMaker()
-  maker.set(schema, ids)
-  const columns = ofDatabase.map((field) => model.made.get(field)?.column ?? field)
-  const { rows: made } = await ids.make(run, model.table, { columns, count: rows.length, cannotOverride: model.name })
-  for (const [at, row] of rows.entries()) {
-    for (const [number, field] of ofDatabase.entries()) {
-      const id = model.spell(field, made[at]?.[columns[number] ?? ''])
-      row[field] ??= typeof id === 'bigint' && Number.isSafeInteger(Number(id)) ? Number(id) : id
+/** Fills the ids of rows. */
+async function fill({ ids }: Schema, model: KnownModel, rows: readonly Row[], run: RunSql): Promise<void> {
+  const columns = [...model.made].map(([name, { column, make }]) => {
+    const read = (text: unknown) => {
+      const id = model.spell(name, text)
+      return typeof id === 'bigint' && Number.isSafeInteger(Number(id)) ? Number(id) : id
     }
-  }
+    return { name, column, make, read }
+  })
+  const made = await makeLacking(ids, run, { table: model.table, columns, rows, cannotOverride: model.name })
+  for (const [at, row] of rows.entries()) Object.assign(row, made.rows[at])
 }
 
 /** What a new row is connected to. */
@@ -129,12 +116,10 @@ interface Parent {
 }
 
 /**
- * Takes the relations to parents out of a new row. Prisma accepts an id of `autoincrement()` only in a row that names its
- * parents by foreign keys. Since the adapter fills in such ids, `connect` becomes the foreign key.
- *
- * @throws InvalidInputError for any but a `connect`
+ * Takes the relations to parents out of a new row: Prisma accepts an id of `autoincrement()` only in a row that names its
+ * parents by foreign keys. So `connect` becomes the foreign key; other writes are refused.
  */
-function takeParents(schema: Schema, model: KnownModel, row: Row): Parent[] {
+function takeParents(model: KnownModel, row: Row): Parent[] {
   return [...model.joins].flatMap(([field, join]) => {
     const writes = row[field]
     if (!join.isOwn || !isPlain(writes)) return []
@@ -147,13 +132,12 @@ function takeParents(schema: Schema, model: KnownModel, row: Row): Parent[] {
     }
     if (name !== undefined && !isPlain(where)) return []
     delete row[field]
-    return isPlain(where) ? [{ row, field, join, other: schema.get(model.relations.get(field) ?? ''), where }] : []
+    return isPlain(where) ? [{ row, field, join, other: model.get(model.relations.get(field) ?? ''), where }] : []
   })
 }
 
 /** Fills the foreign key, by a separate query if the condition is not the key. */
 async function nameParent(
-  schema: Schema,
   { transaction, statementIn }: Running,
   { row, field, join, other, where }: Parent,
 ): Promise<void> {
@@ -163,13 +147,11 @@ async function nameParent(
     const hint = 'Connect by its key, or pass a function: `$transaction(async (tx) => …)`.'
     refuseCall(`in a list of operations, connect of the relation ${field} by another field`, hint)
   }
-  const select = Object.fromEntries(join.pairs.map((pair) => [pair.other, true]))
-  const key = isKey
-    ? Object.fromEntries(given)
-    : await statementIn(transaction)(
-        'findUniqueOrThrow',
-        { where: await rewriteWhere(schema, other, where), select },
-        other.name,
-      )
-  for (const pair of join.pairs) row[pair.own] = (key as Row)[pair.other]
+  const find = async () => {
+    const select = Object.fromEntries(join.pairs.map((pair) => [pair.other, true]))
+    const args = { where: await rewriteWhere(other, where), select }
+    return statementIn(transaction)('findUniqueOrThrow', args, other.name)
+  }
+  const key = (isKey ? Object.fromEntries(given) : await find()) as Row
+  for (const pair of join.pairs) row[pair.own] = key[pair.other]
 }

@@ -1,11 +1,10 @@
 /**
- * Updates that are nested in the update of another row, and do not determine the rows that their values are bound
- * to. The rows are read first, in the transaction of the update. Each then gets its own nested update, which repeats
- * the condition next to the id.
+ * Updates that are nested in that of another row, and do not determine the rows that their values are bound to. These are
+ * read first, in its transaction. Each gets its own nested update, which repeats the condition next to the id.
  */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { isWholeChange, needsRow, type Relation, withRow } from './data.js'
-import type { KnownModel, Schema } from './schema.js'
+import type { KnownModel } from './schema.js'
 import { isPlain } from './values.js'
 import { rewriteWhere, uncombined } from './where.js'
 
@@ -20,9 +19,9 @@ interface Nested extends Relation {
 }
 
 /** Tells whether rows that are nested in an update must be read before. */
-export function hasNested(schema: Schema, model: KnownModel, data: unknown): boolean {
-  return relationsIn(schema, model, data).some(({ writes, ...relation }) =>
-    NAMES.some((name) => [writes[name] ?? []].flat().some((args) => readNested(schema, { ...relation, name }, args))),
+export function hasNested(model: KnownModel, data: unknown): boolean {
+  return relationsIn(model, data).some(({ writes, ...relation }) =>
+    NAMES.some((name) => [writes[name] ?? []].flat().some((args) => readNested({ ...relation, name }, args))),
   )
 }
 
@@ -30,31 +29,24 @@ export function hasNested(schema: Schema, model: KnownModel, data: unknown): boo
 export type ReadRelation = (field: string, args: Row) => Promise<Row[]>
 
 /** Returns the changes of a row with a nested update for each row that they change. */
-export async function withNestedRows(
-  schema: Schema,
-  model: KnownModel,
-  data: unknown,
-  read: ReadRelation,
-): Promise<unknown> {
-  const found = relationsIn(schema, model, data).map(async ({ writes, ...relation }) => {
+export async function withNestedRows(model: KnownModel, data: unknown, read: ReadRelation): Promise<unknown> {
+  const found = relationsIn(model, data).map(async ({ writes, ...relation }) => {
     const { field } = relation
     const own: Row = { ...writes }
-    const isAlone =
-      Object.values(writes)
-        .flat()
-        .filter((args) => args !== undefined).length === 1
+    const given = Object.values(writes).flat()
+    const isAlone = given.filter((args) => args !== undefined).length === 1
     for (const name of NAMES) {
       if (writes[name] === undefined) continue
       const isList = Array.isArray(writes[name]) || relation.isList
       const all = await Promise.all(
         [writes[name]].flat().map(async (args) => {
-          const one = readNested(schema, { ...relation, name, isList }, args)
+          const one = readNested({ ...relation, name, isList }, args)
           // Prisma would find its rows after the other writes; here they are read before.
           if (one && name === 'updateMany' && !isAlone) {
             const hint = 'Write them one after another, in a transaction: `$transaction(async (tx) => …)`.'
             refuseCall(`updateMany beside other writes of the relation ${field}`, hint)
           }
-          return one ? eachRow(schema, one, read) : [args]
+          return one ? eachRow(one, read) : [args]
         }),
       )
       own[name] = isList ? all.flat() : all.flat()[0]
@@ -64,30 +56,26 @@ export async function withNestedRows(
   return isPlain(data) ? { ...data, ...Object.fromEntries(await Promise.all(found)) } : data
 }
 
-function relationsIn(schema: Schema, model: KnownModel, data: unknown) {
+function relationsIn(model: KnownModel, data: unknown) {
   if (!isPlain(data)) return []
   return [...model.relations].flatMap(([field, relation]) => {
     const writes = data[field]
     const isList = model.lists.has(field)
-    return isPlain(writes) ? [{ field, other: schema.get(relation), isList, writes }] : []
+    return isPlain(writes) ? [{ field, other: model.get(relation), isList, writes }] : []
   })
 }
 
 /** Reads the arguments of a nested update; undefined if it determines its row itself. */
-function readNested(schema: Schema, update: Omit<Nested, 'where' | 'changes'>, args: unknown): Nested | undefined {
+function readNested(update: Omit<Nested, 'where' | 'changes'>, args: unknown): Nested | undefined {
   if (!isPlain(args)) return undefined
   const isWhole = update.name === 'update' && isWholeChange(update, args)
   const changes = isWhole ? args : args.data
   const where = !isWhole && isPlain(args.where) ? args.where : {}
-  return isPlain(changes) && needsRow(schema, update.other, changes, where) ? { ...update, where, changes } : undefined
+  return isPlain(changes) && needsRow(update.other, changes, where) ? { ...update, where, changes } : undefined
 }
 
-async function eachRow(
-  schema: Schema,
-  { field, name, other, isList, where, changes }: Nested,
-  read: ReadRelation,
-): Promise<Row[]> {
-  const condition = (await rewriteWhere(schema, other, uncombined(other, where))) as Row
+async function eachRow({ field, name, other, isList, where, changes }: Nested, read: ReadRelation): Promise<Row[]> {
+  const condition = (await rewriteWhere(other, uncombined(other, where))) as Row
   const rows = await read(field, { ...(isList ? { where: condition } : {}), select: selectOf(other) })
   // Without a row, an update fails as Prisma's does.
   if (rows.length === 0) return name === 'update' ? [{ where, data: {} }] : []

@@ -86,15 +86,11 @@ type Selection<Given, M extends Models, P extends Payload> = Given extends objec
   : Given
 
 /** A comparison that an index answers. */
-interface Comparison<V> {
+interface Comparison<V> extends Partial<Record<'gt' | 'gte' | 'lt' | 'lte', NonNullable<V> | undefined>> {
   equals?: V | undefined
   not?: V | Comparison<V> | undefined
   in?: NonNullable<V>[] | undefined
   notIn?: NonNullable<V>[] | undefined
-  gt?: NonNullable<V> | undefined
-  gte?: NonNullable<V> | undefined
-  lt?: NonNullable<V> | undefined
-  lte?: NonNullable<V> | undefined
 }
 type Compared<V> = NonNullable<V> extends Date | number ? V | Comparison<V> : never
 
@@ -127,7 +123,7 @@ type Taken<V> = Compared<V> | (null extends V ? Nulls | OnlyNull : never) | Type
 
 /**
  * A condition as it was written: a literal that the adapter refuses, such as the text of a date, does not compile. What
- * has one of Prisma's own types does, whose members are all optional: its values are not known.
+ * has one of Prisma's own types, whose members are all optional, does.
  */
 type Written<A, Wide, M extends Models, P extends Payload> = A extends readonly (infer One)[]
   ? Written<One, Wide, M, P>[]
@@ -156,37 +152,24 @@ type MemberOf<T, K> = T extends readonly (infer One)[]
     ? NonNullable<T[K]>
     : never
 
-/**
- * A nested update: the changes in `data` or, for a relation to one row, the changes themselves, in which a field
- * `data` is optional.
- */
+/** A nested update: the changes in `data` or, for a relation to one row, the changes, with an optional field `data`. */
 type Update<Given, M extends Models, P extends Payload> = Given extends readonly (infer One)[]
   ? Update<One, M, P>[]
   : Given extends { data: unknown }
     ? Members<Given, M, P>
     : Data<Given, M, P>
 
-/** The operations, and whether each finds one row, whose relations can be followed, and may find none. */
-interface Operations {
-  create: 'one'
-  createMany: unknown
-  createManyAndReturn: unknown
-  update: 'one'
-  updateMany: unknown
-  updateManyAndReturn: unknown
-  upsert: 'one'
-  delete: 'one'
-  deleteMany: unknown
-  findUnique: 'one or none'
-  findUniqueOrThrow: 'one'
-  findFirst: 'one or none'
-  findFirstOrThrow: 'one'
-  findMany: unknown
-  count: unknown
-  aggregate: unknown
-  groupBy: unknown
-}
-type Operation = keyof Operations
+/** The operations that find one row, whose relations can be followed, those that may find none, and the others. */
+type OfOne = 'create' | 'update' | 'upsert' | 'delete' | 'findUniqueOrThrow' | 'findFirstOrThrow'
+type OfOneOrNone = 'findUnique' | 'findFirst'
+type OfMany =
+  | `${'create' | 'update'}Many${'' | 'AndReturn'}`
+  | 'deleteMany'
+  | 'findMany'
+  | 'count'
+  | 'aggregate'
+  | 'groupBy'
+type Operation = OfOne | OfOneOrNone | OfMany
 
 /** The types of a client: those of its schema, and what it omits from all reads. */
 type TypesOf<C> = C extends {
@@ -203,9 +186,8 @@ interface TypeMap {
 type PayloadOf<T> = T extends { [K: symbol]: { types: { payload: infer P extends Payload } } } ? P : never
 
 /**
- * An operation. `T` is the member of the client whose operation it is, so that the result includes what
- * further extensions add to its rows. The arguments do not depend on it, since TypeScript would then take
- * `omit: { x: true }` for `boolean`.
+ * An operation. `T` is the member of the client whose operation it is, so that the result has what further extensions add.
+ * The arguments do not depend on it: TypeScript would take `omit: { x: true }` for `boolean`.
  */
 type Run<Args, O extends Operation, Map extends TypeMap, Name extends string, M extends Models> = object extends Args
   ? <T, A extends Args>(this: T, args?: Passed<A, Args, M, PayloadIn<Map, Name>>) => Result<T, A, O, Map, Name>
@@ -225,8 +207,8 @@ type Passed<A, Args, M extends Models, P extends Payload> = Types.Public.Exact<
 type Result<T, A, O extends Operation, Map extends TypeMap, Name extends string> = Types.Public.PrismaPromise<
   Types.Result.GetResult<PayloadOf<T>, A, O, Map['globalOmitOptions']>
 > &
-  (Operations[O] extends 'one' | 'one or none'
-    ? Types.Extensions.DynamicModelExtensionFluentApi<Map, Name, O, Operations[O] extends 'one' ? never : null>
+  (O extends OfOne | OfOneOrNone
+    ? Types.Extensions.DynamicModelExtensionFluentApi<Map, Name, O, O extends OfOne ? never : null>
     : unknown)
 
 /** The operations of a client that take values in the types of the models; none where all fields are text. */

@@ -3,18 +3,18 @@ import { type Filter, type Row, readPage, refuseCall } from '@eaas/sdk/adapter'
 import type { Rewritten } from './args.js'
 import type { Running } from './clients.js'
 import type { Operation } from './found-rows.js'
-import type { KnownModel, Schema } from './schema.js'
+import type { KnownModel } from './schema.js'
 import { isPlain } from './values.js'
 
 /** Opens rows in place. */
-export async function openResult(schema: Schema, model: KnownModel, result: unknown): Promise<void> {
+export async function openResult(model: KnownModel, result: unknown): Promise<void> {
   const found = new Map<KnownModel, Row[]>()
-  collect(schema, model, result, found)
+  collect(model, result, found)
   await Promise.all([...found].map(([one, rows]) => openRows(one, rows)))
 }
 
-function collect(schema: Schema, model: KnownModel, result: unknown, found: Map<KnownModel, Row[]>): void {
-  if (Array.isArray(result)) for (const one of result) collect(schema, model, one, found)
+function collect(model: KnownModel, result: unknown, found: Map<KnownModel, Row[]>): void {
+  if (Array.isArray(result)) for (const one of result) collect(model, one, found)
   else if (typeof result === 'object' && result !== null) {
     const row = result as Row
     const rows = found.get(model) ?? []
@@ -22,7 +22,7 @@ function collect(schema: Schema, model: KnownModel, result: unknown, found: Map<
     rows.push(row)
     for (const [field, relation] of model.relations) {
       const inner = Object.hasOwn(row, field) ? row[field] : undefined
-      if (Array.isArray(inner) || isPlain(inner)) collect(schema, schema.get(relation), inner, found)
+      if (Array.isArray(inner) || isPlain(inner)) collect(model.get(relation), inner, found)
     }
   }
 }
@@ -38,10 +38,7 @@ async function openRows({ sealed, relations }: KnownModel, rows: readonly Row[])
   }
 }
 
-/**
- * What is selected beyond the application's request, such as the fields that encrypted ones are bound to. They are
- * hidden once the rows are opened: Prisma may still compute fields of other extensions by them.
- */
+/** What is selected beyond the request. It is hidden, since Prisma may compute fields of other extensions by it. */
 export interface Shape {
   hidden: Set<string>
   /** The shape of the rows of each relation, by its field. */
@@ -65,12 +62,8 @@ export function hide({ hidden, inner }: Shape, result: unknown): void {
   }
 }
 
-/**
- * Reads by an index that finds more rows than match: the rows are opened and filtered, then pages are counted. Returns
- * the rows, or their number, as the operation does.
- */
+/** Reads by an index that finds more rows than match. Returns the rows, or their number, as the operation does. */
 export async function readFiltered(
-  schema: Schema,
   running: Running,
   { model, operation, args: asked }: Operation,
   { args, filters }: Rewritten,
@@ -88,7 +81,7 @@ export async function readFiltered(
   const read = async (from: number, size: number | undefined) => {
     const page = size === undefined ? {} : { skip: from, take: size }
     const rows = (await statement('findMany', { ...rest, ...select, ...page, orderBy: order })) as Row[]
-    await openResult(schema, model, rows)
+    await openResult(model, rows)
     return rows
   }
   const isOne = !isCount && operation !== 'findMany'

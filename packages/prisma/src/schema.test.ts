@@ -55,7 +55,7 @@ describe('the ids of a schema', () => {
 it('an id that its column fills up with spaces is bound to as the database returns it', async () => {
   const schema = await readWith('postgresql', 'id String @id @db.Char(5)')
   const note = schema.get('Note')
-  const { body } = (await sealData(schema, note, { id: 'abc', body: 'x' })) as { body: string }
+  const { body } = (await sealData(note, { id: 'abc', body: 'x' })) as { body: string }
   expect(await note.sealed?.openRows([{ id: 'abc  ', body }])).toEqual([{ id: 'abc  ', body: 'x' }])
 })
 
@@ -107,7 +107,7 @@ describe('the compound unique keys of a schema', () => {
     const config = { activeProvider: 'postgresql', inlineSchema }
     const schema = readSchema({ _runtimeDataModel: { models: { User } }, _engineConfig: config }, { User: model })
     const { mail_index } = await model.index({ mail: 'ada@x.org' })
-    return { mail_index, find: (where: object) => rewriteWhere(schema, schema.get('User'), where) }
+    return { mail_index, find: (where: object) => rewriteWhere(schema.get('User'), where) }
   }
 
   it.each([

@@ -1,15 +1,22 @@
-/**
- * What a Prisma client knows of its schema, with the models that seal its tables. Rows have the names of
- * Prisma's fields.
- */
+/** What a Prisma client knows of its schema, with the models that seal its tables. Rows have the names of its fields. */
 import { InvalidInputError } from '@eaas/sdk'
-import { createSealedTable, quoteName, type Row, refuseUnbindable, type SealedTable } from '@eaas/sdk/adapter'
+import {
+  createIdMaker,
+  createSealedTable,
+  type IdMaker,
+  quoteName,
+  type Row,
+  refuseUnbindable,
+  type SealedTable,
+} from '@eaas/sdk/adapter'
 import { findClientDefault } from './client-ids.js'
 import { assertFields } from './field-types.js'
 import { isExact, isMadeByDatabase, type ModelTypes, type Reference, readTypes, spell } from './types.js'
 
 export interface KnownModel {
   name: string
+  /** Finds another model of the schema. */
+  get(model: string): KnownModel
   /** The table in SQL. */
   table: string
   /** The fields whose values must be known before a row is sealed, and that have a default. */
@@ -52,6 +59,7 @@ export interface Join {
 }
 
 export interface Schema {
+  ids: IdMaker
   get(model: string): KnownModel
   /** The tables with encrypted columns, by their names in the database. */
   tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
@@ -78,11 +86,17 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
     throw new InvalidInputError(`the schema has no model ${JSON.stringify(name)}`, 'Name models as the schema does.')
   }
   const types = readTypes(client)
-  const known = new Map(
+  const get = (name: string): KnownModel => {
+    const found = known.get(name)
+    if (!found) throw new InvalidInputError(`the schema has no model ${JSON.stringify(name)}`)
+    return found
+  }
+  const known: Map<string, KnownModel> = new Map(
     Object.entries(data.models).map(([name, one]) => [
       name,
       {
         ...knowModel(name, one, models[name], types.get(name), omit?.[uncapitalized(name)]),
+        get,
         joins: new Map(one.fields.flatMap((field) => joinOf(data.models, types, name, field) ?? [])),
       },
     ]),
@@ -98,11 +112,8 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
     return sealed ? [{ name, table, sealed, nameIn: (field: string) => columns.get(field) ?? field }] : []
   })
   return {
-    get(name) {
-      const found = known.get(name)
-      if (!found) throw new InvalidInputError(`the schema has no model ${JSON.stringify(name)}`)
-      return found
-    },
+    ids: createIdMaker(),
+    get,
     tables: all.map(({ name, sealed, nameIn }) => {
       const columns = new Set(sealed.columns.filter((field) => sealed.isSealed(field)).map(nameIn))
       return [data.models[name]?.dbName ?? name, (column: string) => columns.has(column)] as const
@@ -177,7 +188,7 @@ function knowModel(
   model: object | undefined,
   types: ModelTypes | undefined,
   omitted: Row = {},
-): Omit<KnownModel, 'joins'> {
+): Omit<KnownModel, 'joins' | 'get'> {
   const sealed = model && createSealedTable(model)
   const lacking = sealed?.columns.find((column) => !fields.some((field) => field.name === column))
   if (lacking !== undefined) {
@@ -199,14 +210,10 @@ function knowModel(
     relations: new Map(fields.filter(({ kind }) => kind === 'object').map((field) => [field.name, field.type])),
     lists: types?.lists ?? new Set(),
     json: new Set(fields.filter(({ type }) => type === 'Json').map((field) => field.name)),
-    exact: new Set(
-      fields.filter(({ name, type, kind }) => isExact(types, { name, type, kind })).map((field) => field.name),
-    ),
-    spell: (name, value) =>
-      spell(
-        types,
-        fields.find((field) => field.name === name),
-        value,
-      ),
+    exact: new Set(fields.filter((field) => isExact(types, field)).map((field) => field.name)),
+    spell(name, value) {
+      const field = fields.find((one) => one.name === name)
+      return spell(types, field, value)
+    },
   }
 }

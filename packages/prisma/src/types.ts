@@ -1,7 +1,4 @@
-/**
- * The types of columns, and the fields by which relations join. A Prisma client has them only in the text of its
- * schema.
- */
+/** The types of columns, and the fields by which relations join: a client has them only in the text of its schema. */
 import { spellUuid } from '@eaas/sdk/adapter'
 
 /** What the columns of a model are in the database. */
@@ -41,15 +38,9 @@ export interface Reference {
   other: string
 }
 
-/**
- * The databases that compare text by its bytes. MySQL and SQL Server ignore case, accents and trailing spaces by
- * default.
- */
+/** The databases that compare text by its bytes. MySQL and SQL Server ignore case, accents and trailing spaces. */
 const COMPARE_BYTES = ['postgresql', 'postgres', 'cockroachdb', 'sqlite']
-/**
- * The types whose values are found in one spelling; `Uuid` is spelled by the adapter. `CiText` and `Char` are
- * not among them.
- */
+/** The types whose values are found in one spelling: `Uuid` is spelled by the adapter, unlike `CiText` and `Char`. */
 const EXACT = [undefined, 'Text', 'VarChar', 'String', 'Uuid']
 
 /** What the adapter reads of a client's configuration. */
@@ -119,11 +110,9 @@ function readField(line: string, types: ReturnType<typeof createTypes>): void {
   const fieldsOf = (member: string) => new RegExp(`\\b${member}:\\[([^\\]]*)\\]`).exec(relation ?? '')?.[1]?.split(',')
   const others = fieldsOf('references')
   const own = fieldsOf('fields')
-  if (own && others)
-    types.references.set(
-      field,
-      own.map((name, at) => ({ own: name, other: others[at] ?? '' })),
-    )
+  if (!own || !others) return
+  const pairs = own.map((one, at) => ({ own: one, other: others[at] ?? '' }))
+  types.references.set(field, pairs)
 }
 
 /** Reads a line with an attribute of the model. */

@@ -44,10 +44,7 @@ export async function mapOneOrMany(value: unknown, map: (one: unknown) => Promis
   return Array.isArray(value) ? Promise.all(value.map(map)) : map(value)
 }
 
-/**
- * Reads a plain object of arguments, as Prisma would. @throws InvalidInputError for any other object, whose members
- * would be missed
- */
+/** Reads a plain object of arguments. @throws InvalidInputError for any other object, whose members would be missed */
 export function readObject(value: unknown, what: string): Row | undefined {
   if (value === null || value === undefined) return undefined
   return isPlain(value) ? value : refuseCall(`${what} that is no plain object`, 'Pass a plain object.')

@@ -9,7 +9,7 @@ import {
   type SealedTable,
   searchHint,
 } from '@eaas/sdk/adapter'
-import type { KnownModel, Schema } from './schema.js'
+import type { KnownModel } from './schema.js'
 import { DB_NULL, isNull, isPlain, readObject } from './values.js'
 
 const LOGICAL = ['AND', 'OR', 'NOT']
@@ -17,17 +17,11 @@ const OF_RELATION = ['some', 'every', 'none', 'is', 'isNot']
 const OPERATORS: Readonly<Record<string, string>> = { equals: '=', in: 'in', notIn: 'not in', not: 'not' }
 
 /**
- * Rewrites a condition on rows of a model, or a list of them.
- *
- * @param filters takes what the rows must match after they are opened; undefined where nothing is filtered
+ * Rewrites a condition on rows of a model, or a list of them. `filters` takes what the rows must match after they are
+ * opened; undefined where nothing is filtered.
  */
-export async function rewriteWhere(
-  schema: Schema,
-  model: KnownModel,
-  where: unknown,
-  filters?: Filter[],
-): Promise<unknown> {
-  if (Array.isArray(where)) return Promise.all(where.map((one) => rewriteWhere(schema, model, one, filters)))
+export async function rewriteWhere(model: KnownModel, where: unknown, filters?: Filter[]): Promise<unknown> {
+  if (Array.isArray(where)) return Promise.all(where.map((one) => rewriteWhere(model, one, filters)))
   const given = readObject(where, 'a condition')
   if (!given) return where
   const out: Row = {}
@@ -35,15 +29,15 @@ export async function rewriteWhere(
   for (const [key, value] of Object.entries(given)) {
     const relation = model.relations.get(key)
     if (value === undefined) out[key] = value
-    else if (key === 'AND') out[key] = await rewriteWhere(schema, model, value, filters)
-    else if (LOGICAL.includes(key)) out[key] = await rewriteWhere(schema, model, value)
-    else if (relation !== undefined) out[key] = await rewriteRelation(schema, schema.get(relation), value)
+    else if (key === 'AND') out[key] = await rewriteWhere(model, value, filters)
+    else if (LOGICAL.includes(key)) out[key] = await rewriteWhere(model, value)
+    else if (relation !== undefined) out[key] = await rewriteRelation(model.get(relation), value)
     else if (model.sealed?.isSealed(key)) {
       if (referencesIn(value).length > 0) refuseReference(model.sealed, key)
       further.push(...(await compare(model.sealed, key, { filter: value, filters, isJson: model.json.has(key) })))
     } else {
       for (const { modelName, name } of referencesIn(value)) {
-        const { sealed } = schema.get(modelName)
+        const { sealed } = model.get(modelName)
         if (sealed?.isSealed(name)) refuseReference(sealed, name)
       }
       const { name, fields } = await rewriteCombined(model, key, value)
@@ -104,13 +98,11 @@ function both(where: Row, condition: Row): Row {
   return isFree ? { ...where, ...condition } : { ...where, AND: [...[where.AND ?? []].flat(), condition] }
 }
 
-async function rewriteRelation(schema: Schema, model: KnownModel, filter: unknown): Promise<unknown> {
+async function rewriteRelation(model: KnownModel, filter: unknown): Promise<unknown> {
   const given = readObject(filter, 'a condition')
   if (!given) return filter
-  if (!Object.keys(given).some((key) => OF_RELATION.includes(key))) return rewriteWhere(schema, model, given)
-  const all = Object.entries(given).map(
-    async ([key, value]) => [key, await rewriteWhere(schema, model, value)] as const,
-  )
+  if (!Object.keys(given).some((key) => OF_RELATION.includes(key))) return rewriteWhere(model, given)
+  const all = Object.entries(given).map(async ([key, value]) => [key, await rewriteWhere(model, value)])
   return Object.fromEntries(await Promise.all(all))
 }
 
@@ -214,8 +206,7 @@ export function uncombined(model: KnownModel, where: Row): Row {
 /** Finds the values that a condition gives for the row, as the database spells them. */
 export function pinnedBy(model: KnownModel, where: unknown): Row {
   if (!isPlain(where)) return {}
-  const found: Row = {}
-  for (const one of [where.AND ?? []].flat()) Object.assign(found, pinnedBy(model, one))
+  const found: Row = Object.assign({}, ...[where.AND ?? []].flat().map((one) => pinnedBy(model, one)))
   for (const [key, value] of Object.entries(where)) {
     if (isCombined(model, key)) Object.assign(found, pinnedBy(model, value))
     else if (model.fields.has(key) && !model.relations.has(key) && !LOGICAL.includes(key)) {
@@ -226,13 +217,9 @@ export function pinnedBy(model: KnownModel, where: unknown): Row {
   return found
 }
 
-/**
- * Returns the value that a filter compares with exactly. Any other operator, or `mode` with it, may find further
- * rows.
- */
+/** Returns the value that a filter compares with exactly: any other operator, or `mode`, may find further rows. */
 function equalTo(filter: Row): unknown {
-  const given = Object.entries(filter).filter(
-    ([name, value]) => value !== undefined && !(name === 'mode' && value === 'default'),
-  )
-  return given.every(([name]) => name === 'equals') ? filter.equals : undefined
+  const isPlainMode = (name: string, value: unknown) => name === 'mode' && value === 'default'
+  const others = Object.entries(filter).filter(([name, value]) => name !== 'equals' && !isPlainMode(name, value))
+  return others.every(([, value]) => value === undefined) ? filter.equals : undefined
 }

@@ -9,11 +9,14 @@ import type { OtherColumns } from './models/model-types.js'
 export {
   assertFoundAgain,
   assertOnlyFound,
+  type Bracket,
+  bracketed,
   type Change,
   type Conflict,
   changeFound,
   inBatches,
   readConflict,
+  savepoint,
   tellsRow,
   type Upserting,
   upsertEach,
@@ -21,7 +24,9 @@ export {
 export {
   createIdMaker,
   type IdMaker,
+  type LackingColumn,
   type MadeIds,
+  makeLacking,
   quoteName,
   type RunSql,
   refuseAlways,
@@ -40,6 +45,7 @@ export {
 export {
   refuseCall,
   refuseComputed,
+  refuseCount,
   refuseExpression,
   refuseField,
   refuseOperator,
@@ -58,6 +64,8 @@ export {
   type Filter,
   IGNORING_CASE,
   joinBounds,
+  type Page,
+  pageOf,
   type Query,
   readPage,
   readPattern,
@@ -67,10 +75,14 @@ export {
   takeSearches,
 } from './adapter/searches.js'
 export {
+  AS_READ,
   isPlainSpelling,
   isSpelledUuid,
   isSpelledWhole,
   refuseSpelling,
+  type Spellable,
+  spellAs,
+  spellRow,
   spellUuid,
   spellWhole,
 } from './adapter/spelling.js'
@@ -83,7 +95,7 @@ export {
   type SealedColumn,
   type SealedPlaces,
 } from './adapter/sql-parts.js'
-export { findTableInStatement, type NamedTable } from './adapter/sql-statements.js'
+export { assertStatement, findTableInStatement, type NamedTable } from './adapter/sql-statements.js'
 export {
   isClosedSql,
   isOneSqlValue,

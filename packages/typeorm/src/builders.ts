@@ -1,5 +1,4 @@
 /** TypeORM's query builders, extended: they seal values, search by indexes, open rows, or refuse a statement. */
-
 import {
   assertSqlOrder,
   type IdMaker,
@@ -17,7 +16,7 @@ import {
 import type { EntityMetadata } from 'typeorm'
 import { type Located, rewriteCondition } from './conditions.js'
 import type { MadeIds } from './ids.js'
-import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf } from './internals.js'
+import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf, MAKERS } from './internals.js'
 import { filtersIn, type RowFilter } from './pending.js'
 import { assertReadable, type Output } from './results.js'
 import type { KnownTable, KnownTables } from './tables.js'
@@ -78,29 +77,7 @@ export type Adopt = <B extends object>(builder: B) => B
 
 /** Extends what all builders have. */
 export function extendBuilder(Base: Constructor<Builder>, context: Context, adopt: Adopt): Constructor<Builder> {
-  return class extends Base {
-    override select(...args: unknown[]): Builder {
-      return adopt(super.select(...args))
-    }
-    override insert(...args: unknown[]): Builder {
-      return adopt(super.insert(...args))
-    }
-    override update(...args: unknown[]): Builder {
-      return adopt(super.update(...args))
-    }
-    override delete(...args: unknown[]): Builder {
-      return adopt(super.delete(...args))
-    }
-    override softDelete(...args: unknown[]): Builder {
-      return adopt(super.softDelete(...args))
-    }
-    override restore(...args: unknown[]): Builder {
-      return adopt(super.restore(...args))
-    }
-    override relation(...args: unknown[]): Builder {
-      return adopt(super.relation(...args))
-    }
-
+  class Extended extends Base {
     override getQuery(): string {
       const sql = super.getQuery()
       const { run, isInner } = stateOf(this)
@@ -151,6 +128,13 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
       })
     }
   }
+  for (const name of MAKERS) {
+    const make = (Base.prototype as Builder)[name]
+    Extended.prototype[name] = function (...args) {
+      return adopt(make.apply(this, args))
+    }
+  }
+  return Extended
 }
 
 /** Finds the column that the path of a condition names, such as `user.email`. */
@@ -168,7 +152,7 @@ function findColumn(builder: Builder, path: string) {
 /** Returns the name that a model's rows have for the column of a condition, which may be unknown to the model. */
 export function nameInRow({ tables }: Context, builder: Builder, path: string): string | undefined {
   const { metadata, column } = findColumn(builder, path)
-  return column && metadata && (tables.find(metadata)?.nameOf(column) ?? column.propertyPath)
+  return column && metadata && (tables.find(metadata)?.nameInRow(column) ?? column.propertyPath)
 }
 
 /** Finds the column of a model that the path of a condition names. */
@@ -190,10 +174,7 @@ export function assertOrder({ tables }: Context, { expressionMap }: Builder, run
   }
 }
 
-/**
- * The columns of the main alias come first; expressions and the columns that were added follow, at other places than
- * without encryption.
- */
+/** The columns of the main alias come first; expressions and added columns follow, at places that are not known. */
 function placesOf(
   { mainAlias }: Builder['expressionMap'],
   { outputs }: Pick<Run, 'outputs'> = { outputs: [] },
@@ -233,9 +214,8 @@ function assertFiltered({ filters = [], outputs, opens }: Run, sql: string): voi
 /** Records which columns a write returns, marks the encrypted ones, and adds those that they are bound to. */
 function noteReturning(builder: Builder, known: KnownTable, run: Run, text: string): string {
   const metadata = (builder.expressionMap.mainAlias as Alias).metadata
-  const nameOf = (column: ColumnMetadata) => known.nameOf(column) ?? column.propertyPath
   const note = (column: ColumnMetadata, isHidden = false) => {
-    run.outputs.push({ known, alias: '', name: nameOf(column), output: column.databaseName, isHidden })
+    run.outputs.push({ known, alias: '', name: known.nameInRow(column), output: column.databaseName, isHidden })
   }
   if (text.trim() === '*') {
     for (const column of metadata.columns) note(column)
@@ -247,22 +227,19 @@ function noteReturning(builder: Builder, known: KnownTable, run: Run, text: stri
   })
   if (columns.includes(undefined)) return text // with an expression: an encrypted column in it is refused
   const own = columns.flatMap((column) => column ?? [])
-  const more = known.sealed.readsToo(own.map(nameOf)).map((name) => known.columnOf(metadata, name))
+  const more = known.sealed.readsToo(own.map(known.nameInRow)).map((name) => known.columnOf(metadata, name))
   for (const column of own) note(column)
   for (const column of more) note(column, true)
-  return [...own, ...more]
-    .map((column) => {
-      const name = known.nameOf(column)
-      const quoted = builder.escape(column.databaseName)
-      return name !== undefined && known.sealed.isSealed(name) ? marked(quoted) : quoted
-    })
-    .join(', ')
+  return [...own, ...more].map(({ databaseName }) => markSealed(builder, known, databaseName)).join(', ')
 }
 
-/**
- * Turns a builder of TypeORM into one of the adapter's. Its methods make others by its constructor, so these are
- * extended too.
- */
+/** Quotes a column, and marks it if it is encrypted. */
+export function markSealed(builder: Builder, known: KnownTable, column: string): string {
+  const quoted = builder.escape(column)
+  return known.sealedNames.has(column.toLowerCase()) ? marked(quoted) : quoted
+}
+
+/** Turns a builder of TypeORM into one of the adapter's, which makes others by its constructor. */
 export function createAdopt(
   extend: (Base: Constructor<object>, kind: string, adopt: Adopt) => Constructor<object>,
 ): Adopt {

@@ -1,5 +1,4 @@
 /** Conditions of TypeORM on an encrypted column: replaces it by its index, and refuses what no index can answer. */
-
 import { isClosedSql, joinBounds, namesInSql, type Query, type Row, readPattern } from '@eaas/sdk/adapter'
 import type { FindOperator } from 'typeorm'
 import { type Builder, type Clause, type Condition, kindOf } from './internals.js'
@@ -15,9 +14,7 @@ export interface Located {
   quote(name: string): string
 }
 
-/**
- * Rewrites a comparison with an encrypted column. @throws InvalidInputError for one that no index can answer
- */
+/** Rewrites a comparison with an encrypted column. @throws InvalidInputError for one that no index can answer */
 export function rewriteCondition(builder: Builder, located: Located, value: unknown): Condition {
   if (!isOperator(value)) return equal(builder, located, value)
   const inner = (one: unknown) => rewriteCondition(builder, located, one)
@@ -35,14 +32,6 @@ export function rewriteCondition(builder: Builder, located: Located, value: unkn
         : compare(builder, located, 'Not', [value.value])
     case 'in':
       return value.child ? refuse(located, value.type) : compare(builder, located, 'In', list())
-    case 'like':
-    case 'ilike':
-    case 'between':
-    case 'moreThan':
-    case 'moreThanOrEqual':
-    case 'lessThan':
-    case 'lessThanOrEqual':
-      return search(builder, located, value.type, queryOf(located, value))
     case 'and':
       if (list().every((one) => isOperator(one) && one.type in BOUNDS)) {
         return searchRanges(builder, located, list() as FindOperator<unknown>[])
@@ -50,8 +39,10 @@ export function rewriteCondition(builder: Builder, located: Located, value: unkn
       return { operator: 'and', parameters: list().map(text) }
     case 'or':
       return { operator: value.type, parameters: list().map(text) }
-    default:
-      return refuse(located, value.type)
+    default: {
+      const isSearch = ['like', 'ilike', 'between'].includes(value.type) || value.type in BOUNDS
+      return isSearch ? search(builder, located, value.type, queryOf(located, value)) : refuse(located, value.type)
+    }
   }
 }
 
@@ -162,10 +153,7 @@ export function pinnedBy(
   return found
 }
 
-/**
- * Tells whether a condition may have an `or`, which TypeORM joins to the others without parentheses, or a comment
- * that hides them.
- */
+/** Tells whether a condition may have an `or`, which TypeORM joins to others without parentheses, or a comment. */
 function hasOr(condition: Condition): boolean {
   if (typeof condition === 'object' && !('parameters' in condition)) return false
   const texts = typeof condition === 'string' ? [condition] : condition.parameters // text too, of `Raw`

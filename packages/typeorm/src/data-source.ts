@@ -1,5 +1,4 @@
 /** Wraps a data source of TypeORM, so that every query goes through the adapter. */
-
 import { InvalidInputError } from '@eaas/sdk'
 import { assertWritable, createIdMaker, quoteName, type Row, refuseCall } from '@eaas/sdk/adapter'
 import type { DataSource, QueryRunner } from 'typeorm'
@@ -69,29 +68,19 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
     if (!dropsAll) await assertNoDrops(dataSource, context)
     return (original as DataSource['synchronize'])(dropsAll)
   })
-  replace(
-    dataSource,
-    'createQueryBuilder',
-    (original) =>
-      (...args) =>
-        adopt(original(...args) as object),
-  )
-  replace(
-    driver,
-    'createQueryRunner',
-    (original) =>
-      (...args) =>
-        guard(context, original(...args) as QueryRunner),
-  )
+  replace(dataSource, 'createQueryBuilder', (original) => {
+    return (...args) => adopt(original(...args) as object)
+  })
+  replace(driver, 'createQueryRunner', (original) => {
+    return (...args) => guard(context, original(...args) as QueryRunner)
+  })
   replace(driver, 'preparePersistentValue', () => (value: unknown, column: Parameters<Context['prepare']>[1]) => {
     if (value instanceof Pending || value === null || value === undefined) return value
     const known = context.tables.find(column.entityMetadata)
     const name = known?.nameOf(column)
     if (known && name !== undefined && known.sealed.isSealed(name)) {
-      refuseCall(
-        `a value for ${known.sealed.name}.${name} that was not encrypted`,
-        'Use repositories and query builders.',
-      )
+      const call = `a value for ${known.sealed.name}.${name} that was not encrypted`
+      refuseCall(call, 'Use repositories and query builders.')
     }
     return context.prepare(value, column)
   })

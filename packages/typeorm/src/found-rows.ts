@@ -1,12 +1,22 @@
 /**
- * Updates, and upserts by a column outside of `bind`, whose statement does not determine the rows that its values
- * are bound to. One transaction finds and locks the rows, and changes each with values sealed to it.
+ * Updates and upserts whose statement does not determine the rows that its values are bound to. One transaction finds
+ * and locks the rows, and changes each with values sealed to it.
  */
-import { assertFoundAgain, changeFound, type Row, refuseCall, tellsRow, upsertEach } from '@eaas/sdk/adapter'
+import {
+  assertFoundAgain,
+  type Bracket,
+  bracketed,
+  changeFound,
+  type Row,
+  refuseCall,
+  savepoint,
+  tellsRow,
+  upsertEach,
+} from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { type Context, nameInRow, stateOf } from './builders.js'
 import { pinnedBy } from './conditions.js'
-import { columnNamed, findLacking, isMissing, withIds } from './ids.js'
+import { columnNamed, findLacking, isMissing, nameByColumn, withIds } from './ids.js'
 import { type Builder, type ColumnMetadata, type InsertBuilder, kindOf, type UpdateBuilder } from './internals.js'
 import { filtersIn } from './pending.js'
 import type { KnownTable } from './tables.js'
@@ -37,27 +47,15 @@ export function hasOtherWrites({ expressionMap }: Builder): boolean {
   return expressionMap.commonTableExpressions.some((one) => kindOf(one.queryBuilder) !== 'SelectQueryBuilder')
 }
 
-/** What begins a write of several statements, keeps it and takes it back. */
-type Bracket = Record<'begin' | 'keep' | 'takeBack', (runner: QueryRunner) => Promise<unknown>>
-
-const TRANSACTION: Bracket = {
+const TRANSACTION: Bracket<QueryRunner> = {
   begin: (runner) => runner.startTransaction(),
   keep: (runner) => runner.commitTransaction(),
   takeBack: (runner) => runner.rollbackTransaction(),
 }
 /** TypeORM's own savepoint would tell subscribers at its end that the application's transaction has ended. */
-const SAVEPOINT: Bracket = {
-  begin: (runner) => runner.query('SAVEPOINT eaas_write'),
-  keep: (runner) => runner.query('RELEASE SAVEPOINT eaas_write'),
-  takeBack: (runner) => runner.query('ROLLBACK TO SAVEPOINT eaas_write'),
-}
+const SAVEPOINT = savepoint((runner: QueryRunner, sql) => runner.query(sql))
 
-/**
- * Runs with the query runner of a builder, in a new transaction; in that of the runner, behind a savepoint. If it
- * fails, nothing of it is stored.
- *
- * @throws InvalidInputError for a common table expression that may write
- */
+/** Runs with the query runner of a builder, in a new transaction; in that of the runner, behind a savepoint. */
 async function within<T>(
   builder: InsertBuilder | UpdateBuilder,
   change: (runner: QueryRunner) => Promise<T>,
@@ -67,20 +65,17 @@ async function within<T>(
     refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
   }
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
+  const bracket = runner.isTransactionActive ? SAVEPOINT : TRANSACTION
+  const attempt = () =>
+    bracketed(bracket, runner, () => change(runner)).catch((error: unknown) => {
+      undo?.()
+      throw error
+    })
   try {
-    const { begin, keep, takeBack } = runner.isTransactionActive ? SAVEPOINT : TRANSACTION
-    for (let mayRetry = isRetried; ; mayRetry = false) {
-      await begin(runner)
-      try {
-        const result = await change(runner)
-        await keep(runner)
-        return result
-      } catch (error) {
-        undo?.()
-        await takeBack(runner)
-        if (!mayRetry || (error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
-      }
-    }
+    return await attempt().catch((error: { code?: unknown }) => {
+      if (isRetried && error.code === UNIQUE_VIOLATION) return attempt()
+      throw error
+    })
   } finally {
     if (runner !== builder.queryRunner) await runner.release()
   }
@@ -90,10 +85,12 @@ async function within<T>(
 export function isByFoundRows(context: Context, builder: UpdateBuilder, target: Target): boolean {
   if (stateOf(builder).rows) return false
   const { known, metadata } = target
-  const bound = pinnedBy(builder.expressionMap.wheres, builder.getParameters(), (path) =>
-    nameInRow(context, builder, path),
-  )
-  return known.sealed.needsRow(readRow(known, metadata, builder.getValueSet()), bound)
+  return known.sealed.needsRow(readRow(known, metadata, builder.getValueSet()), pinnedIn(context, builder))
+}
+
+/** Finds the values that the condition of an update gives for its row. */
+export function pinnedIn(context: Context, builder: UpdateBuilder): Row {
+  return pinnedBy(builder.expressionMap.wheres, builder.getParameters(), (path) => nameInRow(context, builder, path))
 }
 
 export function updateFound(context: Context, builder: UpdateBuilder, target: Target): Promise<unknown> {
@@ -114,14 +111,17 @@ export function updateFound(context: Context, builder: UpdateBuilder, target: Ta
 
 const countOf = ({ affected }: Result) => affected
 
+function cloneFor<B extends Builder>(builder: B, runner: QueryRunner): B {
+  return builder.clone().setQueryRunner(runner) as B
+}
+
 /** Changes rows that were read, by one statement. */
 async function updateRows(
   builder: UpdateBuilder,
   { known, metadata }: Target,
   { rows, runner }: { rows: readonly Row[]; runner: QueryRunner },
 ): Promise<Result> {
-  const own = builder.clone() as UpdateBuilder
-  own.setQueryRunner(runner)
+  const own = cloneFor(builder, runner)
   // For several rows, `write-builders.ts` makes the condition.
   own.where(boundTo(known, rows[0] as Row, (name) => known.columnOf(metadata, name).propertyPath))
   own.expressionMap.extraReturningColumns = builder.expressionMap.extraReturningColumns
@@ -154,11 +154,8 @@ async function findRows(
     }
     runs.set(parameters, { outputs: [], opens: false })
     const { records } = (await runner.query(sql, parameters, true)) as { records: Row[] }
-    return records.map((row) =>
-      Object.fromEntries(
-        columns.map((column) => [known.nameOf(column) ?? column.propertyPath, row[column.databaseName]]),
-      ),
-    )
+    const named = columns.map((column) => [known.nameInRow(column), column.databaseName] as const)
+    return records.map((row) => Object.fromEntries(named.map(([name, column]) => [name, row[column]])))
   } finally {
     state.finding = undefined
   }
@@ -170,20 +167,13 @@ function isRead({ sealed, nameOf }: KnownTable, column: ColumnMetadata): boolean
   return name === undefined ? sealed.keyByRow : sealed.bind.includes(name)
 }
 
-/**
- * Returns the columns by which an upsert finds the existing row; undefined if the new row determines what values are
- * bound to.
- */
+/** Returns the columns by which an upsert finds the existing row; undefined if the new row determines it. */
 export function findConflict(builder: InsertBuilder, { known, metadata }: Target): string[] | undefined {
   const { conflict, overwrite } = builder.expressionMap.onUpdate ?? {}
   if (!overwrite || !Array.isArray(conflict)) return undefined
   const { sealed } = known
-  const nameOf = (column: string) => {
-    const found = metadata.findColumnWithDatabaseName(column)
-    return found ? (known.nameOf(found) ?? found.propertyPath) : ''
-  }
-  const targets = conflict.map(nameOf)
-  const changes = overwrite.map(nameOf).filter((name) => sealed.isSealed(name))
+  const targets = conflict.map((column) => nameByColumn({ known, metadata }, column))
+  const changes = overwrite.filter((column) => sealed.isSealed(nameByColumn({ known, metadata }, column)))
   if (targets.some((name) => sealed.isSealed(name))) return targets
   return tellsRow(sealed, targets) || changes.length === 0 ? undefined : targets
 }
@@ -225,10 +215,8 @@ const TAKEN: readonly unknown[] = ['overwrite', 'conflict']
 
 /** @throws InvalidInputError for an option of an upsert that only one statement would honour */
 function assertSteps({ expressionMap: { onUpdate } }: InsertBuilder): void {
-  const [other] =
-    Object.entries(onUpdate ?? {}).find(
-      ([name, value]) => value && !TAKEN.includes(name) && value !== 'on-conflict-do-update',
-    ) ?? []
+  const given = Object.entries(onUpdate ?? {}).filter(([name, value]) => value && !TAKEN.includes(name))
+  const [other] = given.find(([, value]) => value !== 'on-conflict-do-update') ?? []
   if (other !== undefined) refuseCall(`${other} of an upsert whose row must be read before`, 'Leave it out.')
 }
 
@@ -241,8 +229,7 @@ export function insertParts(
   const insertAll = async (runner: QueryRunner) => {
     const results: Result[] = []
     for (const part of parts) {
-      const insert = builder.clone() as InsertBuilder
-      insert.setQueryRunner(runner)
+      const insert = cloneFor(builder, runner)
       insert.expressionMap.valuesSet = part
       insert.expressionMap.onUpdate &&= { ...insert.expressionMap.onUpdate }
       results.push((await insert.execute()) as Result)
@@ -278,17 +265,16 @@ interface Upsert {
 async function findExisting(context: Context, { into, target, runner }: Upsert): Promise<Row | undefined> {
   if (Object.values(target).some(isMissing)) return undefined // null conflicts with no row
   const finder = runner.manager.createQueryBuilder().update(into.metadata.target) as unknown as UpdateBuilder
-  finder.where(Object.fromEntries(Object.entries(target).map(([name, value]) => [propertyOf(into, name), value])))
+  const condition = Object.entries(target).map(([name, value]) => [
+    columnNamed(into, name)?.propertyPath ?? name,
+    value,
+  ])
+  finder.where(Object.fromEntries(condition))
   return (await findRows(context, finder, into, runner))[0]
 }
 
-function propertyOf(target: Target, name: string): string {
-  return columnNamed(target, name)?.propertyPath ?? name
-}
-
 async function insertOne(builder: InsertBuilder, { values, runner }: Upsert): Promise<Result> {
-  const insert = builder.clone() as InsertBuilder
-  insert.setQueryRunner(runner)
+  const insert = cloneFor(builder, runner)
   insert.expressionMap.valuesSet = [values]
   insert.expressionMap.onUpdate = undefined
   return (await insert.execute()) as Result
@@ -297,13 +283,11 @@ async function insertOne(builder: InsertBuilder, { values, runner }: Upsert): Pr
 async function changeOne(builder: InsertBuilder, { into: target, values, runner }: Upsert, row: Row): Promise<Result> {
   const { known, metadata } = target
   const { onUpdate } = builder.expressionMap
-  const made = madeColumns(known)
+  const kept = [...madeColumns(known), ...known.sealed.bind]
   const columns = (onUpdate?.overwrite ?? [])
     .map((name) => metadata.findColumnWithDatabaseName(name))
     .filter((column) => column !== undefined)
-    .filter(
-      (column) => !made.includes(known.nameOf(column) ?? '') && !known.sealed.bind.includes(known.nameOf(column) ?? ''),
-    )
+    .filter((column) => !kept.includes(known.nameOf(column) ?? ''))
   const set: Row = Object.fromEntries(columns.map((column) => [column.propertyName, column.getEntityValue(values)]))
   const { returning, updateEntity, comment, callListeners } = builder.expressionMap
   if (columns.length === 0) {

@@ -1,9 +1,8 @@
 /**
- * Makes the ids that the database would make, before the insert: encrypted values are bound to them. They are values
- * of the statement alone. The objects of the application get their ids from what it returns, as from TypeORM itself,
- * so that none has an id that no row has.
+ * Makes the ids that the database would make, before the insert. They are values of the statement alone: the objects of
+ * the application get theirs from what it returns, so that none has an id that no row has.
  */
-import { quoteName, type Row, type RunSql } from '@eaas/sdk/adapter'
+import { makeLacking, quoteName, type Row, type RunSql } from '@eaas/sdk/adapter'
 import type { ColumnMetadata } from './internals.js'
 import type { Target } from './writes.js'
 
@@ -27,20 +26,16 @@ export function findLacking(target: Target, rows: readonly Row[], names = target
 
 /** Returns the rows with their ids. One query makes all that the database makes. */
 export async function withIds({ metadata, ids }: Target, made: MadeIds, run: RunSql): Promise<Row[]> {
-  const lacking = made.rows.filter((row) => made.columns.some(([name]) => isMissing(row[name])))
-  const columns = made.columns.flatMap(([, column]) => (isByClient(column) ? [] : [column.databaseName]))
+  const columns = made.columns.map(([name, column]) => ({
+    name,
+    column: column.databaseName,
+    make: column.generationStrategy === 'uuid' ? () => crypto.randomUUID() : undefined,
+    read: (text: unknown) => asReturned(column, text),
+  }))
   const table = quoteName(metadata.tableName, metadata.schema)
-  const ask = { columns, count: lacking.length, cannotOverride: metadata.name }
-  const values = columns.length === 0 ? [] : (await ids.make(run, table, ask)).rows
-  let next = 0
-  return made.rows.map((row) => {
-    const own = made.columns.filter(([name]) => isMissing(row[name]))
-    if (own.length === 0) return row
-    const value = values[next++]
-    const idOf = (column: ColumnMetadata) =>
-      isByClient(column) ? crypto.randomUUID() : asReturned(column, value?.[column.databaseName])
-    return { ...row, ...Object.fromEntries(own.map(([name, column]) => [name, idOf(column)])) }
-  })
+  const ask = { table, columns, rows: made.rows, cannotOverride: metadata.name, isLacking: isMissing }
+  const { rows } = await makeLacking(ids, run, ask)
+  return made.rows.map((row, at) => ({ ...row, ...rows[at] }))
 }
 
 /**
@@ -59,15 +54,17 @@ export function inPlaces({ columns, rows }: MadeIds, returned: readonly Row[]): 
 
 /** Finds a column by the name that rows have for it, which may be unknown to the model. */
 export function columnNamed({ known, metadata }: Target, name: string): ColumnMetadata | undefined {
-  return metadata.columns.find((column) => (known.nameOf(column) ?? column.propertyPath) === name)
+  return metadata.columns.find((column) => known.nameInRow(column) === name)
+}
+
+/** Returns the name that rows have for a column of the database. */
+export function nameByColumn({ known, metadata }: Pick<Target, 'known' | 'metadata'>, column: string): string {
+  const found = metadata.findColumnWithDatabaseName(column)
+  return found ? known.nameInRow(found) : ''
 }
 
 export function isMissing(value: unknown): boolean {
   return value === null || value === undefined
-}
-
-function isByClient({ generationStrategy }: ColumnMetadata): boolean {
-  return generationStrategy === 'uuid'
 }
 
 function isMade(column: ColumnMetadata): boolean {

@@ -1,8 +1,4 @@
-/**
- * What the adapter knows of TypeORM's builders beyond their types: members that are protected there, or have no
- * exported type.
- */
-
+/** What the adapter knows of TypeORM's builders: members that are protected there, or have no exported type. */
 import type { Row } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, QueryRunner } from 'typeorm'
 
@@ -69,7 +65,10 @@ export interface Selection {
   aliasName?: string
 }
 
-export interface Builder {
+/** The methods that make another builder of one. */
+export const MAKERS = ['select', 'insert', 'update', 'delete', 'softDelete', 'restore', 'relation'] as const
+
+export interface Builder extends Record<(typeof MAKERS)[number], (...args: unknown[]) => Builder> {
   dataSource: DataSource
   queryRunner?: QueryRunner
   setQueryRunner(runner: QueryRunner): Builder
@@ -82,13 +81,6 @@ export interface Builder {
   getWherePredicateCondition(path: string, value: unknown): Condition
   createWhereConditionExpression(condition: Condition): string
   createReturningExpression(type: string): string
-  select(...args: unknown[]): Builder
-  insert(...args: unknown[]): Builder
-  update(...args: unknown[]): Builder
-  delete(...args: unknown[]): Builder
-  softDelete(...args: unknown[]): Builder
-  restore(...args: unknown[]): Builder
-  relation(...args: unknown[]): Builder
   clone(): Builder
   execute(): Promise<unknown>
 }

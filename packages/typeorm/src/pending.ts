@@ -1,7 +1,4 @@
-/**
- * Values of a query that are not known yet. TypeORM builds SQL at once, and sealing takes time. So these are the
- * parameters of a query until it is sent.
- */
+/** Values that are the parameters of a query until it is sent: TypeORM builds SQL at once, and sealing takes time. */
 import { type Filter, type RunSql, refuseCall } from '@eaas/sdk/adapter'
 
 /** What rows must match after they are opened, if their condition finds others too. */

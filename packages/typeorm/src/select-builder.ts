@@ -1,6 +1,5 @@
 /** The builder that reads rows. */
-
-import { type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
+import { pageOf, type Row, refuseCall, rememberCaller, runFor } from '@eaas/sdk/adapter'
 import type { EntityMetadata, QueryRunner } from 'typeorm'
 import { assertOrder, type Constructor, type Context, type Run, stateOf } from './builders.js'
 import type { Builder, SelectBuilder, Selection } from './internals.js'
@@ -27,7 +26,7 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       const names = new Map(
         metadata.columns.map((column) => {
           const path = `${this.escape(alias)}.${this.escape(column.databaseName)}`
-          return [path, known.nameOf(column) ?? column.propertyPath]
+          return [path, known.nameInRow(column)]
         }),
       )
       const more = run && !isInner ? this.boundTo(selections, { alias, metadata, known, names }) : []
@@ -70,7 +69,10 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
       if (!run || filtersIn(Object.values(this.getParameters())).length === 0)
         return super.createLimitOffsetExpression()
       const isOfEntities = this.expressionMap.limit === undefined && this.expressionMap.offset === undefined
-      if (joinAttributes.length > 0 && isOfEntities && (skip ?? take) !== undefined) refusePage()
+      if (joinAttributes.length > 0 && isOfEntities && (skip ?? take) !== undefined) {
+        const hint = 'Read the ids of a page first, and then the rows with their relations.'
+        refuseCall('take and skip with joins, by a search that finds more rows than match,', hint)
+      }
       run.page = { skip: offset ?? 0, take: limit }
       return ''
     }
@@ -137,14 +139,7 @@ function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
       const output = outputs.find((one) => one.alias === alias && one.name === field)
       return output?.known.sealed.searches.matches({ [field]: row[output.output] }, [{ field, query }])
     })
-  const right = filters.length > 0 ? rows.filter(isRight) : rows
-  if (!page) return right
-  return right.slice(page.skip, page.take === undefined ? undefined : page.skip + page.take)
-}
-
-function refusePage(): never {
-  const hint = 'Read the ids of a page first, and then the rows with their relations.'
-  refuseCall('take and skip with joins, by a search that finds more rows than match,', hint)
+  return filters.length > 0 || page ? pageOf(rows, (row) => isRight(row) === true, page) : rows
 }
 
 /** Makes the query runner for a page: TypeORM's own builder makes the query for its ids, around a marked one. */

@@ -1,5 +1,4 @@
 /** The tables of a data source that have encrypted columns. Each is found by any of its entities. */
-
 import { InvalidInputError } from '@eaas/sdk'
 import { createSealedTable, type Row, refuseAlways, type SealedTable } from '@eaas/sdk/adapter'
 import type { DataSource, EntityMetadata, EntityTarget, ObjectLiteral } from 'typeorm'
@@ -24,6 +23,8 @@ export interface KnownTable {
   sealedNames: ReadonlySet<string>
   /** The name that the model gives a column, if it has one. */
   nameOf(column: ColumnMetadata): string | undefined
+  /** The name that rows have for a column, which may be unknown to the model. */
+  nameInRow(column: ColumnMetadata): string
   /** The column of an entity to which the model gives this name. */
   columnOf(metadata: EntityMetadata, name: string): ColumnMetadata
 }
@@ -35,10 +36,7 @@ export interface KnownTables {
 
 export type Pair = readonly [EntityTarget<ObjectLiteral>, object]
 
-/**
- * @throws InvalidInputError when an entity lacks a column of its model, or has one that cannot hold what is
- * sealed
- */
+/** @throws InvalidInputError when an entity lacks a column of its model, or has one that cannot hold what is sealed */
 export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): KnownTables {
   const pathOf = ({ schema, tableName }: EntityMetadata) =>
     JSON.stringify([schema ?? dataSource.driver.schema, tableName])
@@ -102,6 +100,7 @@ function knowTable(metadata: EntityMetadata, sealed: SealedTable): KnownTable {
     table: metadata.tableName.toLowerCase(),
     sealedNames: new Set(sealedNames),
     nameOf: (column) => names.get(column.databaseName),
+    nameInRow: (column) => names.get(column.databaseName) ?? column.propertyPath,
     columnOf(other, name) {
       const column = other.columns.find(({ databaseName }) => names.get(databaseName) === name)
       if (!column) return refuseEntity(other, `has no column ${JSON.stringify(name)}`)

@@ -1,9 +1,9 @@
 /**
- * Builders make SQL as text. It may name an encrypted column only where the adapter has put it. There its name has a
- * mark, which is removed before the query is sent. Any other mention was written by hand, and is refused.
+ * Builders make SQL as text. Where the adapter puts an encrypted column, its name has a mark, which is removed before
+ * the query is sent. Any other mention was written by hand, and is refused.
  */
 import {
-  findTableInStatement,
+  assertStatement,
   isNullTest,
   type Mention,
   type NamedRelation,
@@ -27,10 +27,7 @@ export function marked(quoted: string): string {
   return quoted.replace(/"(?=(?:[^"]|"")+"$)/, `"${MARK}`)
 }
 
-/**
- * Checks the SQL of a builder. @throws InvalidInputError if it names something encrypted that the adapter has not
- * put there
- */
+/** Checks the SQL of a builder. @throws InvalidInputError if it names something encrypted that the adapter has not put there */
 export function assertBuilt(tables: KnownTables, sql: string, aliases: readonly Alias[]): void {
   const mentions = namesInSql(sql.replaceAll(`${MARK}*`, '')) // `returning *`, which the adapter has opened
   const names = new Set(mentions.map(({ name }) => name))
@@ -90,11 +87,9 @@ function lowerName({ name }: Alias): string {
 /** Checks SQL that no builder of the data source has made. */
 export function assertRaw({ all }: KnownTables, sql: string): void {
   const tables = all.map(({ table, sealedNames }) => [table, (column: string) => sealedNames.has(column)] as const)
-  const table = findTableInStatement(withoutMarks(sql), tables)
-  if (table === undefined) return
   const hint =
     'Use repositories and query builders, or execute it on a data source without models, which sees what is stored.'
-  refuseCall(`SQL as text that names the table ${table}`, hint)
+  assertStatement(withoutMarks(sql), tables, hint)
 }
 
 /** Lists what the text of a builder can name: columns by their properties, or as in the database. */

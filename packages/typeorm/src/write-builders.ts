@@ -8,15 +8,31 @@ import {
   rememberCaller,
   runFor,
 } from '@eaas/sdk/adapter'
-import { type Constructor, type Context, findMain, nameInRow, stateOf } from './builders.js'
-import { pinnedBy } from './conditions.js'
-import { findConflict, hasOtherWrites, insertParts, isByFoundRows, updateFound, upsertFound } from './found-rows.js'
+import { type Constructor, type Context, findMain, markSealed, stateOf } from './builders.js'
+import {
+  findConflict,
+  hasOtherWrites,
+  insertParts,
+  isByFoundRows,
+  pinnedIn,
+  updateFound,
+  upsertFound,
+} from './found-rows.js'
+import { nameByColumn } from './ids.js'
 import type { Alias, Builder, ColumnMetadata, InsertBuilder, UpdateBuilder } from './internals.js'
-import { conditionOfMany, type Many, markMany, sealMany } from './many-rows.js'
 import { Pending } from './pending.js'
-import type { KnownTable } from './tables.js'
 import { marked } from './text.js'
-import { madeColumns, readRow, sealChanges, sealInserts, type Target } from './writes.js'
+import {
+  conditionOfMany,
+  type Many,
+  madeColumns,
+  markMany,
+  readRow,
+  sealChanges,
+  sealInserts,
+  sealMany,
+  type Target,
+} from './writes.js'
 
 /** The values from which a builder makes its SQL, in place of those that it was given. */
 const sealedValues = new WeakMap<object, object>()
@@ -118,9 +134,7 @@ export function extendUpdate(Base: Constructor<UpdateBuilder>, context: Context)
         manyValues.delete(this)
         return markMany(this, many, text)
       }
-      const bound =
-        rows?.[0] ?? pinnedBy(this.expressionMap.wheres, this.getParameters(), (path) => nameInRow(context, this, path))
-      const changes = sealChanges(target, super.getValueSet(), bound)
+      const changes = sealChanges(target, super.getValueSet(), rows?.[0] ?? pinnedIn(context, this))
       const text = withValues(this, changes, () => super.createUpdateExpression())
       return markChanges(this, target, text)
     }
@@ -136,11 +150,10 @@ function findTarget(context: Context, builder: Builder): Target | undefined {
 /** Divides the rows of an insert among statements that have no more parameters than PostgreSQL takes. */
 function partsOf(builder: InsertBuilder, { known }: Target): object[][] {
   if (builder.expressionMap.insertFromSelect) return [] // refused
+  const isFilled = (column: ColumnMetadata) => known.nameOf(column) !== undefined || column.isDiscriminator
   const columns = builder.getInsertedColumns()
-  const filled = columns.filter((column) => known.nameOf(column) !== undefined || column.isDiscriminator)
-  const others = columns.filter((column) => !filled.includes(column))
   const costOf = (entity: object) =>
-    filled.length + others.filter((column) => column.getEntityValue(entity) !== undefined).length
+    columns.filter((column) => isFilled(column) || column.getEntityValue(entity) !== undefined).length
   const own = Object.keys(builder.getParameters()).length
   return divideRows(builder.getValueSets(), costOf, MOST_PARAMETERS.postgres - own)
 }
@@ -152,11 +165,6 @@ function withValues<T>(builder: object, values: object, run: () => T): T {
   } finally {
     sealedValues.delete(builder)
   }
-}
-
-function markSealed(builder: Builder, known: KnownTable, column: string): string {
-  const quoted = builder.escape(column)
-  return known.sealedNames.has(column.toLowerCase()) ? marked(quoted) : quoted
 }
 
 /** @throws InvalidInputError for an insert from a select, or one that lacks columns of the model */
@@ -174,18 +182,13 @@ function assertWhole(builder: InsertBuilder, { known, metadata }: Target): void 
 function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows: readonly Row[]): string[] {
   const { onUpdate } = builder.expressionMap
   if (!onUpdate?.overwrite) return []
-  const nameOf = (column: string) => {
-    const found = metadata.findColumnWithDatabaseName(column)
-    return found ? (known.nameOf(found) ?? found.propertyPath) : ''
-  }
+  const nameOf = (column: string) => nameByColumn({ known, metadata }, column)
   const targets = Array.isArray(onUpdate.conflict) ? onUpdate.conflict : []
   const conflict = readConflict(known.sealed, targets.map(nameOf), rows)
   const rebound = onUpdate.overwrite.find((column) => known.sealed.bind.includes(nameOf(column)))
   if (rebound !== undefined && !targets.includes(rebound)) {
-    refuseCall(
-      `an upsert that changes ${known.sealed.name}.${rebound}`,
-      'Leave it out: encrypted values are bound to it.',
-    )
+    const hint = 'Leave it out: encrypted values are bound to it.'
+    refuseCall(`an upsert that changes ${known.sealed.name}.${rebound}`, hint)
   }
   const overwritten = onUpdate.overwrite.filter((column) => !targets.includes(column))
   known.sealed.assertKeepsKey(Object.fromEntries(overwritten.map((column) => [nameOf(column), {}])), conflict.bound)

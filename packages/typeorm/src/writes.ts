@@ -1,20 +1,25 @@
 /** Rows to insert and changes, in which encrypted columns have values that are sealed when the query is sent. */
-
 import { InvalidInputError } from '@eaas/sdk'
 import {
   type IdMaker,
   isSpelledUuid,
   isSpelledWhole,
+  MANY_ROWS,
+  manyRowsColumn,
+  manyRowsSql,
+  quoteName,
   type Row,
   type RunSql,
   refuseComputed,
   refuseSpelling,
+  sealMany as sealRows,
 } from '@eaas/sdk/adapter'
 import type { EntityMetadata } from 'typeorm'
 import { findLacking, type MadeIds, withIds } from './ids.js'
-import type { ColumnMetadata } from './internals.js'
+import type { ColumnMetadata, UpdateBuilder } from './internals.js'
 import { once, Pending } from './pending.js'
 import { isTextual, type KnownTable } from './tables.js'
+import { marked } from './text.js'
 
 /** Prepares a value of an entity's column for the driver. */
 export type Prepare = (value: unknown, column: ColumnMetadata) => unknown
@@ -74,9 +79,8 @@ export function sealChanges({ known, metadata, prepare }: Target, changes: Row, 
 }
 
 /**
- * Reads the values of a change, the names of those in columns of the model, and what else is set.
- *
- * @throws InvalidInputError if it would give one of the rows another key
+ * Reads the values of a change, the names of those in columns of the model, and what else is set. @throws
+ * InvalidInputError if it would give one of the rows another key
  */
 export function readChanges(
   { known, metadata }: Pick<Target, 'known' | 'metadata'>,
@@ -85,24 +89,17 @@ export function readChanges(
 ): { row: Row; own: string[]; out: Row } {
   const { sealed } = known
   const row = readRow(known, metadata, changes)
-  const given = metadata.columns.map((column) => [known.nameOf(column) ?? column.propertyPath, column] as const)
-  const values = Object.fromEntries(given.map(([name, column]) => [name, column.getEntityValue(changes)]))
+  const given = metadata.columns.map((column) => [known.nameInRow(column), column.getEntityValue(changes)])
+  const values = Object.fromEntries(given) as Row
   for (const bound of rows) sealed.assertKeepsKey(values, bound)
   const own = Object.keys(row).filter((name) => sealed.columns.includes(name))
-  return { row, own, out: keepMade({ known, metadata }, changes) }
-}
-
-/**
- * Leaves the index columns unchanged in the row. A loaded entity has their former values, which TypeORM would take
- * for changes after the field was saved.
- */
-function keepMade({ known, metadata }: Pick<Target, 'known' | 'metadata'>, changes: Row): Row {
   const out = { ...changes }
+  // A loaded entity has former values of its indexes, which TypeORM would take for changes after the field was saved.
   for (const name of madeColumns(known)) {
     const { propertyName, databaseName } = known.columnOf(metadata, name)
-    if (out[propertyName] !== undefined) out[propertyName] = () => `"${databaseName.replaceAll('"', '""')}"`
+    if (out[propertyName] !== undefined) out[propertyName] = () => quoteName(databaseName)
   }
-  return out
+  return { row, own, out }
 }
 
 /** Lists the columns that are filled for the application. */
@@ -117,16 +114,13 @@ export function refusePart(table: string, column: string): never {
   )
 }
 
-/**
- * Reads the values of an entity, by the names of the model. @throws InvalidInputError for SQL in place of a value of
- * the model's columns
- */
+/** Reads the values of an entity. @throws InvalidInputError for SQL in place of a value of the model's columns */
 export function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): Row {
   const { sealed } = known
   const made = madeColumns(known)
   const row: Row = {}
   for (const column of metadata.columns) {
-    const name = known.nameOf(column) ?? column.propertyPath
+    const name = known.nameInRow(column)
     const value: unknown = column.getEntityValue(entity)
     if (value === undefined || made.includes(name)) continue
     if (typeof value !== 'function') row[name] = value
@@ -136,12 +130,7 @@ export function readRow(known: KnownTable, metadata: EntityMetadata, entity: obj
   return row
 }
 
-/**
- * The database finds a uuid in upper case, or 7 by '007', but returns a text other than the one that a value would
- * be bound to.
- *
- * @throws InvalidInputError for a value in a column of `bind` that is not spelled as the database returns it
- */
+/** @throws InvalidInputError for a value in a column of `bind` that is not spelled as the database returns it */
 function assertSpelling({ sealed, columnOf }: KnownTable, metadata: EntityMetadata, row: Row): void {
   for (const name of sealed.bind) {
     const value = row[name]
@@ -151,4 +140,60 @@ function assertSpelling({ sealed, columnOf }: KnownTable, metadata: EntityMetada
     const isSpelled = type === 'uuid' ? isSpelledUuid(value) : isSpelledWhole(value)
     if (!isSpelled) refuseSpelling(sealed.name, name)
   }
+}
+
+/** What many rows are set to. */
+export interface Many {
+  target: Target
+  /** The changes; those of the model's columns are SQL. */
+  changes: Row
+  /** The columns in which each row has its own value. */
+  own: readonly string[]
+  /** The values of all rows. */
+  json: Pending
+}
+
+export function sealMany(target: Target, changes: Row, rows: readonly Row[]): Many {
+  const { known, metadata } = target
+  const { sealed } = known
+  const { row, own: given, out } = readChanges(target, changes, rows)
+  const own = sealed.withMade(given).filter((name) => !sealed.bind.includes(name))
+  for (const name of own) out[known.columnOf(metadata, name).propertyName] = () => manyValue(target, name)
+  const json = new Pending(async () => {
+    const many = await sealRows(sealed, row, rows, (name) => known.columnOf(metadata, name).databaseName)
+    const other = sealed.columns.find((name) => own.includes(name) !== many.own.includes(name))
+    return other === undefined ? many.json : refusePart(sealed.name, other)
+  })
+  return { target, changes: out, own, json }
+}
+
+/** Returns the source of the values, and the condition that finds each row again. */
+export function conditionOfMany(builder: UpdateBuilder, { target, own, json }: Many): string {
+  const { sealed } = target.known
+  const table = builder.getTableName(builder.getMainTableName())
+  const quote = (name: string) => quoted(builder, target, name)
+  const [before, after] = manyRowsSql(sealed, {
+    own,
+    name: table,
+    quote: (name) => (sealed.bind.includes(name) ? quote(name) : marked(quote(name))),
+  })
+  const found = sealed.bind.map((name) => `${table}.${quote(name)} = ${manyValue(target, name)}`)
+  return ` FROM ${before}${builder.createParameter(json)}${after} WHERE ${found.join(' AND ')}`
+}
+
+/** Marks the columns that are set. */
+export function markMany(builder: UpdateBuilder, { target, own }: Many, text: string): string {
+  return own.reduce((sql, name) => {
+    const column = quoted(builder, target, name)
+    const value = manyValue(target, name)
+    return sql.replace(`${column} = ${value}`, () => `${marked(column)} = ${value}`)
+  }, text)
+}
+
+function quoted(builder: UpdateBuilder, { known, metadata }: Target, name: string): string {
+  return builder.escape(known.columnOf(metadata, name).databaseName)
+}
+
+function manyValue({ known }: Target, name: string): string {
+  return `${MANY_ROWS}.${manyRowsColumn(known.sealed, name)}`
 }

@@ -17,7 +17,7 @@ export interface Change<Result> {
   takesMany: boolean
 }
 
-/** Changes rows that were found. @throws InvalidInputError if a statement has changed others too: roll it back */
+/** Changes rows that were found. @throws InvalidInputError if a statement changed others too: roll it back */
 export async function changeFound<Result>(
   table: SealedTable,
   rows: readonly Row[],
@@ -30,6 +30,36 @@ export async function changeFound<Result>(
     results.push(result)
   }
   return results
+}
+
+/** What begins a write of several statements on a connection, keeps it and takes it back. */
+export type Bracket<C> = Record<'begin' | 'keep' | 'takeBack', (connection: C) => Promise<unknown>>
+
+/** A savepoint, by which such a write is taken back in a transaction of the application. */
+export function savepoint<C>(run: (connection: C, sql: string) => Promise<unknown>): Bracket<C> {
+  return {
+    begin: (connection) => run(connection, 'savepoint eaas_write'),
+    keep: (connection) => run(connection, 'release savepoint eaas_write'),
+    takeBack: (connection) => run(connection, 'rollback to savepoint eaas_write'),
+  }
+}
+
+/** Runs such a write. If it fails, nothing of it is stored. */
+export async function bracketed<C, T>(
+  { begin, keep, takeBack }: Bracket<C>,
+  connection: C,
+  run: () => Promise<T>,
+): Promise<T> {
+  await begin(connection)
+  try {
+    const result = await run()
+    await keep(connection)
+    return result
+  } catch (error) {
+    // Fails where the database has ended the transaction itself, as MySQL does at a deadlock: `error` says why.
+    await takeBack(connection).catch(() => undefined)
+    throw error
+  }
 }
 
 /** How an adapter upserts a row. */
@@ -50,7 +80,6 @@ const UPSERT_ATTEMPTS = 5
 /**
  * Changes the rows that exist, and inserts the others. Finds all before, in the order of the values that find them, so of
  * two upserts of the same rows one waits for the other. `target` is from `findTarget`.
- *
  * @throws InvalidInputError if a row was neither found nor inserted, or a statement has changed others too: roll it back
  */
 export async function upsertEach<Upsert extends { target: Row }, Result>(
@@ -96,12 +125,7 @@ export function inBatches<T>(rows: readonly T[]): T[][] {
   )
 }
 
-/**
- * Refuses a write that must read its rows first, if values are bound to no column by which to find them again: its
- * condition would be empty. Call it before the rows are read.
- *
- * @throws InvalidInputError
- */
+/** Before rows are read for a write: refuses one whose values are bound to no column by which to find its rows again. */
 export function assertFoundAgain({ name, bind }: SealedTable): void {
   if (bind.length > 0) return
   throw new InvalidInputError(
@@ -111,11 +135,8 @@ export function assertFoundAgain({ name, bind }: SealedTable): void {
 }
 
 /**
- * Refuses an update that changed more rows than were read for it: the columns of `bind` do not tell its rows from
- * others. Call it within the transaction, which is then rolled back.
- *
- * @param changed the number of changed rows that the driver reports; missing if it reports none
- * @throws InvalidInputError
+ * Refuses an update that changed more rows than were read for it: `bind` does not tell its rows from others. Call it
+ * within the transaction, which is then rolled back. `changed` is what the driver reports; missing if it reports none.
  */
 export function assertOnlyFound(
   { name, bind }: SealedTable,
@@ -130,19 +151,13 @@ export function assertOnlyFound(
   )
 }
 
-/**
- * What an upsert may change by itself. Values are bound to their row, and an upsert changes the row that it finds, which is
- * the row to insert only if the conflict is in the columns of `bind`.
- */
+/** What an upsert may change. It finds the row that it would insert only if the conflict is in the columns of `bind`. */
 export interface Conflict {
   /** What the changed row is known to have in the columns of the conflict. */
   bound: Row
   /**
-   * Lists the columns to take from the row to insert: `columns`, and what is made with their fields. That row was
-   * sealed under its own DEK, so what belongs together is taken together.
-   *
-   * @throws InvalidInputError if the changed row may be another one or have another key, or if `columns` has only a
-   * part of what belongs together
+   * Lists the columns to take from the row to insert, which was sealed under its own DEK: `columns`, and what is made
+   * with them. @throws InvalidInputError if the changed row may be another one, have another key, or keep a part
    */
   excluded(columns: readonly string[]): readonly string[]
 }

@@ -1,8 +1,6 @@
 /**
- * Ids that PostgreSQL makes: of `serial` and identity columns, and of any other default. Values are bound to them,
- * so an adapter evaluates the default itself before the insert. The row is sealed when it is first written: the
- * table never holds a placeholder that a trigger, a replica or a unique index would see. If the insert fails, a
- * sequence has a gap, as after any failed insert.
+ * Ids that PostgreSQL makes by a default. Values are bound to them, so an adapter evaluates the default before the
+ * insert: the table never holds a placeholder that a trigger, a replica or a unique index would see.
  */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
@@ -28,11 +26,8 @@ export interface MadeIds {
 export interface IdMaker {
   /**
    * Makes the values of some columns for a number of rows. `cannotOverride` is the name of the model, if its ORM
-   * cannot write `overriding system value`.
-   *
-   * @param table its name in SQL, quoted, with its schema if the search path does not find it
-   * @throws InvalidInputError if PostgreSQL makes no value for a column, or accepts none and the ORM cannot override
-   * that
+   * cannot write `overriding system value`. `table` is quoted, with its schema if the search path does not find it.
+   * @throws InvalidInputError if PostgreSQL makes no value for a column, or accepts none that the ORM could give
    */
   make(
     run: RunSql,
@@ -62,6 +57,45 @@ export function createIdMaker(): IdMaker {
       }
     },
   }
+}
+
+/** A column in which rows may lack an id, by its names in rows and in the database. */
+export interface LackingColumn {
+  name: string
+  column: string
+  /** Makes the id, if not the database does. */
+  make?: (() => unknown) | undefined
+  /** Turns the text of an id into its value. */
+  read?(text: unknown): unknown
+}
+
+/** Makes the ids that rows lack, and returns those of each row; one query makes all that the database makes. */
+export async function makeLacking(
+  { make }: IdMaker,
+  run: RunSql,
+  ask: {
+    table: string
+    columns: readonly LackingColumn[]
+    rows: readonly Row[]
+    cannotOverride?: string
+    isLacking?(value: unknown): boolean
+  },
+): Promise<MadeIds> {
+  const { table, rows, cannotOverride, isLacking = (value) => value === undefined } = ask
+  const columns = ask.columns.filter(({ name }) => rows.some((row) => isLacking(row[name])))
+  const ofDatabase = columns.flatMap((one) => (one.make ? [] : one.column))
+  const count = rows.filter((row) => columns.some(({ name }) => isLacking(row[name]))).length
+  const override = cannotOverride === undefined ? {} : { cannotOverride }
+  const made = ofDatabase.length > 0 ? await make(run, table, { columns: ofDatabase, count, ...override }) : undefined
+  let next = 0
+  const ids = rows.map((row) => {
+    const own = columns.filter(({ name }) => isLacking(row[name]))
+    const values = own.length > 0 ? made?.rows[next++] : undefined
+    return Object.fromEntries(
+      own.map((one) => [one.name, one.make ? one.make() : (one.read?.(values?.[one.column]) ?? values?.[one.column])]),
+    )
+  })
+  return { rows: ids, isAlways: made?.isAlways ?? false }
 }
 
 async function readFills(run: RunSql, table: string): Promise<ReadonlyMap<string, Fill>> {

@@ -1,7 +1,6 @@
 /**
  * Statements of many rows. The values of an update of PostgreSQL are one JSON parameter, which it reads as rows of the
- * table itself, so each value has the type of its column. An insert is divided among several statements, where
- * encryption adds more parameters to its rows than one statement may have.
+ * table itself, so each has the type of its column. An insert with too many parameters is divided among statements.
  */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
@@ -20,11 +19,7 @@ export interface ManyRows {
   json: string
 }
 
-/**
- * Seals the changes separately for each of the rows that were read.
- *
- * @param nameOf names a column as the database does
- */
+/** Seals the changes separately for each of the rows that were read. `nameOf` names a column as the database does. */
 export async function sealMany(
   table: SealedTable,
   changes: Row,
@@ -67,12 +62,7 @@ export function manyRowsSql(
 /** The most parameters of a statement that the databases, and all of their usual drivers, take. */
 export const MOST_PARAMETERS = { postgres: 65_533, mysql: 65_535, sqlite: 32_766, sqlServer: 2_100 } as const
 
-/**
- * Divides rows, in their order, into parts of one statement each; one part if all fit.
- *
- * @param costOf counts the parameters of a row
- * @param most the parameters that a statement has for its rows
- */
+/** Divides rows, in order, into parts of at most `most` parameters; `costOf` counts those of a row. */
 export function divideRows<T>(rows: readonly T[], costOf: (row: T) => number, most: number): T[][] {
   const parts: T[][] = []
   let left = 0
@@ -86,15 +76,10 @@ export function divideRows<T>(rows: readonly T[], costOf: (row: T) => number, mo
   return parts
 }
 
-/**
- * Refuses a statement that would have too many parameters, and cannot be divided.
- *
- * @param rows how many rows it inserts
- * @throws InvalidInputError with the number of rows that fit
- */
+/** Refuses an insert of `rows` rows that has too many parameters and cannot be divided. @throws InvalidInputError */
 export function refuseParameters(
   table: string,
-  { rows, count, most }: { rows: number; count: number; most: number },
+  { rows, count, most }: Record<'rows' | 'count' | 'most', number>,
 ): never {
   throw new InvalidInputError(
     `${table}: with what is encrypted, the statement has ${count} parameters, and the database takes at most ${most}`,

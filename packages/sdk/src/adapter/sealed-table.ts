@@ -1,9 +1,4 @@
-/**
- * What every adapter does with the rows and conditions of a table whose fields are sealed: a row that goes
- * in, a change of some columns, a row that comes out, a condition. Adapters only translate between this and
- * their ORM.
- */
-
+/** What every adapter does with the rows, changes and conditions of a table: adapters translate between this and an ORM. */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { withNull } from '../models/access-rows.js'
@@ -28,10 +23,7 @@ export interface IndexPlan {
   hash(): Promise<string[]>
 }
 
-/**
- * What a column stores: an object of JSON, the text of an envelope, the hash of an index, or a list of the hashes
- * of parts.
- */
+/** What a column stores: an object of JSON, the text of an envelope, the hash of an index, or a list of hashes. */
 export interface StoredColumn {
   column: string
   holds: 'json' | 'text' | 'index' | 'parts'
@@ -42,19 +34,15 @@ export interface StoredColumn {
 /** A table whose rows a model seals. Columns have the names by which the ORM's rows have them. */
 export interface SealedTable {
   readonly name: string
-  /**
-   * The columns that the table must have: fields, indexes, those that values are bound to, and those of the compact
-   * form and the seal.
-   */
+  /** The columns that the table must have: fields, indexes, those of `bind`, and those of the compact form and the seal. */
   readonly columns: readonly string[]
   /** What each of them stores, except those of `bind`. */
   readonly stored: readonly StoredColumn[]
   /** The names of the columns that values are bound to. */
   readonly bind: readonly string[]
   /**
-   * Adds what is made with the fields in these columns: their indexes, and the column of the compact form.
-   *
-   * @throws InvalidInputError if one of the fields that it is made with is missing
+   * Adds what is made with the fields in these columns: their indexes, and the column of the compact form. @throws
+   * InvalidInputError if one of the fields that it is made with is missing
    */
   withMade(columns: readonly string[]): readonly string[]
   /** Tells whether a column holds sealed values, or an object with some. */
@@ -67,17 +55,12 @@ export interface SealedTable {
   readonly keyByRow: boolean
   /** Tells whether these columns of a row determine its key. */
   tellsKey(row: Row): boolean
-  /**
-   * Refuses to set the column of an index, or of the compact form, without its fields. @throws
-   * InvalidInputError
-   */
+  /** Refuses to set the column of an index, or of the compact form, without its fields. @throws InvalidInputError */
   assertNoneMade(changes: Row): void
   /**
    * Refuses changes to what determines the key of a row, whose other values would no longer open, unless the key is
    * known to stay the same. An object in place of a value counts as a change. `known` are the values that the row
-   * surely has.
-   *
-   * @throws InvalidInputError
+   * surely has. @throws InvalidInputError
    */
   assertKeepsKey(changes: Row, known: Row): void
   /** Tells whether changes set a value that is sealed to its row. Null is one if the row has a seal, or as JSON. */
@@ -90,10 +73,8 @@ export interface SealedTable {
   /** Lists the further columns to select, so that the selected ones can be opened. */
   readsToo(selected: readonly string[]): string[]
   /**
-   * Refuses to select or return an encrypted column without those that `readsToo` lists. For queries that can take
-   * no further column. Call it before the query runs: opening would refuse only once a row has a value.
-   *
-   * @throws InvalidInputError
+   * Refuses to return an encrypted column without those that `readsToo` lists, for queries that take no further column.
+   * Call it before the query runs: opening refuses only once a row has a value. @throws InvalidInputError
    */
   assertReadable(columns: readonly string[]): void
   /**
@@ -101,41 +82,25 @@ export interface SealedTable {
    * default of the database would be stored in plaintext.
    */
   sealRows(rows: readonly Row[]): Promise<Row[]>
-  /**
-   * Seals the changed columns of one row. `known` are the values that the changed row surely has, in the columns of
-   * `bind` and those of its key.
-   */
+  /** Seals the changed columns of one row. `known` has its values in the columns of `bind` and those of its key. */
   sealChanges(changes: Row, known: Row): Promise<Row>
   /** Does the same for several rows, each sealed separately, in one call, so that an index is made once. */
   sealEach(changes: Row, known: readonly Row[]): Promise<Row[]>
   /**
-   * Returns the columns and values that find the row with which a new one conflicts. In place of an encrypted column
-   * or an index column, that is the index of the new row.
-   *
-   * @param targets the columns of a unique index
+   * Returns the columns and values that find the row with which a new one conflicts in `targets`, the columns of a unique
+   * index. In place of an encrypted column or an index column, that is the index of the new row.
    */
   findTarget(row: Row, targets: readonly string[]): Promise<Row>
   /** Opens what was selected of rows, which may differ in their columns. Keeps null, and the columns of indexes. */
   openRows(rows: readonly Row[]): Promise<Row[]>
-  /**
-   * Tells which index column answers a comparison with an encrypted field; `hash` makes the values to compare it
-   * with.
-   *
-   * @throws InvalidInputError when no index can answer it
-   */
+  /** The same as `findEqual`, for an ORM that cannot wait: `hash` makes the values later. */
   planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan
-  /**
-   * Replaces a comparison with an encrypted field by one with its index. @throws InvalidInputError when no
-   * index can answer it
-   */
+  /** Replaces a comparison with an encrypted field by one with its index. @throws InvalidInputError if none answers it */
   findEqual(column: string, operator: string, values: readonly unknown[]): Promise<IndexCondition>
 }
 
 /**
- * Makes the table of a model. The model may be of another copy of the SDK, such as the one that `require`
- * loads.
- *
- * @throws InvalidInputError when it is not a model
+ * Makes the table of a model, which may be of another copy of the SDK. @throws InvalidInputError when it is not a model
  * @example
  * ```ts
  * const table = createSealedTable(users)
@@ -210,8 +175,11 @@ export function createSealedTable(model: object): SealedTable {
       return Object.fromEntries(await Promise.all(found))
     },
     async openRows(given) {
-      const groups = groupBy(given.keys(), (at) => namesIn(access, given[at] ?? {}).join('\n'))
-      groups.delete('') // nothing to open
+      const groups = new Map<string, number[]>()
+      for (const [at, row] of given.entries()) {
+        const names = namesIn(access, row).join('\n')
+        if (names !== '') groups.set(names, [...(groups.get(names) ?? []), at])
+      }
       const out = [...given]
       // All at once, so that the DEKs of all groups are one request.
       await Promise.all(
@@ -357,10 +325,6 @@ function withMade(opened: Row, stored: Row, made: readonly string[]): Row {
     : { ...opened, ...Object.fromEntries(lost.map((column) => [column, stored[column]])) }
 }
 
-/**
- * Refuses to select or return an encrypted field without the columns by which it is opened. @throws
- * InvalidInputError
- */
 function refuseUnbound(model: string, field: string, columns: string): never {
   throw new InvalidInputError(
     `${model}.${field} cannot be selected without ${columns}, by which its value is opened`,
@@ -424,16 +388,4 @@ function explainBound({ bind }: ModelAccess, error: unknown): never {
     `Change one row at a time, by a condition that says which: ${column} = ….`,
     place,
   )
-}
-
-/** Groups items by a key, in the order in which they come. */
-function groupBy<Item, Key>(items: Iterable<Item>, keyOf: (item: Item) => Key): Map<Key, Item[]> {
-  const groups = new Map<Key, Item[]>()
-  for (const item of items) {
-    const key = keyOf(item)
-    const group = groups.get(key)
-    if (group) group.push(item)
-    else groups.set(key, [item])
-  }
-  return groups
 }

@@ -1,7 +1,4 @@
-/**
- * Searches by the indexes that find more rows than match: of buckets, of the beginning of a text, of its parts, and
- * truncated ones. The rows that they find are opened, then filtered.
- */
+/** Searches by the indexes that find more rows than match: the rows that they find are opened, then filtered. */
 import { isMissing, isObject, isValidDate, type Row } from '../input.js'
 import type { FieldKind } from '../models/fields.js'
 import { findPartColumn, readPart } from '../models/index-columns.js'
@@ -17,10 +14,7 @@ export interface SearchCondition {
   values: string[]
 }
 
-/**
- * What is searched for: a value, a part of a text, or a range with both bounds. Each is named, so that an object in
- * place of a value cannot pass for a part or a range.
- */
+/** What is searched for. Each form is named, so that an object in place of a value cannot pass for a part or a range. */
 export type Query =
   | { equal: unknown }
   | { startsWith: unknown }
@@ -40,20 +34,14 @@ export interface Searches {
   hasIndex(field: string): boolean
   /** Whether a search of a field ignores the case of letters, by its normalisation. */
   ignoresCase(field: string): boolean
-  /**
-   * Tells which column a search uses and how it is compared, for an ORM that builds its SQL before it can wait.
-   * `operator` is its name in errors. @throws InvalidInputError if no index of the field answers the query
-   */
+  /** The same as `find` without the values, for an ORM that builds its SQL before it can wait. */
   plan(field: string, query: Query, operator?: string): Pick<SearchCondition, 'column' | 'by'>
   /**
    * Returns the condition by which rows are searched. `operator` is its name in errors. @throws InvalidInputError if no
    * index of the field answers the query
    */
   find(field: string, query: Query, operator?: string): Promise<SearchCondition>
-  /**
-   * Refuses an operator. The hint is replaced where it does not fit, as the field cannot have an index of the kind, `exact` by
-   * default. @throws InvalidInputError
-   */
+  /** Refuses an operator. The hint is replaced where the field cannot have an index of the kind. @throws InvalidInputError */
   refuse(field: string, operator: string, hint?: string, index?: 'exact' | 'prefix'): never
   /** Whether an opened row matches all filters. */
   matches(row: Row, filters: readonly Filter[]): boolean
@@ -73,9 +61,7 @@ export function createSearches(model: object, access: ModelAccess, table: string
     const columns = indexesOf(field).filter(({ kind }) => kinds.includes(kind))
     const [first] = columns
     const [of] = first?.fields ?? []
-    if (!first || !of) {
-      return refuseSearch(table, { name: field, kind: kindOf(field) }, { query, operator })
-    }
+    if (!first || !of) return refuseSearch(table, { name: field, kind: kindOf(field) }, query, operator)
     const isPart = first.kind === 'prefix' || first.kind === 'ngram'
     const part = isPart ? readPart(of, query) : undefined
     const { column, kind } = part ? findPartColumn({ columns }, of, part) : first
@@ -117,12 +103,8 @@ export function readPattern(
   const [, before, part] = shape.exec(String(pattern)) ?? []
   if (part === undefined) {
     const hint = escapes ? ': write a backslash before each %, _ and \\ of the text' : ' and backslashes'
-    return searches.refuse(
-      field,
-      operator,
-      `Write the pattern 'beginning%' or '%part%', without other wildcards${hint}.`,
-      'prefix',
-    )
+    const advice = `Write the pattern 'beginning%' or '%part%', without other wildcards${hint}.`
+    return searches.refuse(field, operator, advice, 'prefix')
   }
   const text = part.replaceAll(/\\(.)/g, '$1')
   return before === '' ? { startsWith: text } : { contains: text }
@@ -130,7 +112,7 @@ export function readPattern(
 
 /**
  * Reads a comparison of SQL that an index of whole values cannot answer; undefined for any other. `values` are the one, or
- * the two of `between`. @throws InvalidInputError for a pattern as `readPattern` does
+ * the two of `between`. @throws InvalidInputError as `readPattern` does
  */
 export function readSearch(
   table: { readonly searches: Searches },
@@ -147,11 +129,7 @@ export function readSearch(
   return isEqual && !table.searches.isExact(field) && table.searches.hasIndex(field) ? { equal: value } : undefined
 }
 
-/**
- * Takes the searches out of conditions that must all hold, and joins their bounds.
- *
- * @param isSame whether two of them search the same column
- */
+/** Takes the searches out of conditions that must all hold, and joins the bounds of those that `isSame` finds of one column. */
 export function takeSearches<Part, S extends { query: Query }>(
   parts: readonly Part[],
   read: (part: Part) => S | undefined,
@@ -175,10 +153,8 @@ export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
 const SQL_BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
 /**
- * Joins searches with one bound each, which must all hold, into searches for ranges with both bounds. A surplus
- * bound gets its own range, with the other bound of another range.
- *
- * @param isSame whether two of them search the same column
+ * Joins searches with one bound each, which must all hold, into searches for ranges with both bounds. A surplus bound
+ * gets its own range, with the other bound of another range. `isSame` tells whether two are of one column.
  */
 export function joinBounds<S extends { query: Query }>(
   bounds: readonly S[],
@@ -196,9 +172,6 @@ export function joinBounds<S extends { query: Query }>(
   })
 }
 
-/**
- * Returns the model's query. @throws InvalidInputError for an object that the model would take for a part or a range
- */
 function askFor(table: string, field: string, query: Query): unknown {
   return 'equal' in query ? wholeValue(table, field, query.equal) : query
 }
@@ -242,12 +215,8 @@ interface Searched {
   kind: FieldKind | undefined
 }
 
-/** @throws InvalidInputError with a hint that says which index would answer it, if the field can have one */
-function refuseSearch(
-  table: string,
-  field: Searched,
-  { query, operator = '' }: { query: Query; operator: string | undefined },
-): never {
+/** Says which index would answer a search, if the field can have one. */
+function refuseSearch(table: string, field: Searched, query: Query, operator = ''): never {
   const { name, kind } = field
   const [index = ''] = kindsFor(query)
   const declared: Readonly<Record<string, string>> = {
@@ -257,21 +226,27 @@ function refuseSearch(
   }
   const declare = declared[index]
   if (declare === undefined) refuseUnindexed(table, field, 'Give the field an index.')
-  const hint = INDEXABLE[index]?.includes(kind)
-    ? `${declare} Or filter the rows after they are decrypted.`
-    : FILTER_HINT
+  const isIndexable = INDEXABLE[index]?.includes(kind)
+  const hint = isIndexable ? `${declare} Or filter the rows after they are decrypted.` : FILTER_HINT
   refuseOperator(table, name, operator, hint)
 }
 
-/**
- * Reads a page of the rows that match, and as many rows as it takes to fill it.
- *
- * @param read reads opened rows in a fixed order, after the first `skip`
- */
+/** A part of the rows that match: all after the first `skip`, or `take` of them. */
+export interface Page {
+  skip?: number | undefined
+  take?: number | undefined
+}
+
+/** Returns the page of the rows that match, of all that an index finds. */
+export function pageOf<R>(rows: readonly R[], isRight: (row: R) => boolean, { skip = 0, take }: Page = {}): R[] {
+  return rows.filter(isRight).slice(skip, take === undefined ? undefined : skip + take)
+}
+
+/** Reads a page of the rows that match, by reads of opened rows in one order, until it is full. */
 export async function readPage<R>(
   read: (skip: number, take: number | undefined) => Promise<readonly R[]>,
   isRight: (row: R) => boolean,
-  { skip = 0, take }: { skip?: number | undefined; take?: number | undefined },
+  { skip = 0, take }: Page,
 ): Promise<R[]> {
   const found: R[] = []
   const needed = take === undefined ? undefined : skip + take

@@ -3,10 +3,10 @@
  * value bound to another spelling would never open again.
  */
 import { InvalidInputError } from '../errors.js'
+import type { Row } from '../input.js'
+import type { SealedTable } from './sealed-table.js'
 
-/**
- * Returns a UUID as PostgreSQL does: in lower case, with hyphens. Text that is no UUID is returned as it is.
- */
+/** Returns a UUID as PostgreSQL does: in lower case, with hyphens. Text that is no UUID is returned as it is. */
 export function spellUuid<T>(value: T): T | string {
   if (typeof value !== 'string') return value
   const digits = value
@@ -32,19 +32,14 @@ export function isSpelledWhole(value: unknown): boolean {
   return WHOLE.test(String(value))
 }
 
-/**
- * Returns a whole number as databases do: without zeros or a sign in front, and without spaces. Other text is
- * returned as it is.
- */
+/** Returns a whole number as databases do: without zeros, a sign or spaces. Other text is returned as it is. */
 export function spellWhole<T>(value: T): T | string {
   return typeof value === 'string' && /^\s*[+-]?\d+\s*$/.test(value) ? BigInt(value).toString() : value
 }
 
 /**
- * Tells whether columns of every type, except one that ignores case, return a value in this spelling: a whole
- * number, or text that is not a UUID or number in an unusual spelling.
- *
- * @param upper whether the database returns UUIDs in upper case
+ * Tells whether columns of every type, except one that ignores case, return a value in this spelling. `upper` says
+ * whether the database returns UUIDs in upper case.
  */
 export function isPlainSpelling(value: unknown, upper = false): boolean {
   if (typeof value === 'bigint' || Number.isSafeInteger(value)) return true
@@ -54,12 +49,45 @@ export function isPlainSpelling(value: unknown, upper = false): boolean {
   return value === '' || Number.isNaN(Number(value)) || isSpelledWhole(value)
 }
 
-const AS_RETURNED = 'Pass it as the database returns it: a UUID in lower case, a whole number without zeros in front.'
+/** A value that has a spelling. */
+export type Spellable = string | number | bigint
 
 /**
- * Refuses a value that finds a row in which the database may return another spelling of it. @throws
- * InvalidInputError
+ * Spells a value as a column returns it; undefined where that is unknown. `type` is that of SQL, in lower case, and
+ * `bigint` for all whole numbers; `isText` tells whether a column of another type returns text unchanged.
  */
+export function spellAs(type: string, value: Spellable, isText: boolean): Spellable | undefined {
+  if (type === 'uuid') return isSpelledUuid(spellUuid(value)) ? spellUuid(value) : undefined
+  if (type === 'bigint') return isSpelledWhole(spellWhole(value)) ? spellWhole(value) : undefined
+  // The database fills a shorter text with spaces, and cuts off spaces that do not fit.
+  if (/^(varchar|character varying)/.test(type)) return String(value).endsWith(' ') ? undefined : value
+  const [padded, length = 1] = /^char(?:acter)?(?:\((\d+)\))?$/.exec(type) ?? []
+  if (padded !== undefined) return String(value).length === Number(length) ? value : undefined
+  return isText ? String(value) : undefined // a driver of SQLite would turn 7 into 7.0
+}
+
+/**
+ * Spells the values of a row in the columns of `bind` as the database will return them. @throws InvalidInputError
+ * where `spell` does not know that
+ */
+export function spellRow(
+  { name, bind }: SealedTable,
+  row: Row,
+  spell: (column: string, value: Spellable) => Spellable | undefined,
+): Row {
+  const spelled = bind.flatMap((column) => {
+    const value = row[column]
+    const isSpellable = ['string', 'number', 'bigint'].includes(typeof value)
+    return isSpellable ? [[column, spell(column, value as Spellable) ?? refuseSpelling(name, column, AS_READ)]] : []
+  })
+  return spelled.length > 0 ? { ...row, ...Object.fromEntries(spelled) } : row
+}
+
+const AS_RETURNED = 'Pass it as the database returns it: a UUID in lower case, a whole number without zeros in front.'
+/** What to do where the type of the column is known, and has no one spelling. */
+export const AS_READ = 'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.'
+
+/** Refuses a value that finds a row in which the database may return another spelling. @throws InvalidInputError */
 export function refuseSpelling(table: string, column: string, hint = AS_RETURNED): never {
   throw new InvalidInputError(
     `${table}.${column} must have the spelling in which the database returns it: encrypted values are bound to it`,

@@ -26,10 +26,7 @@ export type NamedRelations = readonly NamedRelation[]
 /** What works in place of a whole row. */
 const HINT = "Select its columns by the ORM's own methods."
 
-/**
- * Checks the text of a part of a query. @throws InvalidInputError if it names something encrypted, or if quotes in it
- * are unclear
- */
+/** Checks the text of a part of a query. @throws InvalidInputError if it names something encrypted, or is unclear */
 export function assertSqlPart(
   text: string,
   relations: NamedRelations,
@@ -84,8 +81,8 @@ export interface SealedPlaces {
 }
 
 /**
- * Checks the text of an `order by`, a `group by` or a `distinct on`, which may also name a column of the result, or
- * its position. @throws InvalidInputError if rows would be sorted by something encrypted
+ * Checks the text of an `order by`, `group by` or `distinct on`, which may also name a column of the result, or its
+ * position. @throws InvalidInputError if rows would be sorted by something encrypted
  */
 export function assertSqlOrder(text: string, relations: NamedRelations, { places, later = [] }: SealedPlaces): void {
   const outputs = { alias: '', sealed: [...places.flat(), ...later] }

@@ -13,11 +13,9 @@ const KINDS = new Set('table index view rule function procedure trigger event po
 const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
 
 /**
- * Finds a table with encrypted columns that a statement, or one of several, writes, selects a row of, or names
- * an encrypted column of. Ignores a statement that only defines something, unless another is inside, and one that
- * counts or deletes rows by other columns.
- *
- * @throws InvalidInputError if quotes in the text are unclear
+ * Finds a table with encrypted columns that a statement, or one of several, writes, selects a row of, or names an
+ * encrypted column of. Ignores a statement that only defines something, unless another is inside, and one that counts or
+ * deletes rows by other columns. @throws InvalidInputError if quotes in the text are unclear
  */
 export function findTableInStatement(text: string, tables: readonly NamedTable[]): string | undefined {
   for (const tokens of clearReadings(text)) {
@@ -27,6 +25,12 @@ export function findTableInStatement(text: string, tables: readonly NamedTable[]
     }
   }
   return undefined
+}
+
+/** Refuses a statement as text for which `findTableInStatement` finds a table. @throws InvalidInputError */
+export function assertStatement(text: string, tables: readonly NamedTable[], hint: string): void {
+  const table = findTableInStatement(text, tables)
+  if (table !== undefined) refuseCall(`SQL as text that names the table ${table}`, hint)
 }
 
 function statementsIn(tokens: readonly Token[]): Token[][] {
@@ -101,10 +105,7 @@ const AFTER_TABLE = new Set([
   ...'on inner left right full cross natural outer tablesample use force ignore partition straight_join'.split(' '),
 ])
 
-/**
- * Tells whether a query takes a row of a table as a value: names it or its alias elsewhere than among its tables, such
- * as in `to_jsonb(users)`, or gives its columns other names.
- */
+/** Tells whether a query takes a row of a table as a value, as `to_jsonb(users)` does, or renames its columns. */
 function takesRow(tokens: readonly Token[], mentions: readonly Mention[], table: string): boolean {
   if (!wordsIn(tokens).some((word) => word === 'select' || word === 'returning')) return false
   const among = areAmongTables(tokens)

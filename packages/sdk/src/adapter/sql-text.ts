@@ -72,18 +72,14 @@ function isCounted(tokens: readonly Token[], at: number): boolean {
   return isCall && isSign(tokens[at + 1], ')')
 }
 
-/**
- * Tells whether an SQL text closes its quotes and parentheses and has no comment, so that it cannot change what
- * follows it.
- */
+/** Tells whether an SQL text closes its quotes and parentheses and has no comment: it cannot change what follows it. */
 export function isClosedSql(text: string): boolean {
   return outermost(text) !== undefined
 }
 
 const CLAUSES = new Set(
-  'where from returning set order group having limit offset fetch union intersect except on using output option for window'.split(
-    ' ',
-  ),
+  `where from returning set order group having limit offset fetch union intersect except on using output option for
+   window`.split(/\s+/),
 )
 
 /** Tells whether an SQL text can only be one value: outside of parentheses, it has no second value and no clause. */
@@ -114,10 +110,7 @@ function outsideOfParentheses(tokens: readonly Token[]): Token[] | undefined {
 /** Words before the parentheses of a list. */
 const LISTS = new Set(['rollup', 'cube', 'sets', 'on', 'by'])
 
-/**
- * Lists the columns of a result that the text of an `order by`, `group by` or `distinct on` names by their position,
- * counted from 1.
- */
+/** Lists the positions, counted from 1, by which the text of an `order by` or the like names columns of a result. */
 export function positionsInSql(text: string): number[] {
   return clearReadings(text).flatMap((given) => {
     const tokens = given.filter(({ kind }) => kind !== 'comment')
@@ -137,9 +130,8 @@ export function positionsInSql(text: string): number[] {
 /** The words after which SQL names the tables of a query, and those after which it no longer does. */
 export const STARTS_TABLES = new Set('from join using update into only lateral'.split(' '))
 export const ENDS_TABLES = new Set(
-  'where group order having limit offset fetch union intersect except set values select returning for window with'.split(
-    ' ',
-  ),
+  `where group order having limit offset fetch union intersect except set values select returning for window
+   with`.split(/\s+/),
 )
 
 /** `call` is inside the parentheses of a function, such as `trim(both from name)`. */

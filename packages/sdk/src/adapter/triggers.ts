@@ -4,10 +4,7 @@ import { literal, type RunSql } from './made-ids.js'
 import type { SealedTable } from './sealed-table.js'
 import { isName, isSign, readings, type Token } from './sql-tokens.js'
 
-/**
- * The triggers that run at an insert or update of a table, its partitions and children, or the table below a view. Their
- * definitions have the arguments, which may name a column.
- */
+/** The triggers that run at a write of a table, its partitions and children, or the table below a view. */
 const queryOf = (table: string) => `with recursive reached (id) as (
   select pg_catalog.to_regclass(${literal(table)})::pg_catalog.oid
   union
@@ -30,11 +27,7 @@ const asked = new WeakMap<SealedTable, Set<string>>()
 
 /**
  * Refuses to write a table of PostgreSQL that `assertUnchanged` refuses. Call it before each insert and update: it asks
- * once for each table.
- *
- * @param table its name in SQL, quoted, with its schema if the search path does not find it
- * @param nameIn returns the name of a column in the database
- * @throws InvalidInputError
+ * once for each table. `nameIn` returns the name of a column in the database. @throws InvalidInputError
  */
 export async function assertWritable(
   run: RunSql,
@@ -50,11 +43,9 @@ export async function assertWritable(
 }
 
 /**
- * Refuses a table on which a trigger changes an encrypted column, where the text of its function shows that.
- *
- * @param table its name in SQL, quoted, with its schema if the search path does not find it
- * @param columns the encrypted columns, as the database names them
- * @throws InvalidInputError
+ * Refuses a table on which a trigger changes an encrypted column, where the text of its function shows that. `table` is
+ * quoted, with its schema if the search path does not find it, and `columns` are the database's names of the encrypted
+ * ones. @throws InvalidInputError
  */
 export async function assertUnchanged(
   run: RunSql,
@@ -71,10 +62,9 @@ export async function assertUnchanged(
   }
 }
 
-/** A trigger, with the text of its function. */
+/** A trigger on the table `relation`, with the text of its function and its definition. */
 export interface Trigger {
   name: string
-  /** The table that it is on. */
   relation: string
   /** `before` also if the trigger runs instead of the write: what it makes of the row is stored. */
   timing: 'before' | 'after'
