@@ -34,8 +34,10 @@ import { extendChain, genesisHead } from '../../../packages/server/src/core/audi
 import type * as listedModule from '../../../packages/server/src/core/audit/listed-entries.js'
 import type * as newestModule from '../../../packages/server/src/core/store/newest-entry.js'
 import type * as recordedTenantsModule from '../../../packages/server/src/guard/recorded-tenants.js'
+import type * as logJudgeModule from '../../../packages/server/src/guard/watch/judge.js'
 import type * as keptModule from '../../../packages/server/src/guard/watch/kept-witnesses.js'
 import type * as newestAnchorModule from '../../../packages/server/src/guard/watch/newest-anchor.js'
+import { JUDGE_CASES, type JudgeCase } from '../../support/audit/judge-cases.js'
 import { optionsOf, refusedExport } from '../../support/audit/refused-export.js'
 import { loadFile, readSource, useMutantFolder } from './mutant-server.js'
 import { listGuardMutants } from './mutants.js'
@@ -450,6 +452,19 @@ describe('an export', () => {
       },
     )
   })
+})
+
+describe('a log that a server saw before', () => {
+  const isWrong = (server: typeof logJudgeModule, { find, expected }: JudgeCase) => {
+    try {
+      return !isDeepStrictEqual(find(server), expected)
+    } catch {
+      return true
+    }
+  }
+  describeGuards<typeof logJudgeModule>('../../guard/watch/judge.ts', (server) =>
+    JUDGE_CASES.filter((one) => isWrong(server, one)).map(({ name }) => name),
+  )
 })
 
 describe('the anchored heads', () => {

@@ -26,10 +26,9 @@ import {
   listCurrentHeads,
   replaceAnchoredHeads,
 } from './store/anchors.js'
-import { followAll, followHeads, LATER_AT_ONCE, readLater } from './watch/follow.js'
-import { changedAnchored } from './watch/head-watch.js'
+import { followHeads, LATER_AT_ONCE, readLater } from './watch/follow.js'
+import { changedAnchored, earliestOf, followAll, isSame } from './watch/judge.js'
 import { AnchorFault, lockAnchorHeads } from './watch/newest-anchor.js'
-import { earliestOf, isSame } from './watch/points.js'
 
 export interface AnchorOptions {
   /** entries to write before the anchor */
@@ -258,7 +257,8 @@ async function proveHeads(
     const read = await readLater(sql, later)
     for (const each of some) {
       const { head, all, auditKey } = each
-      const isProven = followAll(all, { head, stretch: read.get(head.tenant_id) ?? [], auditKey }) === head
+      const followed = followAll(all, { head, stretch: read.get(head.tenant_id) ?? [], auditKey })
+      const isProven = followed?.reached === head
       answers.push({ tenant_id: head.tenant_id, proven: isProven ? head : await readProven(services, sql, each) })
     }
   }

@@ -12,8 +12,8 @@ import type { Services } from '../../core/runner/operation.js'
 import { findHead, listHeads } from '../../core/store/audit.js'
 import { withDeadline } from '../../core/store/deadline.js'
 import type { HeadWatch } from '../watch/head-watch.js'
+import { isPast, sealedOf } from '../watch/judge.js'
 import { type KeptLine, STANDARD_OUTPUT } from '../watch/kept-witnesses.js'
-import { findGoneBack, sealedOf } from '../watch/points.js'
 
 const LINE_FEED = 0x0a
 
@@ -41,7 +41,7 @@ export function createCheckpointEmitter(
       const { tenant_id } = listed
       const least = witnessed.get(tenant_id)
       witnessed.delete(tenant_id)
-      const isBehind = least !== undefined && findGoneBack(listed, least) !== undefined
+      const isBehind = least !== undefined && !isPast(listed, least)
       // The last head was proven when it was signed, so a head that equals it in all that the MAC covers is
       // proven too.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue

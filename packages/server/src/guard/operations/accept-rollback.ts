@@ -34,7 +34,8 @@ import { assertRecordable } from '../installation-log.js'
 import { isThere, witnessOf } from '../named-entries.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { listAnchoredHeads } from '../store/anchors.js'
-import { type AcceptedRollback, findNewestAcceptance } from '../watch/acceptances.js'
+import { findNewestAcceptance } from '../watch/acceptances.js'
+import type { AcceptedRollback } from '../watch/judge.js'
 import { readServedHere, unwrittenAlarm } from './accept.js'
 
 interface AcceptOptions {

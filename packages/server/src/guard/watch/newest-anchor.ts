@@ -10,7 +10,8 @@ import { findHead, lockHead } from '../../core/store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../store/anchors.js'
-import { followLog } from './follow.js'
+import { readStretch } from './follow.js'
+import { followStretch } from './judge.js'
 
 /**
  * Thrown when the anchored heads are not those of the newest anchor, or when the log from there on is not as
@@ -92,17 +93,21 @@ async function followToHead(sql: Transaction, auditKey: AuditKey, anchor: Chaine
   if (!head || !isHeadAuthentic(auditKey, head)) {
     throw new AnchorFault("the head of the installation's log is missing, or not as the server wrote it")
   }
-  const start: KeptHead = { last_id: anchor?.id ?? 0, hash: anchor?.hash ?? genesisHash(tenant_id), policy_version: 0 }
-  for await (const { from, stretch, reached } of followLog(sql, start, { head, auditKey })) {
+  let from: KeptHead = { last_id: anchor?.id ?? 0, hash: anchor?.hash ?? genesisHash(tenant_id), policy_version: 0 }
+  for (;;) {
+    const stretch = await readStretch(sql, from, head)
+    const reached = followStretch(from, { head, stretch, auditKey })
     if ('kind' in reached) {
       throw new AnchorFault(
         `the installation's log does not lead from ${nameOf(anchor)} to its head: entry ${reached.id}`,
       )
     }
-    const later = stretch.find(({ id, action }) => id > from.last_id && action === 'installation.anchor')
+    const { last_id } = from
+    const later = stretch.find(({ id, action }) => id > last_id && action === 'installation.anchor')
     if (later) throw new AnchorFault(`${nameOf(anchor)} is not the newest anchor: entry ${later.id} is`)
+    if (reached === head) return head
+    from = reached
   }
-  return head
 }
 
 function nameOf(anchor: ChainedEntry | undefined): string {

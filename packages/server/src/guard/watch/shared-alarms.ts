@@ -15,7 +15,7 @@ import { deleteAlarmRow, listAlarms, lockAlarm, MAX_REASON, replaceAlarm, writeA
 import { findAcceptedRollback, findNewestAcceptance } from './acceptances.js'
 import { compareLog, createLogComparison, type LogComparisonOptions, unlessTampered } from './compare-logs.js'
 import type { Alarm, HeadWatch } from './head-watch.js'
-import { laterOf } from './points.js'
+import { laterOf } from './judge.js'
 
 interface SharedAlarmsOptions extends LogComparisonOptions {
   /** @throws ChangedSessionError if a session is not as it began */
