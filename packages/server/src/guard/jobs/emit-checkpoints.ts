@@ -12,6 +12,7 @@ import type { Services } from '../../core/runner/operation.js'
 import { findHead, listHeads } from '../../core/store/audit.js'
 import { withDeadline } from '../../core/store/deadline.js'
 import type { HeadWatch } from '../watch/head-watch.js'
+import { watchesOf } from '../watch/head-watch.js'
 import { isPast, sealedOf } from '../watch/judge.js'
 import { type KeptLine, STANDARD_OUTPUT } from '../watch/kept-witnesses.js'
 
@@ -36,7 +37,7 @@ export function createCheckpointEmitter(
   const write = createLineWriter(file)
   return async () => {
     // Taken before the heads are read, because that may miss what is committed meanwhile.
-    const witnessed = listWitnessed(services.committer.watches.all())
+    const witnessed = listWitnessed(watchesOf(services.committer).all())
     for (const listed of await listHeads(services.sql)) {
       const { tenant_id } = listed
       const least = witnessed.get(tenant_id)
@@ -133,7 +134,7 @@ export async function signHead(
   const state = await states.find(tenant_id)
   if (!state) throw new Error('the database has a head for a tenant that does not exist')
   if (state.fault) throw state.fault
-  const watch = committer.watches.get(tenant_id)
+  const watch = watchesOf(committer).get(tenant_id)
   watch.assertNoAlarm()
   const head = await watch.read(sql, state.auditKey, find)
   const line = keep(services, tenant_id, head)

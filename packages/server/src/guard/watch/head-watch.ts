@@ -7,6 +7,7 @@ import type { ChainedEntry } from '@eaas/audit/formats'
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import { followAuditKey, isHeadGenuine } from '../../core/audit/audit-key.js'
 import { type AuditKey, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
+import type { Guard } from '../../core/audit/guard.js'
 import { findAuthenticMark } from '../../core/audit/read-entry.js'
 import { findHead } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
@@ -149,11 +150,6 @@ export class HeadWatch {
     this.held.settle()
   }
 
-  /** Reads the policy version, and checks as `read` does. @throws ChainAlarmError */
-  async readPolicyVersion(sql: Queryable, auditKey: AuditKey): Promise<number> {
-    return (await this.read(sql, auditKey)).policy_version
-  }
-
   /**
    * Reads the head and checks that the log continues from its points; `find` may also lock it. If the head is
    * the one that this process knows, its entry is assumed to be there, which saves a read in each append,
@@ -245,42 +241,78 @@ export class HeadWatch {
   }
 }
 
-export interface HeadWatches {
-  /** The watch over a tenant's head, created at first use. */
-  get(tenant_id: string): HeadWatch
-  all(): Iterable<HeadWatch>
-  /** The watches of tenants that are not served. */
-  alarmed(): HeadWatch[]
-  /** The logs whose last entry is ahead of this clock, the furthest first. */
-  ahead(clock: { isAhead(last: { created_at: string }): boolean }): { tenant_id: string; created_at: string }[]
-  /** how the comparisons of the chains with these watches went */
-  readonly comparisons: Comparisons
-}
+/** The watches over all logs of one database; `onAlarm` is called once for each alarm. */
+export class HeadWatches implements Guard {
+  readonly #watches = new Map<string, HeadWatch>()
 
-/** Creates the watches; `onAlarm` is called once for each alarm. */
-export function createHeadWatches(
-  onAlarm: (tenant_id: string, reason: string) => void,
-  comparisons = new Comparisons(),
-): HeadWatches {
-  const watches = new Map<string, HeadWatch>()
-  function get(tenant_id: string): HeadWatch {
-    let watch = watches.get(tenant_id)
+  constructor(
+    private readonly onAlarm: (tenant_id: string, reason: string) => void,
+    readonly comparisons = new Comparisons(),
+  ) {}
+
+  /** The watch over a tenant's head, created at first use. */
+  get(tenant_id: string): HeadWatch {
+    let watch = this.#watches.get(tenant_id)
     if (!watch) {
-      watch = new HeadWatch(tenant_id, onAlarm)
-      watches.set(tenant_id, watch)
+      watch = new HeadWatch(tenant_id, this.onAlarm)
+      this.#watches.set(tenant_id, watch)
     }
     return watch
   }
-  return {
-    get,
-    all: () => watches.values(),
-    alarmed: () => [...watches.values()].filter(({ alarm }) => alarm !== undefined),
-    ahead: (clock) =>
-      [...watches.values()]
-        .flatMap(({ tenant_id, witnessed: { created_at } = {} }) =>
-          created_at !== undefined && clock.isAhead({ created_at }) ? [{ tenant_id, created_at }] : [],
-        )
-        .sort((a, b) => (a.created_at < b.created_at ? 1 : -1)),
-    comparisons,
+
+  all(): Iterable<HeadWatch> {
+    return this.#watches.values()
   }
+
+  /** The watches of tenants that are not served. */
+  alarmed(): HeadWatch[] {
+    return [...this.all()].filter(({ alarm }) => alarm !== undefined)
+  }
+
+  assertServed(tenant_id: string): void {
+    this.get(tenant_id).assertNoAlarm()
+    this.comparisons.assertNotOverdue(tenant_id)
+  }
+
+  knownHead(tenant_id: string): Head | undefined {
+    return this.get(tenant_id).known
+  }
+
+  readHead<Where extends Queryable>(
+    sql: Where,
+    { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+    find?: (sql: Where, tenant_id: string) => Promise<Head | undefined>,
+  ): Promise<Head> {
+    return this.get(tenant_id).read(sql, auditKey, find)
+  }
+
+  committed(head: Head): void {
+    this.get(head.tenant_id).commit(head)
+  }
+
+  outcomeUnknown(tenant_id: string): void {
+    this.get(tenant_id).forget()
+  }
+
+  lostHead(tenant_id: string): KeptHead | undefined {
+    return this.get(tenant_id).alarm?.witness
+  }
+
+  alarmedTenants(): string[] {
+    return this.alarmed().map(({ tenant_id }) => tenant_id)
+  }
+
+  ahead(clock: { isAhead(last: { created_at: string }): boolean }): { tenant_id: string; created_at: string }[] {
+    return [...this.all()]
+      .flatMap(({ tenant_id, witnessed: { created_at } = {} }) =>
+        created_at !== undefined && clock.isAhead({ created_at }) ? [{ tenant_id, created_at }] : [],
+      )
+      .sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+  }
+}
+
+/** The watches of a process, which the core knows as its guard only. */
+export function watchesOf({ guard }: { guard: Guard }): HeadWatches {
+  if (!(guard instanceof HeadWatches)) throw new Error('this process has no watches')
+  return guard
 }

@@ -43,6 +43,22 @@ export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor |
 }
 
 /**
+ * Finds the head of a tenant that the newest anchor covers. An anchor that is not as the server wrote it raises an alarm
+ * elsewhere; here it says nothing about the tenant.
+ */
+export async function findAnchored(
+  { sql, installationKey }: { sql: Sql; installationKey: AuditKey },
+  tenant_id: string,
+): Promise<AnchoredHead | undefined> {
+  try {
+    return (await readAnchor(sql, installationKey))?.heads.find((head) => head.tenant_id === tenant_id)
+  } catch (error) {
+    if (error instanceof AnchorFault) return undefined
+    throw error
+  }
+}
+
+/**
  * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads
  * that the newest one covers. @throws AnchorFault
  */

@@ -2,6 +2,7 @@
  * Opens the installation for the operator's commands, beside a running server, and finds tenants by name or
  * id.
  */
+
 import { existsSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
 import { foldUuid, INSTALLATION_ID, isUuid, isWellFormed, visible } from '@eaas/protocol'
@@ -17,6 +18,7 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findTenantByName, type TenantRow } from '../../core/store/tenants.js'
 import { recordAlone } from '../../guard/installation-log.js'
 import { createWitnessEmitter } from '../../guard/jobs/emit-checkpoints.js'
+import { watchesOf } from '../../guard/watch/head-watch.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 import { type Installation, openInstallation } from '../../installation.js'
 import type { LogChoice } from './command.js'
@@ -78,7 +80,7 @@ function followStoreKeys({ refreshStoreKeys }: Installation): Periodic {
 
 // Opening compares some logs, as a server does each second: until every one had its turn, an alarm may be missing.
 async function compareAll({ services, sharedAlarms }: Installation): Promise<void> {
-  const { comparisons } = services.committer.watches
+  const { comparisons } = watchesOf(services.committer)
   const from = performance.now()
   do {
     const [error] = await sharedAlarms.compare()
@@ -94,7 +96,7 @@ function printAlarm(message: string, details: Record<string, unknown>): void {
 // not exist yet is left to the server, whose user must be able to write it.
 async function keepCommitted({ committer, signingKey, now }: Services, file: string | undefined): Promise<void> {
   if (file === undefined || file === STANDARD_OUTPUT || !existsSync(file)) return
-  const committed = [...committer.watches.all()].filter(({ hasCommitted }) => hasCommitted)
+  const committed = [...watchesOf(committer).all()].filter(({ hasCommitted }) => hasCommitted)
   try {
     await createWitnessEmitter({ signingKey, now }, file)(committed)
   } catch (error) {

@@ -23,7 +23,7 @@ import {
   readMetadata,
   signKeyChange,
 } from '@eaas/audit/formats'
-import { encodeHex, INSTALLATION_ID, OpenError } from '@eaas/protocol'
+import { encodeHex, OpenError } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
 import { extendLocked } from '../../core/audit/append/tenant-log.js'
 import { moveAuditKey, openAuditKey, renewAuditKey } from '../../core/audit/audit-key.js'
@@ -490,13 +490,13 @@ async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'pep
 }
 
 /** Notes the head of the installation's log, which counts once its transaction is committed. */
-function noteInstallation({ committer: { watches } }: Services) {
+function noteInstallation({ committer: { guard } }: Services) {
   let head: Head | undefined
   return {
     set: (next: Head) => {
       head = next
     },
-    commit: () => head && watches.get(INSTALLATION_ID).commit(head),
+    commit: () => head && guard.committed(head),
   }
 }
 
@@ -567,8 +567,8 @@ async function arrive(move: Move, arriving: Arriving): Promise<ChainedEntry> {
     )
   const { moved, own, installation } = await withoutDeadlines(to.sql).begin((there) => writeAll(move, there, arriving))
   to.states.forget(tenant_id)
-  to.committer.watches.get(tenant_id).commit(own)
-  to.committer.watches.get(INSTALLATION_ID).commit(installation)
+  to.committer.guard.committed(own)
+  to.committer.guard.committed(installation)
   return moved
 }
 
