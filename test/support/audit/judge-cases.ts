@@ -416,6 +416,27 @@ const TOLD = [
   told('an entry that is named', { by: 'entry', head: bare(headAt(5)) }, ['5 8 ', false]),
 ]
 
+/** What the installation's log says of a tenant that is there, after an anchor that is entry 5. */
+const tenant = (
+  name: string,
+  facts: Partial<Parameters<Judge['judgeTenant']>[0]>,
+  expected: ReturnType<Judge['judgeTenant']>,
+): JudgeCase => ({
+  name: `a tenant ${name}`,
+  find: ({ judgeTenant }) => judgeTenant({ present_id: 0, gone_id: 0, anchor_id: 5, isCovered: false, ...facts }),
+  expected,
+})
+
+const TENANTS = [
+  tenant('that the anchor covers', { present_id: 2, isCovered: true }, 'on record'),
+  tenant('that was created after the anchor', { present_id: 6 }, 'on record'),
+  tenant('that was created before the first anchor', { present_id: 2, anchor_id: undefined }, 'on record'),
+  tenant('that is put back, and whose removal is hidden', { present_id: 2 }, 'uncovered'),
+  tenant('that somebody inserted', {}, 'unknown'),
+  tenant('that is put back after it was accepted as gone', { gone_id: 4 }, 'gone'),
+  tenant('that is put back, though an anchor covered it', { gone_id: 4, isCovered: true }, 'gone'),
+]
+
 const later = (name: string, one: Witness, other: Witness, expected: string): JudgeCase => ({
   name,
   find: ({ laterOf }) => describeHead(laterOf(one, other)),
@@ -474,5 +495,6 @@ export const JUDGE_CASES: readonly JudgeCase[] = [
   ...REACHED,
   ...MANY,
   ...TOLD,
+  ...TENANTS,
   ...OTHERS,
 ]

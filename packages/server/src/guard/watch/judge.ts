@@ -263,6 +263,26 @@ export function weighPoint(
   return { head: { ...head, policy_version, sealed }, isForged: by === 'copy' }
 }
 
+/**
+ * Judges a tenant that the database has, by the installation's log: the entries, or 0, after which it must exist and by
+ * which an operator accepted that it is gone, and the newest anchor, which covers every tenant that is on record before it.
+ */
+export function judgeTenant({
+  present_id,
+  gone_id,
+  anchor_id,
+  isCovered,
+}: {
+  present_id: number
+  gone_id: number
+  anchor_id: number | undefined
+  isCovered: boolean
+}): 'on record' | 'uncovered' | 'unknown' | 'gone' {
+  if (present_id === 0) return gone_id === 0 ? 'unknown' : 'gone'
+  // The entries before the anchor are not verified: one that says that the tenant is gone may be hidden.
+  return anchor_id === undefined || present_id > anchor_id || isCovered ? 'on record' : 'uncovered'
+}
+
 /** Whether a head is at or after the other one, by its entry and by its policy version. */
 export function isPast(head: Witness, other: Witness): boolean {
   return head.last_id >= other.last_id && head.policy_version >= other.policy_version
