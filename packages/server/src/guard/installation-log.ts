@@ -101,22 +101,17 @@ export async function recordForInstallation(
  */
 export async function lockInstallationHead({ committer, installationKey }: Recording, sql: Transaction): Promise<Head> {
   assertRecordable({ committer })
-  return watchesOf(committer).get(INSTALLATION_ID).read(sql, installationKey, lockHead)
+  return committer.guard.readHead(sql, { tenant_id: INSTALLATION_ID, auditKey: installationKey }, lockHead)
 }
 
 /** Appends entries after the head, which this transaction has locked or made; returns the new head. */
 async function append(
   sql: Transaction,
   head: Head,
-  {
-    auditKey,
-    clock,
-    time,
-    caller,
-    notes,
-  }: { auditKey: AuditKey; clock: Clock; time: number; caller: Caller; notes: readonly EntryNote[] },
+  at: { auditKey: AuditKey; clock: Clock; time: number; caller: Caller; notes: readonly EntryNote[] },
 ): Promise<Head> {
-  const drafts = notes.map((note) => draftEntry(note, caller))
+  const { auditKey, clock, time } = at
+  const drafts = at.notes.map((note) => draftEntry(note, at.caller))
   const { entries, head: next } = extendChain(head, drafts, { auditKey, now: time })
   try {
     await appendToLocked(sql, clock, { previous: head, next, entries, time })

@@ -3,8 +3,7 @@
 import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { followAuditKey } from '../../core/audit/audit-key.js'
-import type { AuditKey } from '../../core/audit/formats/chain.js'
-import { equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
+import { type AuditKey, equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
 import { findHead, lockHead } from '../../core/store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
@@ -37,9 +36,7 @@ export interface Anchor {
  */
 export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor | undefined> {
   // In one snapshot: another process may write an anchor meanwhile.
-  return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey)) as Promise<
-    Anchor | undefined
-  >
+  return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey))
 }
 
 /**
@@ -134,15 +131,12 @@ function nameOf(anchor: ChainedEntry | undefined): string {
  * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the
  * newest anchor, `entry` is undefined if that is not authentic. @throws AnchorFault
  */
-export function compareAnchor({
-  id,
-  entry,
-  heads,
-}: {
+export function compareAnchor(found: {
   id: number | undefined
   entry: ChainedEntry | undefined
   heads: AnchoredHead[]
 }): Omit<Anchor, 'head'> | undefined {
+  const { id, entry, heads } = found
   if (id === undefined) {
     if (heads.length > 0) throw new AnchorFault("there are anchored heads, and no anchor in the installation's log")
     return undefined
