@@ -1,4 +1,5 @@
 // GET /health and eaas doctor while writes fail: they report it, and which part failed.
+
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -8,6 +9,7 @@ import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { dek, ELEMENT } from '../support/audit/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database/database.js'
 import { findPostgres } from '../support/database/find-postgres.js'
@@ -116,7 +118,7 @@ describe('health, where the schema is not what it was', () => {
       [crypto.randomUUID(), /^the logs of 2 tenants differ from/],
       [INSTALLATION_ID, /^the installation's own log and the logs of 2 tenants differ from/],
     ] as const) {
-      service.services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness: undefined })
+      watchesOf(service.services.committer).get(tenant_id).learn({ reason: 'a drill', witness: undefined })
       expect(await health()).toEqual({ ...alarmed, detail: expect.stringMatching(said) })
     }
   })

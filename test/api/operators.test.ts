@@ -1,5 +1,6 @@
 // Operators' API keys and their calls: which permission each needs, that no other API key is taken, and that the installation's log has each
 // call before anything is done.
+
 import { randomUUID } from 'node:crypto'
 import { fillPath, INSTALLATION_ID, OPERATOR_PERMISSIONS, type OperatorPermission, PERMISSIONS } from '@eaas/protocol'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -10,6 +11,7 @@ import { createApiKey, revokeApiKey } from '../../packages/server/src/core/api/a
 import { verifyLog } from '../../packages/server/src/core/audit/verify/verify.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { readChain } from '../../packages/server/src/core/store/audit.js'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { TENANT_GONE } from '../../packages/server/src/guard/watch/shared-alarms.js'
 import { createMetrics } from '../../packages/server/src/observe/metrics.js'
 import { operatorRoutes } from '../../packages/server/src/operators/operator-endpoints.js'
@@ -297,7 +299,7 @@ describe('alarms', () => {
       const owner = await own.createTenant()
       const { tenant_id } = owner.tenant
       expect((await monitor.call('GET', '/admin/v1/alarms')).body).toEqual({ alarms: [], count: 0 })
-      const { watches } = own.services.committer
+      const watches = watchesOf(own.services.committer)
       for (const id of [tenant_id, INSTALLATION_ID]) watches.get(id).learn({ reason: 'a test', witness: undefined })
       const gone = randomUUID()
       watches.get(gone).learn({ reason: TENANT_GONE, witness: undefined })

@@ -1,9 +1,11 @@
 // The request log: under failures its lines are short, and repeated ones are sampled; calls whose client leaves have lines.
+
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { loggerOptions } from '../../packages/server/src/observe/logger.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
@@ -122,7 +124,7 @@ describe('the log of failed calls', { timeout: 60_000 }, () => {
   })
 
   it('names the kind of error of a tenant that is no longer served', async () => {
-    const watch = service.services.committer.watches.get(caller.tenant.tenant_id)
+    const watch = watchesOf(service.services.committer).get(caller.tenant.tenant_id)
     const app = openApp()
     watch.learn({ reason: 'the chain was cut', witness: undefined })
     try {

@@ -1,4 +1,5 @@
 // A rotation of the store key gives each log a new audit key. What is of before is proven by the first MAC under it, also against who has the old one.
+
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type ChainedEntry, entryHash, genesisHash } from '../../packages/audit/src/index.js'
@@ -22,6 +23,7 @@ import { findWrappedAuditKey } from '../../packages/server/src/core/store/tenant
 import { anchorNow } from '../../packages/server/src/guard/anchor-heads.js'
 import { acceptClock } from '../../packages/server/src/guard/operations/accept.js'
 import { acceptRollback } from '../../packages/server/src/guard/operations/accept-rollback.js'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { renewTenant } from '../../packages/server/src/operate/operations/renew-tenant.js'
 import { rotateStoreKey } from '../../packages/server/src/operate/operations/rotate-store-key.js'
 import { createTenant } from '../../packages/server/src/operators/tenants.js'
@@ -274,7 +276,7 @@ describe('a new audit key', () => {
     ['is made', () => rotateAged(service)],
     ['keeps no wrong clock from being accepted', () => acceptClock(service.services, tenant_id, 'none')],
   ])('%s where others wrote more than can be followed at once', async (_, work) => {
-    const reading = vi.spyOn(service.services.committer.watches.get(tenant_id), 'read')
+    const reading = vi.spyOn(watchesOf(service.services.committer).get(tenant_id), 'read')
     reading.mockRejectedValueOnce(new UnfollowedLogError())
     await work()
     expect(reading.mock.calls.length).toBeGreaterThan(1)

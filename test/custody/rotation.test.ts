@@ -1,4 +1,5 @@
 // The root key and the store key are replaced while servers run; afterwards nothing of before opens what is left.
+
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,6 +17,7 @@ import { makeStoreKey, openStoreKeys, refreshStoreKeys } from '../../packages/se
 import { findInstallationKey, findInstance } from '../../packages/server/src/core/store/instance.js'
 import { insertStoreKey, listStoreKeys, refuseStoreKeysAfter } from '../../packages/server/src/core/store/store-keys.js'
 import { writeAlarm } from '../../packages/server/src/guard/store/alarms.js'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { rotateRootKey } from '../../packages/server/src/operate/operations/rotate-root-key.js'
 import { rotateStoreKey } from '../../packages/server/src/operate/operations/rotate-store-key.js'
 import { openProvider } from '../../packages/server/src/root-keys/open-provider.js'
@@ -338,7 +340,7 @@ describe('a store key that is rotated', () => {
     const other = await service.createTenant()
     await other.call('POST', '/v1/keys', { name: 'other' })
     const { sql, committer } = service.services
-    committer.watches.get(tenant_id).learn({ reason: 'the head is forged', witness: undefined })
+    watchesOf(committer).get(tenant_id).learn({ reason: 'the head is forged', witness: undefined })
     expect(await rotateAged(service, { rotatesKeys: true })).toMatchObject({
       rotated_keys: 1,
       unrotated_keys: [{ tenant_id, key_id, reason: 'the head is forged' }],

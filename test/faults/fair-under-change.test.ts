@@ -1,10 +1,12 @@
 // A tenant whose keys and API keys change without pause: the changes cause no refusals, no change waits alone for another one's
 // commit, and what was revoked is refused once the revocation is acknowledged. On PostgreSQL by two servers.
+
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { draftEntry } from '../../packages/server/src/core/runner/entry-drafts.js'
 import type { Decision, Operation } from '../../packages/server/src/core/runner/operation.js'
 import { performAsSystem, systemCaller } from '../../packages/server/src/core/runner/perform.js'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { backend } from '../support/database/database.js'
 import { insertFrom } from '../support/database/migrations.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
@@ -329,7 +331,9 @@ describe('the state of a tenant', () => {
       await owner.call('DELETE', `/v1/api-keys/${client.id}`)
       const { sql, committer } = second.service.services
       // It has witnessed the revocation: otherwise an alarm comes first.
-      await committer.watches.get(tenant_id).readPolicyVersion(sql, (await stateOf(at(0))).auditKey)
+      await watchesOf(committer)
+        .get(tenant_id)
+        .read(sql, (await stateOf(at(0))).auditKey)
       const edited = await sql`
       update audit_log set action = 'key.wrap' where tenant_id = ${tenant_id} and action = 'api_key.revoke'
         and metadata like ${`%${client.id}%`}`

@@ -1,5 +1,6 @@
 // A database that accepts connections and answers nothing, with every connection of the pool open: the server still answers every
 // call, in time and truthfully.
+
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -7,6 +8,7 @@ import { createCommitter } from '../../packages/server/src/core/audit/append/com
 import { doDueWork } from '../../packages/server/src/core/jobs/due-work.js'
 import { lockHead } from '../../packages/server/src/core/store/audit.js'
 import { connect } from '../../packages/server/src/core/store/db.js'
+import { HeadWatches } from '../../packages/server/src/guard/watch/head-watch.js'
 import { backend, freshDatabase } from '../support/database/database.js'
 import { callRoute, makeGround, routesWithRules } from '../support/service/route-calls.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
@@ -82,7 +84,7 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
         return Reflect.apply(target, self, args)
       },
     })
-    const committer = createCommitter({ sql: counting, clock: own.clock, onAlarm: () => undefined })
+    const committer = createCommitter({ sql: counting, clock: own.clock, guard: new HeadWatches(() => undefined) })
     const ask = () => committer.currentPolicyVersion({ tenant_id: owner.tenant.tenant_id, auditKey: state.auditKey })
     proxy.stall()
     const waiting = []

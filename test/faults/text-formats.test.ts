@@ -1,7 +1,9 @@
 // Settings of the database, the role or the cluster in which rows are read or written in another form: no false alarm comes of them.
+
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findWrongFormats, WrongFormatError } from '../../packages/server/src/core/store/text-formats.js'
+import { watchesOf } from '../../packages/server/src/guard/watch/head-watch.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database/database.js'
 import { runCommand } from '../support/service/command-host.js'
 import { asOwner } from '../support/service/eaas-process.js'
@@ -125,7 +127,7 @@ describe.skipIf(!isPooled())('a server behind a pooler whose new sessions are se
     try {
       await set(database, 'bytea_output', 'escape')
       await endSessions(database)
-      service.services.committer.watches.get(owner.tenant.tenant_id).forget() // so that the next append reads the head
+      watchesOf(service.services.committer).get(owner.tenant.tenant_id).forget() // so that the next append reads the head
       const { status } = await wrap()
       expect([status >= 500, service.alarms]).toEqual([true, []])
       await reset(database)
@@ -170,7 +172,7 @@ describe('a session that is set to another form of text', () => {
     const judged = sql.begin(async (transaction) => {
       await transaction.unsafe(`set local ${name} = ${name === 'DateStyle' ? value : `'${value}'`}`)
       const [wrong] = await findWrongFormats(transaction)
-      const watch = committer.watches.get(tenant_id)
+      const watch = watchesOf(committer).get(tenant_id)
       const isWrong = await watch.read(transaction, state.auditKey).then(
         () => false,
         (error: unknown) => error instanceof WrongFormatError,

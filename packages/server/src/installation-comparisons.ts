@@ -7,6 +7,7 @@ import { findMissingTenants } from './core/store/tenants.js'
 import { assertWhole } from './core/store/whole-tables.js'
 import { compareWithAnchor } from './guard/watch/anchor-watch.js'
 import type { KeysOfHeads } from './guard/watch/follow.js'
+import { watchesOf } from './guard/watch/head-watch.js'
 import { holdsCheckpoints, type LineFault, readKeptFile } from './guard/watch/kept-witnesses.js'
 import {
   ACCEPTED_ROW,
@@ -31,7 +32,7 @@ export interface Comparisons {
 
 /** Remembers what the checkpoint file says of the logs, for the comparisons. */
 export async function rememberKept(
-  { sql, storeKeys, signingKey, committer: { watches } }: Services,
+  { sql, storeKeys, signingKey, committer }: Services,
   file: string,
   { onKeptFaults, onWarning }: ComparisonOptions,
 ): Promise<void> {
@@ -40,6 +41,7 @@ export async function rememberKept(
     findAuditKeys: (tenants) => readAuditKeys(sql, storeKeys, tenants),
   })
   if (faults.length > 0) onKeptFaults?.(faults)
+  const watches = watchesOf(committer)
   for (const [tenant_id, witness] of witnesses) watches.get(tenant_id).held.remember(witness)
   for (const other of others) watches.get(other.tenant_id).held.remember(other)
   for (const tenant_id of await findMissingTenants(sql, [...witnesses.keys()]))
@@ -48,7 +50,7 @@ export async function rememberKept(
 
 /** `assertSessions` is called before each comparison with what is in the database. */
 export function createComparisons(
-  { sql, storeKeys, states, committer: { watches }, installationKey, now }: Services,
+  { sql, storeKeys, states, committer, installationKey, now }: Services,
   assertSessions: () => Promise<void>,
   { onWarning }: ComparisonOptions,
 ): Comparisons {
@@ -58,7 +60,7 @@ export function createComparisons(
     return auditKey
   }
   const openKey: KeysOfHeads['openKey'] = (row) => openAuditKey(storeKeys, row)
-  const shared = { sql, watches, installationKey, findAuditKey, openKey }
+  const shared = { sql, watches: watchesOf(committer), installationKey, findAuditKey, openKey }
   return {
     compareAnchored: () => compareWithAnchor(shared),
     sharedAlarms: createSharedAlarms({

@@ -24,7 +24,10 @@ import { untilReached, type Wait } from './core/store/until-reached.js'
 import { assertWhole } from './core/store/whole-tables.js'
 import { findDatabaseTime } from './core/store/writability.js'
 import { createTaskThread, type TaskThread } from './core/task-thread.js'
+import { findCovering } from './guard/operations/covering-anchor.js'
 import { createSessionWatch } from './guard/store/session-watch.js'
+import { HeadWatches } from './guard/watch/head-watch.js'
+import { findAnchored } from './guard/watch/newest-anchor.js'
 import { alarmMessage } from './guard/watch/shared-alarms.js'
 import {
   assertUnused,
@@ -194,7 +197,7 @@ function createServices(
       sql: store.sql,
       clock,
       tenantsPerStatement: store.isSpread ? 'one' : config.tenantsPerAppend,
-      onAlarm: (tenant_id, reason) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason }),
+      guard: new HeadWatches((tenant_id, reason) => onAlarm(alarmMessage(tenant_id), { tenant_id, reason })),
       observe: observeCommit,
     }),
     apiKeyUses: createApiKeyUses(sql, clock.now),
@@ -213,6 +216,8 @@ function createServices(
     rotateAfterWraps: config.rotateAfterWraps,
     spentVersions: new Set(),
     expireApiKey,
+    findAnchored,
+    findCovering,
   }
 }
 

@@ -1,9 +1,11 @@
 // A log that grew far is anchored, and its end is in the checkpoint file, long before the next round of checkpoints: a start
 // follows each log from there, and a server that was killed would refuse calls for as long as that takes.
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { keptEntries } from '../../support/audit/checkpoint-file.js'
 import { startScheduleOf } from '../../support/service/schedule.js'
 import { type Caller, startService } from '../../support/service/service.js'
@@ -45,7 +47,7 @@ async function scene() {
     return row?.last_id ?? 0
   }
   const kept = async ({ tenant: { tenant_id } }: Caller) => (await keptEntries(checkpointFile, tenant_id)).at(-1) ?? 0
-  const endOf = ({ tenant: { tenant_id } }: Caller) => committer.watches.get(tenant_id).known?.last_id ?? 0
+  const endOf = ({ tenant: { tenant_id } }: Caller) => watchesOf(committer).get(tenant_id).known?.last_id ?? 0
   return { createTenant: service.createTenant, start, append, anchored, kept, endOf }
 }
 

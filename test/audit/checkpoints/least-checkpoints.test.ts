@@ -14,7 +14,7 @@ import {
 } from '../../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
 import { writeAlarm } from '../../../packages/server/src/guard/store/alarms.js'
-import { createHeadWatches, type HeadWatches } from '../../../packages/server/src/guard/watch/head-watch.js'
+import { HeadWatches, watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { readKeptFile } from '../../../packages/server/src/guard/watch/kept-witnesses.js'
 import { keptEntries } from '../../support/audit/checkpoint-file.js'
 import { makeFullPipe } from '../../support/full-pipe.js'
@@ -82,7 +82,7 @@ describe('a tenant is not skipped', () => {
     change = lie(older)
     await emit()
     expect(failed).toEqual([tenant_id])
-    expect(service.services.committer.watches.get(tenant_id).alarm).toMatchObject({ witness: { last_id: 2 } })
+    expect(watchesOf(service.services.committer).get(tenant_id).alarm).toMatchObject({ witness: { last_id: 2 } })
     expect((await owner.call('GET', '/v1/keys')).status).toBe(500)
   })
 
@@ -110,7 +110,7 @@ describe('a tenant is not skipped', () => {
 
 it('what was witnessed of a tenant is written although its alarm knows less, once', async () => {
   const { services } = service
-  const watch = services.committer.watches.get(tenant_id)
+  const watch = watchesOf(services.committer).get(tenant_id)
   const emit = createWitnessEmitter(services, join(folder, 'checkpoints'))
   await grow()
   const early = watch.witnessed
@@ -123,7 +123,7 @@ it('what was witnessed of a tenant is written although its alarm knows less, onc
 
 it('what was witnessed is written once, although an alarm has it without its policy version', async () => {
   const { services } = service
-  const watch = services.committer.watches.get(tenant_id)
+  const watch = watchesOf(services.committer).get(tenant_id)
   await grow()
   watch.learn({ reason: 'a drill', witness: { ...(watch.witnessed ?? expect.unreachable()), policy_version: 0 } })
   await createWitnessEmitter(services, join(folder, 'checkpoints'))([watch])
@@ -140,7 +140,8 @@ it('a rollback that an operator accepted explains a head that is behind', async 
   await removeAll(service, tenant_id)
   await putBack(service)
   const { auditKey } = (await services.states.find(tenant_id)) ?? expect.unreachable()
-  const { last_id, hash, policy_version } = services.committer.watches.get(tenant_id).witnessed ?? expect.unreachable()
+  const { last_id, hash, policy_version } =
+    watchesOf(services.committer).get(tenant_id).witnessed ?? expect.unreachable()
   const alarm = { tenant_id, reason: 'a drill', last_id, hash, policy_version, raised_at: new Date().toISOString() }
   await writeAlarm(services.sql, { ...alarm, mac: alarmMac(auditKey, alarm) })
   await acceptRollback(services, tenant_id, { reason: 'a drill' })
@@ -180,7 +181,7 @@ describe('a file that takes nothing', { timeout: 60_000 }, () => {
   afterEach(() => reader.close()) // ends what is being written
 
   it('holds up no comparison, anchor or stop', async () => {
-    const { watches } = service.services.committer
+    const watches = watchesOf(service.services.committer)
     watches.get(tenant_id).learn({ reason: 'a drill', witness: watches.get(tenant_id).witnessed })
     let compared = 0
     let anchored = 0
@@ -232,7 +233,7 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
     }
     await grow()
     const sealed = (await findHead(services.sql, tenant_id)) ?? expect.unreachable()
-    const watch = createHeadWatches(() => undefined).get(tenant_id)
+    const watch = new HeadWatches(() => undefined).get(tenant_id)
     watch.witness(sealed)
     await grow()
     await grow()
@@ -242,7 +243,7 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
     expect(watch.witnessed?.last_id).toBe(head.last_id - 1)
     /** Whether a process that is told this much of the log serves what is there now. */
     const serves = async (tell: (watches: HeadWatches) => void) => {
-      const watches = createHeadWatches(() => undefined)
+      const watches = new HeadWatches(() => undefined)
       tell(watches)
       const reading = watches.get(tenant_id).read(services.sql, auditKey)
       return reading.then(
@@ -278,10 +279,10 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
   it('is stated by that head in a round too, which may not find it', async () => {
     const { sealed, watch } = await accepted()
     const { committer, ...services } = service.services
-    const watches = createHeadWatches(() => undefined)
+    const watches = new HeadWatches(() => undefined)
     watches.get(tenant_id).held.remember(watch.witnessed as KeptHead)
     change = hide
-    const lying = emitter({ ...services, committer: { ...committer, watches } })
+    const lying = emitter({ ...services, committer: { ...committer, guard: watches } })
     await lying()
     expect(await emitted()).toEqual([sealed.last_id])
   })

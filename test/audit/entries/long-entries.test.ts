@@ -2,6 +2,7 @@
 // an entry than a server writes.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
+import { readRecordedTenants } from '../../../packages/server/src/core/audit/recorded-tenants.js'
 import { draftEntry } from '../../../packages/server/src/core/runner/entry-drafts.js'
 import { systemCaller } from '../../../packages/server/src/core/runner/perform.js'
 import { MAX_METADATA, readChain } from '../../../packages/server/src/core/store/audit.js'
@@ -12,7 +13,6 @@ import {
   listTenants,
   MOST_AUDIT_KEY_BYTES,
 } from '../../../packages/server/src/core/store/tenants.js'
-import { readRecordedTenants } from '../../../packages/server/src/guard/recorded-tenants.js'
 import { anchor, setInstallationScene, verify } from '../installation/installation-scene.js'
 
 const { start, current, twoTenants } = setInstallationScene()

@@ -32,10 +32,12 @@ import { readLogList } from '../../../packages/audit/src/witness/config.js'
 import type * as judgeModule from '../../../packages/audit/src/witness/judge.js'
 import { extendChain, genesisHead } from '../../../packages/server/src/core/audit/formats/chain.js'
 import type * as listedModule from '../../../packages/server/src/core/audit/listed-entries.js'
+import type * as recordedTenantsModule from '../../../packages/server/src/core/audit/recorded-tenants.js'
 import type * as newestModule from '../../../packages/server/src/core/store/newest-entry.js'
-import type * as recordedTenantsModule from '../../../packages/server/src/guard/recorded-tenants.js'
+import type * as logJudgeModule from '../../../packages/server/src/guard/watch/judge.js'
 import type * as keptModule from '../../../packages/server/src/guard/watch/kept-witnesses.js'
 import type * as newestAnchorModule from '../../../packages/server/src/guard/watch/newest-anchor.js'
+import { JUDGE_CASES, type JudgeCase } from '../../support/audit/judge-cases.js'
 import { optionsOf, refusedExport } from '../../support/audit/refused-export.js'
 import { loadFile, readSource, useMutantFolder } from './mutant-server.js'
 import { listGuardMutants } from './mutants.js'
@@ -330,7 +332,7 @@ describe('what the log of the installation says of tenants', () => {
     [JSON.stringify({ witnessed_hash: HASH }), undefined],
     [null, undefined],
   ]
-  describeGuards<typeof recordedTenantsModule>('../../guard/recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
+  describeGuards<typeof recordedTenantsModule>('recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
     ...findWronglyTaken(CASES, {
       isRefused: false,
       take({ entries, present, gone, ends = [], statuses = [] }) {
@@ -450,6 +452,19 @@ describe('an export', () => {
       },
     )
   })
+})
+
+describe('a log that a server saw before', () => {
+  const isWrong = (server: typeof logJudgeModule, { find, expected }: JudgeCase) => {
+    try {
+      return !isDeepStrictEqual(find(server), expected)
+    } catch {
+      return true
+    }
+  }
+  describeGuards<typeof logJudgeModule>('../../guard/watch/judge.ts', (server) =>
+    JUDGE_CASES.filter((one) => isWrong(server, one)).map(({ name }) => name),
+  )
 })
 
 describe('the anchored heads', () => {

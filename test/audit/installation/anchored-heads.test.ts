@@ -1,17 +1,19 @@
 // The installation's anchors over the heads of all tenants: what no tenant can lose alone. The attacker has the whole database and no key.
+
 import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { anchorLeaf, merkleRoot } from '../../../packages/audit/src/formats/merkle.js'
 import { readAuditCheckpoint, verifyAudit } from '../../../packages/server/src/core/api/audit.js'
 import { exportAudit } from '../../../packages/server/src/core/api/audit-export.js'
+import type { ToLink } from '../../../packages/server/src/core/audit/guard.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import type { Sql } from '../../../packages/server/src/core/store/db.js'
 import { type AnchorOptions, anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
 import { recordAlone } from '../../../packages/server/src/guard/installation-log.js'
 import { acceptLostTenant } from '../../../packages/server/src/guard/operations/accept.js'
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
-import type { ToLink } from '../../../packages/server/src/guard/operations/covering-anchor.js'
+import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { readAnchor } from '../../../packages/server/src/guard/watch/newest-anchor.js'
 import { verifyAll } from '../../../packages/server/src/operate/jobs/verify-all.js'
 import { type Server, serverOf } from '../../support/audit/audit-scene.js'
@@ -130,7 +132,7 @@ describe('an anchor', () => {
     const { victim } = await twoTenants()
     const { services } = current()
     const { tenant_id } = victim.tenant
-    services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness: undefined })
+    watchesOf(services.committer).get(tenant_id).learn({ reason: 'a drill', witness: undefined })
     await expect(anchorNow(services, { evenIfSame: true })).rejects.toThrow(
       `no anchor is written: there is an alarm about tenant ${tenant_id}: a drill`,
     )
@@ -259,7 +261,7 @@ describe('a tenant alone', () => {
     const process = serverOf(current()) // has witnessed nothing
     const lost = new Error('the connection was lost')
     expect(await compare(process, () => Promise.reject(lost))).toEqual([lost])
-    expect(process.services.committer.watches.get(victim.tenant.tenant_id).alarm).toBeUndefined()
+    expect(watchesOf(process.services.committer).get(victim.tenant.tenant_id).alarm).toBeUndefined()
     expect(process.alarms).toEqual([])
   })
 
@@ -346,7 +348,7 @@ describe('a tenant alone', () => {
     await removeAll(current(), tenant_id)
     const { services } = await start()
     const hash = new Uint8Array(32).fill(7)
-    services.committer.watches.get(tenant_id).held.remember({ last_id: 9, hash, policy_version: 0 })
+    watchesOf(services.committer).get(tenant_id).held.remember({ last_id: 9, hash, policy_version: 0 })
     const accept = () => acceptLostTenant(services, tenant_id, 'a drill')
     const [row] = await services.sql`delete from chain_alarms returning *`
     await expect(accept()).rejects.toMatchObject({
@@ -574,7 +576,7 @@ describe('a tenant alone', () => {
     const { services } = current()
     const { tenant_id } = victim.tenant
     expect((await verifyAll(services)).verdicts.map(({ valid }) => valid)).toEqual([true, true, true])
-    services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness })
+    watchesOf(services.committer).get(tenant_id).learn({ reason: 'a drill', witness })
     expect(await invalid({ services })).toMatchObject([{ tenant_id, reason }])
   })
 
@@ -768,10 +770,10 @@ describe('the anchored heads', () => {
       }
       const comparing = shown()
       await compare({ services: comparing })
-      expect(comparing.committer.watches.get(INSTALLATION_ID).alarm?.reason).toContain(fault)
+      expect(watchesOf(comparing.committer).get(INSTALLATION_ID).alarm?.reason).toContain(fault)
       const anchoring = shown()
       await expect(anchorNow(anchoring, { evenIfSame: true })).rejects.toThrow(fault)
-      expect(anchoring.committer.watches.get(INSTALLATION_ID).alarm?.reason).toContain(fault)
+      expect(watchesOf(anchoring.committer).get(INSTALLATION_ID).alarm?.reason).toContain(fault)
     },
   )
 })

@@ -1,4 +1,5 @@
 // Services that follow one another on one database, and a tenant of it whose rows are removed or put back.
+
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach } from 'vitest'
 import { listAudit, verifyAudit } from '../../../packages/server/src/core/api/audit.js'
@@ -6,6 +7,7 @@ import { openAuditKey } from '../../../packages/server/src/core/audit/audit-key.
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { type AnchorOptions, anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
 import { compareWithAnchor } from '../../../packages/server/src/guard/watch/anchor-watch.js'
+import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { readAnchor } from '../../../packages/server/src/guard/watch/newest-anchor.js'
 import { verifyAll } from '../../../packages/server/src/operate/jobs/verify-all.js'
 import type { NewTenant } from '../../../packages/server/src/operators/tenants.js'
@@ -114,7 +116,7 @@ export function compare({ services }: Process, meanwhile: () => Promise<unknown>
   const { states, committer, storeKeys } = services
   return compareWithAnchor({
     ...services,
-    watches: committer.watches,
+    watches: watchesOf(committer),
     findAuditKey: async (tenant_id) => {
       await meanwhile()
       return (await states.find(tenant_id))?.auditKey

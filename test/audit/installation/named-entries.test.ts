@@ -1,11 +1,13 @@
 // Entries of the installation's log that name an entry of a tenant's own log, which no anchor covers yet: the tenant cannot go back behind
 // them. The attacker has the whole database and no key.
+
 import { type ChainedEntry, entryHash } from '@eaas/audit'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { recordAlone } from '../../../packages/server/src/guard/installation-log.js'
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
+import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { examineAnchor } from '../../../packages/server/src/operate/cli/examine-logs.js'
 import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
 import { deleteTenant } from '../../../packages/server/src/operate/operations/delete-tenant.js'
@@ -196,7 +198,7 @@ describe('a tenant', () => {
     await suspend(current(), victim)
     const { services, alarms } = await start()
     expect(alarms).toEqual([])
-    expect(services.committer.watches.get(tenant_id).witnessed?.last_id).toBe(4)
+    expect(watchesOf(services.committer).get(tenant_id).witnessed?.last_id).toBe(4)
   })
 
   it.each([

@@ -1,9 +1,11 @@
 // Heads that the next anchor must cover, whatever somebody wrote into the copies of the anchored ones: the root of an anchor proves of each
 // copy only its id and its hash. The attacker has the whole database and no key.
+
 import { describe, expect, it } from 'vitest'
 import { anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
 import { findUncovered } from '../../../packages/server/src/guard/store/anchors.js'
+import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { readAnchor, readAnchorTime } from '../../../packages/server/src/guard/watch/newest-anchor.js'
 import { serverOf } from '../../support/audit/audit-scene.js'
 import { answering } from '../../support/database/answering.js'
@@ -119,7 +121,7 @@ describe('an anchored head with a policy version that no server gave', () => {
     await current().services.sql`
       update anchored_heads set policy_version = ${Number.MAX_SAFE_INTEGER} where tenant_id = ${tenant_id}`
     const { services } = await start()
-    expect(services.committer.watches.get(tenant_id).alarm?.witness).toMatchObject({ last_id: 3, policy_version: 0 })
+    expect(watchesOf(services.committer).get(tenant_id).alarm?.witness).toMatchObject({ last_id: 3, policy_version: 0 })
   })
 })
 

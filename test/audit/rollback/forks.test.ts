@@ -1,6 +1,7 @@
 // A fork of a tenant's log: genuine entries that a server wrote on rows that somebody had put back, with more changes than the true log has.
 // It takes the place neither of what a process witnessed nor of what an anchor covers, however it is shown. The attacker has the whole database,
 // can have commands run on it, and has no key.
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +12,7 @@ import { anchorNow } from '../../../packages/server/src/guard/anchor-heads.js'
 import { createWitnessEmitter } from '../../../packages/server/src/guard/jobs/emit-checkpoints.js'
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
 import { diffAudit } from '../../../packages/server/src/guard/operations/diff-audit.js'
+import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { examineCheckpoints } from '../../../packages/server/src/operate/cli/examine-logs.js'
 import { type Server, serverOf } from '../../support/audit/audit-scene.js'
 import { runCommand } from '../../support/service/command-host.js'
@@ -81,7 +83,7 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     [
       "that an entry of the installation's log names",
       ({ process: { services }, fork, victim }) =>
-        services.committer.watches.get(victim).held.rememberAnchored(fork.head),
+        watchesOf(services.committer).get(victim).held.rememberAnchored(fork.head),
     ],
   ])('%s', async (_, tell) => {
     const scene = await twoTenants()
@@ -92,7 +94,7 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     await anchorNow(fork.forking.services)
     await fork.showTrue()
     const process = serverOf(running)
-    const watch = process.services.committer.watches.get(tenant_id)
+    const watch = watchesOf(process.services.committer).get(tenant_id)
     watch.held.remember(witnessed)
     await tell({ process, fork, victim: tenant_id })
     await fork.showFork()
@@ -120,7 +122,7 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     await running.close()
     const restarted = await startService({ database: running.database, environment: { EAAS_CHECKPOINT_FILE: file } })
     onTestFinished(() => restarted.close())
-    const { alarm } = restarted.services.committer.watches.get(tenant_id)
+    const { alarm } = watchesOf(restarted.services.committer).get(tenant_id)
     expect(Buffer.from(alarm?.witness?.hash ?? [])).toEqual(witnessed.hash)
   })
 
@@ -131,7 +133,7 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     const committed = await readHead(running, tenant_id)
     const fork = await makeFork(running, scene, 4)
     const process = serverOf(running)
-    const watch = process.services.committer.watches.get(tenant_id)
+    const watch = watchesOf(process.services.committer).get(tenant_id)
     watch.witness(fork.head)
     watch.commit(committed)
     expect((await process.call(scene.victim.secret, 'GET', '/v1/keys')).status).toBe(500)
@@ -223,7 +225,7 @@ describe('a copy of an anchored head whose MAC somebody changed', () => {
     const command = serverOf(current())
     expect(await compare(command)).toEqual([])
     expect((await command.call(victim.secret, 'POST', '/v1/keys', { name: 'more' })).status).toBe(500)
-    expect(command.services.committer.watches.get(tenant_id).alarm?.reason).toContain('changed outside')
+    expect(watchesOf(command.services.committer).get(tenant_id).alarm?.reason).toContain('changed outside')
   })
 })
 

@@ -1,11 +1,13 @@
 // Rows that somebody exchanges while a purge runs, before each of its statements in turn: an API key that was revoked long ago, and the
 // entry that says so, which the purge takes. Nobody may get the API key back by it unseen.
+
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createCommitter } from '../../../packages/server/src/core/audit/append/committer.js'
 import { verifyLog } from '../../../packages/server/src/core/audit/verify/verify.js'
 import type { Services } from '../../../packages/server/src/core/runner/operation.js'
 import { createTenantStates } from '../../../packages/server/src/core/runner/tenant-state.js'
 import { connect, type Sql } from '../../../packages/server/src/core/store/db.js'
+import { HeadWatches } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
 import { copyTables, restoreTables, type Scene, serverOf } from '../../support/audit/audit-scene.js'
 import { backend, isPooled } from '../../support/database/database.js'
@@ -63,7 +65,7 @@ function watched(before: () => Promise<unknown>): Services {
   return {
     ...service.services,
     sql,
-    committer: createCommitter({ sql, clock: committer.clock, onAlarm: () => undefined }),
+    committer: createCommitter({ sql, clock: committer.clock, guard: new HeadWatches(() => undefined) }),
     states: createTenantStates({ sql, storeKeys }),
     verifyLog: (options) => verifyLog(sql, { ...options, storeKeys }),
   }

@@ -14,7 +14,7 @@ import type { Transaction } from '../../../packages/server/src/core/store/db.js'
 import { acceptRollback } from '../../../packages/server/src/guard/operations/accept-rollback.js'
 import { writeAlarm } from '../../../packages/server/src/guard/store/alarms.js'
 import { findAcceptedRollback } from '../../../packages/server/src/guard/watch/acceptances.js'
-import { createHeadWatches } from '../../../packages/server/src/guard/watch/head-watch.js'
+import { HeadWatches, watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { runCommand } from '../../support/service/command-host.js'
 import { ROOT_KEY } from '../../support/service/service.js'
 import { setWatchScene } from './scene.js'
@@ -116,7 +116,9 @@ describe('a rollback that an operator accepted', () => {
     const { services } = scene
     const { tenant_id } = scene
     const head = await readHead()
-    services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness: { ...head, last_id: 98 } })
+    watchesOf(services.committer)
+      .get(tenant_id)
+      .learn({ reason: 'a drill', witness: { ...head, last_id: 98 } })
     await scene.sql`delete from chain_alarms`
     await write(head)
     expect(await acceptRollback(services, tenant_id, { reason: 'a drill' })).toMatchObject({
@@ -130,12 +132,12 @@ describe('a log that lost nothing that is known of', () => {
   it('is said to have gone back to before a change if it has as many entries', async () => {
     const { sql } = scene
     const head = scene.late
-    const watch = createHeadWatches(() => undefined).get(scene.tenant_id)
+    const watch = new HeadWatches(() => undefined).get(scene.tenant_id)
     watch.witness({ ...head, policy_version: head.policy_version + 1 })
     await expect(watch.read(sql, scene.auditKey)).rejects.toThrow(
       `went back to before a change of rights (policy version ${head.policy_version + 1}, now ${head.policy_version})`,
     )
-    const longer = createHeadWatches(() => undefined).get(scene.tenant_id)
+    const longer = new HeadWatches(() => undefined).get(scene.tenant_id)
     longer.witness({ ...head, last_id: head.last_id + 1 })
     await expect(longer.read(sql, scene.auditKey)).rejects.toThrow(`from entry ${head.last_id + 1} to ${head.last_id}:`)
   })

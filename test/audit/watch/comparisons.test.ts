@@ -1,7 +1,9 @@
 // Comparisons of a process with the database, which somebody who locks a table can keep from being made: calls are refused when that lasts.
+
 import { describe, expect, it, vi } from 'vitest'
 import { ComparisonOverdueError } from '../../../packages/server/src/core/audit/append-errors.js'
 import { Comparisons, OVERDUE_MS } from '../../../packages/server/src/guard/watch/comparisons.js'
+import { watchesOf } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { answering } from '../../support/database/answering.js'
 import { setWatchScene } from './scene.js'
 
@@ -57,7 +59,7 @@ describe('comparisons that fail', () => {
   )
 
   it('for too long have calls refused, whether they leave an entry or not, and /health and the metrics say so', async () => {
-    const { comparisons } = scene.services.committer.watches
+    const { comparisons } = watchesOf(scene.services.committer)
     const { id } = (await scene.owner.call('POST', '/v1/keys', { name: 'watched' })).body
     const calls = [
       () => scene.owner.call('POST', `/v1/keys/${id}/wrap`, { dek: Buffer.alloc(32, 1).toString('base64') }),

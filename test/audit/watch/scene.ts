@@ -8,7 +8,7 @@ import { alarmMac, type Head } from '../../../packages/server/src/core/audit/for
 import { findHead } from '../../../packages/server/src/core/store/audit.js'
 import { listAlarms, writeAlarm } from '../../../packages/server/src/guard/store/alarms.js'
 import { Comparisons } from '../../../packages/server/src/guard/watch/comparisons.js'
-import { createHeadWatches } from '../../../packages/server/src/guard/watch/head-watch.js'
+import { HeadWatches } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { createSharedAlarms } from '../../../packages/server/src/guard/watch/shared-alarms.js'
 import { type Caller, type Service, startService } from '../../support/service/service.js'
 
@@ -49,7 +49,7 @@ export function setWatchScene() {
     sql = service.services.sql,
   } = {}) {
     const { now, installationKey, storeKeys, states } = service.services
-    const watches = createHeadWatches(() => undefined, comparisons)
+    const watches = new HeadWatches(() => undefined, comparisons)
     const watch = watches.get(owner.tenant.tenant_id)
     watch.witness(late)
     const isOwner = (tenant_id: string) => tenant_id === owner.tenant.tenant_id

@@ -384,7 +384,7 @@ describe('a process beside which another one writes', () => {
         const reason = /entry \d+ of the audit chain (?:does not follow from|differs from the one)/
         expect(watch.alarm).toMatchObject({ reason: expect.stringMatching(reason) })
         const auditKey = (await scene.services.states.find(tenant_id))?.auditKey
-        await expect(reader.readPolicyVersion(sql, auditKey as AuditKey)).rejects.toThrow(reason)
+        await expect(reader.read(sql, auditKey as AuditKey)).rejects.toThrow(reason)
       } finally {
         await sql`drop table lost`
         await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
@@ -430,7 +430,7 @@ describe('a process beside which another one writes', () => {
       const reason = `entry ${last_id + 1} of the audit chain does not follow from those that were written`
       expect(watch.alarm?.reason).toBe(reason)
       const auditKey = (await scene.services.states.find(tenant_id))?.auditKey
-      await expect(reader.readPolicyVersion(sql, auditKey as AuditKey)).rejects.toThrow(reason)
+      await expect(reader.read(sql, auditKey as AuditKey)).rejects.toThrow(reason)
     } finally {
       await sql`drop table kept_entries`
       await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
@@ -463,7 +463,7 @@ describe('a process beside which another one writes', () => {
       step = 1_100
       expect(await followed(hasty)).toBe(FOLLOWED_AT_ONCE)
       step = 2_100
-      const read = () => reader.readPolicyVersion(scene.sql, state?.auditKey as AuditKey)
+      const read = () => reader.read(scene.sql, state?.auditKey as AuditKey)
       await expect(read()).rejects.toThrow(UnfollowedLogError)
       expect(idOf(reader.witnessed)).toBe(before.last_id + FOLLOWED_AT_ONCE)
       expect(await list()).toBe(503)

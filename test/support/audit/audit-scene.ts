@@ -11,6 +11,7 @@ import { doDueWork } from '../../../packages/server/src/core/jobs/due-work.js'
 import type { Services } from '../../../packages/server/src/core/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/core/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/core/runner/tenant-state.js'
+import { HeadWatches } from '../../../packages/server/src/guard/watch/head-watch.js'
 import { purgeTenant } from '../../../packages/server/src/operate/jobs/purge-tenants.js'
 import { updateTenant } from '../../../packages/server/src/operators/tenants.js'
 import { type Entry, entriesOf, openAuditKey } from '../../independent/stored.js'
@@ -191,7 +192,10 @@ export function startAnew({ services, alarms }: Service): void {
 function forget(services: Services, onAlarm: (tenant_id: string, reason: string) => void): void {
   const { sql, storeKeys } = services
   const { clock } = services.committer
-  const fresh = { committer: createCommitter({ sql, clock, onAlarm }), states: createTenantStates({ sql, storeKeys }) }
+  const fresh = {
+    committer: createCommitter({ sql, clock, guard: new HeadWatches(onAlarm) }),
+    states: createTenantStates({ sql, storeKeys }),
+  }
   Object.assign(services, fresh satisfies Partial<Services>)
 }
 

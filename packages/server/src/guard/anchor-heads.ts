@@ -11,6 +11,7 @@ import {
   isKeptHeadAuthentic,
   type Witness,
 } from '../core/audit/formats/chain.js'
+import { readRecordedTenants } from '../core/audit/recorded-tenants.js'
 import type { EntryNote, Services } from '../core/runner/operation.js'
 import { systemCaller } from '../core/runner/perform.js'
 import { lockHead } from '../core/store/audit.js'
@@ -18,7 +19,6 @@ import type { Transaction } from '../core/store/db.js'
 import { TamperedRowError } from '../core/store/tampered-row.js'
 import { listTenantIds } from '../core/store/tenants.js'
 import { recordForInstallation } from './installation-log.js'
-import { readRecordedTenants } from './recorded-tenants.js'
 import {
   type AnchoredHead,
   type CurrentHead,
@@ -26,10 +26,10 @@ import {
   listCurrentHeads,
   replaceAnchoredHeads,
 } from './store/anchors.js'
-import { followAll, followHeads, LATER_AT_ONCE, readLater } from './watch/follow.js'
-import { changedAnchored } from './watch/head-watch.js'
+import { followHeads, LATER_AT_ONCE, readLater } from './watch/follow.js'
+import { watchesOf } from './watch/head-watch.js'
+import { changedAnchored, earliestOf, followAll, isSame } from './watch/judge.js'
 import { AnchorFault, lockAnchorHeads } from './watch/newest-anchor.js'
-import { earliestOf, isSame } from './watch/points.js'
 
 export interface AnchorOptions {
   /** entries to write before the anchor */
@@ -66,7 +66,7 @@ export interface AnchorOptions {
 export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
   if (!options?.afresh) await followChanged(services, options?.followMs ?? Number.POSITIVE_INFINITY)
   const head = await services.sql.begin((sql) => anchorHeads(services, sql, { mayLeave: false, ...options }))
-  if (head) services.committer.watches.get(INSTALLATION_ID).commit(head)
+  if (head) services.committer.guard.committed(head)
   return head !== undefined
 }
 
@@ -117,7 +117,7 @@ export async function lockAnchored(
     return await lockAnchorHeads(sql, installationKey)
   } catch (error) {
     if (!(error instanceof AnchorFault)) throw error
-    const own = committer.watches.get(INSTALLATION_ID)
+    const own = watchesOf(committer).get(INSTALLATION_ID)
     await own.raise(sql, error.message)
     throw new ChainAlarmError(`no anchor is written: ${error.message}. ${RECOVERY_PAGE}`)
   }
@@ -131,13 +131,13 @@ async function followChanged(services: Services, ms: number): Promise<void> {
   const { sql, committer, storeKeys, installationKey } = services
   const until = performance.now() + ms
   const heads = (await listCurrentHeads(sql)).filter(({ tenant_id, is_changed }) => {
-    const { held, alarm } = committer.watches.get(tenant_id)
+    const { held, alarm } = watchesOf(committer).get(tenant_id)
     return is_changed && held.all.length > 0 && !alarm
   })
   for (let at = 0; at < heads.length && performance.now() < until; at += LATER_AT_ONCE) {
     const some = heads.slice(at, at + LATER_AT_ONCE).map(({ is_changed: _, last_entry: __, ...head }) => head)
     const unreached = await followHeads(sql, some, {
-      watches: committer.watches,
+      watches: watchesOf(committer),
       installationKey,
       openKey: (row) => openAuditKey(storeKeys, row),
     })
@@ -166,7 +166,7 @@ async function judgeHeads(
   { accepted, mayLeave }: { accepted: ReadonlySet<string> | undefined; mayLeave: boolean },
 ): Promise<{ changed: Head[]; left: Map<string, string> }> {
   // Read before the heads, which need not show what is committed meanwhile.
-  const { watches } = services.committer
+  const watches = watchesOf(services.committer)
   const known = new Map(
     [...watches.all()].map(({ tenant_id, witnessed, held: { all } }) => [tenant_id, { witnessed, held: all }]),
   )
@@ -258,7 +258,8 @@ async function proveHeads(
     const read = await readLater(sql, later)
     for (const each of some) {
       const { head, all, auditKey } = each
-      const isProven = followAll(all, { head, stretch: read.get(head.tenant_id) ?? [], auditKey }) === head
+      const followed = followAll(all, { head, stretch: read.get(head.tenant_id) ?? [], auditKey })
+      const isProven = followed?.reached === head
       answers.push({ tenant_id: head.tenant_id, proven: isProven ? head : await readProven(services, sql, each) })
     }
   }
@@ -272,7 +273,7 @@ function openHead(
   { head, anchored, held, isAccepted }: Judged,
 ): { auditKey: AuditKey; all: Witness[] } | string {
   const { tenant_id } = head
-  const watch = committer.watches.get(tenant_id)
+  const watch = watchesOf(committer).get(tenant_id)
   try {
     watch.assertNoAlarm()
     const auditKey = openAuditKey(storeKeys, head)
@@ -302,7 +303,7 @@ async function readProven(
   { head: { tenant_id }, auditKey }: { head: CurrentHead; auditKey: AuditKey },
 ): Promise<Head | string> {
   try {
-    return await committer.watches.get(tenant_id).read(sql, auditKey)
+    return await watchesOf(committer).get(tenant_id).read(sql, auditKey)
   } catch (error) {
     return faultOf(tenant_id, error)
   }

@@ -18,6 +18,7 @@ import { Refusal } from '../core/runner/refusal.js'
 import { insertHead, lockHead } from '../core/store/audit.js'
 import type { Transaction } from '../core/store/db.js'
 import { setInstallationKey } from '../core/store/instance.js'
+import { watchesOf } from './watch/head-watch.js'
 
 /**
  * Begins the log, in the transaction that creates the installation or brings its schema to the version that
@@ -57,7 +58,7 @@ type Recording = Pick<Services, 'committer' | 'installationKey'>
 
 /** @throws Refusal E_STATE while the installation's log has an alarm: nothing may be done that it could not record */
 export function assertRecordable({ committer }: Pick<Services, 'committer'>): void {
-  const { alarm } = committer.watches.get(INSTALLATION_ID)
+  const { alarm } = watchesOf(committer).get(INSTALLATION_ID)
   if (!alarm) return
   throw new Refusal(
     'E_STATE',
@@ -74,7 +75,7 @@ export async function recordAlone(
   notes: readonly EntryNote[],
 ): Promise<Head> {
   const head = await services.sql.begin((sql) => recordForInstallation(services, sql, systemCaller(services), notes))
-  services.committer.watches.get(INSTALLATION_ID).commit(head)
+  services.committer.guard.committed(head)
   return head
 }
 
@@ -100,22 +101,17 @@ export async function recordForInstallation(
  */
 export async function lockInstallationHead({ committer, installationKey }: Recording, sql: Transaction): Promise<Head> {
   assertRecordable({ committer })
-  return committer.watches.get(INSTALLATION_ID).read(sql, installationKey, lockHead)
+  return committer.guard.readHead(sql, { tenant_id: INSTALLATION_ID, auditKey: installationKey }, lockHead)
 }
 
 /** Appends entries after the head, which this transaction has locked or made; returns the new head. */
 async function append(
   sql: Transaction,
   head: Head,
-  {
-    auditKey,
-    clock,
-    time,
-    caller,
-    notes,
-  }: { auditKey: AuditKey; clock: Clock; time: number; caller: Caller; notes: readonly EntryNote[] },
+  at: { auditKey: AuditKey; clock: Clock; time: number; caller: Caller; notes: readonly EntryNote[] },
 ): Promise<Head> {
-  const drafts = notes.map((note) => draftEntry(note, caller))
+  const { auditKey, clock, time } = at
+  const drafts = at.notes.map((note) => draftEntry(note, at.caller))
   const { entries, head: next } = extendChain(head, drafts, { auditKey, now: time })
   try {
     await appendToLocked(sql, clock, { previous: head, next, entries, time })

@@ -6,9 +6,9 @@
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { type AuditKey, entryMac, equalBytes, type Witness } from '../core/audit/formats/chain.js'
 import { findAuthenticMark, readAuthenticEntry } from '../core/audit/read-entry.js'
+import { type NamedEntry, readRecordedTenants } from '../core/audit/recorded-tenants.js'
 import type { Queryable } from '../core/store/db.js'
 import { findStatuses } from '../core/store/tenants.js'
-import { type NamedEntry, readRecordedTenants } from './recorded-tenants.js'
 
 /** Whether `rows`, which must be the named entry and the one before it, prove the entry that is named. */
 export function hasNamed(

@@ -354,11 +354,11 @@ export function serveMetrics(
   addGauges(registry, {
     eaas_audit_alarmed_tenants: [
       "Logs, the installation's own included, that differ in the database from what the server wrote; their tenants are no longer served.",
-      () => committer.alarmed().length,
+      () => committer.guard.alarmedTenants().length,
     ],
     eaas_audit_watch_age_seconds: [
       'Seconds since this process last began to compare every audit chain in the database with what it witnessed, or since its start until then.',
-      () => committer.watches.comparisons.age / 1_000,
+      () => committer.guard.comparisons.age / 1_000,
     ],
     eaas_degraded: ['1 while /health answers degraded, 0 while healthy.', () => Number(health?.status === 'degraded')],
     eaas_durability_synchronous: [
@@ -375,7 +375,7 @@ export function serveMetrics(
     ],
     eaas_clock_ahead_logs: [
       "Logs whose last entry is in this server's future, because a clock was wrong: their new entries are refused or get that time.",
-      () => committer.watches.ahead(committer.clock).length,
+      () => committer.guard.ahead(committer.clock).length,
     ],
     eaas_audit_queue_entries: ['Audit entries that are waiting for a commit.', () => committer.waiting()],
   })

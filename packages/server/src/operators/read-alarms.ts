@@ -5,6 +5,7 @@ import type { z } from 'zod/mini'
 import type { CheckedHealth } from '../core/api/health.js'
 import type { Operation, Services } from '../core/runner/operation.js'
 import { findBackupAge } from '../core/store/instance.js'
+import { watchesOf } from '../guard/watch/head-watch.js'
 import { describeRefused, TENANT_GONE } from '../guard/watch/shared-alarms.js'
 import { VERSION } from '../version.js'
 import type { alarmList, serverStatus } from './operator-schemas.js'
@@ -20,7 +21,9 @@ type Status = z.infer<typeof serverStatus>
 /** Lists the alarms that this server knows; others that share the database adopt them within a second. */
 export function listAlarms(): Operation<AlarmList> {
   return watching(async ({ committer }) => {
-    const alarms = committer.watches.alarmed().map(({ tenant_id, alarm }) => viewAlarm(tenant_id, alarm?.reason ?? ''))
+    const alarms = watchesOf(committer)
+      .alarmed()
+      .map(({ tenant_id, alarm }) => viewAlarm(tenant_id, alarm?.reason ?? ''))
     return { alarms, count: alarms.length }
   })
 }
@@ -58,7 +61,7 @@ export function readStatus(sources: OperatorSources): Operation<Status> {
     version: VERSION,
     health: (await sources.checkHealth()).health,
     ages_in_seconds: { ...sources.ages(), backup: await findBackupAge(sql) },
-    alarms: committer.alarmed().length,
+    alarms: committer.guard.alarmedTenants().length,
     invalid_logs: sources.invalidLogs(),
   }))
 }

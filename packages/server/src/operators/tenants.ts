@@ -85,9 +85,9 @@ interface Created {
 }
 
 // Only after the commit: a head that was rolled back would seem lost.
-function witnessed({ committer: { watches } }: Creating, { tenant, heads }: Created): NewTenant {
-  watches.get(tenant.tenant_id).commit(heads.own)
-  watches.get(INSTALLATION_ID).commit(heads.installation)
+function witnessed({ committer: { guard } }: Creating, { tenant, heads }: Created): NewTenant {
+  guard.committed(heads.own)
+  guard.committed(heads.installation)
   return tenant
 }
 

@@ -18,9 +18,9 @@ import {
   trailerLine,
 } from '@eaas/audit/formats'
 import type { wire } from '@eaas/protocol'
-import { findCovering, type ToLink } from '../../guard/operations/covering-anchor.js'
 import { isHeadGenuine } from '../audit/audit-key.js'
 import { equalBytes, type Head } from '../audit/formats/chain.js'
+import type { ToLink } from '../audit/guard.js'
 import { assertFollowing, assertLeadsToHead, TamperedEntryError } from '../audit/listed-entries.js'
 import { isMarkGenuine, readAuthenticEntry } from '../audit/read-entry.js'
 import { listKeyChangesOf } from '../runner/carried-keys.js'
@@ -67,7 +67,7 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const key_changes = await listKeyChangesOf(services.sql, services, tenant_id)
   const start = await findStart(context, scope.after_id)
   // First: an anchor that is written meanwhile may cover later entries than the export has.
-  const covering = scope.withAnchor ? await findCovering(services, tenant_id, scope.toLink) : undefined
+  const covering = scope.withAnchor ? await services.findCovering(services, tenant_id, scope.toLink) : undefined
   const head = await getHead(context)
   const end = await findEnd(context, head, scope.through_id)
   if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)

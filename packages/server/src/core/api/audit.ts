@@ -8,18 +8,17 @@ import {
   readCheckpoint,
 } from '@eaas/audit/formats'
 import { type Action, confirmsGuesses, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
-import { findNamedEnd } from '../../guard/recorded-tenants.js'
-import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'
 import { LATER_KEY } from '../audit/append-errors.js'
 import { followAuditKey } from '../audit/audit-key.js'
-import { type AuditKey, allKeys, currentKey, isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
+import { type AuditKey, allKeys, currentKey, isHeadAuthentic } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import { findAuthenticMark } from '../audit/read-entry.js'
+import { findNamedEnd } from '../audit/recorded-tenants.js'
 import { deriveContextKey, digestContext } from '../crypto/key-hierarchy.js'
 import { assertPermissions } from '../runner/admission.js'
 import { assertBudget, ONE_HASH } from '../runner/budgets.js'
 import { listSignersOf } from '../runner/carried-keys.js'
-import type { Context, Operation, Services } from '../runner/operation.js'
+import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { assertWaitedFor, whenAdmitted } from '../runner/work-gate.js'
@@ -216,7 +215,7 @@ export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifySco
       freshness: 'as_found',
       async release() {
         await assertStretch(services.sql, { tenant_id, auditKey, ...scope })
-        const alarmed = services.committer.watches.get(tenant_id).alarm?.witness
+        const alarmed = services.committer.guard.lostHead(tenant_id)
         const shared = JSON.stringify([
           after_id ?? null,
           through_id ?? null,
@@ -224,24 +223,13 @@ export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifySco
           alarmed?.last_id ?? null,
         ])
         return services.shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
-          const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
+          const witnessed = alarmed ?? (await services.findAnchored(services, tenant_id))
           const named = await findNamedEnd(services.sql, tenant_id)
           const options = { tenant_id, auditKey, checkpoint: kept, witnessed, named, ...scope, signal: gone }
           return services.verifyLog(options)
         })
       },
     }
-  }
-}
-
-// A newest anchor that is not as the server wrote it raises an alarm elsewhere; here it says nothing about the tenant.
-async function findAnchored({ sql, installationKey }: Services, tenant_id: string): Promise<Witness | undefined> {
-  try {
-    const anchor = await readAnchor(sql, installationKey)
-    return anchor?.heads.find((head) => head.tenant_id === tenant_id)
-  } catch (error) {
-    if (error instanceof AnchorFault) return undefined
-    throw error
   }
 }
 

@@ -109,7 +109,7 @@ export function createHealthCheck(
   }
 
   function findOverdue(): Failure | undefined {
-    if (!committer.watches.comparisons.isOverdue) return undefined
+    if (!committer.guard.comparisons.isOverdue) return undefined
     return {
       database: 'unwatched',
       detail:
@@ -118,7 +118,7 @@ export function createHealthCheck(
   }
 
   function findUnreached(): Failure | undefined {
-    const tenants = committer.watches.comparisons.overdueTenants
+    const tenants = committer.guard.comparisons.overdueTenants
     if (tenants.length === 0) return undefined
     return {
       database: 'unwatched',
@@ -127,7 +127,7 @@ export function createHealthCheck(
   }
 
   function findAlarm(): Failure | undefined {
-    const alarmed = committer.alarmed()
+    const alarmed = committer.guard.alarmedTenants()
     if (alarmed.length === 0) return undefined
     return {
       database: 'alarm',
@@ -136,7 +136,7 @@ export function createHealthCheck(
   }
 
   function findAhead(): Failure | undefined {
-    const ahead = committer.watches.ahead(committer.clock)
+    const ahead = committer.guard.ahead(committer.clock)
     const [furthest] = ahead
     if (!furthest) return undefined
     const logs = nameLogs(

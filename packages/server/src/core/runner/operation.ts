@@ -3,7 +3,8 @@
  */
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
-import type { AuditKey } from '../audit/formats/chain.js'
+import type { AuditKey, Witness } from '../audit/formats/chain.js'
+import type { Covering, ToLink } from '../audit/guard.js'
 import type { VerifyLog } from '../audit/verification-thread.js'
 import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
@@ -48,6 +49,10 @@ export interface Services {
   blindHashing: BlindHashing
   /** admits bodies and long answers */
   hold: HeldBytes
+  /** finds the head of a tenant that the newest anchor of the installation's log covers */
+  findAnchored: (services: Pick<Services, 'sql' | 'installationKey'>, tenant_id: string) => Promise<Witness | undefined>
+  /** finds that anchor, as an export shows it. @throws Refusal E_STATE if nothing that is demanded can be linked */
+  findCovering: (services: Services, tenant_id: string, toLink?: ToLink) => Promise<Covering | undefined>
   /** verifies a log, in a thread of its own where that helps */
   verifyLog: VerifyLog
   /**

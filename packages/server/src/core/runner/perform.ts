@@ -1,8 +1,3 @@
-/**
- * Runs every operation: decides on the tenant's state, commits the entries, and only then releases the answer. If the
- * state is out of date, the operation decides again; frequent changes of a tenant never fail a call.
- */
-import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Decided, DecideOn, HeadLock } from '../audit/append/tenant-log.js'
 import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import type { Queryable } from '../store/db.js'
@@ -245,7 +240,7 @@ async function write(
   const written = (await change?.(lock.sql, at)) ?? {}
   locked.wrote(written, entries.length)
   const { installationHead } = written
-  if (installationHead) lock.onCommit(() => committer.watches.get(INSTALLATION_ID).commit(installationHead))
+  if (installationHead) lock.onCommit(() => committer.guard.committed(installationHead))
   return written
 }
 

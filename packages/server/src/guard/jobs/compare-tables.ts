@@ -55,14 +55,8 @@ export function createTableComparison({
   let before = { alarming: JSON.stringify([[], [], [], [], undefined]), harmless: '[]' }
   return async () => {
     if (!(await isOwnVersion(sql))) {
-      return {
-        ...none,
-        differences: 1,
-        isNews: false,
-        hasNewHarmless: false,
-        accepted: undefined,
-        isOtherVersion: true,
-      }
+      const nothing = { isNews: false, hasNewHarmless: false, accepted: undefined }
+      return { ...none, ...nothing, differences: 1, isOtherVersion: true }
     }
     const { digest, beside, ...found } = await compareTables(sql, MIGRATIONS_DIRECTORY)
     const { missing, added, refusing, settings } = found

@@ -12,8 +12,9 @@ import type { Services } from '../../core/runner/operation.js'
 import { findHead, listHeads } from '../../core/store/audit.js'
 import { withDeadline } from '../../core/store/deadline.js'
 import type { HeadWatch } from '../watch/head-watch.js'
+import { watchesOf } from '../watch/head-watch.js'
+import { isPast, sealedOf } from '../watch/judge.js'
 import { type KeptLine, STANDARD_OUTPUT } from '../watch/kept-witnesses.js'
-import { findGoneBack, sealedOf } from '../watch/points.js'
 
 const LINE_FEED = 0x0a
 
@@ -36,12 +37,12 @@ export function createCheckpointEmitter(
   const write = createLineWriter(file)
   return async () => {
     // Taken before the heads are read, because that may miss what is committed meanwhile.
-    const witnessed = listWitnessed(services.committer.watches.all())
+    const witnessed = listWitnessed(watchesOf(services.committer).all())
     for (const listed of await listHeads(services.sql)) {
       const { tenant_id } = listed
       const least = witnessed.get(tenant_id)
       witnessed.delete(tenant_id)
-      const isBehind = least !== undefined && findGoneBack(listed, least) !== undefined
+      const isBehind = least !== undefined && !isPast(listed, least)
       // The last head was proven when it was signed, so a head that equals it in all that the MAC covers is
       // proven too.
       if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
@@ -133,7 +134,7 @@ export async function signHead(
   const state = await states.find(tenant_id)
   if (!state) throw new Error('the database has a head for a tenant that does not exist')
   if (state.fault) throw state.fault
-  const watch = committer.watches.get(tenant_id)
+  const watch = watchesOf(committer).get(tenant_id)
   watch.assertNoAlarm()
   const head = await watch.read(sql, state.auditKey, find)
   const line = keep(services, tenant_id, head)

@@ -4,7 +4,7 @@ import type { Fail, Log } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { anchorNow } from '../anchor-heads.js'
 import { ChangedSessionError } from '../store/session-watch.js'
-import type { HeadWatch } from '../watch/head-watch.js'
+import { type HeadWatch, watchesOf } from '../watch/head-watch.js'
 import { readAnchorTime } from '../watch/newest-anchor.js'
 import type { SharedAlarms } from '../watch/shared-alarms.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
@@ -103,7 +103,7 @@ function createAnchoring({ config, services, compareAnchored, measures, log }: R
       await anchorNow(services, {
         followMs: FOLLOW_MS,
         onLeft: (tenant_id, what) => {
-          if (services.committer.watches.get(tenant_id).alarm) return // the alarm is reported separately
+          if (watchesOf(services.committer).get(tenant_id).alarm) return // the alarm is reported separately
           left += 1
           log.error({ tenant_id }, `the new anchor does not cover the end of a log: ${what}`)
         },
@@ -169,7 +169,8 @@ function createComparison(
   { config: { checkpointFile }, services, sharedAlarms, log }: RoundOptions,
   written: WrittenHeads,
 ) {
-  const { watches, clock } = services.committer
+  const { clock } = services.committer
+  const watches = watchesOf(services.committer)
   const emit = checkpointFile === undefined ? undefined : createWitnessEmitter(services, checkpointFile, written)
   const emitOrFail = (fail: Fail, which: Iterable<HeadWatch>) =>
     emit?.(which).catch((error: unknown) =>
@@ -227,13 +228,13 @@ interface GrowthCover {
  * must not leave too much.
  */
 export function createGrowthCover(
-  { committer: { recent, watches } }: Pick<Services, 'committer'>,
+  { committer }: Pick<Services, 'committer'>,
   { anchor, keep, written }: GrowthCover,
 ): (fail: Fail) => Promise<void> {
   let anchoredAt = 0
   return async (fail) => {
-    const { entries } = recent
-    const all = [...watches.all()]
+    const { entries } = committer.recent
+    const all = [...watchesOf(committer).all()]
     if (entries - anchoredAt >= Math.max(MOST_UNCOVERED, LEAST_PER_TENANT * all.length)) {
       if (await anchor(fail)) anchoredAt = entries
     }

@@ -4,11 +4,11 @@
  * out.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
+import type { RecordedTenants } from '../../core/audit/recorded-tenants.js'
 import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { findMissingTenants, listTenants, type TenantRow } from '../../core/store/tenants.js'
-import type { RecordedTenants } from '../recorded-tenants.js'
 import { TENANT_GONE } from '../watch/shared-alarms.js'
 
 /** Why a tenant counts as tampered with if it has a row but was missing from the list of tenants. */

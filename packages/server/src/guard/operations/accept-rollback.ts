@@ -1,4 +1,5 @@
 /** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
+
 import { genesisHash } from '@eaas/audit/formats'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
@@ -34,7 +35,9 @@ import { assertRecordable } from '../installation-log.js'
 import { isThere, witnessOf } from '../named-entries.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { listAnchoredHeads } from '../store/anchors.js'
-import { type AcceptedRollback, findNewestAcceptance } from '../watch/acceptances.js'
+import { findNewestAcceptance } from '../watch/acceptances.js'
+import { watchesOf } from '../watch/head-watch.js'
+import type { AcceptedRollback } from '../watch/judge.js'
 import { readServedHere, unwrittenAlarm } from './accept.js'
 
 interface AcceptOptions {
@@ -161,7 +164,7 @@ async function prepare(
   const fault = await findHeadFault(services.sql, { tenant_id, auditKey })
   if (!fault && !alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(services, state)
   const end = await readEnd(services, state, { isHeadIgnored: isIgnored(fault), onProgress })
-  const { alarm } = services.committer.watches.get(tenant_id)
+  const { alarm } = watchesOf(services.committer).get(tenant_id)
   return { state, fault, end, shown, witness: alarm?.witness }
 }
 
@@ -182,8 +185,7 @@ async function acceptPrepared(services: Services, all: readonly Prepared[], reas
     const anchored = await recordAcceptances(services, sql, accepted)
     return { accepted, heads: [...heads, ...(anchored ? [anchored] : [])] }
   })
-  const { watches } = services.committer
-  for (const head of heads) watches.get(head.tenant_id).commit(head)
+  for (const head of heads) services.committer.guard.committed(head)
   return accepted.map(({ entry_hash: _, ...each }) => each)
 }
 
@@ -200,7 +202,7 @@ async function acceptOne(
   if (head.last_id < firstOfCurrent(auditKey)) throw new Refusal('E_STATE', LOST_RENEWAL)
   const alarm = await lockAlarm(sql, tenant_id)
   if (!alarm && !fault) throw noAlarm(services, state)
-  const watch = services.committer.watches.get(tenant_id)
+  const watch = watchesOf(services.committer).get(tenant_id)
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
@@ -273,7 +275,7 @@ async function recordAcceptances(
   sql: Transaction,
   all: readonly (Accepted & { entry_hash: string })[],
 ): Promise<Head | undefined> {
-  for (const { tenant_id } of all) services.committer.watches.get(tenant_id).release()
+  for (const { tenant_id } of all) watchesOf(services.committer).get(tenant_id).release()
   if (all.some(({ tenant_id }) => tenant_id === INSTALLATION_ID)) return anchorHeads(services, sql, { afresh: true })
   const notes = all.map(({ compared: _, last: __, ...metadata }) => ({
     action: 'installation.rollback_accepted' as const,
@@ -308,7 +310,7 @@ export class NoAlarm extends Refusal {
 
 function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
   const log = tenant.tenant_id === INSTALLATION_ID ? "the installation's log" : `tenant ${tenant.name}`
-  const { alarm } = committer.watches.get(tenant.tenant_id)
+  const { alarm } = watchesOf(committer).get(tenant.tenant_id)
   if (alarm) return unwrittenAlarm(log, alarm.reason)
   return new NoAlarm('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
 }

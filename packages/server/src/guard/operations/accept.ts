@@ -2,12 +2,14 @@
  * What operators accept on record besides a rollback: a clock that was ahead, a tenant that is gone, and tables that the
  * migrations do not make so. Has no route.
  */
+
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
 import { extendLocked } from '../../core/audit/append/tenant-log.js'
 import { type AuditKey, alarmMac, equalBytes, extendByAcceptedClock } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
+import { type RecordedTenants, readRecordedTenants } from '../../core/audit/recorded-tenants.js'
 import { draftEntry } from '../../core/runner/entry-drafts.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
@@ -20,9 +22,9 @@ import { findTenant } from '../../core/store/tenants.js'
 import { MIGRATIONS_DIRECTORY } from '../../package-directory.js'
 import { anchorHeads, lockAnchored } from '../anchor-heads.js'
 import { recordAlone } from '../installation-log.js'
-import { type RecordedTenants, readRecordedTenants } from '../recorded-tenants.js'
 import { deleteAlarm, listAcceptanceIds, lockAlarm } from '../store/alarms.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
+import { watchesOf } from '../watch/head-watch.js'
 
 /** A log whose last entry is in the future. */
 export interface LogAhead {
@@ -111,7 +113,7 @@ export interface LostTenant {
 export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
   const { lost, head } = await services.sql.begin(async (transaction) => {
     const alarm = await lockAlarm(transaction, tenant_id)
-    const own = services.committer.watches.get(tenant_id)
+    const own = watchesOf(services.committer).get(tenant_id)
     if (await findTenant(transaction, tenant_id))
       throw new Refusal('E_STATE', `tenant ${tenant_id} is in the database, so it is not gone`)
     if (!alarm && own.alarm) throw unwrittenAlarm(`tenant ${tenant_id}`, own.alarm.reason)
@@ -140,7 +142,7 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     const note: EntryNote = { action: 'installation.tenant_gone', metadata: { ...lost, reason } }
     return { lost, head: await anchorHeads(services, transaction, { notes: [note], without: tenant_id }) }
   })
-  if (head) services.committer.watches.get(INSTALLATION_ID).commit(head)
+  if (head) services.committer.guard.committed(head)
   return lost
 }
 

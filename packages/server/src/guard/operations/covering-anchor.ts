@@ -5,7 +5,6 @@
 import {
   anchorLeaf,
   type ChainedEntry,
-  type ExportAnchor,
   type ExportLinks,
   inclusionProof,
   signCheckpoint,
@@ -14,24 +13,12 @@ import {
 } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
+import type { Covering, ToLink } from '../../core/audit/guard.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
 import { findEntryHash } from '../../core/store/audit.js'
 import { AnchorFault, readAnchor } from '../watch/newest-anchor.js'
 import { createTreeReader, UnprovenTreeError } from './proven-tree.js'
-
-/** The entries of the installation's log, by their ids, that an export is to link to its anchor. */
-export interface ToLink {
-  /** left out if they cannot be linked */
-  known: readonly number[]
-  /** if none of them can be linked, the export is refused */
-  demanded: readonly number[]
-}
-
-interface Covering {
-  anchor: ExportAnchor
-  links: ExportLinks | undefined
-}
 
 /**
  * Finds the anchor and the links; undefined if the tenant is not covered yet, or if the installation's log is not as

@@ -130,18 +130,14 @@ async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState)
 // Of the purged entries, only the last one can be compared, by the mark.
 async function compare<Compared extends Position>(
   positions: readonly Compared[],
-  {
-    log,
-    hashes,
-    verdicts,
-    isAccepted = async () => false,
-  }: {
+  by: {
     log: ComputedHashes
     hashes: ReadonlyMap<number, Uint8Array>
     verdicts: Verdicts
     isAccepted?: (position: Compared) => Promise<boolean>
   },
 ): Promise<void> {
+  const { log, hashes, verdicts, isAccepted = async () => false } = by
   for (const position of positions) {
     const { last_id, hash } = position
     const found = hashes.get(last_id)
@@ -161,10 +157,8 @@ async function findLost(
   let page: ExportedEntry[] = []
   const settle = async () => {
     const positions = page.map(({ id, hash }) => ({ last_id: id, hash }))
-    const hashes = await log.readThrough(
-      page.at(-1)?.id ?? 0,
-      page.map(({ id }) => id),
-    )
+    const ids = page.map(({ id }) => id)
+    const hashes = await log.readThrough(ids.at(-1) ?? 0, ids)
     const found: Verdicts = { same: [], other: [], accepted: [] }
     await compare(positions, { log, hashes, verdicts: found })
     const { same, other } = found
@@ -203,15 +197,9 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
   }
   return lost.flatMap((entry): Undone[] => {
     const { id, action, key_id, key_version } = entry
+    const key = { ...(key_id !== null && { key_id }), ...(key_version !== null && { key_version }) }
     const remedy = (text: string, more: Partial<Undone> = {}): Undone[] => [
-      {
-        entry_id: id,
-        change: action,
-        ...(key_id === null ? {} : { key_id }),
-        ...(key_version === null ? {} : { key_version }),
-        ...more,
-        remedy: text,
-      },
+      { entry_id: id, change: action, ...key, ...more, remedy: text },
     ]
     const { api_key_id = '', ...metadata } = readMetadata(entry)
     const change = { api_key_id: String(api_key_id) }

@@ -60,14 +60,6 @@ interface Session {
   hasPrepared: boolean
 }
 
-interface SessionRow {
-  pid: number
-  schemas: string[]
-  role: string
-  replication: string
-  has_prepared: boolean
-}
-
 /**
  * The idle sessions of this process. The driver uses its idle connections in turn, so all have been seen when the first
  * one comes again.
@@ -75,18 +67,17 @@ interface SessionRow {
 async function findSessions(sql: Sql, limit: number): Promise<Session[]> {
   const sessions = new Map<number, Session>()
   while (sessions.size < limit) {
-    const [session] = await sql<SessionRow[]>`
+    const [session] = await sql<
+      { pid: number; schemas: string[]; role: string; replication: string; has_prepared: boolean }[]
+    >`
       select pg_catalog.pg_backend_pid() as pid, pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas, current_user as role,
              pg_catalog.current_setting('session_replication_role') as replication,
              exists (select from pg_catalog.pg_prepared_statements where from_sql) as has_prepared`.simple()
     if (!session || sessions.has(session.pid)) break
     const { pid, schemas, role, replication, has_prepared: hasPrepared } = session
     const path = withoutTemporary(schemas).join(', ')
-    sessions.set(pid, {
-      pid,
-      state: `names lead to ${path}, with rights of ${role} and triggers of ${replication}`,
-      hasPrepared,
-    })
+    const state = `names lead to ${path}, with rights of ${role} and triggers of ${replication}`
+    sessions.set(pid, { pid, state, hasPrepared })
   }
   return [...sessions.values()]
 }

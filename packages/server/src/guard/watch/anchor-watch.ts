@@ -6,6 +6,7 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError } from '../../core/audit/append-errors.js'
 import { type AuditKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
+import { type NamedEntry, readLostHead, readRecordedTenants } from '../../core/audit/recorded-tenants.js'
 import { verifyLog } from '../../core/audit/verify/verify.js'
 import { listHeadsWithKeys, readChains } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
@@ -14,11 +15,11 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findMissingTenants, findStatuses, listTenantIds } from '../../core/store/tenants.js'
 import { assertFormats } from '../../core/store/text-formats.js'
 import { findContradiction, hasNamed, witnessOf } from '../named-entries.js'
-import { type NamedEntry, readLostHead, readRecordedTenants } from '../recorded-tenants.js'
 import { findNewestAcceptance } from './acceptances.js'
 import { KEY_CHANGED, type LogComparisonOptions } from './compare-logs.js'
 import { followHeads, keyOf, LATER_AT_ONCE } from './follow.js'
 import type { HeadWatch } from './head-watch.js'
+import { judgeTenant } from './judge.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
 import { TENANT_GONE } from './shared-alarms.js'
 
@@ -85,18 +86,14 @@ async function compareRecorded(anchor: Anchor | undefined, options: LogCompariso
   const covered = new Map(anchor?.heads.map(({ tenant_id, last_id }) => [tenant_id, last_id]))
   for (const tenant_id of tenant_ids) {
     const watch = watches.get(tenant_id)
-    const [present_id, gone_id] = [present.get(tenant_id), gone.get(tenant_id)]
-    if (present_id !== undefined) {
-      // The entries before the anchor are not verified here: one that says that the tenant is gone may be
-      // hidden.
-      if (!anchor || present_id > anchor.entry.id || covered.has(tenant_id)) continue
+    const [present_id = 0, gone_id = 0] = [present.get(tenant_id), gone.get(tenant_id)]
+    const place = judgeTenant({ present_id, gone_id, anchor_id: anchor?.entry.id, isCovered: covered.has(tenant_id) })
+    if (place === 'uncovered') {
       const { id } = await findNewestAcceptance(sql, { tenant_id: INSTALLATION_ID, auditKey })
-      await watch.raise(sql, {
-        reason: id > present_id ? notAccepted(tenant_id, id) : TENANT_UNCOVERED,
-        witness: undefined,
-      })
-    } else if (gone_id === undefined) await watch.raise(sql, { reason: TENANT_UNKNOWN, witness: undefined })
-    else {
+      const reason = id > present_id ? notAccepted(tenant_id, id) : TENANT_UNCOVERED
+      await watch.raise(sql, { reason, witness: undefined })
+    } else if (place === 'unknown') await watch.raise(sql, { reason: TENANT_UNKNOWN, witness: undefined })
+    else if (place === 'gone') {
       const lost = await readLostHead(sql, { auditKey, tenant_id, id: gone_id })
       if (!lost) await watch.raise(sql, { reason: TENANT_BACK, witness: undefined })
       else {

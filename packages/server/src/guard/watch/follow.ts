@@ -1,103 +1,21 @@
-/**
- * Finds out whether a log continues from its points. A stored hash proves nothing by itself: the database
- * administrator can show the right one while a process reads it. So this process hashes the entries after the
- * point again, stretch by stretch, up to the head.
- */
+/** Reads the entries of logs from their points on, stretch by stretch up to their heads; `judge.ts` judges them. */
 
-import { type ChainedEntry, entryHash } from '@eaas/audit/formats'
+import type { ChainedEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import {
-  type AuditKey,
-  entryMac,
-  equalBytes,
-  type Head,
-  type KeptHead,
-  type Witness,
-} from '../../core/audit/formats/chain.js'
+import type { AuditKey, Head, Witness } from '../../core/audit/formats/chain.js'
 import { type HeadWithKey, readChain, readChains } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
-import { acceptedVersionOf } from './acceptances.js'
 import type { HeadWatch, HeadWatches } from './head-watch.js'
-import { earliestOf, findGoneBack, isPast, passedBy, sealedOf } from './points.js'
+import { earliestOf, isPast } from './judge.js'
 
 /** How many entries after a point make a stretch. */
 export const FOLLOWED_AT_ONCE = 1_000
 
-/** The first entry that does not continue the log from a point. */
-export interface Break {
-  id: number
-  /** `differs` from the point, or `forked`: it does not follow from the entries before it */
-  kind: 'missing' | 'repeated' | 'differs' | 'forked'
-}
-
-/**
- * What following a log takes: its head, its key, and the entries from the point to the head or the first of
- * these.
- */
-interface Followed {
-  head: Head
-  stretch: readonly ChainedEntry[]
-  auditKey: AuditKey
-}
-
-/**
- * Follows a log from a point on. Returns where it does not continue, or what it reaches: `head` itself, or the
- * last entry of the stretch, with the lowest policy version that it can have had.
- */
-export function followStretch(point: KeptHead, { head, stretch, auditKey }: Followed): Break | KeptHead {
-  let { last_id: id, hash } = point
-  const [first] = stretch
-  const isFirst = first?.id === id
-  if (!isFirst && id > 0) return { id, kind: 'missing' } // there is no entry 0
-  if (isFirst && !equalBytes(first.hash, hash)) return { id, kind: 'differs' }
-  const later = stretch.slice(isFirst ? 1 : 0)
-  for (const entry of later) {
-    if (entry.id === id) return { id, kind: 'repeated' }
-    if (entry.id !== id + 1) return { id: id + 1, kind: 'missing' }
-    hash = entryHash(hash, entry)
-    id = entry.id
-    if (!equalBytes(entry.hash, hash)) return { id, kind: 'forked' } // names the entry; the checks below notice any fork
-  }
-  if (id === head.last_id) return equalBytes(hash, head.hash) ? head : { id, kind: 'forked' }
-  const last = later.at(-1)
-  if (!last) return { id: id + 1, kind: 'missing' }
-  if (!equalBytes(last.mac, entryMac(auditKey, id, hash))) return { id, kind: 'forked' }
-  // An entry from after an accepted rollback must not count as one that the rollback lost.
-  const policy_version = Math.max(point.policy_version, ...later.map(acceptedVersionOf))
-  return { last_id: id, hash, policy_version, created_at: last.created_at, sealed: sealedOf(point) }
-}
-
-/** Follows a log from a point on, stretch by stretch, until one reaches the head or does not continue. */
-export async function* followLog(
-  sql: Queryable,
-  start: KeptHead,
-  { head, auditKey }: { head: Head; auditKey: AuditKey },
-): AsyncGenerator<{ from: KeptHead; stretch: ChainedEntry[]; reached: Break | KeptHead }, void> {
-  const { tenant_id, last_id: through_id } = head
-  for (let from = start; ; ) {
-    const where = { tenant_id, after_id: from.last_id - 1, through_id, limit: FOLLOWED_AT_ONCE + 1 }
-    const stretch = await readChain(sql, where)
-    const reached = followStretch(from, { head, stretch, auditKey })
-    yield { from, stretch, reached }
-    if ('kind' in reached || reached === head) return
-    from = reached
-  }
-}
-
-/**
- * Follows a log from all of its points by the entries from the earliest on, towards a head that the server
- * wrote: returns the head if these lead to it, what they reach if there are more, and undefined if something
- * is wrong; `HeadWatch.read` finds what.
- */
-export function followAll(points: readonly KeptHead[], { head, stretch, auditKey }: Followed): KeptHead | undefined {
-  if (points.some((point) => findGoneBack(head, point) !== undefined)) return undefined
-  const from = earliestOf(points)
-  const reached = from ? followStretch(from, { head, stretch, auditKey }) : head
-  if ('kind' in reached) return undefined
-  const passed = from ? passedBy(stretch, from, points) : []
-  const isMissed = (point: KeptHead) => point.last_id <= reached.last_id && !passed.includes(point)
-  return points.some(isMissed) ? undefined : reached
+/** Reads the entries of a log from a point on: all up to the head, or the first of them. */
+export function readStretch(sql: Queryable, from: Witness, { tenant_id, last_id }: Head): Promise<ChainedEntry[]> {
+  const where = { tenant_id, after_id: from.last_id - 1, through_id: last_id, limit: FOLLOWED_AT_ONCE + 1 }
+  return readChain(sql, where)
 }
 
 /** Most heads of one statement. */

@@ -6,22 +6,27 @@
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import { followAuditKey, isHeadGenuine } from '../../core/audit/audit-key.js'
-import {
-  type AuditKey,
-  type Head,
-  isHeadAuthentic,
-  isKeptHeadAuthentic,
-  type KeptHead,
-} from '../../core/audit/formats/chain.js'
+import { type AuditKey, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
+import type { Guard } from '../../core/audit/guard.js'
 import { findAuthenticMark } from '../../core/audit/read-entry.js'
 import { findHead } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { assertJudgeable } from '../../core/store/whole-tables.js'
-import { findAcceptedRollback } from './acceptances.js'
+import { listAcceptances } from './acceptances.js'
 import { Comparisons } from './comparisons.js'
-import { type Break, followAll, followLog } from './follow.js'
-import { earliestOf, findGoneBack, isSame, laterOf, latestOf, Points, passedBy } from './points.js'
+import { readStretch } from './follow.js'
+import {
+  changedAnchored,
+  type Evidence,
+  followAll,
+  judge,
+  type Loss,
+  laterOf,
+  latestLoss,
+  type Verdict,
+} from './judge.js'
+import { Points } from './points.js'
 
 /**
  * How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so
@@ -34,31 +39,6 @@ export interface Alarm {
   reason: string
   /** the head that the chain should continue from; undefined if none was witnessed */
   witness: KeptHead | undefined
-}
-
-/** What a log no longer continues from, and how it shows. */
-interface Loss {
-  witness: KeptHead
-  fault: string
-}
-
-/**
- * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves the copy's
- * policy version, so it takes the given one, the log's present one: a rollback that an operator accepted
- * earlier must not explain the copy.
- */
-export function changedAnchored({ last_id, hash }: KeptHead, policy_version: number): Loss {
-  return { fault: 'the anchored head was changed outside the server', witness: { last_id, hash, policy_version } }
-}
-
-/** The comparison of a head in the database with a point. */
-interface Comparison {
-  head: Head
-  point: KeptHead
-  /** whether its entry is read even if it is that of the head */
-  isEntryRead: boolean
-  /** gets the points that the log passes */
-  passed: Set<KeptHead>
 }
 
 export class HeadWatch {
@@ -130,14 +110,12 @@ export class HeadWatch {
     // A point that was told may be under a newer audit key than this one: `read` reads the keys again.
     if (!isHeadAuthentic(auditKey, head) || this.held.hasUnweighed(head.last_id)) return 'broken'
     this.held.weigh(auditKey)
-    const { all, forged } = this.held
-    const reached = forged ? undefined : followAll(all, { head, stretch, auditKey })
-    if (!reached) return 'broken'
-    const isWhole = reached === head
-    const from = earliestOf(all)
-    this.held.reach(reached, new Set(from && !isWhole ? passedBy(stretch, from, all) : all))
-    if (isWhole) this.#known = head
-    return isWhole ? 'wholly' : 'in part'
+    const followed = this.held.forged ? undefined : followAll(this.held.all, { head, stretch, auditKey })
+    if (!followed) return 'broken'
+    this.held.reach(followed.reached, new Set(followed.passed))
+    if (followed.reached !== head) return 'in part'
+    this.#known = head
+    return 'wholly'
   }
 
   /**
@@ -172,11 +150,6 @@ export class HeadWatch {
     this.held.settle()
   }
 
-  /** Reads the policy version, and checks as `read` does. @throws ChainAlarmError */
-  async readPolicyVersion(sql: Queryable, auditKey: AuditKey): Promise<number> {
-    return (await this.read(sql, auditKey)).policy_version
-  }
-
   /**
    * Reads the head and checks that the log continues from its points; `find` may also lock it. If the head is
    * the one that this process knows, its entry is assumed to be there, which saves a read in each append,
@@ -196,16 +169,14 @@ export class HeadWatch {
     const passed = new Set<KeptHead>()
     const losses: Loss[] = []
     // The earliest first: from there the log is followed past the others.
-    for (const point of all.toSorted((one, other) => one.last_id - other.last_id)) {
-      if (passed.has(point)) continue
-      const isRead = isEntryRead || point !== current
-      const loss = await this.#findLoss(sql, auditKey, { head, point, passed, isEntryRead: isRead })
+    for (const from of all.toSorted((one, other) => one.last_id - other.last_id)) {
+      if (passed.has(from)) continue
+      const isRead = isEntryRead || from !== current
+      const loss = await this.#follow(sql, { auditKey, head, from, isEntryRead: isRead }, passed)
       if (loss) losses.push(loss)
     }
     if (forged) losses.push(changedAnchored(forged, Math.max(forged.policy_version, head.policy_version)))
-    // If the log does not continue from several points, the alarm states the latest one.
-    const latest = latestOf(losses.map(({ witness }) => witness))
-    const lost = losses.find(({ witness }) => witness === latest)
+    const lost = latestLoss(losses)
     if (lost) await this.#raiseAlarm(sql, lost.fault, lost.witness)
     this.held.reach(head, passed)
     if (this.held.current === head) this.#known = head
@@ -229,60 +200,39 @@ export class HeadWatch {
   }
 
   /**
-   * Finds whether the log lost a point, or an entry after it, that neither a purge nor an accepted rollback
-   * explains. Adds the points that the log passes to `passed`.
+   * Follows the log from a point, stretch by stretch, to its head or to what is lost; adds the points on the way to
+   * `passed`. Each stretch is recorded at once, so repeated reads reach the head however many entries there are.
    */
-  async #findLoss(sql: Queryable, auditKey: AuditKey, comparison: Comparison): Promise<Loss | undefined> {
-    const { tenant_id } = this
-    const { head, point, passed } = comparison
-    const fault = findGoneBack(head, point)
-    const loss = fault === undefined ? await this.#findFork(sql, auditKey, comparison) : { witness: point, fault }
-    passed.add(point)
-    const accepted = loss && (await findAcceptedRollback(sql, { tenant_id, auditKey }, loss.witness))
-    // The entries after `agrees_through` are lost, as an operator accepted.
-    return accepted && loss.witness.last_id > accepted.agrees_through ? undefined : loss
-  }
-
-  // Each stretch is recorded at once, so repeated reads reach the head however many entries there are. The
-  // entries are read before the mark: a purge writes the mark before it deletes, so a deleted entry has one.
-  async #findFork(
+  async #follow(
     sql: Queryable,
-    auditKey: AuditKey,
-    { head, point, isEntryRead, passed }: Comparison,
+    { from: point, ...known }: Pick<Evidence, 'auditKey' | 'head' | 'from' | 'isEntryRead'>,
+    passed: Set<KeptHead>,
   ): Promise<Loss | undefined> {
-    const { last_id } = point
-    // There is no entry 0 to read.
-    if (head.last_id === last_id && (!isEntryRead || last_id === 0)) {
-      return isSame(head, point) ? undefined : { witness: point, fault: faultOf({ id: last_id, kind: 'differs' }) }
-    }
     const until = performance.now() + FOLLOW_MS
-    for await (const { from, stretch, reached } of followLog(sql, point, { head, auditKey })) {
-      if ('kind' in reached) {
-        const isPurged = reached.kind === 'missing' && (await this.#isPurged(sql, auditKey, { from, id: reached.id }))
-        passed.add(from)
-        return isPurged ? undefined : { witness: from, fault: faultOf(reached) }
-      }
-      const onTheWay = passedBy(stretch, from, this.held.all)
-      for (const other of onTheWay) passed.add(other)
-      if (reached === head) return undefined
-      this.held.reach(reached, new Set(onTheWay))
+    for (let from = point; ; ) {
+      const verdict = await this.#judge(sql, { ...known, tenant_id: this.tenant_id, from })
+      passed.add(point).add(from)
+      if (verdict.kind === 'lost') return verdict.loss
+      if (verdict.kind === 'explained') return undefined
+      for (const other of verdict.passed) passed.add(other)
+      if (verdict.reached === known.head) return undefined
+      this.held.reach(verdict.reached, new Set(verdict.passed))
       if (performance.now() > until) throw new UnfollowedLogError()
+      from = verdict.reached
     }
-    return undefined
   }
 
-  // An attacker who hides an entry can also write a mark, but with a valid MAC only if a server purged
-  // another log in the place of this one. Everything that a purge took of this log, `from` included, is from
-  // before the cutoff of its mark (chain.md 8).
-  async #isPurged(sql: Queryable, auditKey: AuditKey, { from, id }: { from: KeptHead; id: number }): Promise<boolean> {
-    const { tenant_id } = this
-    const mark = await findAuthenticMark(sql, { tenant_id, auditKey })
-    if (!mark || mark.purged_through < id) return false
-    // A head has the time of its last entry (chain.md 5). Only a head that this process computed by following
-    // the log has a time without a MAC.
-    const isKnown = (head: KeptHead) => head.mac === undefined || isKeptHeadAuthentic(auditKey, tenant_id, head)
-    const times = [from, from.sealed].map((head) => head && isKnown(head) && head.created_at)
-    return times.every((time) => !time || time < mark.cutoff)
+  /** Judges the log, and reads what the verdict depends on, in the order in which `judge` asks for it. */
+  async #judge(sql: Queryable, evidence: Omit<Evidence, 'points'>): Promise<Exclude<Verdict, { kind: 'open' }>> {
+    const { tenant_id, auditKey, from, head } = evidence
+    for (;;) {
+      const verdict = judge({ ...evidence, points: this.held.all })
+      if (verdict.kind !== 'open') return verdict
+      if (verdict.needs === 'stretch') evidence.stretch = await readStretch(sql, from, head)
+      else if (verdict.needs === 'mark')
+        evidence.mark = (await findAuthenticMark(sql, { tenant_id, auditKey })) ?? 'none'
+      else evidence.acceptances = await listAcceptances(sql, { tenant_id, auditKey })
+    }
   }
 
   async #raiseAlarm(sql: Queryable, reason: string, witness = this.held.proven): Promise<never> {
@@ -291,50 +241,78 @@ export class HeadWatch {
   }
 }
 
-function faultOf({ id, kind }: Break): string {
-  if (kind === 'missing') return `entry ${id} of the audit chain is missing, and no purge deleted it`
-  if (kind === 'repeated') return `there are several entries ${id} of the audit chain`
-  return kind === 'differs'
-    ? `entry ${id} of the audit chain differs from the one that was written`
-    : `entry ${id} of the audit chain does not follow from those that were written`
-}
+/** The watches over all logs of one database; `onAlarm` is called once for each alarm. */
+export class HeadWatches implements Guard {
+  readonly #watches = new Map<string, HeadWatch>()
 
-export interface HeadWatches {
+  constructor(
+    private readonly onAlarm: (tenant_id: string, reason: string) => void,
+    readonly comparisons = new Comparisons(),
+  ) {}
+
   /** The watch over a tenant's head, created at first use. */
-  get(tenant_id: string): HeadWatch
-  all(): Iterable<HeadWatch>
-  /** The watches of tenants that are not served. */
-  alarmed(): HeadWatch[]
-  /** The logs whose last entry is ahead of this clock, the furthest first. */
-  ahead(clock: { isAhead(last: { created_at: string }): boolean }): { tenant_id: string; created_at: string }[]
-  /** how the comparisons of the chains with these watches went */
-  readonly comparisons: Comparisons
-}
-
-/** Creates the watches; `onAlarm` is called once for each alarm. */
-export function createHeadWatches(
-  onAlarm: (tenant_id: string, reason: string) => void,
-  comparisons = new Comparisons(),
-): HeadWatches {
-  const watches = new Map<string, HeadWatch>()
-  function get(tenant_id: string): HeadWatch {
-    let watch = watches.get(tenant_id)
+  get(tenant_id: string): HeadWatch {
+    let watch = this.#watches.get(tenant_id)
     if (!watch) {
-      watch = new HeadWatch(tenant_id, onAlarm)
-      watches.set(tenant_id, watch)
+      watch = new HeadWatch(tenant_id, this.onAlarm)
+      this.#watches.set(tenant_id, watch)
     }
     return watch
   }
-  return {
-    get,
-    all: () => watches.values(),
-    alarmed: () => [...watches.values()].filter(({ alarm }) => alarm !== undefined),
-    ahead: (clock) =>
-      [...watches.values()]
-        .flatMap(({ tenant_id, witnessed: { created_at } = {} }) =>
-          created_at !== undefined && clock.isAhead({ created_at }) ? [{ tenant_id, created_at }] : [],
-        )
-        .sort((a, b) => (a.created_at < b.created_at ? 1 : -1)),
-    comparisons,
+
+  all(): Iterable<HeadWatch> {
+    return this.#watches.values()
   }
+
+  /** The watches of tenants that are not served. */
+  alarmed(): HeadWatch[] {
+    return [...this.all()].filter(({ alarm }) => alarm !== undefined)
+  }
+
+  assertServed(tenant_id: string): void {
+    this.get(tenant_id).assertNoAlarm()
+    this.comparisons.assertNotOverdue(tenant_id)
+  }
+
+  knownHead(tenant_id: string): Head | undefined {
+    return this.get(tenant_id).known
+  }
+
+  readHead<Where extends Queryable>(
+    sql: Where,
+    { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+    find?: (sql: Where, tenant_id: string) => Promise<Head | undefined>,
+  ): Promise<Head> {
+    return this.get(tenant_id).read(sql, auditKey, find)
+  }
+
+  committed(head: Head): void {
+    this.get(head.tenant_id).commit(head)
+  }
+
+  outcomeUnknown(tenant_id: string): void {
+    this.get(tenant_id).forget()
+  }
+
+  lostHead(tenant_id: string): KeptHead | undefined {
+    return this.get(tenant_id).alarm?.witness
+  }
+
+  alarmedTenants(): string[] {
+    return this.alarmed().map(({ tenant_id }) => tenant_id)
+  }
+
+  ahead(clock: { isAhead(last: { created_at: string }): boolean }): { tenant_id: string; created_at: string }[] {
+    return [...this.all()]
+      .flatMap(({ tenant_id, witnessed: { created_at } = {} }) =>
+        created_at !== undefined && clock.isAhead({ created_at }) ? [{ tenant_id, created_at }] : [],
+      )
+      .sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+  }
+}
+
+/** The watches of a process, which the core knows as its guard only. */
+export function watchesOf({ guard }: { guard: Guard }): HeadWatches {
+  if (!(guard instanceof HeadWatches)) throw new Error('this process has no watches')
+  return guard
 }

@@ -3,14 +3,14 @@
 import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { followAuditKey } from '../../core/audit/audit-key.js'
-import type { AuditKey } from '../../core/audit/formats/chain.js'
-import { equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
+import { type AuditKey, equalBytes, type Head, isHeadAuthentic, type KeptHead } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
 import { findHead, lockHead } from '../../core/store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../store/anchors.js'
-import { followLog } from './follow.js'
+import { readStretch } from './follow.js'
+import { followStretch } from './judge.js'
 
 /**
  * Thrown when the anchored heads are not those of the newest anchor, or when the log from there on is not as
@@ -36,9 +36,23 @@ export interface Anchor {
  */
 export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor | undefined> {
   // In one snapshot: another process may write an anchor meanwhile.
-  return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey)) as Promise<
-    Anchor | undefined
-  >
+  return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey))
+}
+
+/**
+ * Finds the head of a tenant that the newest anchor covers. An anchor that is not as the server wrote it raises an alarm
+ * elsewhere; here it says nothing about the tenant.
+ */
+export async function findAnchored(
+  { sql, installationKey }: { sql: Sql; installationKey: AuditKey },
+  tenant_id: string,
+): Promise<AnchoredHead | undefined> {
+  try {
+    return (await readAnchor(sql, installationKey))?.heads.find((head) => head.tenant_id === tenant_id)
+  } catch (error) {
+    if (error instanceof AnchorFault) return undefined
+    throw error
+  }
 }
 
 /**
@@ -92,17 +106,21 @@ async function followToHead(sql: Transaction, auditKey: AuditKey, anchor: Chaine
   if (!head || !isHeadAuthentic(auditKey, head)) {
     throw new AnchorFault("the head of the installation's log is missing, or not as the server wrote it")
   }
-  const start: KeptHead = { last_id: anchor?.id ?? 0, hash: anchor?.hash ?? genesisHash(tenant_id), policy_version: 0 }
-  for await (const { from, stretch, reached } of followLog(sql, start, { head, auditKey })) {
+  let from: KeptHead = { last_id: anchor?.id ?? 0, hash: anchor?.hash ?? genesisHash(tenant_id), policy_version: 0 }
+  for (;;) {
+    const stretch = await readStretch(sql, from, head)
+    const reached = followStretch(from, { head, stretch, auditKey })
     if ('kind' in reached) {
       throw new AnchorFault(
         `the installation's log does not lead from ${nameOf(anchor)} to its head: entry ${reached.id}`,
       )
     }
-    const later = stretch.find(({ id, action }) => id > from.last_id && action === 'installation.anchor')
+    const { last_id } = from
+    const later = stretch.find(({ id, action }) => id > last_id && action === 'installation.anchor')
     if (later) throw new AnchorFault(`${nameOf(anchor)} is not the newest anchor: entry ${later.id} is`)
+    if (reached === head) return head
+    from = reached
   }
-  return head
 }
 
 function nameOf(anchor: ChainedEntry | undefined): string {
@@ -113,15 +131,12 @@ function nameOf(anchor: ChainedEntry | undefined): string {
  * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the
  * newest anchor, `entry` is undefined if that is not authentic. @throws AnchorFault
  */
-export function compareAnchor({
-  id,
-  entry,
-  heads,
-}: {
+export function compareAnchor(found: {
   id: number | undefined
   entry: ChainedEntry | undefined
   heads: AnchoredHead[]
 }): Omit<Anchor, 'head'> | undefined {
+  const { id, entry, heads } = found
   if (id === undefined) {
     if (heads.length > 0) throw new AnchorFault("there are anchored heads, and no anchor in the installation's log")
     return undefined

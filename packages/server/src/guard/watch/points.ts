@@ -3,26 +3,8 @@
  * another one until the log is known to continue from both. Nothing here reads the database.
  */
 
-import type { ChainedEntry } from '@eaas/audit/formats'
-import {
-  type AuditKey,
-  equalBytes,
-  type Head,
-  isKeptHeadAuthentic,
-  type KeptHead,
-  nextPolicyEpoch,
-  type Witness,
-} from '../../core/audit/formats/chain.js'
-
-/** A head from which the log must continue, and its source. */
-interface Point {
-  head: KeptHead
-  /**
-   * `process`: this process committed or read it; `file`: a line of the checkpoint file; `copy`: the copy of
-   * an anchored head, with the MAC that a server wrote; `entry`: another entry of the installation's log
-   */
-  by: 'process' | 'file' | 'copy' | 'entry'
-}
+import { type AuditKey, type Head, type KeptHead, nextPolicyEpoch } from '../../core/audit/formats/chain.js'
+import { isPast, isSame, laterOf, latestOf, type Point, sealedOf, weighPoint } from './judge.js'
 
 export class Points {
   /** the first is what this process committed or read last; until then, what it was told first */
@@ -96,21 +78,14 @@ export class Points {
     return this.#told.some(({ head }) => head.last_id > after_id)
   }
 
-  /**
-   * Weighs the points that were told, with the tenant's audit key. A policy version without an authentic MAC
-   * of its head may have been edited. It counts as that of the last head before it with such a MAC. If there
-   * is none, one from the file counts as 0, because no acceptance could end the alarm of a raised version;
-   * one from the installation's log counts as this process's own, because any earlier acceptance would
-   * explain a 0.
-   */
+  /** Weighs the points that were told, with the tenant's audit key. */
   weigh(auditKey: AuditKey): void {
-    for (const { head, by } of this.#told.splice(0)) {
-      const sealed = [head, head.sealed].find((each) => each && isKeptHeadAuthentic(auditKey, this.tenant_id, each))
-      const unproven = by === 'file' ? 0 : (this.current?.policy_version ?? 0)
-      const weighed = sealed === head ? head : { ...head, policy_version: sealed?.policy_version ?? unproven, sealed }
-      if (by === 'copy' && sealed !== head) this.#forged = laterOf(this.#forged, weighed)
-      this.#latestTold = laterOf(this.#latestTold, weighed)
-      this.#hold({ head: weighed, by })
+    const { tenant_id } = this
+    for (const point of this.#told.splice(0)) {
+      const { head, isForged } = weighPoint(point, { tenant_id, auditKey, known: this.current })
+      if (isForged) this.#forged = laterOf(this.#forged, head)
+      this.#latestTold = laterOf(this.#latestTold, head)
+      this.#hold({ head, by: point.by })
     }
   }
 
@@ -159,58 +134,4 @@ export class Points {
 
 function withoutVersions(told: readonly Point[]): Point[] {
   return told.map(({ head, by }) => ({ head: { ...head, policy_version: 0 }, by }))
-}
-
-/**
- * Whether a head is at or after the other one, by its entry and by its policy version.
- */
-export function isPast(head: Witness, other: Witness): boolean {
-  return head.last_id >= other.last_id && head.policy_version >= other.policy_version
-}
-
-/** Whether two heads are of the same entry. */
-export function isSame(head: Witness, other: Witness): boolean {
-  return head.last_id === other.last_id && equalBytes(head.hash, other.hash)
-}
-
-/** The head of the earliest entry, from which a log is followed past the others. */
-export function earliestOf(heads: readonly KeptHead[]): KeptHead | undefined {
-  return heads.toSorted((one, other) => one.last_id - other.last_id)[0]
-}
-
-/**
- * The head of the later entry, which an alarm states. If both are of the same entry, the one of the higher
- * policy version, or else the first.
- */
-export function laterOf(one: KeptHead | undefined, other: KeptHead | undefined): KeptHead | undefined {
-  if (!one || !other) return one ?? other
-  if (one.last_id !== other.last_id) return one.last_id > other.last_id ? one : other
-  return other.policy_version > one.policy_version ? other : one
-}
-
-/** The latest of several heads, by `laterOf`. */
-export function latestOf(heads: readonly (KeptHead | undefined)[]): KeptHead | undefined {
-  return heads.reduce(laterOf, undefined)
-}
-
-/** Says how the log went back, if a head is before a point; undefined if it is not. */
-export function findGoneBack(head: Witness, point: Witness): string | undefined {
-  if (isPast(head, point)) return undefined
-  const from =
-    head.last_id < point.last_id
-      ? `from entry ${point.last_id} to ${head.last_id}`
-      : `to before a change of rights (policy version ${point.policy_version}, now ${head.policy_version})`
-  return `the audit chain went back ${from}: the database was restored or tampered with`
-}
-
-/** What proves a point to another process: its MAC, or that of the last head before it that has one. */
-export function sealedOf(point: KeptHead): KeptHead | undefined {
-  return point.mac ? point : point.sealed
-}
-
-/** The points that a log passes by a stretch of entries that follow from the first of them. */
-export function passedBy(stretch: readonly ChainedEntry[], from: KeptHead, points: readonly KeptHead[]): KeptHead[] {
-  const isOneOf = ({ last_id, hash }: Witness) =>
-    stretch.some((entry) => entry.id === last_id && equalBytes(entry.hash, hash))
-  return points.filter((point) => point === from || isOneOf(point))
 }

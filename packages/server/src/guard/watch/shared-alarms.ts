@@ -6,16 +6,16 @@
 import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
+import { isLossAccepted } from '../../core/audit/recorded-tenants.js'
 import { findEntryHash } from '../../core/store/audit.js'
 import { isPartUnreachable } from '../../core/store/db.js'
 import { assertFormats } from '../../core/store/text-formats.js'
 import { assertWhole, HiddenRowsError } from '../../core/store/whole-tables.js'
-import { isLossAccepted } from '../recorded-tenants.js'
 import { deleteAlarmRow, listAlarms, lockAlarm, MAX_REASON, replaceAlarm, writeAlarm } from '../store/alarms.js'
 import { findAcceptedRollback, findNewestAcceptance } from './acceptances.js'
 import { compareLog, createLogComparison, type LogComparisonOptions, unlessTampered } from './compare-logs.js'
 import type { Alarm, HeadWatch } from './head-watch.js'
-import { laterOf } from './points.js'
+import { laterOf } from './judge.js'
 
 interface SharedAlarmsOptions extends LogComparisonOptions {
   /** @throws ChangedSessionError if a session is not as it began */

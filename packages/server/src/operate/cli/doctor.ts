@@ -16,6 +16,7 @@ import { countFormer } from '../../core/store/peppers.js'
 import { recordAlone } from '../../guard/installation-log.js'
 import { findAcceptedSchema } from '../../guard/operations/accept.js'
 import type { SchemaDifferences } from '../../guard/store/schema.js'
+import { HeadWatches } from '../../guard/watch/head-watch.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 import { findOwnInstance, openInstallationKey, openSigningKey } from '../../installation-secrets.js'
 import { providerOf, rootKeyFiles } from '../../root-keys/open-provider.js'
@@ -81,7 +82,7 @@ async function record(
 ): Promise<Result> {
   try {
     const clock = createClock({ now: Date.now, toleranceMs: maxClockSkewMs, isDatabaseLocal: isEmbedded })
-    const committer = createCommitter({ sql, clock, onAlarm: () => undefined })
+    const committer = createCommitter({ sql, clock, guard: new HeadWatches(() => undefined) })
     const installationKey = await openInstallationKey(sql, storeKeys)
     const services = { sql, committer, installationKey, actor: operatorName() }
     await withDeadline(recordAlone(services, [{ action: 'installation.doctor', metadata: { ok } }]))

@@ -24,7 +24,7 @@ import { listTenantsByVerifiedRecord } from '../../guard/jobs/tenants-on-record.
 import { listAlarms } from '../../guard/store/alarms.js'
 import { findUncovered } from '../../guard/store/anchors.js'
 import { compareWithAnchor } from '../../guard/watch/anchor-watch.js'
-import { createHeadWatches, HeadWatch } from '../../guard/watch/head-watch.js'
+import { HeadWatch, HeadWatches } from '../../guard/watch/head-watch.js'
 import {
   FAULTS_ADVICE,
   type KeptFile,
@@ -163,7 +163,7 @@ export async function examineAnchor(
   const installationKey = await openInstallationKey(sql, storeKeys)
   const faults: string[] = []
   const alarmed: string[] = []
-  const watches = createHeadWatches((tenant_id, reason) => {
+  const watches = new HeadWatches((tenant_id, reason) => {
     alarmed.push(tenant_id)
     faults.push(`${tenant_id === INSTALLATION_ID ? OWN_LOG : tenant_id}: ${reason}`)
   })

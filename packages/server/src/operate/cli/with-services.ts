@@ -14,6 +14,7 @@ import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { findTenantByName, type TenantRow } from '../../core/store/tenants.js'
 import { recordAlone } from '../../guard/installation-log.js'
 import { createWitnessEmitter } from '../../guard/jobs/emit-checkpoints.js'
+import { watchesOf } from '../../guard/watch/head-watch.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 import { type Installation, openInstallation } from '../../installation.js'
 import type { LogChoice } from './command.js'
@@ -72,7 +73,7 @@ function followStoreKeys({ refreshStoreKeys }: Installation): Periodic {
 
 // Opening compares some logs, as a server does each second: until every one had its turn, an alarm may be missing.
 async function compareAll({ services, sharedAlarms }: Installation): Promise<void> {
-  const { comparisons } = services.committer.watches
+  const { comparisons } = watchesOf(services.committer)
   const from = performance.now()
   do {
     const [error] = await sharedAlarms.compare()
@@ -88,7 +89,7 @@ function printAlarm(message: string, details: Record<string, unknown>): void {
 // not exist yet is left to the server, whose user must be able to write it.
 async function keepCommitted({ committer, signingKey, now }: Services, file: string | undefined): Promise<void> {
   if (file === undefined || file === STANDARD_OUTPUT || !existsSync(file)) return
-  const committed = [...committer.watches.all()].filter(({ hasCommitted }) => hasCommitted)
+  const committed = [...watchesOf(committer).all()].filter(({ hasCommitted }) => hasCommitted)
   try {
     await createWitnessEmitter({ signingKey, now }, file)(committed)
   } catch (error) {

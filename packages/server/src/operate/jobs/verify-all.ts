@@ -2,10 +2,11 @@
 import type { Checkpoint } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../../core/audit/formats/chain.js'
+import { type RecordedTenants, readRecordedTenants } from '../../core/audit/recorded-tenants.js'
 import type { Services } from '../../core/runner/operation.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { listTenantsOnRecord } from '../../guard/jobs/tenants-on-record.js'
-import { type RecordedTenants, readRecordedTenants } from '../../guard/recorded-tenants.js'
+import { watchesOf } from '../../guard/watch/head-watch.js'
 import { AnchorFault, readAnchor } from '../../guard/watch/newest-anchor.js'
 
 export interface LogVerdict {
@@ -44,7 +45,7 @@ export async function verifyAll(
   const unverified: Unverified[] = []
   let recorded: RecordedTenants | undefined
   const verifyOne = async (tenant_id: string, name: string, anchored?: Witness) => {
-    const { alarm } = committer.watches.get(tenant_id)
+    const { alarm } = watchesOf(committer).get(tenant_id)
     try {
       signal?.throwIfAborted()
       const state = await states.find(tenant_id)

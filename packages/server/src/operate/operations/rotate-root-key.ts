@@ -1,5 +1,3 @@
-/** Wraps the store keys under another root key. Called by the operator; has no route. */
-import { INSTALLATION_ID } from '@eaas/protocol'
 import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../../core/crypto/root-key.js'
 import type { EntryNote, Services } from '../../core/runner/operation.js'
 import { systemCaller } from '../../core/runner/perform.js'
@@ -37,7 +35,7 @@ export async function rotateRootKey(
     beforeCommit?.()
     return recorded
   })
-  services.committer.watches.get(INSTALLATION_ID).commit(head)
+  services.committer.guard.committed(head)
   return rows.length
 }
 

@@ -2,7 +2,7 @@
 // secret again, and deletes the earlier store keys. Called by the operator; has no route. Each call makes its own store
 // key, even after a call that ended half-way: an attacker who had the root key then may know that call's store key.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { INSTALLATION_ID, OpenError } from '@eaas/protocol'
+import { OpenError } from '@eaas/protocol'
 import { rotateKeyUnderEarlier } from '../../core/api/key-rotation.js'
 import { resealSecret, type SecretBinding } from '../../core/crypto/key-hierarchy.js'
 import type { RootKeyProvider } from '../../core/crypto/root-key.js'
@@ -214,7 +214,7 @@ async function recordWith(
     await change(transaction)
     return recorded
   })
-  services.committer.watches.get(INSTALLATION_ID).commit(head)
+  services.committer.guard.committed(head)
 }
 
 // A secret that does not open is left as it is, and counted at the end.

@@ -1,8 +1,8 @@
 /** Writes the entries of all calls: each tenant has a log, with a queue of its own (tenant-log.ts). */
 import type { LogAction } from '@eaas/protocol'
-import { createHeadWatches, type HeadWatches } from '../../../guard/watch/head-watch.js'
 import { isRolledBack, type Sql } from '../../store/db.js'
 import type { AuditKey } from '../formats/chain.js'
+import type { Guard } from '../guard.js'
 import type { Clock } from './clock.js'
 import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
 import { type Append, TenantLog } from './tenant-log.js'
@@ -22,13 +22,8 @@ export interface Committer {
   currentPolicyVersion(tenant: { tenant_id: string; auditKey: AuditKey }): Promise<number>
   /** How many entries of all tenants wait to be committed. */
   waiting(): number
-  /**
-   * The tenants that are no longer served because their chain in the database is not the one that was
-   * written.
-   */
-  alarmed(): readonly string[]
-  /** the watches over the heads of the tenants */
-  readonly watches: HeadWatches
+  /** says which head a log is continued from, and which tenants are served */
+  readonly guard: Guard
   /** the clock that entries are dated by */
   readonly clock: Clock
   /** How the last groups ended. */
@@ -43,8 +38,7 @@ export interface CommitterOptions {
   clock: Clock
   /** `one` for a database that spans machines; many by default */
   tenantsPerStatement?: TenantsPerStatement
-  /** called once when a tenant's chain in the database turns out to be truncated, rolled back or forged */
-  onAlarm: (tenant_id: string, reason: string) => void
+  guard: Guard
   /** called with each group after its commit, for metrics */
   observe?: ((commit: Commit) => void) | undefined
 }
@@ -57,18 +51,17 @@ export interface Commit {
 }
 
 /** Creates the committer; one per process. */
-export function createCommitter({ tenantsPerStatement = 'many', onAlarm, ...options }: CommitterOptions): Committer {
+export function createCommitter({ tenantsPerStatement = 'many', ...options }: CommitterOptions): Committer {
   const logs = new Map<string, TenantLog>()
-  const watches = createHeadWatches(onAlarm)
   const all = { entries: 0 }
   const recent = new RecentCommits()
   const appends = (tenantsPerStatement === 'many' ? createSharedAppends : createSeparateAppends)(options)
-  const shared = { ...options, appends, recent, all, watches }
+  const shared = { ...options, appends, recent, all }
 
   function logOf(tenant_id: string): TenantLog {
     let log = logs.get(tenant_id)
     if (!log) {
-      log = new TenantLog(shared, watches.get(tenant_id))
+      log = new TenantLog(shared, tenant_id)
       logs.set(tenant_id, log)
     }
     return log
@@ -79,8 +72,7 @@ export function createCommitter({ tenantsPerStatement = 'many', onAlarm, ...opti
     currentPolicyVersion: ({ tenant_id, auditKey }) => logOf(tenant_id).currentPolicyVersion(auditKey),
     waiting: () => all.entries,
     recent,
-    alarmed: () => watches.alarmed().map(({ tenant_id }) => tenant_id),
-    watches,
+    guard: options.guard,
     clock: options.clock,
     async drain() {
       await Promise.all([...logs.values()].map((log) => log.drained()))

@@ -89,7 +89,7 @@ export interface Append extends Decided {
 }
 
 /** What the logs of all tenants share. */
-interface Shared extends Pick<CommitterOptions, 'sql' | 'clock' | 'observe'>, Pick<Committer, 'watches' | 'recent'> {
+interface Shared extends Pick<CommitterOptions, 'sql' | 'clock' | 'guard' | 'observe'>, Pick<Committer, 'recent'> {
   appends: Appends
   /** counts the entries that wait in all queues */
   all: { entries: number }
@@ -107,7 +107,7 @@ export class TenantLog {
 
   constructor(
     private readonly shared: Shared,
-    private readonly head: ReturnType<Committer['watches']['get']>,
+    private readonly tenant_id: string,
   ) {
     this.#queue = new AppendQueue(shared.all)
   }
@@ -147,17 +147,12 @@ export class TenantLog {
         if (entries > 0) recent.succeeded(entries)
         this.#report(group, seconds)
       } catch (error) {
-        this.head.forget() // the outcome is unknown
+        this.shared.guard.outcomeUnknown(this.tenant_id)
         recent.failed(error)
         this.#queue.reject(auditWriteError(error))
       }
     }
     this.#draining = undefined
-  }
-
-  #assertWatched(): void {
-    this.head.assertNoAlarm()
-    this.shared.watches.comparisons.assertNotOverdue(this.head.tenant_id)
   }
 
   #report(group: readonly Waiting[], seconds: number): void {
@@ -168,7 +163,7 @@ export class TenantLog {
   }
 
   async #commit(group: readonly Waiting[]): Promise<void> {
-    this.#assertWatched()
+    this.shared.guard.assertServed(this.tenant_id)
     if (performance.now() >= this.#sharedUntil && !group.some(needsLock) && (await this.#swapHead(group))) return
     // A change, a count against a quota, another process that writes this tenant too, or a state that this
     // process does not have: these wait for the row lock. With compare-and-swap alone they could starve.
@@ -177,7 +172,7 @@ export class TenantLog {
 
   /** Appends by compare-and-swap; returns false, without writing anything, if the group needs the lock. */
   async #swapHead(group: readonly Waiting[]): Promise<boolean> {
-    const { appends, clock } = this.shared
+    const { appends, clock, guard } = this.shared
     const head = await this.#recentHead(group)
     assertAwaited(group)
     for (const waiting of awaited(group)) {
@@ -193,7 +188,7 @@ export class TenantLog {
     await extension.add(drafts)
     const { entries, head: next } = extension.seal(head.policy_version)
     if (await appends.append({ previous: head, next, entries, time })) {
-      this.head.commit(next)
+      guard.committed(next)
       return true
     }
     this.#sharedUntil = performance.now() + SHARED_MS
@@ -212,7 +207,7 @@ export class TenantLog {
         try {
           await this.#appendTogether([waiting])
         } catch (error) {
-          this.head.forget()
+          this.shared.guard.outcomeUnknown(this.tenant_id)
           waiting.decided = { entries: [], refused: auditWriteError(error) }
         }
       }
@@ -223,15 +218,16 @@ export class TenantLog {
   // of the changes, all entries, and the head with the next policy version. A crash before the commit leaves
   // none of these, a crash after it all of them.
   async #appendTogether(group: readonly Waiting[]): Promise<void> {
-    const { sql, clock } = this.shared
+    const { sql, clock, guard } = this.shared
+    const { tenant_id } = this
     const { auditKey } = firstAppend(group)
     const callbacks: ((head: Head) => void)[] = []
     const next = await beginKnown(sql, async (transaction) => {
-      const head = await this.head.read(transaction, auditKey, lockHead)
+      const head = await guard.readHead(transaction, { tenant_id, auditKey }, lockHead)
       const lock: HeadLock = { sql: transaction, head, onCommit: (callback) => void callbacks.push(callback) }
       const time = clock.read(head)
       const created_at = laterTime(head.created_at, time)
-      const meter = createMeter(transaction, head.tenant_id, created_at.slice(0, 7))
+      const meter = createMeter(transaction, tenant_id, created_at.slice(0, 7))
       const extension = extendInStretches(head, { auditKey, now: time })
       let { policy_version } = head
       for (const waiting of group) {
@@ -255,16 +251,18 @@ export class TenantLog {
       assertAwaited(group)
       return chained.head
     })
-    this.head.commit(next)
+    guard.committed(next)
     for (const callback of callbacks) callback(next)
   }
 
   // The known head is used unless a decision was made on a newer policy version: then the known head is out
   // of date.
   async #recentHead(group: readonly Waiting[]): Promise<Head> {
-    const { known } = this.head
+    const { sql, guard } = this.shared
+    const { tenant_id } = this
+    const known = guard.knownHead(tenant_id)
     if (known && group.every(({ policy_version }) => policy_version <= known.policy_version)) return known
-    return this.head.read(this.shared.sql, firstAppend(group).auditKey)
+    return guard.readHead(sql, { tenant_id, auditKey: firstAppend(group).auditKey })
   }
 
   async #readPolicyVersion(auditKey: AuditKey): Promise<number> {
@@ -272,11 +270,12 @@ export class TenantLog {
     await turn()
     while (this.#reads.size >= READS_AT_ONCE) await Promise.race(this.#reads).catch(() => undefined) // each has a deadline
     this.#nextRead = undefined
-    this.#assertWatched()
-    const read = withDeadline(this.head.readPolicyVersion(this.shared.sql, auditKey), until - performance.now())
+    this.shared.guard.assertServed(this.tenant_id)
+    const { sql, guard } = this.shared
+    const read = withDeadline(guard.readHead(sql, { tenant_id: this.tenant_id, auditKey }), until - performance.now())
     this.#reads.add(read)
     try {
-      return await read
+      return (await read).policy_version
     } finally {
       this.#reads.delete(read)
     }
@@ -406,16 +405,16 @@ function firstAppend(group: readonly { append: Append }[]): Append {
  * @throws ChainAlarmError, or what `work` throws
  */
 export async function extendLocked(
-  { sql, committer }: { sql: Sql; committer: Pick<Committer, 'watches'> },
-  { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
+  { sql, committer }: { sql: Sql; committer: Pick<Committer, 'guard'> },
+  log: { tenant_id: string; auditKey: AuditKey },
   work: (transaction: Transaction, previous: Head) => Promise<Head | undefined>,
 ): Promise<Head | undefined> {
-  const watch = committer.watches.get(tenant_id)
+  const { guard } = committer
   const next = await untilFollowed(() =>
     withoutDeadlines(sql).begin(async (transaction) =>
-      work(transaction, await watch.read(transaction, auditKey, lockHead)),
+      work(transaction, await guard.readHead(transaction, log, lockHead)),
     ),
   )
-  if (next) watch.commit(next)
+  if (next) guard.committed(next)
   return next
 }

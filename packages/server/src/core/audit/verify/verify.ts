@@ -14,12 +14,6 @@ import {
   type RightsFault,
 } from '@eaas/audit/formats'
 import { encodeHex, type wire } from '@eaas/protocol'
-import {
-  type NamedEntry,
-  type RecordedTenants,
-  recordedTenants,
-  TENANT_ACTIONS,
-} from '../../../guard/recorded-tenants.js'
 import { deriveRowKey, type StoreKeys } from '../../crypto/key-hierarchy.js'
 import { turn } from '../../event-loop.js'
 import { readChain } from '../../store/audit.js'
@@ -40,6 +34,7 @@ import {
   type Witness,
 } from '../formats/chain.js'
 import { findBeyond } from '../head-fault.js'
+import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS } from '../recorded-tenants.js'
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
 /**

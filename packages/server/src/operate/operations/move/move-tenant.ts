@@ -15,7 +15,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
-import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { encodeHex } from '@eaas/protocol'
 import { appendToLocked } from '../../../core/audit/append/send-appends.js'
 import { extendLocked } from '../../../core/audit/append/tenant-log.js'
 import { openAuditKey } from '../../../core/audit/audit-key.js'
@@ -210,13 +210,13 @@ async function switchOver(move: Move, options: MoveOptions & Pick<Arriving, 'pep
 }
 
 /** Notes the head of the installation's log, which counts once its transaction is committed. */
-function noteInstallation({ committer: { watches } }: Services) {
+function noteInstallation({ committer: { guard } }: Services) {
   let head: Head | undefined
   return {
     set: (next: Head) => {
       head = next
     },
-    commit: () => head && watches.get(INSTALLATION_ID).commit(head),
+    commit: () => head && guard.committed(head),
   }
 }
 

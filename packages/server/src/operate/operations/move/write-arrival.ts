@@ -6,7 +6,7 @@ import {
   followKeyChanges,
   signKeyChange,
 } from '@eaas/audit/formats'
-import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { encodeHex } from '@eaas/protocol'
 import { appendToLocked } from '../../../core/audit/append/send-appends.js'
 import { moveAuditKey, openAuditKey, renewAuditKey } from '../../../core/audit/audit-key.js'
 import {
@@ -69,8 +69,8 @@ export async function arrive(move: Move, arriving: Arriving): Promise<ChainedEnt
     )
   const { moved, own, installation } = await withoutDeadlines(to.sql).begin((there) => writeAll(move, there, arriving))
   to.states.forget(tenant_id)
-  to.committer.watches.get(tenant_id).commit(own)
-  to.committer.watches.get(INSTALLATION_ID).commit(installation)
+  to.committer.guard.committed(own)
+  to.committer.guard.committed(installation)
   return moved
 }
 

@@ -5,10 +5,10 @@
 
 import { readMetadata } from '@eaas/audit/formats'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
-import type { AuditKey, Witness } from '../core/audit/formats/chain.js'
-import { readAuthenticEntry } from '../core/audit/read-entry.js'
-import { listEntriesOf, type ToldEntry } from '../core/store/audit.js'
-import type { Queryable } from '../core/store/db.js'
+import { listEntriesOf, type ToldEntry } from '../store/audit.js'
+import type { Queryable } from '../store/db.js'
+import type { AuditKey, Witness } from './formats/chain.js'
+import { readAuthenticEntry } from './read-entry.js'
 
 /** The actions after which a tenant must exist. */
 const PRESENT_ACTIONS: readonly string[] = [

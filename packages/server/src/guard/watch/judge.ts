@@ -1,0 +1,319 @@
+/**
+ * Decides whether a log continues from the heads that servers saw of it (README.md). Nothing here reads a database or a
+ * clock: `head-watch.ts`, `follow.ts` and `acceptances.ts` read what is judged.
+ */
+
+import { type AuditEntry, type ChainedEntry, entryHash } from '@eaas/audit/formats'
+import { encodeHex } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import {
+  type AuditKey,
+  entryMac,
+  equalBytes,
+  type Head,
+  isKeptHeadAuthentic,
+  type KeptHead,
+  type PurgeMark,
+  type Witness,
+} from '../../core/audit/formats/chain.js'
+
+/** A head from which the log must continue, and its source. */
+export interface Point {
+  head: KeptHead
+  /**
+   * `process`: this process committed or read it; `file`: a line of the checkpoint file; `copy`: the copy of
+   * an anchored head, with the MAC that a server wrote; `entry`: another entry of the installation's log
+   */
+  by: 'process' | 'file' | 'copy' | 'entry'
+}
+
+/** What the database shows of a log: an authentic head, and the entries from a point to the head or the first of these. */
+export interface Shown {
+  auditKey: AuditKey
+  head: Head
+  stretch: readonly ChainedEntry[]
+}
+
+/** What is known of a log when it is followed from one of its points. What is undefined was not read yet. */
+export interface Evidence extends Omit<Shown, 'stretch'>, Partial<Pick<Shown, 'stretch'>> {
+  tenant_id: string
+  from: KeptHead
+  points: readonly KeptHead[]
+  /** whether the entry of `from` counts only if it is read, even if the head is of the same entry */
+  isEntryRead: boolean
+  /** authentic; read after the entries, because a purge writes its mark before it deletes */
+  mark?: PurgeMark | 'none'
+  /** authentic, the newest first */
+  acceptances?: readonly AcceptedRollback[]
+}
+
+/** What a log no longer continues from, and how it shows. */
+export interface Loss {
+  witness: KeptHead
+  fault: string
+}
+
+export type Verdict =
+  /** up to the head, or to the last entry of the stretch; the points `passed` are in the log */
+  | { kind: 'continues'; reached: KeptHead; passed: KeptHead[] }
+  /** a purge or an accepted rollback explains that the log does not continue from there */
+  | { kind: 'explained' }
+  | { kind: 'lost'; loss: Loss }
+  /** nothing is decided before this is read */
+  | { kind: 'open'; needs: 'stretch' | 'mark' | 'acceptances' }
+
+/** Judges a log by one stretch of it. A loss is one that neither a purge nor an accepted rollback explains. */
+export function judge(evidence: Evidence): Verdict {
+  const { from, points, stretch, mark, acceptances } = evidence
+  const reached = reach(evidence)
+  if (reached === undefined) return { kind: 'open', needs: 'stretch' }
+  if (!('kind' in reached))
+    return { kind: 'continues', reached, passed: stretch ? passedBy(stretch, from, points) : [from] }
+  if (reached.kind === 'missing') {
+    if (mark === undefined) return { kind: 'open', needs: 'mark' }
+    if (mark !== 'none' && isPurged(reached, mark, evidence)) return { kind: 'explained' }
+  }
+  if (acceptances === undefined) return { kind: 'open', needs: 'acceptances' }
+  const accepted = acceptances.find((each) => explains(each, from))
+  // The entries after `agrees_through` are lost, as an operator accepted.
+  if (accepted && from.last_id > accepted.agrees_through) return { kind: 'explained' }
+  return { kind: 'lost', loss: { witness: from, fault: faultOf(reached, evidence) } }
+}
+
+/** The loss that an alarm states if the log does not continue from several points: that of the latest one. */
+export function latestLoss(losses: readonly Loss[]): Loss | undefined {
+  const latest = latestOf(losses.map(({ witness }) => witness))
+  return losses.find(({ witness }) => witness === latest)
+}
+
+/**
+ * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves the copy's
+ * policy version, so it takes the given one, the log's present one: a rollback that an operator accepted
+ * earlier must not explain the copy.
+ */
+export function changedAnchored({ last_id, hash }: KeptHead, policy_version: number): Loss {
+  return { fault: 'the anchored head was changed outside the server', witness: { last_id, hash, policy_version } }
+}
+
+/** The first entry that does not continue the log from a point. */
+interface Break {
+  id: number
+  /** `behind`: the head is before the point; `differs` from it; `forked`: it does not follow from the entries before it */
+  kind: 'behind' | 'missing' | 'repeated' | 'differs' | 'forked'
+}
+
+function reach({ from, head, isEntryRead, stretch, auditKey }: Evidence): Break | KeptHead | undefined {
+  const { last_id: id } = from
+  if (!isPast(head, from)) return { id, kind: 'behind' }
+  // There is no entry 0 to read.
+  if (head.last_id === id && (!isEntryRead || id === 0)) return isSame(head, from) ? head : { id, kind: 'differs' }
+  return stretch && followStretch(from, { head, stretch, auditKey })
+}
+
+/**
+ * Follows a log from a point on. Returns where it does not continue, or what it reaches: `head` itself, or the
+ * last entry of the stretch, with the lowest policy version that it can have had. A stored hash proves nothing by
+ * itself: the database administrator can show the right one while a process reads it. So it is computed.
+ */
+export function followStretch(point: KeptHead, { head, stretch, auditKey }: Shown): Break | KeptHead {
+  let { last_id: id, hash } = point
+  const [first] = stretch
+  const isFirst = first?.id === id
+  if (!isFirst && id > 0) return { id, kind: 'missing' } // there is no entry 0
+  if (isFirst && !equalBytes(first.hash, hash)) return { id, kind: 'differs' }
+  const later = stretch.slice(isFirst ? 1 : 0)
+  for (const entry of later) {
+    if (entry.id === id) return { id, kind: 'repeated' }
+    if (entry.id !== id + 1) return { id: id + 1, kind: 'missing' }
+    hash = entryHash(hash, entry)
+    id = entry.id
+    if (!equalBytes(entry.hash, hash)) return { id, kind: 'forked' } // names the entry; the checks below notice any fork
+  }
+  if (id === head.last_id) return equalBytes(hash, head.hash) ? head : { id, kind: 'forked' }
+  const last = later.at(-1)
+  if (!last) return { id: id + 1, kind: 'missing' }
+  if (!equalBytes(last.mac, entryMac(auditKey, id, hash))) return { id, kind: 'forked' }
+  // An entry from after an accepted rollback must not count as one that the rollback lost.
+  const policy_version = Math.max(
+    point.policy_version,
+    ...later.map((entry) => readAcceptance(entry)?.policy_version ?? 0),
+  )
+  return { last_id: id, hash, policy_version, created_at: last.created_at, sealed: sealedOf(point) }
+}
+
+/**
+ * Judges many logs quickly: follows one from all of its points by the entries from the earliest on. Returns what they
+ * reach and the points on the way; undefined if anything is wrong, which `judge` then finds.
+ */
+export function followAll(
+  points: readonly KeptHead[],
+  shown: Shown,
+): { reached: KeptHead; passed: KeptHead[] } | undefined {
+  const { head, stretch } = shown
+  const from = earliestOf(points)
+  if (!from) return { reached: head, passed: [] }
+  if (points.some((point) => !isPast(head, point))) return undefined
+  const reached = followStretch(from, shown)
+  if ('kind' in reached) return undefined
+  const passed = passedBy(stretch, from, points)
+  const isMissed = (point: KeptHead) => point.last_id <= reached.last_id && !passed.includes(point)
+  return points.some(isMissed) ? undefined : { reached, passed }
+}
+
+/** The points that a log passes by a stretch of entries that follow from the first of them. */
+function passedBy(stretch: readonly ChainedEntry[], from: KeptHead, points: readonly KeptHead[]): KeptHead[] {
+  const isOneOf = ({ last_id, hash }: Witness) =>
+    stretch.some((entry) => entry.id === last_id && equalBytes(entry.hash, hash))
+  return points.filter((point) => point === from || isOneOf(point))
+}
+
+// An attacker who hides an entry can also write a mark, but with a valid MAC only if a server purged
+// another log in the place of this one. Everything that a purge took of this log, `from` included, is from
+// before the cutoff of its mark (chain.md 8).
+function isPurged({ id }: Break, mark: PurgeMark, { tenant_id, auditKey, from }: Evidence): boolean {
+  if (mark.purged_through < id) return false
+  // A head has the time of its last entry (chain.md 5). Only a head that this process computed by following
+  // the log has a time without a MAC.
+  const isKnown = (head: KeptHead) => head.mac === undefined || isKeptHeadAuthentic(auditKey, tenant_id, head)
+  const times = [from, from.sealed].map((head) => head && isKnown(head) && head.created_at)
+  return times.every((time) => !time || time < mark.cutoff)
+}
+
+function faultOf({ id, kind }: Break, { head, from }: Evidence): string {
+  switch (kind) {
+    case 'behind': {
+      const where =
+        head.last_id < id
+          ? `from entry ${id} to ${head.last_id}`
+          : `to before a change of rights (policy version ${from.policy_version}, now ${head.policy_version})`
+      return `the audit chain went back ${where}: the database was restored or tampered with`
+    }
+    case 'missing':
+      return `entry ${id} of the audit chain is missing, and no purge deleted it`
+    case 'repeated':
+      return `there are several entries ${id} of the audit chain`
+    case 'differs':
+      return `entry ${id} of the audit chain differs from the one that was written`
+    case 'forked':
+      return `entry ${id} of the audit chain does not follow from those that were written`
+  }
+}
+
+const integer = z.int().check(z.gte(0))
+const acceptedMetadata = z.looseObject({
+  witnessed_id: integer,
+  witnessed_hash: z.string(),
+  agrees_through: integer,
+  policy_version: integer,
+  reason: z.string(),
+  head_fault: z.optional(z.string()),
+  named_id: z.optional(integer),
+})
+
+/** A rollback that an operator accepted: after which entry the log lost others (chain.md 10). */
+export type AcceptedRollback = z.infer<typeof acceptedMetadata>
+
+/** The rollback that an authentic entry accepts; undefined for any other entry. */
+export function readAcceptance({
+  action,
+  metadata,
+}: Pick<AuditEntry, 'action' | 'metadata'>): AcceptedRollback | undefined {
+  if (action !== 'audit.rollback_accepted') return undefined
+  return acceptedMetadata.safeParse(JSON.parse(metadata ?? '{}')).data
+}
+
+/**
+ * Whether an accepted rollback is about a witness: it lost entries up to the witness or beyond it. A head that was
+ * witnessed after the acceptance has a higher policy version.
+ */
+export function explains(accepted: AcceptedRollback, { last_id, policy_version }: Witness): boolean {
+  return policy_version < accepted.policy_version && last_id <= accepted.witnessed_id
+}
+
+/**
+ * Whether an accepted rollback explains that a log no longer holds a head that was kept elsewhere (chain.md 10). A later
+ * loss must not pass for an accepted one. So the head must be from before the acceptance: the MAC of its policy version
+ * proves that, or it is the head that the acceptance names.
+ */
+export function explainsKept(
+  accepted: AcceptedRollback,
+  kept: KeptHead,
+  log: { tenant_id: string; auditKey: AuditKey },
+) {
+  const { witnessed_id, witnessed_hash, agrees_through } = accepted
+  if (kept.last_id <= agrees_through) return false
+  const isNamed = kept.last_id === witnessed_id && encodeHex(kept.hash) === witnessed_hash
+  return isNamed || (explains(accepted, kept) && isKeptHeadAuthentic(log.auditKey, log.tenant_id, kept))
+}
+
+/**
+ * Weighs a point that was told. A policy version without an authentic MAC of its head may have been edited. It counts as
+ * that of the last head before it with such a MAC. If there is none, one from the file counts as 0, because no acceptance
+ * could end the alarm of a raised version; one from the installation's log counts as `known`, this process's own,
+ * because any earlier acceptance would explain a 0. `isForged`: the copy of an anchored head has another MAC.
+ */
+export function weighPoint(
+  { head, by }: Point,
+  { tenant_id, auditKey, known }: { tenant_id: string; auditKey: AuditKey; known: KeptHead | undefined },
+): { head: KeptHead; isForged: boolean } {
+  const sealed = [head, head.sealed].find((each) => each && isKeptHeadAuthentic(auditKey, tenant_id, each))
+  if (sealed === head) return { head, isForged: false }
+  const unproven = by === 'file' ? 0 : (known?.policy_version ?? 0)
+  const policy_version = sealed?.policy_version ?? unproven
+  return { head: { ...head, policy_version, sealed }, isForged: by === 'copy' }
+}
+
+/**
+ * Judges a tenant that the database has, by the installation's log: the entries, or 0, after which it must exist and by
+ * which an operator accepted that it is gone, and the newest anchor, which covers every tenant that is on record before it.
+ */
+export function judgeTenant({
+  present_id,
+  gone_id,
+  anchor_id,
+  isCovered,
+}: {
+  present_id: number
+  gone_id: number
+  anchor_id: number | undefined
+  isCovered: boolean
+}): 'on record' | 'uncovered' | 'unknown' | 'gone' {
+  if (present_id === 0) return gone_id === 0 ? 'unknown' : 'gone'
+  // The entries before the anchor are not verified: one that says that the tenant is gone may be hidden.
+  return anchor_id === undefined || present_id > anchor_id || isCovered ? 'on record' : 'uncovered'
+}
+
+/** Whether a head is at or after the other one, by its entry and by its policy version. */
+export function isPast(head: Witness, other: Witness): boolean {
+  return head.last_id >= other.last_id && head.policy_version >= other.policy_version
+}
+
+/** Whether two heads are of the same entry. */
+export function isSame(head: Witness, other: Witness): boolean {
+  return head.last_id === other.last_id && equalBytes(head.hash, other.hash)
+}
+
+/** The head of the earliest entry, from which a log is followed past the others. */
+export function earliestOf<Kept extends Witness>(heads: readonly Kept[]): Kept | undefined {
+  return heads.toSorted((one, other) => one.last_id - other.last_id)[0]
+}
+
+/**
+ * The head of the later entry, which an alarm states. If both are of the same entry, the one of the higher
+ * policy version, or else the first.
+ */
+export function laterOf(one: KeptHead | undefined, other: KeptHead | undefined): KeptHead | undefined {
+  if (!one || !other) return one ?? other
+  if (one.last_id !== other.last_id) return one.last_id > other.last_id ? one : other
+  return other.policy_version > one.policy_version ? other : one
+}
+
+/** The latest of several heads, by `laterOf`. */
+export function latestOf(heads: readonly (KeptHead | undefined)[]): KeptHead | undefined {
+  return heads.reduce(laterOf, undefined)
+}
+
+/** What proves a point to another process: its MAC, or that of the last head before it that has one. */
+export function sealedOf(point: KeptHead): KeptHead | undefined {
+  return point.mac ? point : point.sealed
+}
