@@ -1,6 +1,4 @@
-/**
- * Formats of an EaaS server's audit log, and their verification offline. Runs in Node and in browsers.
- */
+/** Formats of an EaaS server's audit log, and their verification offline. Runs in Node and in browsers. */
 export type { Permission } from '@eaas/protocol'
 export * from './formats.js'
 export { writeCsv, writeJson } from './report/data.js'

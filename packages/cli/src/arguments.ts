@@ -3,19 +3,16 @@ import { type Command, Option } from 'commander'
 import { CsvReader } from './csv.js'
 import { ArgumentsError } from './io.js'
 
-/** The options of the commands that use the service. */
 export interface ServiceOptions {
   apiKeyFile?: string
   secretFile?: string
   allowInsecure?: boolean
 }
 
-/** The options of the commands that decrypt, with the service or with a recovery kit. */
 export interface DecryptingOptions extends ServiceOptions {
   kit?: string
 }
 
-/** The options of the commands that write a file. */
 export interface OutputOptions {
   out?: string
   force?: boolean
@@ -28,7 +25,6 @@ Environment:
                           http://127.0.0.1:8420 if not set
   EAAS_API_KEY            the API key; --api-key-file takes precedence`
 
-/** Adds the options and the help of a command that uses the service. */
 export function addServiceOptions(command: Command): Command {
   return command
     .addOption(
@@ -52,7 +48,6 @@ export function addServiceOptions(command: Command): Command {
     .addHelpText('after', SERVICE_HELP)
 }
 
-/** Adds the options and the help of a command that decrypts, with the service or with a recovery kit. */
 export function addDecryptingOptions(command: Command): Command {
   return addServiceOptions(command).addOption(
     new Option(
@@ -62,7 +57,6 @@ export function addDecryptingOptions(command: Command): Command {
   )
 }
 
-/** Adds the options of a command that writes a file. */
 export function addOutputOptions(command: Command): Command {
   return command
     .option('-o, --out <file>', 'where to write; - for standard output')
@@ -76,7 +70,6 @@ export function readKeptPath(text: string): string {
   return text
 }
 
-/** Collects the values of an option that may be repeated. */
 export function collect(text: string, before: readonly string[] = []): string[] {
   return [...before, text]
 }
@@ -86,16 +79,14 @@ export function collect(text: string, before: readonly string[] = []): string[] 
  * option as the value of another one. No message repeats a value. @throws ArgumentsError
  */
 export function checkArguments(argv: readonly string[], program: Command): string[] {
-  if (argv.some((text) => /^--api-?key(=|$)/i.test(text))) {
+  if (argv.some((text) => /^--api-?key(=|$)/i.test(text)))
     throw new ArgumentsError(
       'an API key is never given on the command line, which other users can read: use EAAS_API_KEY or --api-key-file',
     )
-  }
-  if (argv.some((text) => /^--database-?url(=|$)|^postgres(ql)?:/i.test(text))) {
+  if (argv.some((text) => /^--database-?url(=|$)|^postgres(ql)?:/i.test(text)))
     throw new ArgumentsError(
       'a database is never given on the command line, which other users can read: use DATABASE_URL',
     )
-  }
   const options = program.commands.find((command) => command.name() === argv[0])?.options ?? []
   const end = argv.indexOf('--')
   return argv.map((text, at) => {
@@ -104,17 +95,13 @@ export function checkArguments(argv: readonly string[], program: Command): strin
     const option = options.find(({ long, short }) => flag === long || flag === short)
     if (!option) return text.startsWith('--') ? flag : text
     if (option.isBoolean() && value !== undefined) throw new ArgumentsError(`${flag} takes no value`)
-    if (option.required && value === undefined && /^-./.test(argv[at + 1] ?? '')) {
+    if (option.required && value === undefined && /^-./.test(argv[at + 1] ?? ''))
       throw new ArgumentsError(`${flag} needs a value; one that begins with a dash is given as ${option.long}=<value>`)
-    }
     return text
   })
 }
 
-/**
- * Makes it a usage error to give a single-value option twice, since which value counts would be a guess, and to leave
- * out a required option. Checks the latter last: otherwise commander reports a misspelt option as missing.
- */
+/** Refuses a single-value option given twice, and last a missing one: commander reports a misspelt one as missing. */
 export function checkOptions(command: Command): void {
   for (const option of command.options) {
     if (option.isBoolean() || option.parseArg === (collect as typeof option.parseArg)) continue
@@ -132,10 +119,7 @@ export function checkOptions(command: Command): void {
   })
 }
 
-/**
- * Reads the names of an option that takes several, separated by commas, and may be repeated. As in CSV, a name with a
- * comma is in quotes. @throws ArgumentsError
- */
+/** Reads names, separated by commas and quoted as in CSV, of an option that may be repeated. @throws ArgumentsError */
 export function readNames(option: string, lists: readonly string[] = []): string[] {
   return lists.flatMap((list) => {
     const reader = new CsvReader(',')

@@ -30,7 +30,6 @@ interface BackfillCommandOptions extends TableOptions {
   plan?: boolean
 }
 
-/** Adds `backfill`. */
 export function addBackfill(program: Command, io: Io): void {
   const command = program
     .command('backfill')
@@ -71,13 +70,11 @@ export function addBackfill(program: Command, io: Io): void {
 
 async function backfill(io: Io, file: string, given: BackfillCommandOptions): Promise<void> {
   const { table: name, work, dryRun = false, constrain = false } = given
-  if (dryRun && given.state !== undefined) {
+  if (dryRun && given.state !== undefined)
     throw new ArgumentsError('--dry-run begins at the first row each time: leave out --state')
-  }
   const isOpening = work === 'open' || work === 'check'
-  if (given.kit !== undefined && !isOpening) {
+  if (given.kit !== undefined && !isOpening)
     throw new ArgumentsError('a recovery kit opens, and does nothing else: --kit is for --work open and check')
-  }
   if (given.createKey && isOpening)
     throw new ArgumentsError(`--work ${work} needs a key that is there: leave out --create-key`)
   if (constrain && isOpening) throw new ArgumentsError(`--work ${work} seals nothing: leave out --constrain`)
@@ -108,11 +105,7 @@ async function backfill(io: Io, file: string, given: BackfillCommandOptions): Pr
   if (report.contended > 0) throw new CommandError('there is more to do')
 }
 
-interface Run {
-  open: OpenTable
-  work: BackfillWork
-  dryRun: boolean
-}
+type Run = { open: OpenTable; work: BackfillWork; dryRun: boolean }
 
 async function runBackfill(
   io: Io,

@@ -1,9 +1,10 @@
 /** `backfill --plan`: prints the steps in which to encrypt a table, with the command line of each. */
+import { quoteWord } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { PlanStep } from './backfill/plan.js'
 import { inspect } from './inspect-table.js'
 import { ArgumentsError, type Io, print } from './io.js'
-import { loaderFor, optionWord, quoteWord } from './model-module.js'
+import { loaderFor, optionWord } from './model-module.js'
 import { type TableOptions, withTable } from './table-command.js'
 
 /** The options of a plan that say what a run does, and not on what: the commands of the plan have their own. */

@@ -16,17 +16,13 @@ export interface Stand {
 }
 
 interface StateFile {
-  /** What an earlier run left. */
   found: Stand | undefined
   save(stand: Stand): Promise<void>
   /** Removes the file, since the next run begins at the first row. */
   clear(): Promise<void>
 }
 
-/**
- * @param run what the file belongs to, so that another table, work or database never continues where this one
- * stopped. @throws UsageError
- */
+/** @param run what the file belongs to, so that no other table, work or database continues there. @throws UsageError */
 export async function openState(io: Io, file: string, run: Readonly<Record<string, unknown>>): Promise<StateFile> {
   const path = resolvePath(io, file)
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
@@ -56,9 +52,8 @@ function readStand(text: string, run: Readonly<Record<string, unknown>>, file: s
     state = null
   }
   const { format, after, done } = state ?? {}
-  if (format !== FORMAT || typeof after !== 'string' || !isDone(done)) {
+  if (format !== FORMAT || typeof after !== 'string' || !isDone(done))
     throw new UsageError(`${file}: it is no state of a backfill. ${remedy}`)
-  }
   const different = differences(state?.run, run)
   if (different.length > 0)
     throw new UsageError(`${file}: it belongs to another run: ${different.join('; ')}. ${remedy}`)
@@ -81,7 +76,6 @@ function isDone(value: unknown): value is DoneCounts {
   return COUNTS.every((name) => Number.isSafeInteger(counts[name]) && Number(counts[name]) >= 0)
 }
 
-/** Adds the counts of a run to those of earlier runs. */
 export function addCounts(before: DoneCounts | undefined, more: DoneCounts): DoneCounts {
   const sums = COUNTS.map((name) => [name, (before?.[name] ?? 0) + more[name]])
   return Object.fromEntries(sums) as DoneCounts

@@ -29,7 +29,6 @@ const OPTIONS: Readonly<Record<string, Words>> = {
   },
 }
 
-/** Returns what was wrong, and what to do about it. */
 export function inCommandWords(error: EaasError): { message: string; hint: string } {
   const { code, message, hint } = error
   if (code === 'E_API' && error.httpStatus === 401) {
@@ -39,8 +38,5 @@ export function inCommandWords(error: EaasError): { message: string; hint: strin
   const words = option === undefined ? undefined : OPTIONS[option]
   if (option === undefined || words === undefined) return { message, hint }
   const [first = ''] = message.split(/\W/, 1)
-  return {
-    message: first === option ? words.name + message.slice(option.length) : message,
-    hint: words.remedy ?? hint,
-  }
+  return { message: first === option ? words.name + message.slice(option.length) : message, hint: words.remedy ?? hint }
 }

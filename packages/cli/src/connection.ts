@@ -1,6 +1,4 @@
-/**
- * Makes the client of a command, from the service's URL and an API key. Neither is ever an argument.
- */
+/** Makes the client of a command, from the service's URL and an API key. Neither is ever an argument. */
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { foldUuid, isUuid } from '@eaas/protocol'
@@ -16,10 +14,7 @@ const READABLE_BY_OTHERS = 0o044
 const SECRET_BYTES = 32
 
 interface ClientUse {
-  /**
-   * Whether each new wrapped key is unwrapped once before it is used. For commands that replace the only copy
-   * of a value: with a wrong wrapped key it could never be read again. Needs `unwrap` in addition to `wrap`.
-   */
+  /** Whether each new wrapped key is unwrapped once (needs `unwrap`): a value under a wrong one could never be read. */
   verify?: boolean
   /** Whether the command may do without the service, and so without an API key. */
   mayCallNothing?: boolean
@@ -87,7 +82,6 @@ export function tellService(io: Io): void {
   tell(io, `EAAS_URL is not set, so the service was looked for on this machine. npx @eaas/server start starts one.`)
 }
 
-/** The URL of the service that a command uses. */
 export function baseUrlOf({ env }: Io): string {
   return env.EAAS_URL || LOCAL_SERVER
 }
@@ -128,11 +122,7 @@ export interface KeyUse {
   decrypts?: boolean | undefined
 }
 
-/**
- * Returns the id of a key by its name or its id.
- *
- * @throws CommandError when there is none, or its status does not allow the use
- */
+/** Returns the id of a key by its name or id. @throws CommandError if there is none, or its status forbids the use */
 export async function findKeyId(
   eaas: Client,
   nameOrId: string,

@@ -1,6 +1,4 @@
-/**
- * Reads a CSV file block by block, with what is needed to write it again: its line breaks and its byte order mark.
- */
+/** Reads a CSV file block by block, with what is needed to write it again: its line breaks and its byte order mark. */
 import { counted } from '@eaas/protocol'
 import { type Cell, CsvReader } from './csv.js'
 import { UsageError } from './io.js'
@@ -10,7 +8,6 @@ const BLOCK_ROWS = 1_000
 const BLOCK_LENGTH = 4 * 1024 * 1024
 const BYTE_ORDER_MARK = '\ufeff'
 
-/** A part of a CSV file. */
 interface Block {
   header: readonly string[]
   /** Undefined for the first block, which is only the header. */

@@ -46,7 +46,6 @@ at most 8 MiB long. An application reads the rows with a model of the same name,
 format: 'text', bind and fields.`
 const USAGE_LINE = '[file] --key <name> --model <name> --columns <a,b>'
 
-/** Adds `encrypt-csv`. */
 export function addEncryptCsv(program: Command, io: Io): void {
   const command = program
     .command('encrypt-csv')
@@ -62,7 +61,6 @@ export function addEncryptCsv(program: Command, io: Io): void {
   )
 }
 
-/** Adds `decrypt-csv`. */
 export function addDecryptCsv(program: Command, io: Io): void {
   const command = program
     .command('decrypt-csv')
@@ -112,7 +110,6 @@ interface Choice {
 
 type Row = Record<string, Cell>
 
-/** The most names of columns in a message. */
 const MOST_SHOWN = 20
 
 async function runCsv(io: Io, name = '-', given: CsvOptions, isEncrypting: boolean): Promise<void> {
@@ -161,12 +158,7 @@ function readChoice({ model, emptyIsNull = false, ...given }: CsvOptions): Choic
   return { model, columns, index, bind, delimiter, emptyIsNull }
 }
 
-interface Work {
-  eaas: Client
-  keyId: string
-  choice: Choice
-  isEncrypting: boolean
-}
+type Work = { eaas: Client; keyId: string; choice: Choice; isEncrypting: boolean }
 
 /** Converts a file part by part: the header, then a block of rows at a time. */
 async function* convert(
@@ -227,7 +219,6 @@ function assertPlain(records: readonly Row[], columns: readonly string[], before
 /**
  * Says in which row of the file the error is that the SDK found in a record of a block. `isEmpty` tells whether the
  * row's cell in a column to decrypt is empty, as the cell of a null is.
- *
  * @throws CommandError or UsageError; the error itself if it is not about a row
  */
 function refuseCell(

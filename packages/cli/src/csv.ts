@@ -5,16 +5,12 @@
  */
 import { UsageError } from './io.js'
 
-/**
- * The text of a cell; null if it is empty, without quotes. PostgreSQL's COPY writes NULL this way, and an empty
- * text as `""`.
- */
+/** The text of a cell; null if empty without quotes, as PostgreSQL's COPY writes NULL, and an empty text as `""`. */
 export type Cell = string | null
 
 /** The longest record, in UTF-16 code units: otherwise an open quote would take the rest of the file. */
 const MAX_RECORD_LENGTH = 8 * 1024 * 1024
 
-/** Splits text that arrives in parts into rows of cells. */
 export class CsvReader {
   readonly #delimiter: string
   #row: Cell[] = []
@@ -23,28 +19,20 @@ export class CsvReader {
   #quoted: 'no' | 'open' | 'closed' = 'no'
   /** Whether the last character was a carriage return that ends a row, unless a line feed follows. */
   #afterReturn = false
-  /**
-   * Whether the last character was a carriage return, which counts as one line with a line feed that follows.
-   */
+  /** Whether the last character was a carriage return, which counts as one line with a line feed that follows. */
   #wasReturn = false
   #line = 1
   /** The line at which the record begins, and its length without the cell that is being read. */
   #begin = 1
   #length = 0
-  #lineBreak: string | undefined
+  /** What ended the first row; undefined before that. */
+  lineBreak: string | undefined
 
   constructor(delimiter: string) {
     this.#delimiter = delimiter
   }
 
-  /** What ended the first row; undefined before that. */
-  get lineBreak(): string | undefined {
-    return this.#lineBreak
-  }
-
-  /**
-   * Returns the rows that are complete. @throws UsageError where a quote is misplaced, or a record too long
-   */
+  /** Returns the rows that are complete. @throws UsageError where a quote is misplaced, or a record too long */
   push(text: string): Cell[][] {
     const rows: Cell[][] = []
     /** Where the part of the cell that is not in `#cell` yet begins. */
@@ -90,9 +78,7 @@ export class CsvReader {
     return rows
   }
 
-  /**
-   * Returns the last row, if the text does not end with a line break. @throws UsageError if a quote is open
-   */
+  /** Returns the last row, if the text does not end with a line break. @throws UsageError if a quote is open */
   end(): Cell[][] {
     if (this.#quoted === 'open') this.#refuse('a quote is never closed', this.#begin)
     const rows: Cell[][] = []
@@ -131,7 +117,7 @@ export class CsvReader {
       this.#endCell()
       rows.push(this.#row)
       this.#row = []
-      this.#lineBreak ??= lineBreak
+      this.lineBreak ??= lineBreak
     }
     this.#begin = this.#line
     this.#length = 0

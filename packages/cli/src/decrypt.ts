@@ -21,7 +21,6 @@ interface DecryptOptions extends DecryptingOptions, OutputOptions {
   context?: string[]
 }
 
-/** Adds `decrypt`. */
 export function addDecrypt(program: Command, io: Io): void {
   const command = program
     .command('decrypt')

@@ -9,11 +9,7 @@ import { inCommandWords } from './command-words.js'
 import { baseUrlOf, findKeyId, tellService, withClient } from './connection.js'
 import { CommandError, type Io, print } from './io.js'
 
-interface Finding {
-  check: string
-  ok: boolean
-  detail: string
-}
+type Finding = { check: string; ok: boolean; detail: string }
 
 const PROBE = 'eaas-cli doctor'
 
@@ -22,7 +18,6 @@ interface DoctorOptions extends ServiceOptions {
   json?: boolean
 }
 
-/** Adds `doctor`. */
 export function addDoctor(program: Command, io: Io): void {
   const command = program
     .command('doctor')

@@ -30,7 +30,6 @@ interface EncryptOptions extends ServiceOptions, OutputOptions {
   envelope: string
 }
 
-/** Adds `encrypt`. */
 export function addEncrypt(program: Command, io: Io): void {
   const command = program
     .command('encrypt')

@@ -46,10 +46,7 @@ export interface Input {
   stats: Stats | undefined
 }
 
-/**
- * Opens a file, or standard input for `-` or without a name. Reading ends when the command is interrupted.
- * @throws UsageError
- */
+/** Opens a file, or standard input for `-`. Reading ends when the command is interrupted. @throws UsageError */
 export async function openInput(io: Io, name = '-'): Promise<Input> {
   if (name === '-') {
     if (io.stdin.isTTY) throw new UsageError('standard input is a terminal: name a file, or pipe something in')

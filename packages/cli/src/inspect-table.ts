@@ -18,7 +18,6 @@ interface InspectTableOptions extends TableOptions {
   open?: boolean
 }
 
-/** Adds `inspect-table`. */
 export function addInspectTable(program: Command, io: Io): void {
   const command = program
     .command('inspect-table')

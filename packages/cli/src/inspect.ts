@@ -31,7 +31,6 @@ interface Inspected {
   plaintext_bytes?: number
 }
 
-/** Adds `inspect`. */
 export function addInspect(program: Command, io: Io): void {
   program
     .command('inspect')
@@ -57,9 +56,7 @@ async function inspect(io: Io, file: string | undefined, { json }: { json?: bool
 
 /** The key version of encrypted data: what the wrapped key says, which nobody can change, and the unprotected number beside it. */
 export interface KeyVersions {
-  /**
-   * The version that wrapped the data key (wrapped-key.md 1); left out if the wrapped key is of another format.
-   */
+  /** The version that wrapped the data key (wrapped-key.md 1); left out if the wrapped key is of another format. */
   key_version?: number
   /** The number beside the wrapped key, if it differs. Anyone who stores the data can change it. */
   claimed_key_version?: number

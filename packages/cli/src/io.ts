@@ -24,7 +24,6 @@ export class UsageError extends Error {
 /** A mistake in the options or arguments themselves, which the command's help describes. */
 export class ArgumentsError extends UsageError {}
 
-/** Exit code of a `UsageError`. */
 export const USAGE = 2
 /** Exit code if a value does not decrypt: it was altered, or has another context or key. */
 export const NOT_AUTHENTIC = 3
@@ -32,23 +31,20 @@ export const NOT_AUTHENTIC = 3
 /** Any other failure whose message says enough without a stack. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
-  readonly exitCode: number
 
-  constructor(message: string, exitCode = 1) {
+  constructor(
+    message: string,
+    readonly exitCode = 1,
+  ) {
     super(message)
-    this.exitCode = exitCode
   }
 }
 
-/**
- * Prints lines on standard output in one write, which a pipe takes whole: a reader that stops after the first
- * line, such as `head -1`, does not interrupt the command.
- */
+/** Prints lines in one write, which a pipe takes whole: a reader that stops after the first line interrupts nothing. */
 export function print({ stdout }: Io, ...lines: readonly string[]): Promise<void> {
   return write(stdout, lines.map((line) => `${visibleLine(line)}\n`).join(''))
 }
 
-/** Prints a line on standard error. */
 export function tell(io: Io, line: string): void {
   io.stderr.write(`${visibleLine(line)}\n`)
 }
@@ -64,9 +60,7 @@ function explainLost(error: NodeJS.ErrnoException): Error {
   return error.code === 'EPIPE' ? error : new CommandError(`standard output cannot be written (${error.code})`)
 }
 
-/**
- * Whether a text has no control characters other than tabs and line breaks: a terminal would obey them.
- */
+/** Whether a text has no control characters other than tabs and line breaks: a terminal would obey them. */
 export function isPlain(text: string): boolean {
   return !/[^\P{Cc}\t\n\r]/u.test(text)
 }

@@ -12,7 +12,6 @@ import { CommandError, type Io, UsageError } from './io.js'
 const MAX_KIT_BYTES = 200_000_000
 
 export interface Kit {
-  /** Answers as the service does. */
   fetch: Fetch
   /** What the kit lacks for a failed call, in words for the user. */
   refusal(): CommandError | undefined
@@ -20,10 +19,7 @@ export interface Kit {
   close(): void
 }
 
-interface KitKey {
-  opened: OpenedExport
-  exported: wire.KeyExport
-}
+type KitKey = { opened: OpenedExport; exported: wire.KeyExport }
 
 /** Reads a decrypted kit, or the export of one key. @throws UsageError */
 export async function openKit(io: Io, name: string): Promise<Kit> {
@@ -100,10 +96,7 @@ interface Operation extends StatedUse {
   wrapped_key?: unknown
 }
 
-interface Answer {
-  status: number
-  body: object
-}
+type Answer = { status: number; body: object }
 
 function problem(status: number, code: string): Answer {
   return { status, body: { type: 'about:blank', title: code, status, detail: 'see the kit', code } }
@@ -124,9 +117,8 @@ async function readText(io: Io, name: string): Promise<string> {
 const DECRYPT_IT = 'age -d -i IDENTITY KIT | npx @eaas/cli decrypt FILE --kit -'
 
 function readKeys(name: string, text: string): Map<string, KitKey> {
-  if (/^(-----BEGIN AGE|age-encryption\.org\/)/.test(text)) {
+  if (/^(-----BEGIN AGE|age-encryption\.org\/)/.test(text))
     throw new UsageError(`${name}: it is still encrypted: ${DECRYPT_IT}`)
-  }
   const keys = new Map<string, KitKey>()
   for (const [at, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue

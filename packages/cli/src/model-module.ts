@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { quoteWord } from '@eaas/protocol'
 import type { AnyModel } from '@eaas/sdk/maintenance'
 import * as own from '@eaas/sdk/maintenance'
 import type { Sdk } from './backfill/backfill.js'
@@ -24,10 +25,7 @@ interface ModelModule {
   get(name: string): unknown
 }
 
-/**
- * Loads a module, ES or CommonJS. @throws UsageError when there is none, or Node.js cannot load it; and what
- * the module throws
- */
+/** Loads a module, ES or CommonJS. @throws UsageError if there is none or Node.js cannot load it, and what it throws */
 export async function loadModule(io: Io, file: string): Promise<ModelModule> {
   const path = findModule(resolvePath(io, file), file)
   let loaded: Record<string, unknown>
@@ -63,11 +61,6 @@ export function loaderFor(path: string): string {
   return path.endsWith('ts') && !Reflect.get(process.features, 'typescript') ? 'NODE_OPTIONS="--import tsx" ' : ''
 }
 
-/** A word of a command line as a shell reads it. */
-export function quoteWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
-}
-
 /** An option with its value, of a command line. */
 export function optionWord(option: string, value: string): string {
   return value.startsWith('-') ? quoteWord(`${option}=${value}`) : `${option} ${quoteWord(value)}`
@@ -82,9 +75,8 @@ function findModule(path: string, file: string): string {
 }
 
 /**
- * Finds the copy of the SDK that made a model: the command's own, if the command made the client, otherwise
- * the one that the application has, as an ES module or for `require`.
- *
+ * Finds the copy of the SDK that made a model: the command's own, if the command made the client, otherwise the one
+ * that the application has, as an ES module or for `require`.
  * @throws UsageError when none of them made it
  */
 export async function findSdk({ path }: ModelModule, model: unknown): Promise<{ sdk: Sdk; model: AnyModel }> {

@@ -36,11 +36,8 @@ export interface Output {
 export interface OpenOptions {
   /** Whether to replace an existing file, and to write what is no text to a terminal. */
   force: boolean
-  /**
-   * The permissions of the new file, without those that the source or the replaced file lacks.
-   */
+  /** The permissions of the new file, without those that the source or the replaced file lacks. */
   mode?: number | undefined
-  /** The file that is read. */
   source?: Stats | undefined
   /**
    * Whether the new file replaces its source, with the same permissions and, if this user may set them, the
@@ -85,10 +82,7 @@ export function plainName(name: string): string {
   throw new UsageError(`${name}: its name does not end with ${SUFFIX}, so pass --out <file>`)
 }
 
-/**
- * Opens a new file, or standard output for `-`. @throws UsageError when the file exists and is not to be
- * replaced, or is no regular file
- */
+/** Opens a file, or standard output for `-`. @throws UsageError if it exists without `force`, or is no regular file */
 export async function openOutput(io: Io, name: string, options: OpenOptions): Promise<Output> {
   const { force, mode = DEFAULT_MODE, source, inPlace = false } = options
   if (name === '-') return openStandardOutput(io, force)
@@ -175,10 +169,7 @@ function createTerminalGuard(): (chunk: string | Uint8Array) => void {
   }
 }
 
-/**
- * Refuses to write to a terminal, if it is known before the first byte that the output is no text. @throws
- * UsageError
- */
+/** Refuses a terminal, if it is known before the first byte that the output is no text. @throws UsageError */
 export function assertNoTerminal({ stdout }: Io, out: string, force: boolean): void {
   if (out === '-' && stdout.isTTY && !force) throw new UsageError(NOT_FOR_TERMINALS)
 }
@@ -186,9 +177,7 @@ export function assertNoTerminal({ stdout }: Io, out: string, force: boolean): v
 const NOT_FOR_TERMINALS =
   'standard output is a terminal, and the result is no plain text: pass --out <file>, or --force to write it there'
 
-/**
- * Finds the file that a name leads to, through symbolic links. @throws UsageError when it may not be replaced
- */
+/** Finds the file that a name leads to, through symbolic links. @throws UsageError when it may not be replaced */
 async function findTarget(path: string, name: string, force: boolean): Promise<{ path: string; replaced?: Stats }> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) =>
     error.code === 'ENOENT' ? undefined : refusePath(name, error),
@@ -217,14 +206,10 @@ async function withoutOtherGroups(file: FileHandle, others: readonly Stats[]): P
 
 /** The temporary files of this process that are being written. */
 const underway = new Set<string>()
-/**
- * How much of the file's name a temporary name keeps, so that all of it is shorter than the 255 bytes of a file system.
- */
+/** How much of the name a temporary name keeps, so that it stays below the 255 bytes of a file system. */
 const KEPT_CHARACTERS = 40
 
-/**
- * Names a temporary file next to a file, and removes those that killed commands of this machine left there.
- */
+/** Names a temporary file next to a file, and removes those that killed commands of this machine left there. */
 async function nameTemporary(path: string): Promise<string> {
   const folder = dirname(path)
   const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8)
@@ -253,10 +238,7 @@ async function discard(file: FileHandle, temporary: string): Promise<void> {
   underway.delete(temporary)
 }
 
-/**
- * Gives a file its name. Without `force`, a file that appeared meanwhile is not replaced: `link` fails if it exists,
- * and `rename` would not.
- */
+/** Gives a file its name. Without `force`, `link` fails if one appeared meanwhile, which `rename` would replace. */
 async function place(temporary: string, path: string, force: boolean): Promise<void> {
   if (force) return rename(temporary, path)
   try {

@@ -7,7 +7,6 @@ import { CommandError, type Io, UsageError } from './io.js'
 export const DRIVERS = ['pg', 'postgres'] as const
 export type Driver = (typeof DRIVERS)[number]
 
-/** Help text: which database a command uses. */
 export const DATABASE_HELP = `  DATABASE_URL            URL of the database, as in
                           postgres://app@db.example.org/app, and nowhere else,
                           since other users can read arguments`
@@ -24,7 +23,6 @@ export interface Database {
 
 type Connection = Omit<Database, 'identity'>
 
-/** The parts of `pg` that are used. */
 interface Pg {
   Pool: new (
     options: object,
@@ -35,14 +33,10 @@ interface Pg {
   }
 }
 
-/** The parts of postgres.js that are used. */
 type PostgresJs = (
   url: string,
   options: object,
-) => {
-  unsafe(text: string, parameters: string[]): Promise<object[]>
-  end(options: { timeout: number }): Promise<void>
-}
+) => { unsafe(text: string, parameters: string[]): Promise<object[]>; end(options: { timeout: number }): Promise<void> }
 
 const OPENERS: Readonly<Record<Driver, (loaded: unknown, url: string) => Connection>> = {
   pg(loaded, url) {
@@ -54,10 +48,7 @@ const OPENERS: Readonly<Record<Driver, (loaded: unknown, url: string) => Connect
       application_name: APPLICATION_NAME,
     })
     pool.on('error', () => undefined) // of an idle connection: the next statement opens another one
-    return {
-      query: async (text, parameters) => (await pool.query(text, parameters)).rows,
-      close: () => pool.end(),
-    }
+    return { query: async (text, parameters) => (await pool.query(text, parameters)).rows, close: () => pool.end() }
   },
   postgres(loaded, url) {
     const sql = (loaded as PostgresJs)(url, {
@@ -66,18 +57,11 @@ const OPENERS: Readonly<Record<Driver, (loaded: unknown, url: string) => Connect
       onnotice: () => undefined, // a trigger's notice may quote a row
       connection: { application_name: APPLICATION_NAME },
     })
-    return {
-      query: (text, parameters) => sql.unsafe(text, parameters),
-      close: () => sql.end({ timeout: 1 }),
-    }
+    return { query: (text, parameters) => sql.unsafe(text, parameters), close: () => sql.end({ timeout: 1 }) }
   },
 }
 
-/**
- * Connects, with the driver that the module's package finds, otherwise the current folder's.
- *
- * @throws UsageError when there is no URL or no driver; CommandError when there is no connection
- */
+/** Connects with the driver of the module's package or the current folder. @throws UsageError, CommandError */
 export async function openDatabase(io: Io, modulePath: string, wanted: Driver | undefined): Promise<Database> {
   const url = io.env.DATABASE_URL
   if (!url) throw new UsageError('no database: set DATABASE_URL')

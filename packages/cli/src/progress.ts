@@ -6,17 +6,11 @@ const WIDTH = 24
 const EVERY_MS = 100
 
 export interface Progress {
-  /** Adds to the bytes that are done. */
   add(amount: number): void
-  /** Removes the bar. */
   done(): void
 }
 
-interface Bar {
-  show(done: number, total: number | undefined, text: string): void
-  /** Removes the bar. */
-  done(): void
-}
+type Bar = { show(done: number, total: number | undefined, text: string): void; done(): void }
 
 /** Shows a text, and a bar if the total is known. */
 export function showBar(io: Io, what: string): Bar {

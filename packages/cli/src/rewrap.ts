@@ -1,5 +1,4 @@
 /** `rewrap`: rewraps the data key under the current version of its key. The ciphertext stays as it is. */
-
 import { rewrapStream } from '@eaas/sdk/streams'
 import type { Command } from 'commander'
 import {
@@ -18,7 +17,6 @@ import type { Io } from './io.js'
 import { assertNoTerminal, assertReportable, openOutput, readOut, report, writing } from './output.js'
 import { pump } from './pump.js'
 
-/** Adds `rewrap`. */
 export function addRewrap(program: Command, io: Io): void {
   const command = program
     .command('rewrap')
@@ -49,11 +47,7 @@ async function rewrap(io: Io, name = '-', given: RewrapOptions): Promise<void> {
     const inPlace = out === name
     const { force = false } = given
     if (content.form === 'stream') assertNoTerminal(io, out, force)
-    const output = await openOutput(io, out, {
-      force: force || (inPlace && out !== '-'),
-      source: input.stats,
-      inPlace,
-    })
+    const output = await openOutput(io, out, { force: force || (inPlace && out !== '-'), source: input.stats, inPlace })
     const { before, after } = await writing(output, async () => {
       if (content.form === 'stream') {
         let after: KeyVersions | undefined

@@ -1,5 +1,4 @@
 /** What `backfill` and `inspect-table` share: a model of the application, and its table in PostgreSQL. */
-
 import { counted } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { addServiceOptions, collect, type DecryptingOptions, readNames, readPairs } from './arguments.js'
@@ -28,9 +27,7 @@ export interface TableOptions extends DecryptingOptions {
   key?: string
   /** Undefined if the command does not create keys. */
   createKey?: boolean | undefined
-  /** Whether the command may do without the service, and so without an API key. */
   mayCallNothing?: boolean
-  /** Whether the command only decrypts. */
   decrypts?: boolean
   column?: string[]
   keyColumns?: string[]
@@ -84,7 +81,6 @@ export interface OpenTable {
   plan(options: Omit<PlanOptions, 'columns'>): Promise<Plan>
   /** What distinguishes this table, read by this model, from all others. */
   identity: Record<string, unknown>
-  /** Another export of the module. */
   get(name: string): unknown
 }
 
@@ -111,10 +107,7 @@ export async function withTable<T>(
     return run({
       sdk,
       model,
-      table: postgresTable(database.query, table, {
-        columns,
-        key: keyColumns.length === 0 ? undefined : keyColumns,
-      }),
+      table: postgresTable(database.query, table, { columns, key: keyColumns.length === 0 ? undefined : keyColumns }),
       speed,
       constrain: ({ dryRun }) => constrainWith(sdk, model, { query: database.query, table }, { columns, dryRun }),
       plan: (options) => planWith(sdk, model, { query: database.query, table }, { columns, ...options }),
@@ -137,12 +130,10 @@ export async function withTable<T>(
         return runWith(await callExport(() => exported(eaas, keyId), keyId))
       })
     }
-    if (key !== undefined) {
+    if (key !== undefined)
       throw new ArgumentsError('--key is for a function: the export is no function, and a model has its key')
-    }
-    if (given.kit !== undefined) {
+    if (given.kit !== undefined)
       throw new ArgumentsError('--kit is for a function: the export is no function, and a model has its own client')
-    }
     return await runWith(exported)
   } finally {
     await database.close()
@@ -165,7 +156,6 @@ function readCount(option: string, text: string | undefined): number | undefined
   return Number(text)
 }
 
-/** Describes progress, for the text beside a bar. */
 export function describeProgress({ rows, rowsPerSecond, secondsLeft, failed, ahead }: BackfillProgress): string {
   const first = ahead === 0 ? '' : `, ${ahead} without an index done before`
   const left = secondsLeft === undefined ? '' : `, ${describeSeconds(secondsLeft)} left`

@@ -26,6 +26,16 @@ function escapeUnits(text: string): string {
   }).join('')
 }
 
+/** Lists texts without those that have a condition which is false: `listTexts(first, isNew && 'new')`. */
+export function listTexts(...texts: readonly (string | readonly string[] | false | undefined)[]): string[] {
+  return texts.flat().filter((text) => typeof text === 'string')
+}
+
+/** Quotes a word for a POSIX shell if needed. */
+export function quoteWord(word: string): string {
+  return /^[\w@%+:,./=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
+
 /** Writes a number of things, as in `1 key` and `2 keys`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`

@@ -1,5 +1,5 @@
 /** `eaas-audit entries`: prints the matching entries of an export, and whether the export is valid. */
-import { ACTIONS, counted, encodeHex, INSTALLATION_ACTIONS, readRecordedName } from '@eaas/protocol'
+import { ACTIONS, counted, encodeHex, INSTALLATION_ACTIONS, listTexts, readRecordedName } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, findUser, matchesFilter, NO_ADDRESS } from '../report/entry-filter.js'
@@ -39,12 +39,10 @@ interface EntriesCommand extends Trusted {
 /** An entry with the names that its key and its actor had then; null if no earlier entry states them. */
 type NamedEntry = ExportedEntry & { key_name: string | null; actor_name: string | null }
 
-/** How many entries are printed at a time. */
 const PAGE_ENTRIES = 1_000
 
 const KNOWN_ACTIONS: readonly string[] = [...ACTIONS, ...INSTALLATION_ACTIONS]
 
-/** Adds `eaas-audit entries`. */
 export function addEntries(program: Command): void {
   program
     .command('entries')
@@ -112,24 +110,16 @@ async function printEntries(files: readonly string[], options: EntriesCommand, c
   const { valid, trusted_key, reason } = verdict
   const { losses, ahead } = valid ? times.times(verdict) : { losses: [] }
   if (options.json)
-    printJson({
-      valid,
-      entries: printed,
-      trusted_key,
-      reason,
-      ...(losses.length > 0 ? { losses } : {}),
-      ahead,
-    })
+    printJson({ valid, entries: printed, trusted_key, reason, ...(losses.length > 0 ? { losses } : {}), ahead })
   else if (!valid) print(`The export is NOT valid, so these entries prove nothing: ${reason} (line ${verdict.line}).`)
   else
     print(
-      `${counted(printed, 'entry', 'entries')} of a valid export.`,
-      ...(losses.length === 0 ? [] : [`LOST  entries of this time may be lost: ${describeLosses(losses)}`]),
-      ...(ahead === undefined
-        ? []
-        : [
-            `AHEAD  entries of this time may be dated after it, as ${describeAhead(ahead)}; list them with --from=${ahead.entry.created_at}`,
-          ]),
+      listTexts(
+        `${counted(printed, 'entry', 'entries')} of a valid export.`,
+        losses.length > 0 && `LOST  entries of this time may be lost: ${describeLosses(losses)}`,
+        ahead &&
+          `AHEAD  entries of this time may be dated after it, as ${describeAhead(ahead)}; list them with --from=${ahead.entry.created_at}`,
+      ),
     )
   return Math.max(exitCode(verdict), ahead ? PART : VALID)
 }
@@ -142,27 +132,15 @@ function describeUnknown(action: string): string {
   return `${action} is no known action, and no entry of the export has it. Give one of ${names.join(', ')}`
 }
 
-function filterOf({
-  key,
-  apiKey,
-  user,
-  withoutUser,
-  action,
-  address,
-  metadata = [],
-  context = [],
-  from,
-  to,
-}: EntriesCommand): EntryFilter {
+function filterOf({ metadata = [], context = [], ...given }: EntriesCommand): EntryFilter {
   return {
-    key_id: key,
-    actor: apiKey,
-    user: withoutUser ? null : user,
-    actions: action,
-    address: address === NO_ADDRESS ? null : address,
+    key_id: given.key,
+    actor: given.apiKey,
+    user: given.withoutUser ? null : given.user,
+    actions: given.action,
+    address: given.address === NO_ADDRESS ? null : given.address,
     told: [...metadata, ...context.map((pair) => `context.${pair}`)],
-    from,
-    to,
+    ...{ from: given.from, to: given.to },
   }
 }
 

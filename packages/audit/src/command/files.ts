@@ -86,23 +86,16 @@ export async function assertFile(path: string): Promise<void> {
   }
 }
 
-/** Where a command's result goes. */
 export interface Sink {
   write(chunk: string | Uint8Array): Promise<unknown>
 }
 
-/**
- * Creates a file that only its user may read, whole or not at all; never overwrites one. `-` is standard output.
- * @throws CommandError if it cannot be written
- */
+/** Creates a private file whole or not at all; never overwrites. `-` is standard output. @throws CommandError */
 export async function createNew(path: string, text: string): Promise<void> {
   await createNewBy(path, (sink) => sink.write(text))
 }
 
-/**
- * Like `createNew`, but `write` writes the content: it may be larger than memory, or take effect only once the path is
- * known to be good. A terminal gets text only. Returns what `write` returned.
- */
+/** Like `createNew`, but `write` writes the content, which may exceed memory, once the path is known to be good. */
 export async function createNewBy<Made>(
   path: string,
   write: (sink: Sink) => Promise<Made>,

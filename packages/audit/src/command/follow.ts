@@ -11,13 +11,11 @@ interface FollowCommand extends DeliveryOptions {
   publicKey?: string
 }
 
-/** The variables of the environment, with their meanings. */
 export const FOLLOW_VARIABLES = {
   EAAS_URL: 'URL of the service, as in https://eaas.example.org',
   EAAS_API_KEY: 'an API key with audit:read, if --api-key-file does not have one',
 }
 
-/** Adds `eaas-audit follow`. */
 export function addFollow(program: Command): void {
   addDeliveryOptions(program.command('follow'))
     .description(

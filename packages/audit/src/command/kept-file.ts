@@ -7,11 +7,11 @@ import { type Kept, listWitnessedLines, readKept } from '../verify/kept-checkpoi
 import { readGiven } from './files.js'
 
 const KEY_START = 'eaas-audit+'
+/** The line of a verdict by a key that was not given. */
+export const KEY_OF_FILE =
+  'WARNING     the public key came from the file itself: give the one that you trust with --public-key'
 
-/**
- * Reads a public key, or the file that contains it. @throws CheckpointError if it is not one, CommandError if
- * the file cannot be read
- */
+/** Reads a public key, or the file that contains it. @throws CheckpointError, CommandError */
 export async function readKey(text: string): Promise<string> {
   if (text.startsWith(KEY_START)) return assertKey(text)
   const key = (await readGiven(text)).trim()
@@ -46,10 +46,7 @@ function isKey(text: string, type: number): boolean {
   }
 }
 
-/**
- * Reads from files the checkpoint of the installation's log that each of the witnesses cosigned. @throws
- * CheckpointError
- */
+/** Reads the checkpoint of the installation's log that all witnesses cosigned. @throws CheckpointError */
 export async function readWitnessedNote(
   files: string | readonly string[],
   { publicKey, witness }: { publicKey: PublicKeys; witness: readonly string[] },
@@ -70,10 +67,7 @@ export async function readAs<T>(files: string | readonly string[], read: (kept: 
   }
 }
 
-/**
- * Reads a file of checkpoints, or several as if they were one. @throws CheckpointError if one has none, CommandError
- * if one cannot be read
- */
+/** Reads files of checkpoints as if they were one. @throws CheckpointError if one has none, CommandError */
 export async function readKeptFiles(files: string | readonly string[]): Promise<Kept> {
   return readKept(await Promise.all([files].flat().map(async (name) => ({ name, text: await readGiven(name) }))))
 }

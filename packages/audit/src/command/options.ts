@@ -17,7 +17,6 @@ export const PART = 4
 export const UNUSED = 5
 export const UNTRUSTED_KEY = 6
 
-/** Help text: what each exit code of a verification means. */
 export const EXIT_CODES = `
 Exit codes:
   0  valid and whole, signed by the key that was given, and compared with the checkpoint if one was given
@@ -45,7 +44,6 @@ export const CHECKPOINT_OPTION = new Option(
   'a checkpoint that you kept, of the tenant or the installation: the export must agree with it; may be repeated, the verdict names the newest; needs --public-key',
 ).argParser(readRepeated)
 
-/** Creates the argument for exports that a command reads as one. */
 export function exportsArgument(): Argument {
   return new Argument(
     '<export...>',
@@ -53,22 +51,17 @@ export function exportsArgument(): Argument {
   )
 }
 
-/** Help text: variables of the environment with their meanings. */
 export function describeVariables(variables: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(variables).map((name) => name.length)) + 2
   const lines = Object.entries(variables).map(([name, meaning]) => `  ${name.padEnd(width)}${meaning}`)
   return `\nEnvironment:\n${lines.join('\n')}`
 }
 
-/**
- * Makes it a usage error to give --witness without --checkpoint, or a malformed key. A key has its own checksum: a
- * mistyped key must not look like a log that no witness saw.
- */
+/** Refuses --witness without --checkpoint, and a mistyped key, which must not look like a log that no witness saw. */
 export function assertWitnessable(command: Command): void {
   const { witness, checkpoint } = command.opts<{ witness?: string[]; checkpoint?: string }>()
-  if (witness !== undefined && checkpoint === undefined) {
+  if (witness !== undefined && checkpoint === undefined)
     command.error("error: option '--witness' needs '--checkpoint', a file of checkpoints that the server wrote")
-  }
   for (const key of witness ?? []) {
     const fault = findWitnessKeyFault(key)
     if (fault !== undefined) command.error(`error: option '--witness': ${fault}`)
@@ -118,9 +111,8 @@ export function readTime(text: string): string {
 }
 
 export function readName(text: string): string {
-  if (text === '' || [...text].length > MAX_NAME_CHARACTERS || !isWellFormed(text)) {
+  if (text === '' || [...text].length > MAX_NAME_CHARACTERS || !isWellFormed(text))
     throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_CHARACTERS} characters.`)
-  }
   return text
 }
 
@@ -161,7 +153,6 @@ export function readWhole(text: string): number {
   return Number(text)
 }
 
-/** Reads one value of an option that may be repeated. */
 export function readRepeated(text: string, before: string[] = []): string[] {
   return [...before, text]
 }

@@ -2,7 +2,6 @@
 import { visible, visibleLine } from '@eaas/protocol'
 import { STANDARD_STREAM } from './files.js'
 
-/** Prints a value as one line of JSON. */
 export function printJson(value: unknown): void {
   print(JSON.stringify(value))
 }
@@ -33,11 +32,9 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
 export interface Progress {
   /** shows the progress in one line, on a terminal only */
   (state: string): void
-  /** clears the line */
   done(): void
 }
 
-/** Shows progress on standard error. */
 export function showProgress(what: string): Progress {
   const isTerminal = process.stderr.isTTY
   const show = (state: string) => {

@@ -67,10 +67,7 @@ function withoutOutput(code: typeof process.exitCode): number {
   return [FAILED, USAGE_ERROR].includes(Number(code)) ? Number(code) : NOT_VERIFIED
 }
 
-/**
- * Makes it a usage error to give a single-value option twice, in a command and its subcommands: which value counts
- * would be a guess.
- */
+/** Refuses a single-value option that is given twice: which value counts would be a guess. */
 function refuseRepeated(command: Command): void {
   for (const option of command.options) {
     if (option.isBoolean() || option.parseArg === (readRepeated as typeof option.parseArg)) continue
@@ -83,10 +80,7 @@ function refuseRepeated(command: Command): void {
   for (const below of command.commands) refuseRepeated(below)
 }
 
-/**
- * Makes a command and its subcommands check required options only after unknown options: otherwise commander reports
- * a misspelt required option as missing.
- */
+/** Checks required options after unknown ones: otherwise commander reports a misspelt required option as missing. */
 function requireAfterUnknown(program: Command): void {
   // Finds all before it changes one, since commands share options.
   const found = withBelow(program).map((command) => ({

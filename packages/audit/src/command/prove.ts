@@ -1,5 +1,5 @@
 /** `eaas-audit prove` and `eaas-audit verify-proof`: entries as evidence for people who get nothing else of the log. */
-import { counted } from '@eaas/protocol'
+import { counted, listTexts } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { PublicKeys } from '../formats/checkpoint.js'
 import { writeProof } from '../formats/proof.js'
@@ -11,7 +11,7 @@ import { splitLines } from '../verify/split-lines.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 import { type ProofVerdict, verifyProof } from '../verify/verify-proof.js'
 import { CommandError, createNew, openGiven, readGiven, STANDARD_STREAM } from './files.js'
-import { readAs } from './kept-file.js'
+import { KEY_OF_FILE, readAs } from './kept-file.js'
 import {
   assertComparable,
   JSON_OPTION,
@@ -28,17 +28,9 @@ import {
 import { print, printBeside, printJson, showProgress } from './output.js'
 import { readFirstLine, verifyFiles } from './verify-files.js'
 
-interface ProveCommand {
-  out: string
-  publicKey?: string
-  checkpoint?: string
-}
+type ProveCommand = { out: string; publicKey?: string; checkpoint?: string }
 
-interface VerifyProofCommand {
-  publicKey?: string
-  checkpoint?: string
-  json: boolean
-}
+type VerifyProofCommand = { publicKey?: string; checkpoint?: string; json: boolean }
 
 /** How many of the newest checkpoints of a file a proof is linked to. */
 const LAST_LINKED = 16
@@ -47,7 +39,6 @@ const IS_ID = /^[1-9]\d{0,15}$/
 /** The file is read into memory. */
 const MOST_PROOF_BYTES = 64 * 1_048_576
 
-/** Adds `eaas-audit prove`. */
 export function addProve(program: Command): void {
   program
     .command('prove')
@@ -156,7 +147,6 @@ async function readLinkable(file: string, header: string): Promise<number[]> {
   })
 }
 
-/** Adds `eaas-audit verify-proof`. */
 export function addVerifyProof(program: Command): void {
   program
     .command('verify-proof')
@@ -201,26 +191,21 @@ function view({ entries, ...verdict }: ProofVerdict) {
 function describe(verdict: ProofVerdict): string[] {
   const { valid, reason, tenant_id, after_id = 0, last_id, entries, checkpoint, checkpoint_compared } = verdict
   if (!valid) return [`The proof is NOT valid: ${reason}.`]
-  return [
+  return listTexts(
     `The proof is valid: the server signed that ${entries.length === 1 ? 'this entry stands' : 'these entries stand'} in the log.`,
     `tenant      ${tenant_id}`,
     `signed      ${verdict.signed_at}, with the entries ${after_id + 1} to ${last_id}`,
     `by key      ${verdict.public_key}`,
-    ...entries.flatMap((entry) => ['', ...describeEntry(entry)]),
+    entries.flatMap((entry) => ['', ...describeEntry(entry)]),
     '',
-    ...(checkpoint
-      ? [
-          checkpoint_compared
-            ? `checkpoint  agrees: ${describeStatement(checkpoint)}`
-            : `UNUSED      the checkpoint is of ${describeStatement(checkpoint)}: the file has no hash of that entry. Have it made again with prove --checkpoint`,
-        ]
-      : []),
-    ...(verdict.key_changes ?? []).map(
+    checkpoint && checkpoint_compared && `checkpoint  agrees: ${describeStatement(checkpoint)}`,
+    checkpoint &&
+      !checkpoint_compared &&
+      `UNUSED      the checkpoint is of ${describeStatement(checkpoint)}: the file has no hash of that entry. Have it made again with prove --checkpoint`,
+    verdict.key_changes?.map(
       ({ from, to, created_at }) =>
         `KEY CHANGED from ${from} to ${to} at ${created_at}: compare the last key with the operator's`,
     ),
-    ...(verdict.trusted_key || verdict.key_changes
-      ? []
-      : ['WARNING     the public key came from the file itself: give the one that you trust with --public-key']),
-  ]
+    !verdict.trusted_key && !verdict.key_changes && KEY_OF_FILE,
+  )
 }

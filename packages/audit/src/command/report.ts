@@ -1,10 +1,9 @@
 /** `eaas-audit report`: a report for auditors from an export that verifies, as one page of HTML, CSV or JSON. */
 import { stat } from 'node:fs/promises'
 import { basename, resolve } from 'node:path'
-import { INSTALLATION_ID, isUuid, readJson } from '@eaas/protocol'
+import { INSTALLATION_ID, isUuid, quoteWord, readJson } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { writeCsv, writeJson } from '../report/data.js'
-import { quote } from '../report/entry-filter.js'
 import { writePage } from '../report/page.js'
 import { createReportReader, listTables, type ReportPeriod } from '../report/report.js'
 import { CommandError, createNewBy, createNewFolder, readGiven, STANDARD_STREAM } from './files.js'
@@ -38,7 +37,6 @@ interface ReportCommand extends Trusted {
   json?: string
 }
 
-/** Adds `eaas-audit report`. */
 export function addReport(program: Command): void {
   const version = program.version() ?? ''
   program
@@ -189,6 +187,6 @@ function repeat(
     ...witness.map((key): [string, string] => ['--witness', key]),
     ['--tenant-names', tenantNames],
   ]
-  const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${quote(value)}`]))
-  return ['npx', `@eaas/audit@${version}`, 'report', ...files.map(quote), ...given, '--html report.html'].join(' ')
+  const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${quoteWord(value)}`]))
+  return ['npx', `@eaas/audit@${version}`, 'report', ...files.map(quoteWord), ...given, '--html report.html'].join(' ')
 }

@@ -1,5 +1,5 @@
 /** `eaas-audit rights`: shows who could do what with which key at a time, from an export that verifies. */
-import { findUsefulPermissions, INSTALLATION_ID, KEY_STATUSES, type Permission } from '@eaas/protocol'
+import { findUsefulPermissions, INSTALLATION_ID, KEY_STATUSES, listTexts, type Permission } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeAddresses, describeBudgets } from '../report/rights.js'
 import { describeLosses } from '../verify/accepted-rollbacks.js'
@@ -31,15 +31,12 @@ import { verifyFiles } from './verify-files.js'
 interface RightsCommand {
   /** RFC 3339 in UTC with milliseconds */
   at: string
-  /** the id of the tenant that the export must belong to */
   tenant?: string
-  /** only this key, and who could do what with it */
   keyId?: string
   publicKey?: string
   json: boolean
 }
 
-/** Adds `eaas-audit rights`. */
 export function addRights(program: Command): void {
   program
     .command('rights')
@@ -67,12 +64,10 @@ async function rightsOfFiles(files: readonly string[], command: RightsCommand): 
   const reader = createRightsReader(at)
   const { verdict } = await verifyFiles(files, publicKey === undefined ? {} : { publicKey }, { onEntry: reader.read })
   const log = files.join(', ')
-  if (verdict.valid && verdict.tenant_id === INSTALLATION_ID) {
+  if (verdict.valid && verdict.tenant_id === INSTALLATION_ID)
     throw new CommandError(`${log} is the installation's log, which records no rights of API keys`)
-  }
-  if (tenant !== undefined && verdict.tenant_id !== undefined && verdict.tenant_id !== tenant) {
+  if (tenant !== undefined && verdict.tenant_id !== undefined && verdict.tenant_id !== tenant)
     throw new CommandError(`${log} is the log of tenant ${verdict.tenant_id}, not of ${tenant}`)
-  }
   return printRights(verdict, reader.report(verdict), command)
 }
 
@@ -83,17 +78,13 @@ interface Shown {
   owner?: string | undefined
 }
 
-/**
- * Prints the report of a log with this verdict; returns the exit code. @throws CommandError if the log was signed
- * before the time of the report
- */
+/** Prints the report of a log; returns the exit code. @throws CommandError if the log was signed before that time */
 export function printRights(verdict: ExportVerdict, report: RightsReport, { json, keyId, owner }: Shown): number {
   const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
-  if (valid && signed_at !== undefined && report.at > signed_at) {
+  if (valid && signed_at !== undefined && report.at > signed_at)
     throw new CommandError(
       `the log was signed at ${signed_at}, which is before ${report.at}: nothing proves what happened in between. Ask for a time until then, or export the log again`,
     )
-  }
   const shown = keyId === undefined ? report : ofKey(report, keyId, after_id)
   if (!valid) {
     if (json) printJson({ valid, tenant_id, reason, broken_at, line })
@@ -139,28 +130,28 @@ function describe(
   const { at, through_id, tenant, api_keys, keys, exports, losses, ahead } = report
   const mode =
     tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
-  const unknown = (value: string | number | null | undefined) =>
-    value === null || value === undefined ? 'unknown' : String(value)
-  return [
+  const unknown = (value: string | number | null | undefined) => String(value ?? 'unknown')
+  const ifKnown = (apiKey: ApiKeyRights, text: () => string) => (apiKey.permissions === null ? 'unknown' : text())
+  return listTexts(
     `Rights in ${owner ?? `tenant ${tenant_id}`} at ${at}, by the entries through ${through_id}`,
     `tenant  ${unknown(tenant.status)}, ${mode}`,
     '',
-    ...table(
+    table(
       ['API KEY', 'NAME', 'STATUS', 'PERMISSIONS', 'KEYS', 'BUDGETS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
       api_keys.map((apiKey) => [
         apiKey.api_key_id,
         unknown(apiKey.name),
         unknown(apiKey.status),
         apiKey.permissions === null ? 'unknown' : apiKey.permissions.join(' ') || 'none',
-        apiKey.permissions === null ? 'unknown' : keysOf(apiKey),
-        apiKey.permissions === null ? 'unknown' : describeBudgets(apiKey),
-        apiKey.permissions === null ? 'unknown' : (apiKey.expires_at ?? 'never'),
-        apiKey.permissions === null ? 'unknown' : describeAddresses(apiKey),
+        ifKnown(apiKey, () => (apiKey.keys === null ? 'all' : apiKey.keys.join(' ') || 'none')),
+        ifKnown(apiKey, () => describeBudgets(apiKey)),
+        ifKnown(apiKey, () => apiKey.expires_at ?? 'never'),
+        ifKnown(apiKey, () => describeAddresses(apiKey)),
         unknown(apiKey.entry_id),
       ]),
     ),
     '',
-    ...table(
+    table(
       ['KEY', 'NAME', 'FOLDER', 'STATUS', 'VERSION', 'OPENS FROM', 'DESTROYED', 'OPEN TO', 'ENTRY'],
       keys.map((key) => [
         key.key_id,
@@ -176,61 +167,43 @@ function describe(
     ),
     '',
     'An API key could do with a key what both of its lines name.',
-    ...(exports.length === 0
-      ? []
-      : [
-          '',
-          ...table(
-            ['EXPORTED KEY', 'VERSIONS', 'BY', 'TIME', 'ENTRY'],
-            exports.map(({ key_id, through_version, actor, created_at, entry_id }) => [
-              key_id,
-              through_version === null ? 'unknown' : `through ${through_version}`,
-              actor,
-              created_at,
-              String(entry_id),
-            ]),
-          ),
-          '',
-          'A copy opens what its versions encrypted for ever, whatever becomes of the API key and of the key.',
+    exports.length > 0 && [
+      '',
+      ...table(
+        ['EXPORTED KEY', 'VERSIONS', 'BY', 'TIME', 'ENTRY'],
+        exports.map(({ key_id, through_version, actor, created_at, entry_id }) => [
+          key_id,
+          through_version === null ? 'unknown' : `through ${through_version}`,
+          actor,
+          created_at,
+          String(entry_id),
         ]),
-    ...(after_id > 0 && keyId !== undefined && keys.length === 0
-      ? [
-          `UNKNOWN  the state of key ${keyId}, which no entry names by then: the API keys are those whose grants allow it`,
-        ]
-      : []),
-    ...(after_id === 0
-      ? []
-      : [
-          `UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`,
-          `UNKNOWN  copies of keys that were exported by the entries through ${after_id}: they are not in this log`,
-        ]),
-    ...(losses.length === 0
-      ? []
-      : [
-          `UNKNOWN  whether these were the rights at that time, as a lost entry may have changed them: ${describeLosses(losses)}`,
-        ]),
-    ...(ahead === undefined
-      ? []
-      : [
-          `UNKNOWN  whether these were the rights at that time, as ${describeAhead(ahead)}, so what is dated from then on may have changed them. List it with eaas-audit entries and --from=${ahead.entry.created_at}`,
-        ]),
-    ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
-    ...(trusted_key
-      ? []
-      : [
-          key_changes
-            ? 'WARNING  the key that you gave was replaced: eaas-audit verify shows by which one. Compare that with the operator'
-            : 'WARNING  the public key came from the file itself: give the one that you know with --public-key',
-        ]),
-  ]
+      ),
+      '',
+      'A copy opens what its versions encrypted for ever, whatever becomes of the API key and of the key.',
+    ],
+    after_id > 0 &&
+      keyId !== undefined &&
+      keys.length === 0 &&
+      `UNKNOWN  the state of key ${keyId}, which no entry names by then: the API keys are those whose grants allow it`,
+    after_id > 0 && [
+      `UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`,
+      `UNKNOWN  copies of keys that were exported by the entries through ${after_id}: they are not in this log`,
+    ],
+    losses.length > 0 &&
+      `UNKNOWN  whether these were the rights at that time, as a lost entry may have changed them: ${describeLosses(losses)}`,
+    ahead &&
+      `UNKNOWN  whether these were the rights at that time, as ${describeAhead(ahead)}, so what is dated from then on may have changed them. List it with eaas-audit entries and --from=${ahead.entry.created_at}`,
+    missing?.includes('end') && 'PART     the log went on after the last entry',
+    !trusted_key &&
+      (key_changes
+        ? 'WARNING  the key that you gave was replaced: eaas-audit verify shows by which one. Compare that with the operator'
+        : 'WARNING  the public key came from the file itself: give the one that you know with --public-key'),
+  )
 }
 
 function destroyedOf({ status, version, destroyed_through }: KeyRights): string {
   if (status === 'destroyed') return 'all'
   if (destroyed_through === null) return version === 1 ? 'none' : 'unknown'
   return destroyed_through === 0 ? 'none' : `through ${destroyed_through}`
-}
-
-function keysOf({ keys }: ApiKeyRights): string {
-  return keys === null ? 'all' : keys.join(' ') || 'none'
 }

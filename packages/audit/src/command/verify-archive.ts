@@ -2,6 +2,7 @@
 import { createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { listTexts } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { CheckpointError } from '../formats/signed-note.js'
 import { ExportFault, readHeader, readTrailer } from '../verify/read-export.js'
@@ -12,10 +13,7 @@ import { JSON_OPTION, judge, NOT_VALID, PART, readKeptPath, UNTRUSTED_KEY, VALID
 import { print, printJson, table } from './output.js'
 import { readFirstLine, verifyFiles } from './verify-files.js'
 
-interface VerifyArchiveCommand {
-  publicKey?: string
-  json: boolean
-}
+type VerifyArchiveCommand = { publicKey?: string; json: boolean }
 
 interface Archive {
   path: string
@@ -28,7 +26,6 @@ interface Archive {
 /** More than the length of the last line. */
 const END_BYTES = 65_536
 
-/** Adds `eaas-audit verify-archive`. */
 export function addVerifyArchive(program: Command): void {
   program
     .command('verify-archive')
@@ -128,11 +125,11 @@ function exitCode({ valid, missing = [], trusted_key }: ExportVerdict): number {
 
 function describe(verdict: LogVerdict): string[] {
   const { valid, tenant_id, archives, after_id = 0, last_id, signed_at, missing = [], reason } = verdict
-  const result = [
+  const result = listTexts(
     valid ? 'valid' : `NOT valid: ${reason}`,
-    ...(valid && missing.includes('beginning') ? [`PART: nothing through entry ${after_id}`] : []),
-    ...(valid && !verdict.trusted_key ? ['WARNING: the key was not given'] : []),
-  ]
+    valid && missing.includes('beginning') && `PART: nothing through entry ${after_id}`,
+    valid && !verdict.trusted_key && 'WARNING: the key was not given',
+  )
   const entries = last_id === undefined ? 'none' : `${after_id + 1} to ${last_id}`
   return [tenant_id, String(archives), entries, signed_at ?? '', result.join('; ')]
 }

@@ -1,5 +1,4 @@
 /** Verifies the files that a command was given, with the checkpoints and witnesses that were given with them. */
-
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
@@ -15,7 +14,6 @@ import { type OpenedFile, openGiven } from './files.js'
 import { readKeptFiles } from './kept-file.js'
 import { showProgress } from './output.js'
 
-/** What an export is compared with. */
 export interface Trusted {
   publicKey?: string
   /** files with checkpoints, in any form (kept-checkpoint.ts); require a public key */
@@ -31,16 +29,15 @@ interface VerifiedFiles {
   files: { name: string; sha256: string | undefined }[]
 }
 
-/**
- * Verifies an export, `-` for standard input, or several of one log in the order of their entries, and shows progress
- * on a terminal. @throws CheckpointError, CommandError
- */
+/** Verifies exports of one log in the order of their entries, with progress. @throws CheckpointError, CommandError */
 export async function verifyFiles(
   files: readonly string[],
   { publicKey, checkpoint, witness }: Trusted,
   { onEntry }: Pick<VerifyExportOptions, 'onEntry'> = {},
 ): Promise<VerifiedFiles> {
-  const parts = await Promise.all(files.map(openPart))
+  const parts = await Promise.all(
+    files.map(async (file): Promise<Part> => ({ file, opened: await openGiven(file), hash: createHash('sha256') })),
+  )
   const lines = joinExports(parts.map(({ opened, hash }) => splitLines(hashed(opened.chunks, hash))))
   const kept = checkpoint && (await readKeptFiles(checkpoint))
   const progress = showProgress('verified')
@@ -61,15 +58,7 @@ export async function verifyFiles(
   return { verdict, witnessed, files: await Promise.all(parts.map((part) => nameFile(part, verdict.valid))) }
 }
 
-interface Part {
-  file: string
-  opened: OpenedFile
-  hash: Hash
-}
-
-async function openPart(file: string): Promise<Part> {
-  return { file, opened: await openGiven(file), hash: createHash('sha256') }
-}
+type Part = { file: string; opened: OpenedFile; hash: Hash }
 
 /** The part that was read of several files; undefined if it is unknown for one of them. */
 function progressOf(opened: readonly OpenedFile[]): number | undefined {
@@ -91,7 +80,6 @@ async function* hashed(chunks: AsyncIterable<Uint8Array>, hash: Hash): AsyncGene
   }
 }
 
-/** Hashes a file that was not read to its end. */
 async function hashOf(file: string): Promise<string | undefined> {
   if (file === '-') return undefined
   const hash = createHash('sha256')

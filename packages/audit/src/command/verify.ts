@@ -1,9 +1,10 @@
 /** `eaas-audit verify`: verifies an export by a public key, without server or secret. */
+import { listTexts } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { describeRollbacks } from '../verify/accepted-rollbacks.js'
 import { describeCheckpoints, describeStatement } from '../verify/compare-checkpoints.js'
 import type { ExportVerdict, KeptStatement } from '../verify/verify-export.js'
-import { describeWitnessed, viewWitnessed } from './kept-file.js'
+import { describeWitnessed, KEY_OF_FILE, viewWitnessed } from './kept-file.js'
 import {
   assertComparable,
   CHECKPOINT_OPTION,
@@ -26,7 +27,6 @@ interface VerifyCommand extends Trusted {
   json: boolean
 }
 
-/** Adds `eaas-audit verify`. */
 export function addVerify(program: Command): void {
   program
     .command('verify')
@@ -51,7 +51,6 @@ async function verifyAndPrint(files: readonly string[], { json, ...trusted }: Ve
   return exitCode(verdict)
 }
 
-/** The exit code of a verdict. */
 // A script that accepts a lower code must not overlook a higher one. Archives are usually parts, so a script may
 // accept those. A caller who gives a checkpoint expects it to be compared. Without a trusted key nothing is proven.
 export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: ExportVerdict): number {
@@ -65,59 +64,39 @@ export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: Exp
 }
 
 function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict): string[] {
-  const {
-    verified_entries,
-    after_id = 0,
-    last_id = after_id,
-    checkpoint,
-    checkpoints,
-    anchor,
-    accepted_rollbacks,
-  } = verdict
+  const { verified_entries, after_id = 0, last_id = after_id, checkpoint, anchor, missing = [] } = verdict
   if (!valid) {
     const where = broken_at === undefined ? `line ${line}` : `line ${line}, entry ${broken_at}`
     return [`The export is NOT valid: ${reason} (${where}).`, `entries     ${verified_entries} verified before that`]
   }
-  return [
+  return listTexts(
     'The export is valid.',
     `tenant      ${verdict.tenant_id}`,
     `entries     ${verified_entries}${verified_entries === 0 ? '' : `, from ${after_id + 1} to ${last_id}`}`,
-    ...(verdict.purged_through === undefined
-      ? []
-      : [`purged      through entry ${verdict.purged_through}, as a later entry of the file says`]),
+    verdict.purged_through !== undefined &&
+      `purged      through entry ${verdict.purged_through}, as a later entry of the file says`,
     `signed      ${verdict.signed_at}`,
     `by key      ${verdict.public_key}`,
-    ...(anchor
-      ? [
-          `anchor      entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
-        ]
-      : []),
-    ...(accepted_rollbacks ? [`ROLLED BACK ${describeRollbacks(accepted_rollbacks)}`] : []),
-    ...(checkpoint ? describeCompared(checkpoint, verdict) : []),
-    ...(checkpoints ? describeCheckpoints(checkpoints).map((line) => `checkpoints ${line}`) : []),
-    ...(verdict.missing?.includes('beginning')
-      ? [
-          `PART        entries before ${after_id + 1} are missing from the export, and no purge in the file explains that`,
-        ]
-      : []),
-    ...(verdict.missing?.includes('end')
-      ? [`PART        the log went on after entry ${last_id}, to entry ${verdict.head_id} when this was signed`]
-      : []),
-    ...(verdict.key_changes ?? []).flatMap(({ from, to, created_at }) => [
+    anchor &&
+      `anchor      entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
+    verdict.accepted_rollbacks && `ROLLED BACK ${describeRollbacks(verdict.accepted_rollbacks)}`,
+    checkpoint && describeCompared(checkpoint, verdict),
+    verdict.checkpoints && describeCheckpoints(verdict.checkpoints).map((line) => `checkpoints ${line}`),
+    missing.includes('beginning') &&
+      `PART        entries before ${after_id + 1} are missing from the export, and no purge in the file explains that`,
+    missing.includes('end') &&
+      `PART        the log went on after entry ${last_id}, to entry ${verdict.head_id} when this was signed`,
+    verdict.key_changes?.flatMap(({ from, to, created_at }) => [
       `KEY CHANGED from ${from}`,
       `            to   ${to}, says a statement of ${created_at} that both signed`,
     ]),
-    ...(verdict.key_changes
-      ? [
-          'WARNING     who stole the earlier key can write such a statement too: compare the last key with the',
-          "            operator's over another channel, and give it with --public-key from then on. Another successor of",
-          '            the same key, in whatever file, is an alarm',
-        ]
-      : []),
-    ...(verdict.trusted_key || verdict.key_changes
-      ? []
-      : ['WARNING     the public key came from the file itself: give the one that you trust with --public-key']),
-  ]
+    verdict.key_changes && [
+      'WARNING     who stole the earlier key can write such a statement too: compare the last key with the',
+      "            operator's over another channel, and give it with --public-key from then on. Another successor of",
+      '            the same key, in whatever file, is an alarm',
+    ],
+    !verdict.trusted_key && !verdict.key_changes && KEY_OF_FILE,
+  )
 }
 
 function describeCompared(checkpoint: KeptStatement, verdict: Partial<ExportVerdict>): string[] {

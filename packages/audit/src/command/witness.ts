@@ -1,5 +1,4 @@
 /** `eaas-audit witness`: cosigns the logs of other installations until a signal stops it. */
-
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Command, Option } from 'commander'
@@ -25,7 +24,6 @@ First steps:
   eaas-audit witness                                      serves; again after each change of the list
 Each installation names the key and the URL of the witness in EAAS_WITNESSES: see eaas start --help.`
 
-/** Adds `eaas-audit witness`. */
 export function addWitness(program: Command): void {
   program
     .command('witness')
@@ -58,12 +56,7 @@ export function addWitness(program: Command): void {
     })
 }
 
-interface WitnessOptions {
-  create: boolean
-  name?: string
-  /** the origin of a log */
-  forget?: string
-}
+type WitnessOptions = { create: boolean; name?: string; forget?: string }
 
 /** Removes a log from the state. @throws WitnessError if nothing of it was cosigned, or a witness is running */
 async function forgetLog(config: WitnessConfig, origin: string): Promise<void> {
@@ -83,9 +76,8 @@ async function serveWitness(config: WitnessConfig): Promise<void> {
   outliveOutput()
   const log = createLog(config.logLevel)
   const files = await openWitness(config)
-  if (files.keyFile !== undefined && (await isReadableByAll(files.keyFile))) {
+  if (files.keyFile !== undefined && (await isReadableByAll(files.keyFile)))
     log.warn({ file: files.keyFile }, 'everybody on this machine can read the key of the witness: chmod 600')
-  }
   const events = {
     cosigned: (details: Record<string, unknown>, isNew: boolean) =>
       isNew ? log.info(details, 'cosigned') : log.debug(details, 'cosigned again'),

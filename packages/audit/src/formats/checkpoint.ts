@@ -58,9 +58,8 @@ function parseText(text: string): Checkpoint {
 /** Reads the lines of an id and its hash. @throws CheckpointError */
 export function readPosition(last_id: string, h: string): { last_id: number; hash: Uint8Array } {
   const hash = base64(h)
-  if (hash.length !== HASH_BYTES || !Number.isSafeInteger(Number(last_id))) {
+  if (hash.length !== HASH_BYTES || !Number.isSafeInteger(Number(last_id)))
     throw new CheckpointError('this is not a checkpoint of an EaaS audit log: its entry id or its hash is impossible')
-  }
   return { last_id: Number(last_id), hash }
 }
 
@@ -88,9 +87,8 @@ export function openNote(note: string, publicKeys: PublicKeys): string {
     .map(readPublicKey)
     .find(({ id }) => equalBytes(signature.subarray(0, id.length), id))
   if (!key) throw new OtherSignerError('the checkpoint was signed by another key')
-  if (!isSignedBy(key, encodeUtf8(text), signature.subarray(key.id.length))) {
+  if (!isSignedBy(key, encodeUtf8(text), signature.subarray(key.id.length)))
     throw new CheckpointError('the checkpoint was altered: its signature does not verify')
-  }
   return text
 }
 

@@ -89,9 +89,8 @@ export function writeAddCheckpoint({ old, proof, note }: AddCheckpoint): string 
 export function readAddCheckpoint(body: Uint8Array): AddCheckpoint {
   const [, old = '', lines = '', note = ''] = (body.length <= MAX_REQUEST_BYTES && REQUEST.exec(decode(body))) || []
   const encoded = lines.split('\n').slice(0, -1)
-  if (note === '' || !Number.isSafeInteger(Number(old)) || encoded.length > MOST_HASHES) {
+  if (note === '' || !Number.isSafeInteger(Number(old)) || encoded.length > MOST_HASHES)
     throw new CheckpointError('this is not a request for a cosignature: old size, proof, an empty line and the note')
-  }
   return { old: Number(old), proof: encoded.map(decodeHash), note }
 }
 

@@ -27,10 +27,7 @@ export interface ExportAnchor {
   signed: string
 }
 
-/**
- * Shows that the tree of the installation's log holds the anchor and the entries of kept checkpoints
- * (export.md 9).
- */
+/** Shows that the tree of the installation's log holds the anchor and the entries of kept checkpoints (export.md 9). */
 export interface ExportLinks {
   /** the note that states the tree (tree.md 3) */
   tree: string
@@ -47,10 +44,7 @@ export interface LinkedEntry {
   proof: readonly Uint8Array[]
 }
 
-/**
- * The last line of an export (export.md 4): a checkpoint, or a statement that the log continues after the last
- * entry.
- */
+/** The last line of an export (export.md 4): a checkpoint, or a statement that the log goes on after the last entry. */
 export type ExportTrailer = {
   public_key: string
   /** the note of the tree over the entries of the export (proof.md 2) */

@@ -57,10 +57,7 @@ export function findKeyChange(note: string): KeyChange | undefined {
   }
 }
 
-/**
- * Reads a chain of statements, each from the key that the previous statement changed to.
- * @throws CheckpointError (key-change.md 4)
- */
+/** Reads statements that must follow from one another. @throws CheckpointError (key-change.md 4) */
 export function followKeyChanges(notes: readonly string[]): KeyChange[] {
   const changes = notes.map(readKeyChange)
   const seen = new Set<string>()

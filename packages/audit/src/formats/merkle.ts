@@ -31,19 +31,13 @@ export interface Consistency {
 /** Leaves whose complete subtrees are all hashed, so a root or a proof takes only a few more hashes. */
 export interface HashedLeaves {
   readonly length: number
-  /**
-   * the hash of the complete subtree over 2^level leaves at this index of its level; undefined if there is
-   * none
-   */
+  /** the hash of the complete subtree over 2^level leaves at this index of its level; undefined if there is none */
   node(level: number, index: number): Uint8Array | undefined
 }
 
 export type Leaves = readonly Uint8Array[] | HashedLeaves
 
-/**
- * A list of leaves that grows. Each complete subtree is hashed once, when its last leaf is added, and takes
- * 32 bytes.
- */
+/** A list of leaves that grows. Each complete subtree is hashed once, and takes 32 bytes. */
 export class GrowingLeaves {
   #length = 0
   /** by level, the hashes one after another, with room for more */
@@ -126,10 +120,7 @@ export function merkleRoot(leaves: Leaves): Uint8Array {
   return rootOf(leaves, 0, leaves.length)
 }
 
-/**
- * Makes the proof that the leaves hold the one at the index (merkle.md 2). Hashes all leaves.
- * @throws RangeError when there is no such leaf
- */
+/** Proves that the leaves hold the one at the index (merkle.md 2). Hashes all leaves. @throws RangeError if not */
 export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
   if (!isCount(index) || index >= leaves.length) {
     throw new RangeError(`index must be an integer from 0 to ${leaves.length - 1}, got ${index}`)
@@ -145,10 +136,7 @@ export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
   return proof.reverse()
 }
 
-/**
- * Makes the proof that the leaves begin with the first `oldSize` of them (merkle.md 3). Hashes all leaves.
- * @throws RangeError when there are fewer leaves
- */
+/** Proves that the leaves begin with the first `oldSize` (merkle.md 3). Hashes all. @throws RangeError if fewer */
 export function consistencyProof(leaves: Leaves, oldSize: number): Uint8Array[] {
   if (!isCount(oldSize) || oldSize > leaves.length) {
     throw new RangeError(`the old size must be an integer from 0 to ${leaves.length}, got ${oldSize}`)
@@ -232,11 +220,7 @@ export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }:
   return last === 0 && equalBytes(oldHash, oldRoot) && equalBytes(newHash, newRoot)
 }
 
-/**
- * Makes the leaf of a tenant's head (merkle.md 5).
- * @throws RangeError when the tenant's id is no UUID in lower case, the last id not 1 to 2^53 − 1, or the
- * hash not 32 bytes
- */
+/** Makes the leaf of a tenant's head (merkle.md 5). @throws RangeError if the tenant, last id or hash is malformed */
 export function anchorLeaf(head: { tenant_id: string; last_id: number; hash: Uint8Array }): Uint8Array {
   const { tenant_id, last_id, hash } = head
   if (!isUuid(tenant_id)) throw new RangeError('the tenant of a leaf must be a UUID in lower case')

@@ -57,9 +57,8 @@ export function readEntryTree(note: string, publicKeys: PublicKeys): EntryTree {
     STATEMENT.exec(openNote(note, publicKeys)) ?? []
   const root = findBase64(encoded, HASH_BYTES)
   const [after_id, last_id] = [Number(after), Number(last)]
-  if (!isUuid(tenant_id) || !root || !Number.isSafeInteger(last_id) || after_id >= last_id) {
+  if (!isUuid(tenant_id) || !root || !Number.isSafeInteger(last_id) || after_id >= last_id)
     throw new CheckpointError('this is no statement about the entries of an EaaS audit log')
-  }
   return { tenant_id, after_id, last_id, root, created_at }
 }
 

@@ -1,6 +1,5 @@
 /**
- * C2SP signed notes (c2sp.org/signed-note): a text, the signatures under it, and the written form of the
- * keys. Pure.
+ * C2SP signed notes (c2sp.org/signed-note): a text, the signatures under it, and the written form of the keys. Pure.
  */
 import { concatBytes, decodeBase64, encodeBase64, encodeHex, encodeUtf8, isWellFormed } from '@eaas/protocol'
 import { equalBytes, sha256, verifySignature } from '../crypto.js'
@@ -17,9 +16,7 @@ const SIGNATURE_LINE = new RegExp(`^\\u2014 (${NAME}) ([A-Za-z0-9+/]+={0,2})$`, 
 const KEY_NAME = new RegExp(`^${NAME}$`, 'u')
 const WRITTEN_KEY = new RegExp(`^(${NAME})\\+([0-9a-f]{8})\\+([A-Za-z0-9+/]+={0,2})$`, 'u')
 
-/**
- * Thrown when a text is not a checkpoint or public key, or when a checkpoint was not signed by the given key.
- */
+/** Thrown when a text is not a checkpoint or public key, or when a checkpoint was not signed by the given key. */
 export class CheckpointError extends Error {
   override readonly name: string = 'CheckpointError'
 }
@@ -53,16 +50,12 @@ export interface SignedNote {
   signatures: NoteSignature[]
 }
 
-/**
- * Makes a key with a name. @throws CheckpointError if the name is empty, or has a space, a plus or a control
- * character
- */
+/** Makes a key. @throws CheckpointError if the name is empty, or has a space, a plus or a control character */
 export function createNoteKey(name: string, type: number, key: Uint8Array): NoteKey {
-  if (!KEY_NAME.test(name) || !isPlain(name)) {
+  if (!KEY_NAME.test(name) || !isPlain(name))
     throw new CheckpointError(
       'the name of a key must have at least one character, and no space, plus or control character',
     )
-  }
   const named = concatBytes(encodeUtf8(`${name}\n`), Uint8Array.of(type), key)
   return { name, type, id: sha256(named).subarray(0, KEY_ID_BYTES), key }
 }
@@ -92,16 +85,12 @@ export function signatureLine({ name, id }: Pick<NoteKey, 'name' | 'id'>, signat
 /** Splits a note; checks no signature. @throws CheckpointError */
 export function splitNote(note: string): SignedNote {
   const end = note.lastIndexOf('\n\n') + 1
-  if (end < 2 || !note.endsWith('\n') || !isPlain(note.replaceAll('\n', ''))) {
+  if (end < 2 || !note.endsWith('\n') || !isPlain(note.replaceAll('\n', '')))
     throw new CheckpointError('this is not a signed note: a text, an empty line and signatures')
-  }
   return { text: note.slice(0, end), signatures: readSignatures(note.slice(end + 1)) }
 }
 
-/**
- * Reads the lines of signatures, each ended by a line feed. @throws CheckpointError if there is none or one is
- * malformed
- */
+/** Reads lines of signatures, each ended by a line feed. @throws CheckpointError if none, or one is malformed */
 export function readSignatures(lines: string): NoteSignature[] {
   if (!lines.endsWith('\n')) throw new CheckpointError('the last line of the signatures is not ended')
   return lines

@@ -32,10 +32,7 @@ export interface TreeHead {
 /** A statement that the log signed, with all signatures under it. */
 export interface SignedTree extends TreeHead, SignedNote {}
 
-/**
- * Derives the key that signs trees from the installation's public key and the first key that signed for it
- * (tree.md 3). @throws CheckpointError if either is not a public key
- */
+/** Derives the key that signs trees; `first` is the installation's first key (tree.md 3). @throws CheckpointError */
 export function readTreeKey(publicKey: string, first = publicKey): NoteKey {
   return treeKeyOf(readPublicKey(publicKey).key, readPublicKey(first).key)
 }
@@ -46,10 +43,7 @@ export function readTreeKeys(publicKeys: PublicKeys): NoteKey[] {
   return [first, ...later].map((publicKey) => readTreeKey(publicKey, first))
 }
 
-/**
- * Signs the tree over the hashes of all entries: returns the note. `first` is the first key that signed for the
- * installation, in its written form.
- */
+/** Signs the tree over the hashes of all entries: returns the note. `first` is the installation's first public key. */
 export function signTree(signingKey: SigningKey, hashes: Leaves, first = encodePublicKey(signingKey)): string {
   const key = treeKeyOf(signingKey.publicKey, readPublicKey(first).key)
   const text = `${key.name}\n${hashes.length}\n${encodeBase64(merkleRoot(hashes))}\n`
@@ -61,25 +55,20 @@ export function readTree(note: string, keys: readonly NoteKey[]): SignedTree {
   const { text, signatures } = splitNote(note)
   assertSigned({ text, signatures }, keys)
   const { origin, size, root } = readTreeHead(text)
-  if (origin !== keys[0]?.name || size === 0 || text.split('\n').length !== 4) {
+  if (origin !== keys[0]?.name || size === 0 || text.split('\n').length !== 4)
     throw new CheckpointError('this is not a statement of the tree of this installation')
-  }
   return { origin, size, root, text, signatures }
 }
 
-/**
- * Checks that one of a log's keys signed a note. @throws CheckpointError if none did, or if a signature by any
- * of them does not verify
- */
+/** Checks that one of a log's keys signed. @throws CheckpointError if none did, or if any signature by them is wrong */
 export function assertSigned({ text, signatures }: SignedNote, keys: readonly NoteKey[]): void {
   const signed = keys.flatMap((key) => {
     const signature = findSignature(signatures, key)
     return signature ? [isSignedBy(key, encodeUtf8(text), signature)] : []
   })
   if (signed.length === 0) throw new CheckpointError('the statement of the tree was signed by another key')
-  if (signed.includes(false)) {
+  if (signed.includes(false))
     throw new CheckpointError('the statement of the tree was altered: its signature does not verify')
-  }
 }
 
 /** Reads the text of any log's tree checkpoint. @throws CheckpointError */

@@ -22,7 +22,6 @@ export interface WitnessedLine {
 
 /** A checkpoint that every required witness cosigned. */
 export interface Witnessed extends Checkpoint {
-  /** the checkpoint itself */
   note: string
   /** when the oldest of the cosignatures was made, in seconds since 1970 */
   seconds: number
@@ -38,9 +37,8 @@ export function keepTree(note: string, hashes: Leaves): KeptTree {
 /**
  * Reads the checkpoint of a line that each of the witnesses cosigned; returns it with the time of the oldest
  * cosignature, in seconds since 1970.
- *
- * @throws CheckpointError if the key did not sign checkpoint and tree, the tree does not end with the
- * checkpoint, or a witness did not cosign it
+ * @throws CheckpointError if the key did not sign checkpoint and tree, the tree does not end with the checkpoint, or a
+ * witness did not cosign it
  */
 export function readWitnessed(
   { checkpoint: note, tree }: WitnessedLine,
@@ -52,9 +50,8 @@ export function readWitnessed(
   const { tenant_id, last_id, hash } = checkpoint
   if (tenant_id !== INSTALLATION_ID)
     throw new CheckpointError("only checkpoints of the installation's log have witnesses")
-  if (size !== last_id || !verifyInclusion({ root, size, index: size - 1, leaf: hash, proof })) {
+  if (size !== last_id || !verifyInclusion({ root, size, index: size - 1, leaf: hash, proof }))
     throw new CheckpointError('the checkpoint is not the end of the tree beside it')
-  }
   const times = witnesses.map((witness) => {
     const seconds = readCosignature(signatures, witness, text)
     if (seconds === undefined) throw new CheckpointError(`${witness.name} has not cosigned it`)
@@ -64,11 +61,10 @@ export function readWitnessed(
 }
 
 /**
- * Finds the first line that every witness cosigned, or the first of them that `prefer` accepts if there is one.
- * The newest lines come first.
- *
- * @throws CheckpointError if there is none. The message names the required witnesses that no line names and
- * those that lines do name; if no required witness is missing, it says what is wrong with the newest line
+ * Finds the first line that every witness cosigned, or the first of them that `prefer` accepts if there is one. The
+ * newest lines come first.
+ * @throws CheckpointError if there is none. The message names the required witnesses that no line names and those that
+ * lines do name; if no required witness is missing, it says what is wrong with the newest line
  */
 export function findWitnessed(
   lines: readonly WitnessedLine[],

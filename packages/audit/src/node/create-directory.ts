@@ -6,12 +6,7 @@ import { mkdirSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 
-/**
- * Creates a directory and its missing parents, for their owner alone; returns the first one that it created,
- * undefined if none was missing.
- *
- * @throws the error of the system that says why a directory cannot be created
- */
+/** Creates a directory and its missing parents, for their owner alone; returns the first that it created. @throws */
 export function createDirectory(path: string): string | undefined {
   const whole = resolve(path)
   const parent = dirname(whole)
@@ -35,9 +30,7 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/**
- * Returns true if it made the directory, false if the directory existed, undefined if the system finds no parent.
- */
+/** Returns true if it made the directory, false if the directory existed, undefined if the system finds no parent. */
 function make(path: string): boolean | undefined {
   try {
     mkdirSync(path, { mode: 0o700 })

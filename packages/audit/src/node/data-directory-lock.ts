@@ -44,10 +44,7 @@ export interface LockHolder {
   started_at: string
   /** File name of the socket that answers as long as the holder lives. */
   socket: string
-  /**
-   * Whether its commits reach the disk; undefined until the holder has found out, and for an older server that does
-   * not write it.
-   */
+  /** Whether its commits reach the disk; undefined until the holder knows, or if its version does not write it. */
   durability?: 'fsync' | 'none' | undefined
 }
 
@@ -63,11 +60,7 @@ const Holder: z.ZodMiniType<LockHolder> = z.object({
 export interface DataDirectoryLock {
   /** Writes into the lock file whether commits reach the disk, for commands that run alongside this process. */
   writeDurability(durability: 'fsync' | 'none'): void
-  /**
-   * Checks that the path still leads to the locked directory, and that its lock is this process's, unchanged.
-   *
-   * @throws LockLostError if not
-   */
+  /** Checks that the path leads to the locked directory, and that its lock is unchanged. @throws LockLostError */
   assertHeld(): void
   /** May be called again. */
   release(): Promise<void>
@@ -76,15 +69,16 @@ export interface DataDirectoryLock {
 /** Thrown when another process holds the data directory. */
 export class DataDirectoryInUseError extends Error {
   override readonly name = 'DataDirectoryInUseError'
-  readonly holder: LockHolder
 
-  constructor(directory: string, holder: LockHolder) {
+  constructor(
+    directory: string,
+    readonly holder: LockHolder,
+  ) {
     super(
       `The data directory ${directory} is in use by process ${holder.pid} on ${holder.host}, started at ` +
         `${holder.started_at}. Two servers on one directory would lose data. Stop that process first, or give this one ` +
         `a data directory of its own; for several servers use PostgreSQL.`,
     )
-    this.holder = holder
   }
 }
 
@@ -102,11 +96,7 @@ export class LockLostError extends Error {
   }
 }
 
-/**
- * Takes the lock on an existing directory (mode 0700). A lock whose holder died is taken over.
- *
- * @throws DataDirectoryInUseError when a living process holds it, this one included.
- */
+/** Locks an existing directory, also from a dead holder. @throws DataDirectoryInUseError if one lives, even this one */
 export async function lockDataDirectory(directory: string): Promise<DataDirectoryLock> {
   const token = randomBytes(8).toString('hex')
   const holder: LockHolder = {
@@ -204,10 +194,7 @@ export async function findLockHolder(directory: string): Promise<LockHolder | un
   return (await answers(shortSocketPath(directory, holder.socket))) ? holder : undefined
 }
 
-/**
- * Whether a process listens on a unix socket: false only if it definitely does not, so that in doubt the directory is
- * in use.
- */
+/** Whether a process listens on a unix socket: false only if certainly not. In doubt the directory is in use. */
 export function answers(socketPath: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => {

@@ -1,5 +1,4 @@
 /** Addresses: listens on the configured one, or says what to do, tells which are on this machine, and shortens the path of a socket. */
-
 import { mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -10,15 +9,9 @@ export class ListenError extends Error {
   override readonly name = 'ListenError'
 }
 
-interface Address {
-  host: string
-  port: number
-}
+type Address = { host: string; port: number }
 
-/**
- * Listens; resolves when connections are accepted. `variables` name the address in the error. @throws
- * ListenError
- */
+/** Listens; resolves when connections are accepted. `variables` name the address in the error. @throws ListenError */
 export async function listenOn(
   server: Server,
   address: Address,
@@ -65,9 +58,8 @@ const shortNames = new Map<string, string>()
 
 /**
  * Returns a path of at most 103 bytes to `directory/name`. If the plain path is too long, the result leads through a
- * symlink in a directory of this process (mode 0700, removed at exit) under the temporary directory. The socket
- * itself stays with the data, where other processes and containers find it.
- *
+ * symlink in a directory of this process (mode 0700, removed at exit) under the temporary directory. The socket itself
+ * stays with the data, where other processes and containers find it.
  * @throws Error when the temporary directory's own path is too long.
  */
 export function shortSocketPath(directory: string, name: string): string {

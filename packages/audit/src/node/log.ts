@@ -8,9 +8,7 @@ const NUMBERS = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60, silent: 1
   LogLevel,
   number
 >
-/**
- * Most bytes that may wait for a log reader that stopped reading; further lines are dropped.
- */
+/** Most bytes that may wait for a log reader that stopped reading; further lines are dropped. */
 const MOST_WAITING_BYTES = 1_048_576
 
 export type Log = Record<

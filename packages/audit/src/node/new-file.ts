@@ -9,7 +9,6 @@ import { dirname, join } from 'node:path'
 import { beforeEnd } from './before-end.js'
 import { syncDirectory } from './create-directory.js'
 
-/** Only its owner may read it. */
 const PRIVATE_FILE = 0o600
 const PRIVATE_FOLDER = 0o700
 
@@ -28,12 +27,7 @@ export async function withDraft<Made>(path: string, make: (draft: string) => Pro
   }
 }
 
-/**
- * Creates a file (mode 0600). Calls `makeText` once a file can be written there. The file and its name are on the
- * disk when this returns.
- *
- * @returns false if the path exists already; it is left unchanged
- */
+/** Creates a file (mode 0600) durably; `makeText` runs once its path is writable. False if the path exists already. */
 export async function createFile(path: string, makeText: () => string | Promise<string>): Promise<boolean> {
   return createFileBy(path, async (file) => file.writeFile(await makeText()))
 }
@@ -57,18 +51,12 @@ export async function createFileBy(path: string, write: (file: FileHandle) => Pr
   })
 }
 
-/**
- * Creates a folder (mode 0700) with all of its files (mode 0600), by their names. All of it is on the disk when this
- * returns, names included.
- *
- * @returns false if the path exists already; it is left unchanged, but an empty folder is replaced
- */
+/** Creates a folder (mode 0700) with its files (0600), durably. False if the path exists; replaces an empty folder. */
 export async function createFolder(path: string, texts: ReadonlyMap<string, string>): Promise<boolean> {
   return withDraft(path, async (draft) => {
     await mkdir(draft, { mode: PRIVATE_FOLDER })
     for (const [name, text] of texts) {
-      const file = await open(join(draft, name), 'wx', PRIVATE_FILE)
-      await writeAll(file, text).finally(() => file.close())
+      await writeFile(join(draft, name), text, { mode: PRIVATE_FILE, flag: 'wx', flush: true })
     }
     await syncDirectory(draft)
     // Renamed as a whole: a crash between two files leaves none of them under the folder's name.
@@ -88,11 +76,6 @@ export async function replaceFile(path: string, content: string | Uint8Array, { 
     await rename(draft, path)
   })
   await syncDirectory(dirname(path))
-}
-
-async function writeAll(file: FileHandle, text: string): Promise<void> {
-  await file.writeFile(text)
-  await file.sync()
 }
 
 /** Error codes of linking on a file system without links, such as a memory stick's. */

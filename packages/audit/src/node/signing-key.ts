@@ -1,6 +1,4 @@
-/**
- * The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key.
- */
+/** The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key. */
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { concatBytes, decodeHex } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'

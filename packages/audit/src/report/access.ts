@@ -1,4 +1,5 @@
 /** The section of a report that says who opened what: by end user and API key, by key, by day and hour. Pure. */
+import { listTexts } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { type EntryFilter, EXPORTING, type FilteredEntry, findUser, kindOf, OPENING, SEALING } from './entry-filter.js'
 import { countEntry, createFigure, type Figure, Groups } from './figure.js'
@@ -20,7 +21,6 @@ interface Counted {
   exported: Figure
 }
 
-/** The use by an end user and an API key. */
 interface Use extends Counted {
   user: string | null
   actor: string
@@ -34,11 +34,7 @@ interface KeyUse extends Use {
   key_id: string
 }
 
-interface DayUse {
-  opened: Figure
-  exported: number
-  hours: number[]
-}
+type DayUse = { opened: Figure; exported: number; hours: number[] }
 
 const USE: Columns<Use> = [
   ['user', 'End user', 'user', ({ user }) => user],
@@ -51,13 +47,8 @@ const LAST_OPENED: Columns<Use> = [
   ['last_opened', 'Last opened', 'time', ({ opened }) => opened.last?.created_at ?? null],
 ]
 
-export interface AccessReader {
-  read(entry: FilteredEntry): void
-  section(): Section
-}
-
 /** Reads who opened what in a period; skips other entries. */
-export function createAccessReader(period: { from: string; to: string }): AccessReader {
+export function createAccessReader(period: { from: string; to: string }) {
   const persons = new Groups<Person>(MOST_GROUPS)
   const uses = new Groups<KeyUse>(MOST_GROUPS)
   const days = new Map<string, DayUse>()
@@ -94,38 +85,34 @@ export function createAccessReader(period: { from: string; to: string }): Access
   }
 
   return {
-    read(entry) {
+    read(entry: FilteredEntry): void {
       const { created_at, action, key_id, actor } = entry
       if (created_at < period.from || created_at >= period.to || key_id === null) return
       const kind = kindOf(action)
       if (!kind) return
       if (kind !== 'sealed') readDay(entry)
       const user = findUser(readMetadata(entry))
+      const by = { user, actor }
       const person = persons.get([user, actor], () => ({
-        user,
-        actor,
+        ...by,
         days: new Map(),
-        ...createCounted({ user, actor, ...period }),
+        ...createCounted({ ...by, ...period }),
       }))
       const use = uses.get([key_id, user, actor], () => ({
-        key_id,
-        user,
-        actor,
-        ...createCounted({ key_id, user, actor, ...period }),
+        ...{ key_id, ...by, ...createCounted({ key_id, ...by, ...period }) },
       }))
       if (person) countEntry(person[kind], entry)
       if (use) countEntry(use[kind], entry)
       if (kind === 'opened') readPersonDay(person, entry)
     },
-    section() {
+    section(): Section {
       const spikes = persons.all().flatMap(findSpikes)
       const spikeDays = new Set(spikes.map(({ day }) => day))
-      const left = (groups: Groups<unknown>) =>
-        groups.left_out === 0
-          ? []
-          : [
-              `The table has the first ${MOST_GROUPS}. Entries of further ones, which it leaves out: ${groups.left_out}.`,
-            ]
+      const left = ({ left_out }: Groups<unknown>) =>
+        listTexts(
+          left_out > 0 &&
+            `The table has the first ${MOST_GROUPS}. Entries of further ones, which it leaves out: ${left_out}.`,
+        )
       return {
         id: 'access',
         title: 'Who opened what',
@@ -139,12 +126,7 @@ export function createAccessReader(period: { from: string; to: string }): Access
           .sort(([one], [other]) => (one < other ? -1 : 1))
           .map(
             ([day, { opened, exported, hours }]): Day => ({
-              day,
-              opened: opened.count,
-              exported,
-              hours,
-              figure: opened,
-              isSpike: spikeDays.has(day),
+              ...{ day, opened: opened.count, exported, hours, figure: opened, isSpike: spikeDays.has(day) },
             }),
           ),
         tables: [
@@ -188,16 +170,11 @@ export function createAccessReader(period: { from: string; to: string }): Access
               ],
               () => ({ opened: 'due' }),
             ),
-            empty:
-              uncountedDays === 0
-                ? 'No day in the period was a spike by this rule.'
-                : 'No day that was counted was a spike by this rule.',
-            notes:
-              uncountedDays === 0
-                ? []
-                : [
-                    `Not counted by day: ${uncountedDays} of the entries, because there are too many end users and days: a spike among them is missing. A shorter period may have fewer.`,
-                  ],
+            empty: `No day ${uncountedDays === 0 ? 'in the period' : 'that was counted'} was a spike by this rule.`,
+            notes: listTexts(
+              uncountedDays > 0 &&
+                `Not counted by day: ${uncountedDays} of the entries, because there are too many end users and days: a spike among them is missing. A shorter period may have fewer.`,
+            ),
           },
         ],
       }

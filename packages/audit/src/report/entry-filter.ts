@@ -1,5 +1,5 @@
 /** Filters of entries: what `eaas-audit entries` prints, and what each figure of a report counts. Pure. */
-import { formsOfUser } from '@eaas/protocol'
+import { formsOfUser, quoteWord } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
 
 /** The fields of an entry that a filter reads. An export may hold actions that this version does not know. */
@@ -68,16 +68,8 @@ export function findUser(told: Readonly<Record<string, unknown>>): string | null
 }
 
 /** Writes a filter as options of `eaas-audit entries`, quoted for a shell. */
-export function filterOptions({
-  key_id,
-  actor,
-  user,
-  actions = [],
-  from,
-  to,
-  told = [],
-  address,
-}: EntryFilter): string {
+export function filterOptions(filter: EntryFilter): string {
+  const { key_id, actor, user, actions = [], from, to, told = [], address } = filter
   const options: [name: string, value: string | undefined][] = [
     ['--key', key_id],
     ['--api-key', actor],
@@ -88,14 +80,9 @@ export function filterOptions({
     ['--from', from],
     ['--to', to],
   ]
-  const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${quote(value)}`]))
+  const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${quoteWord(value)}`]))
   return [...(user === null ? ['--without-user'] : []), ...given].join(' ')
 }
 
 /** As the value of `--address`: entries without one. */
 export const NO_ADDRESS = 'none'
-
-/** Quotes a word for a POSIX shell if needed. */
-export function quote(word: string): string {
-  return /^[\w@%+:,./=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
-}

@@ -1,5 +1,5 @@
 /** The first page of a report: the verdict, what it rests on, and what it does not prove. Pure. */
-import { encodeHex, visible } from '@eaas/protocol'
+import { encodeHex, listTexts, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 import { readPublicKey } from '../formats/checkpoint.js'
 import { describeLosses, describeRollbacks } from '../verify/accepted-rollbacks.js'
@@ -7,7 +7,6 @@ import { describeCheckpoints, describeStatement } from '../verify/compare-checkp
 import { describeAhead, type EntryTimes } from '../verify/entry-times.js'
 import type { ExportVerdict } from '../verify/verify-export.js'
 
-/** What the evidence is made from. */
 export interface EvidenceSource extends EntryTimes {
   verdict: ExportVerdict
   from: string
@@ -36,11 +35,11 @@ export interface Evidence {
 /** Lists why a valid export does not cover the period, as sentences without a full stop; empty if it does. */
 export function listUncovered(source: EvidenceSource): string[] {
   const { losses } = source
-  return [
+  return listTexts(
     findUncoveredBeginning(source),
     findUncoveredEnd(source),
-    losses.length === 0 ? undefined : `entries of the period may be lost: ${describeLosses(losses)}`,
-  ].filter((why) => why !== undefined)
+    losses.length > 0 && `entries of the period may be lost: ${describeLosses(losses)}`,
+  )
 }
 
 function findUncoveredEnd({ verdict, to, fromExport, last_at = '', ahead }: EvidenceSource): string | undefined {
@@ -64,16 +63,17 @@ function findUncoveredBeginning({ verdict, from, to, fromExport, first_at }: Evi
   return `entries through ${after_id} ${why}, and the first that is left is of ${first_at ?? 'no time'}, not before the beginning of the period`
 }
 
-/** Makes the evidence. */
 export function createEvidence(source: EvidenceSource): Evidence {
   const { verdict, from, to } = source
   const uncovered = verdict.valid ? listUncovered(source) : []
+  const { tenant_id } = verdict
+  const named = source.names.get(tenant_id ?? '')
   return {
     ...judge(source, uncovered),
     facts: [
-      ...(verdict.tenant_id === undefined
+      ...(tenant_id === undefined
         ? []
-        : [{ name: 'Tenant', text: nameTenant(verdict.tenant_id, source.names) }]),
+        : [{ name: 'Tenant', text: named === undefined ? tenant_id : `${visible(named)}, ${tenant_id}` }]),
       { name: 'Period', text: `from ${from} until before ${to}` },
       ...(verdict.valid ? listProven(source) : []),
       ...source.files.map(({ name, sha256 }) => ({ name: 'File', text: `${name}, SHA-256 ${sha256}` })),
@@ -84,22 +84,17 @@ export function createEvidence(source: EvidenceSource): Evidence {
   }
 }
 
-function nameTenant(tenant_id: string, names: ReadonlyMap<string, string>): string {
-  const name = names.get(tenant_id)
-  return name === undefined ? tenant_id : `${visible(name)}, ${tenant_id}`
-}
-
 function judge({ verdict }: EvidenceSource, uncovered: readonly string[]): Pick<Evidence, 'verdict' | 'tone'> {
   const { valid, reason, line, broken_at, trusted_key, checkpoint_compared, verified_entries } = verdict
   if (!valid) {
     const where = broken_at === undefined ? `line ${line}` : `line ${line}, entry ${broken_at}`
     return { verdict: `The export is NOT valid, so nothing is reported from it: ${reason} (${where}).`, tone: 'alarm' }
   }
-  const faults = [
-    ...(trusted_key ? [] : ['the key that signed it was not given by the auditor']),
-    ...(checkpoint_compared === false ? ['the checkpoint that was given could not be compared with it'] : []),
-    ...uncovered,
-  ]
+  const faults = listTexts(
+    !trusted_key && 'the key that signed it was not given by the auditor',
+    checkpoint_compared === false && 'the checkpoint that was given could not be compared with it',
+    uncovered,
+  )
   const proven = `The export is valid: ${verified_entries === 1 ? 'its one entry' : `each of its ${verified_entries} entries`} is as the server signed it`
   if (faults.length > 0) return { verdict: `${proven}; but ${faults.join('; ')}.`, tone: 'due' }
   const rest = checkpoint_compared
@@ -109,73 +104,43 @@ function judge({ verdict }: EvidenceSource, uncovered: readonly string[]): Pick<
 }
 
 function listProven({ verdict, first_at, last_at, witnessed, witnesses }: EvidenceSource): Evidence['facts'] {
-  const {
-    after_id = 0,
-    last_id = after_id,
-    head_id = last_id,
-    public_key = '',
-    anchor,
-    checkpoint,
-    key_changes,
-  } = verdict
-  const isEmpty = last_id === after_id
-  return [
-    {
-      name: 'Entries',
-      text: isEmpty ? 'none' : `${after_id + 1} of ${first_at} to ${last_id} of ${last_at}`,
-    },
-    {
-      name: 'Before and after',
-      text: [
-        after_id === 0
-          ? 'nothing is missing before'
-          : verdict.purged_through === after_id
-            ? `purged through entry ${after_id}`
-            : `entries through ${after_id} are not in the file`,
-        head_id > last_id ? `the log went on to entry ${head_id}` : 'the log ended there when this was signed',
-      ].join('; '),
-    },
-    { name: 'Signed', text: `${verdict.signed_at}` },
-    { name: 'By key', text: public_key },
-    { name: 'Fingerprint', text: `SHA-256 ${encodeHex(sha256(readPublicKey(public_key).key))}` },
-    {
-      name: 'Key compared',
-      text: verdict.trusted_key
+  const { after_id = 0, last_id = after_id, head_id = last_id, public_key = '', anchor, checkpoint } = verdict
+  const isPurged = verdict.purged_through === after_id
+  const missing = isPurged ? `purged through entry ${after_id}` : `entries through ${after_id} are not in the file`
+  const end = head_id > last_id ? `the log went on to entry ${head_id}` : 'the log ended there when this was signed'
+  const facts: [name: string, texts: string | string[] | false | undefined][] = [
+    ['Entries', last_id === after_id ? 'none' : `${after_id + 1} of ${first_at} to ${last_id} of ${last_at}`],
+    ['Before and after', `${after_id === 0 ? 'nothing is missing before' : missing}; ${end}`],
+    ['Signed', `${verdict.signed_at}`],
+    ['By key', public_key],
+    ['Fingerprint', `SHA-256 ${encodeHex(sha256(readPublicKey(public_key).key))}`],
+    [
+      'Key compared',
+      verdict.trusted_key
         ? 'it is the key that the auditor gave'
         : 'no: compare it with what eaas audit public-key prints, over another way',
-    },
-    ...(key_changes ?? []).map(({ from, to, created_at }) => ({
-      name: 'Key changed',
-      text: `${created_at}: from ${from} to ${to}`,
-    })),
-    {
-      name: 'Checkpoint',
-      text: checkpoint
+    ],
+    ['Key changed', verdict.key_changes?.map(({ from, to, created_at }) => `${created_at}: from ${from} to ${to}`)],
+    [
+      'Checkpoint',
+      checkpoint
         ? `${verdict.checkpoint_compared ? 'agrees' : 'NOT compared'}: ${describeStatement(checkpoint)}`
         : 'none was given',
-    },
-    ...(verdict.checkpoints ? describeCheckpoints(verdict.checkpoints) : []).map((text) => ({
-      name: 'Checkpoints',
-      text,
-    })),
-    ...(verdict.accepted_rollbacks
-      ? [{ name: 'Rolled back', text: describeRollbacks(verdict.accepted_rollbacks) }]
-      : []),
-    ...(anchor
-      ? [
-          {
-            name: 'Anchor',
-            text: `entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
-          },
-        ]
-      : []),
-    {
-      name: 'Witnesses',
-      text: witnessed
+    ],
+    ['Checkpoints', verdict.checkpoints && describeCheckpoints(verdict.checkpoints)],
+    ['Rolled back', verdict.accepted_rollbacks && describeRollbacks(verdict.accepted_rollbacks)],
+    [
+      'Anchor',
+      anchor && `entry ${anchor.id} of the installation's log, of ${anchor.created_at}, covers entry ${anchor.last_id}`,
+    ],
+    [
+      'Witnesses',
+      witnessed
         ? `${(witnesses ?? []).map((key) => key.split('+')[0]).join(', ')} cosigned entry ${witnessed.entry_id} of the installation's log; the oldest cosignature is of ${witnessed.cosigned_at}`
         : 'none was given',
-    },
+    ],
   ]
+  return facts.flatMap(([name, texts]) => listTexts(texts).map((text) => ({ name, text })))
 }
 
 /** Whether only the server says that the compared checkpoint is of the log that has the anchor. */
@@ -196,15 +161,13 @@ function describeRewriting(verdict: ExportVerdict, isWitnessed: boolean): string
 
 function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: readonly string[]): string[] {
   const { trusted_key, after_id = 0, last_id, missing = [] } = verdict
-  return [
-    ...uncovered.map((why) => `The whole period: ${why}.`),
-    ...(missing.includes('end')
-      ? [
-          `That no entry of the period was lost in a rollback that an operator accepted after entry ${last_id}: the file would not show it.`,
-          `That the entries after ${last_id} are of after the period: they are not in the file, and a clock that was ahead may have dated entry ${last_id}.`,
-        ]
-      : []),
-    ...(trusted_key ? [] : ['Who signed: the public key came from the file itself, or a statement of an earlier key.']),
+  return listTexts(
+    uncovered.map((why) => `The whole period: ${why}.`),
+    missing.includes('end') && [
+      `That no entry of the period was lost in a rollback that an operator accepted after entry ${last_id}: the file would not show it.`,
+      `That the entries after ${last_id} are of after the period: they are not in the file, and a clock that was ahead may have dated entry ${last_id}.`,
+    ],
+    !trusted_key && 'Who signed: the public key came from the file itself, or a statement of an earlier key.',
     describeRewriting(verdict, witnessed !== undefined),
     'What happened after the export was signed.',
     'That clocks were right: what a clock that was ahead dated after the period is not counted, and shows only if a later entry or the signature has an earlier time.',
@@ -213,16 +176,10 @@ function listUnproven({ verdict, witnessed, names }: EvidenceSource, uncovered: 
     'Which rows were read: an entry tells of a data key. Where rows share one, it opens all of them; a program that keeps it opens more without an entry.',
     'What was done with an exported key: it opens data without the server, and so without an entry.',
     'Which calls were refused for an unknown API key or a missing permission: such calls leave no entry.',
-    ...(after_id > 0
-      ? [
-          `What only the entries through ${after_id} recorded: rights and states that they set are shown as unknown, and a key or an API key that no later entry names is in no table.`,
-        ]
-      : []),
+    after_id > 0 &&
+      `What only the entries through ${after_id} recorded: rights and states that they set are shown as unknown, and a key or an API key that no later entry names is in no table.`,
     'What a name stands for: whoever makes or renames a key or an API key chooses it, and two may have one name. The id beside it tells them apart.',
-    ...(names.size > 0
-      ? [
-          'The name of the tenant, and names that the log does not state: they come from a file that no signature covers.',
-        ]
-      : []),
-  ]
+    names.size > 0 &&
+      'The name of the tenant, and names that the log does not state: they come from a file that no signature covers.',
+  )
 }

@@ -20,7 +20,6 @@ export function createFigure(title: string, filter: EntryFilter): Figure {
   return { title, filter, count: 0, entries: [] }
 }
 
-/** Counts an entry. */
 export function countEntry(figure: Figure, { id, created_at }: Pick<FilteredEntry, 'id' | 'created_at'>): void {
   figure.count += 1
   if (figure.entries.length < NAMED_ENTRIES) figure.entries.push(id)

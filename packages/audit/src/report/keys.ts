@@ -1,5 +1,5 @@
 /** The register of keys in a report: state, since when, by whom, rotations, exports, destruction. Pure. */
-import { counted } from '@eaas/protocol'
+import { counted, listTexts } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { createStateReader } from '../verify/entry-times.js'
 import type { KeyRights } from '../verify/rights-report.js'
@@ -10,14 +10,8 @@ import { type Columns, layOut, type Section } from './table.js'
 const MOST_KEYS = 50_000
 const DAY_MS = 86_400_000
 
-/** What an entry did that the register names. */
-interface Deed {
-  id: number
-  created_at: string
-  actor: string
-}
+type Deed = { id: number; created_at: string; actor: string }
 
-/** The changes of a key that were read. */
 interface KeyChanges {
   created?: Deed
   /** the change that led to the present state */
@@ -60,17 +54,8 @@ const REGISTER: Columns<RegisteredKey> = [
   ['sealed', 'Sealed', 'count', ({ sealed }) => sealed],
 ]
 
-export interface KeysReader {
-  read(entry: FilteredEntry): void
-  /**
-   * @param keys the state of each key at the end of the period
-   * @param after_id the entry after which the read part of the log begins; 0 if it begins with the first entry
-   */
-  section(keys: readonly KeyRights[], after_id: number): Section
-}
-
 /** Reads the history of keys until the end of a period, and how often each was used in it. */
-export function createKeysReader(period: { from: string; to: string }): KeysReader {
+export function createKeysReader(period: { from: string; to: string }) {
   const { from, to } = period
   const changes = new Map<string, KeyChanges>()
   const uses = new Groups<KeyUses>(MOST_KEYS)
@@ -97,18 +82,19 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
   const history = createStateReader(to, { change, copy: () => new Map(changes) })
 
   return {
-    read(entry) {
+    read(entry: FilteredEntry): void {
       history.read(entry)
       readUse(entry)
     },
-    section(keys, after_id) {
+    /** `keys`: their state at the end of the period; `after_id`: the entry before the first one that was read, or 0 */
+    section(keys: readonly KeyRights[], after_id: number): Section {
       const known = history.state()
       return {
         id: 'keys',
         title: 'Register of keys',
         about: [
           `State of ${to}. Since: the entry after which the state is as it is; where the time is blank, the entry is the last one that states it. Overdue: the days since the last rotation exceed the interval that was set, of a key that is active.`,
-          `${describeExports(after_id)} A copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.`,
+          `${after_id === 0 ? 'Exports count from the beginning of the log.' : `Exports count from entry ${after_id + 1} on; earlier exports are not known.`} A copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.`,
         ],
         tables: [
           {
@@ -128,14 +114,12 @@ export function createKeysReader(period: { from: string; to: string }): KeysRead
               }),
             ),
             empty: after_id === 0 ? 'There is no key.' : `No entry from ${after_id + 1} on names a key until then.`,
-            notes: [
-              ...(keys.length > MOST_KEYS
-                ? [`${counted(keys.length - MOST_KEYS, 'further key is', 'further keys are')} not in this table.`]
-                : []),
-              ...(after_id > 0
-                ? [`Exports count from entry ${after_id + 1} on: a key that is older may have been exported before.`]
-                : []),
-            ],
+            notes: listTexts(
+              keys.length > MOST_KEYS &&
+                `${counted(keys.length - MOST_KEYS, 'further key is', 'further keys are')} not in this table.`,
+              after_id > 0 &&
+                `Exports count from entry ${after_id + 1} on: a key that is older may have been exported before.`,
+            ),
           },
         ],
       }
@@ -171,12 +155,6 @@ function createUses(key_id: string, { from, to }: { from: string; to: string }):
     opened: createFigure('Opened', { key_id, actions: OPENING, from, to }),
     sealed: createFigure('Sealed', { key_id, actions: SEALING, from, to }),
   }
-}
-
-function describeExports(after_id: number): string {
-  return after_id === 0
-    ? 'Exports count from the beginning of the log.'
-    : `Exports count from entry ${after_id + 1} on; earlier exports are not known.`
 }
 
 /** By how many whole days the rotation of an active key is overdue; null if it is not. */

@@ -1,7 +1,7 @@
 /** A report as one page of HTML, without scripts or anything from elsewhere. Pure. */
-import { counted, encodeBase64, encodeHex, encodeUtf8, visible } from '@eaas/protocol'
+import { counted, encodeBase64, encodeHex, encodeUtf8, quoteWord, visible } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
-import { filterOptions, quote } from './entry-filter.js'
+import { filterOptions } from './entry-filter.js'
 import type { Evidence } from './evidence.js'
 import type { Figure } from './figure.js'
 import { html, type Markup } from './markup.js'
@@ -155,7 +155,7 @@ ${[...notes, cut].map((note) => note && html`<p class="note">${note}</p>`)}
       const more = count > entries.length && ` and ${count - entries.length} more`
       return html`<tr id="f${number}"><td class="number">${number}</td><td>${title}</td><td class="number">${count}</td>
 <td class="text">${entries.join(', ')}${more}</td><td class="time">${timeOf(first?.created_at ?? '')}</td><td class="time">${timeOf(last?.created_at ?? '')}</td>
-<td class="command"><code>npx @eaas/audit entries ${options.files.map(quote).join(' ')} ${filterOptions(filter)}</code></td></tr>
+<td class="command"><code>npx @eaas/audit entries ${options.files.map(quoteWord).join(' ')} ${filterOptions(filter)}</code></td></tr>
 `
     })
     const entries = report.entries.map(

@@ -14,7 +14,6 @@ const LEVELS = 5
 /** Finds the number of a figure in the annex, if it is there. */
 type NumberOf = (figure: Figure) => number | undefined
 
-/** Draws a bar for each day. */
 export function drawDays(days: readonly Day[], numberOf: NumberOf): Markup {
   return html`<h3>By day</h3>
 ${drawBars(days, linkBy(numberOf))}
@@ -22,7 +21,6 @@ ${drawBars(days, linkBy(numberOf))}
 `
 }
 
-/** Draws a table of days and hours. */
 export function drawHours(days: readonly Day[], numberOf: NumberOf): Markup {
   return html`<h3>By day and hour</h3>
 ${drawHeat(days, linkBy(numberOf))}

@@ -1,5 +1,5 @@
 /** The section of a report about refusals, and entries that stand out. Pure. */
-import { counted } from '@eaas/protocol'
+import { counted, listTexts } from '@eaas/protocol'
 import { readMetadata } from '../formats/chain.js'
 import { within } from './access.js'
 import type { FilteredEntry } from './entry-filter.js'
@@ -13,27 +13,12 @@ export const REFUSED = ['envelope_only.refused', 'budget.refused']
 /** The members of a refusal's metadata that say why. */
 const EXPLAINING = ['operation', 'window', 'limit']
 
-interface Refused {
-  day: string
-  reason: string
-  actor: string
-  address: string | null
-  figure: Figure
-}
+type Refused = { day: string; reason: string; actor: string; address: string | null; figure: Figure }
 
-interface Notable {
-  entry: FilteredEntry
-  why: string
-  isAlarm: boolean
-}
-
-export interface RefusalsReader {
-  read(entry: FilteredEntry): void
-  section(): Section
-}
+type Notable = { entry: FilteredEntry; why: string; isAlarm: boolean }
 
 /** Reads what was refused in a period, and which entries stand out. */
-export function createRefusalsReader(period: { from: string; to: string }): RefusalsReader {
+export function createRefusalsReader(period: { from: string; to: string }) {
   const groups = new Groups<Refused>(MOST_GROUPS)
   const notable: Notable[] = []
   let left = 0
@@ -57,7 +42,7 @@ export function createRefusalsReader(period: { from: string; to: string }): Refu
   }
 
   return {
-    read(entry) {
+    read(entry: FilteredEntry): void {
       if (entry.created_at < period.from || entry.created_at >= period.to) return
       if (REFUSED.includes(entry.action)) readRefusal(entry)
       const found = findNotable(entry)
@@ -65,7 +50,7 @@ export function createRefusalsReader(period: { from: string; to: string }): Refu
       if (notable.length < MOST_NOTABLE) notable.push({ entry, ...found })
       else left += 1
     },
-    section: () => ({
+    section: (): Section => ({
       id: 'refusals',
       title: 'Refusals, and what stands out',
       about: [
@@ -88,12 +73,10 @@ export function createRefusalsReader(period: { from: string; to: string }): Refu
             () => ({ refused: 'alarm' }),
           ),
           empty: 'No call was refused on record in the period.',
-          notes:
-            groups.left_out > 0
-              ? [
-                  `${counted(groups.left_out, 'further refusal is', 'further refusals are')} not in this table: the command entries lists all.`,
-                ]
-              : [],
+          notes: listTexts(
+            groups.left_out > 0 &&
+              `${counted(groups.left_out, 'further refusal is', 'further refusals are')} not in this table: the command entries lists all.`,
+          ),
         },
         {
           name: 'notable',
@@ -111,12 +94,10 @@ export function createRefusalsReader(period: { from: string; to: string }): Refu
             ({ isAlarm }) => (isAlarm ? { why: 'alarm' } : {}),
           ),
           empty: 'Nothing in the period stands out by these rules.',
-          notes:
-            left > 0
-              ? [
-                  `${counted(left, 'further entry stands out, and is', 'further entries stand out, and are')} not in this table.`,
-                ]
-              : [],
+          notes: listTexts(
+            left > 0 &&
+              `${counted(left, 'further entry stands out, and is', 'further entries stand out, and are')} not in this table.`,
+          ),
         },
       ],
     }),

@@ -126,7 +126,6 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
   }
 }
 
-/** Says by which entry an API key has a permission. */
 function markOf(name: Permission, granted: ReadonlyMap<string, ReadonlyMap<string, number>>) {
   return ({ api_key_id, permissions, entry_id }: ApiKeyRights): Cell => {
     if (permissions === null) return 'unknown'
@@ -134,7 +133,6 @@ function markOf(name: Permission, granted: ReadonlyMap<string, ReadonlyMap<strin
   }
 }
 
-/** A row of the table of differences. */
 type Difference = readonly [api_key_id: string, what: string, before: Cell, after: Cell, entry_id: Cell]
 
 /** Describes an API key that no entry before or at the beginning of the period names. */
@@ -166,7 +164,6 @@ function ifKnown(describe: (apiKey: ApiKeyRights) => string): (apiKey: ApiKeyRig
   return (apiKey) => (apiKey.permissions === null ? 'unknown' : describe(apiKey))
 }
 
-/** Describes how much an API key may open and hash. */
 export function describeBudgets({ budgets }: ApiKeyRights): string {
   const limits = BUDGET_KINDS.flatMap((kind) => {
     const { per_minute, per_day } = budgets?.[kind] ?? {}
@@ -176,7 +173,6 @@ export function describeBudgets({ budgets }: ApiKeyRights): string {
   return [...limits, ...(budgets?.when_over === 'expire' ? ['then expires'] : [])].join(', ') || 'none'
 }
 
-/** Describes from where an API key may call. */
 export function describeAddresses({ allowed_ips }: ApiKeyRights): string {
   if (allowed_ips === null) return 'any'
   return Array.isArray(allowed_ips) ? allowed_ips.join(' ') : `${allowed_ips.count}, SHA-256 ${allowed_ips.sha256}`

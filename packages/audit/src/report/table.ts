@@ -4,10 +4,7 @@ import type { Figure } from './figure.js'
 /** A column of kind `count` has figures, or `unknown`. */
 export type Cell = string | number | null | Figure
 
-/**
- * How a column is shown: `id` is a key, an API key or the tenant, by its name if one was given; `entry` is the id of an
- * entry, linked to it; `user` is an end user as the application named them.
- */
+/** `id`: a key, API key or tenant; `entry`: the id of an entry, linked to it; `user`: as the application named them. */
 export type Kind = 'text' | 'user' | 'id' | 'time' | 'number' | 'count' | 'entry' | 'mark'
 
 export interface Column {
@@ -17,7 +14,6 @@ export interface Column {
   kind: Kind
 }
 
-/** Red and amber. */
 export type Tone = 'alarm' | 'due'
 
 export interface Row {
@@ -80,7 +76,6 @@ export function withNames(table: Table, names: ReadonlyMap<string, string>): Tab
 /** Columns, each with the cell that it has for an item. */
 export type Columns<Item> = readonly (readonly [name: string, title: string, kind: Kind, cell: (item: Item) => Cell])[]
 
-/** Makes the columns of a table and its rows, one for each item. */
 export function layOut<Item>(
   items: readonly Item[],
   columns: Columns<Item>,

@@ -54,7 +54,6 @@ export interface CountedRollbacks {
   newest_id: number
 }
 
-/** Says that a log was rolled back. */
 export function describeRollbacks({ entries, newest_id }: CountedRollbacks): string {
   const accepted =
     entries === 1 ? `a rollback, by entry ${newest_id}` : `${entries} rollbacks, the newest by entry ${newest_id}`
@@ -62,31 +61,22 @@ export function describeRollbacks({ entries, newest_id }: CountedRollbacks): str
 }
 
 /** An entry that explains checkpoints signed before it of entries after `after` through `through`: they may be lost. */
-interface Acceptance {
-  id: number
-  after: number
-  through: number
-  created_at: string
-}
+type Acceptance = { id: number; after: number; through: number; created_at: string }
 
 /** The accepted rollbacks of a log, as its entries are read. */
 export class AcceptedRollbacks {
   readonly #explaining: Acceptance[] = []
-  #counted: CountedRollbacks | undefined
+  /** Undefined if the log has no such entry. */
+  counted: CountedRollbacks | undefined
 
   /** Reads an entry that verified. */
   read(entry: Told): void {
     if (entry.action !== 'audit.rollback_accepted') return
     const { id, created_at } = entry
-    this.#counted = { entries: (this.#counted?.entries ?? 0) + 1, newest_id: id }
+    this.counted = { entries: (this.counted?.entries ?? 0) + 1, newest_id: id }
     const { agrees_through, witnessed_id } = readMetadata(entry)
     if (typeof agrees_through === 'number' && typeof witnessed_id === 'number')
       this.#explaining.push({ id, after: agrees_through, through: witnessed_id, created_at })
-  }
-
-  /** Undefined if the log has no such entry. */
-  get counted(): CountedRollbacks | undefined {
-    return this.#counted
   }
 
   /** Finds the entry by which an operator accepted the loss of a checkpoint's entry (export.md 6). */

@@ -1,5 +1,5 @@
 /** Compares all kept checkpoints of a log and of the installation's with an export of it, see export.md 6. Pure. */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { INSTALLATION_ID, listTexts } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from '../formats/checkpoint.js'
 import { CheckpointError } from '../formats/signed-note.js'
@@ -240,7 +240,6 @@ export class CheckpointComparison {
   }
 }
 
-/** Groups checkpoints by log and entry. */
 function byEntry(kept: readonly Kept[]): Iterable<Kept[]> {
   const entries = new Map<string, Kept[]>()
   for (const one of kept) {
@@ -269,10 +268,7 @@ export const NOT_ACCEPTED = 'no entry of the export accepts that (audit.rollback
 const LEAVE_OUT =
   'if an operator accepted a rollback of that log since, have it explained, and give only checkpoints of it from after that'
 
-/**
- * Describes a log that is shorter than its checkpoint: the times that the server signed tell which of the two
- * is older.
- */
+/** Describes a log that is shorter than its checkpoint: the signed times tell which of the two is older. */
 function endsBefore(log: string, end: Pick<Stretch, 'head_id' | 'created_at'>, kept: Checkpoint): string {
   const known =
     `${log} ended with entry ${end.head_id} when this was signed, at ${end.created_at}; ` +
@@ -281,10 +277,7 @@ function endsBefore(log: string, end: Pick<Stretch, 'head_id' | 'created_at'>, k
   return `${known}: by these times, the log was rolled back`
 }
 
-/**
- * Names what a checkpoint states, so that its owner can tell it from others: entry, log, hash as in the note,
- * and time.
- */
+/** Names what a checkpoint states, so that its owner can tell it from others. */
 export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatement): string {
   const log = tenant_id === INSTALLATION_ID ? "the installation's log" : 'the log'
   return `entry ${id} of ${log}, hash ${hash}, signed at ${signed_at}`
@@ -292,18 +285,12 @@ export function describeStatement({ tenant_id, id, hash, signed_at }: KeptStatem
 
 /** Describes what the checkpoints other than the named one add to a verdict; nothing if all agree. */
 export function describeCheckpoints({ given, not_compared, accepted }: ComparedCheckpoints): string[] {
-  return [
-    ...(not_compared > 0
-      ? [
-          `${not_compared} of ${given} could not be compared: the file does not have their entries, nor is linked to them, or another installation signed them`,
-        ]
-      : []),
-    ...(accepted > 0
-      ? [
-          `${accepted} of ${given} are of entries that the log lost: an operator accepted that, by entries audit.rollback_accepted`,
-        ]
-      : []),
-  ]
+  return listTexts(
+    not_compared > 0 &&
+      `${not_compared} of ${given} could not be compared: the file does not have their entries, nor is linked to them, or another installation signed them`,
+    accepted > 0 &&
+      `${accepted} of ${given} are of entries that the log lost: an operator accepted that, by entries audit.rollback_accepted`,
+  )
 }
 
 /** Makes the error for a contradicting checkpoint that none of the keys signed; undefined if one of them did. */

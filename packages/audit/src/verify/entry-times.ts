@@ -20,17 +20,12 @@ export interface ClockAhead {
   later: { id?: number; created_at: string }
 }
 
-export interface TimesReader {
-  read(entry: Dated & Pick<AuditEntry, 'metadata'> & { action: string }): void
-  times(log: { signed_at?: string }): EntryTimes
-}
-
 /**
  * Reads the times of a log. Time goes back only at an entry by which an operator accepted that a clock was ahead
  * (chain.md 4). All entries before that entry were written before it, whatever their dates. Those dated after the
  * period may belong to the period, unless the first of them is dated no later than that entry.
  */
-export function createTimesReader({ from, to }: { from: string; to: string }): TimesReader {
+export function createTimesReader({ from, to }: { from: string; to: string }) {
   const times: Omit<EntryTimes, 'losses'> = {}
   /** the first entry dated after the period, since time last went back */
   let past: Dated | undefined
@@ -45,7 +40,7 @@ export function createTimesReader({ from, to }: { from: string; to: string }): T
   }
 
   return {
-    read(entry) {
+    read(entry: Dated & Pick<AuditEntry, 'metadata'> & { action: string }): void {
       const { id, created_at } = entry
       const loss = readAcceptedLoss(entry)
       if (loss) losses.push(loss)
@@ -56,7 +51,7 @@ export function createTimesReader({ from, to }: { from: string; to: string }): T
       times.last_at = created_at
       if (created_at >= to) past ??= { id, created_at }
     },
-    times({ signed_at }) {
+    times({ signed_at }: { signed_at?: string }): EntryTimes {
       const signed =
         past && signed_at !== undefined && past.created_at > signed_at
           ? { entry: past, later: { created_at: signed_at } }
@@ -71,17 +66,9 @@ export function createTimesReader({ from, to }: { from: string; to: string }): T
   }
 }
 
-/** Says that a clock was ahead, and what shows it. */
 export function describeAhead({ entry, later }: ClockAhead): string {
   const shown = later.id === undefined ? 'the log was signed at' : `entry ${later.id}, which follows,`
   return `a clock was ahead: entry ${entry.id} is dated ${entry.created_at}, and ${shown} ${later.created_at}`
-}
-
-export interface StateReader<Entry, State> {
-  /** Reads the next entry of a log that verifies. */
-  read(entry: Entry): void
-  /** Returns the state after the last entry that counts. */
-  state(): State
 }
 
 /**
@@ -94,14 +81,16 @@ export interface StateReader<Entry, State> {
 export function createStateReader<Entry extends Pick<AuditEntry, 'created_at'>, State>(
   at: string,
   { change, copy }: { change: (entry: Entry) => void; copy: () => State },
-): StateReader<Entry, State> {
+) {
   /** the state before the entries that are dated later than `at` */
   let kept: State | undefined
   return {
-    read(entry) {
+    /** Reads the next entry of a log that verifies. */
+    read(entry: Entry): void {
       kept = entry.created_at > at ? (kept ?? copy()) : undefined
       change(entry)
     },
-    state: () => kept ?? copy(),
+    /** Returns the state after the last entry that counts. */
+    state: (): State => kept ?? copy(),
   }
 }

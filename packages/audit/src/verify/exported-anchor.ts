@@ -11,9 +11,7 @@ import { readStretch, type Stretch } from '../formats/stretch.js'
 import { readTree } from '../formats/tree.js'
 import { ExportFault } from './read-export.js'
 
-/**
- * Checks that the anchor covers the tenant's head; returns how many tenants it covers. @throws ExportFault
- */
+/** Checks that the anchor covers the tenant's head; returns how many tenants it covers. @throws ExportFault */
 export function assertCovers(line: ExportAnchor, tenant_id: string): number {
   const { anchor, after_hash, last_id, hash, index, proof } = line
   if (anchor.action !== 'installation.anchor' || !equalBytes(anchor.hash, entryHash(after_hash, anchor))) {
@@ -29,10 +27,7 @@ export function assertCovers(line: ExportAnchor, tenant_id: string): number {
   return covered.tenants
 }
 
-/**
- * Checks that the key signed the anchor's position; returns what it signed. @throws ExportFault,
- * CheckpointError
- */
+/** Checks that the key signed the anchor's position; returns what it signed. @throws ExportFault, CheckpointError */
 export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: string): Stretch {
   const position = signed.startsWith(`${ORIGIN}\n`) ? endOf(signed, publicKey) : readStretch(signed, publicKey)
   const { tenant_id, last_id, hash } = position

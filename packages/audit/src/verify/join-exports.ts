@@ -13,14 +13,13 @@ const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
 
 /**
  * Joins exports of one log, each given as the lines that `splitLines` yields, in the order in which they end. Yields
- * the header of the export that begins first, the entries of all, and the signed line of the last one, which covers
- * all entries by their hashes. The signed lines of the others are checked here; each also says where the log ended when
- * it was signed, and the later entries must agree with that. Exports may overlap, as archives do after an interrupted
+ * the header of the export that begins first, the entries of all, and the signed line of the last one, which covers all
+ * entries by their hashes. The signed lines of the others are checked here; each also says where the log ended when it
+ * was signed, and the later entries must agree with that. Exports may overlap, as archives do after an interrupted
  * purge, but all must have the same line for an entry. All trees are left out, and all anchors but the last export's. A
  * single export stays unchanged.
  *
  * `verifyExport` reports what this throws, as it reports a missing entry.
- *
  * @throws ExportFault, CheckpointError
  */
 export async function* joinExports(exports: readonly AsyncGenerator<string>[]): AsyncGenerator<string> {
@@ -54,11 +53,10 @@ async function* join(parts: readonly Part[]): AsyncGenerator<string> {
     const { entry, ended } = await readNext(left, end)
     for (const { part, line } of ended) {
       const trailer = readTrailer(line)
-      if (part !== left[0]) {
+      if (part !== left[0])
         throw new ExportFault(
           `an export ends with entry ${end.id}, and the one before it with a later one: give exports in the order in which they end`,
         )
-      }
       left = left.slice(1)
       assertKnown(trailer.public_key, keys)
       if (part === last) {
@@ -103,12 +101,8 @@ async function readNext(
   return { entry, ended }
 }
 
-interface Position {
-  id: number
-  hash: Uint8Array
-}
+type Position = { id: number; hash: Uint8Array }
 
-/** One of the exports. */
 interface Part {
   header: ExportHeader
   /** the lines of an anchor and its links, if any */
@@ -177,11 +171,8 @@ class SignedHeads {
   readonly #heads: Stretch[] = []
   readonly #replaced: Stretch[] = []
   readonly #rollbacks = new AcceptedRollbacks()
-  readonly #tenant_id: string
 
-  constructor(tenant_id: string) {
-    this.#tenant_id = tenant_id
-  }
+  constructor(private readonly tenant_id: string) {}
 
   add(head: Stretch): void {
     this.#heads.push(head)
@@ -192,7 +183,7 @@ class SignedHeads {
     for (const head of this.#heads)
       if (head.head_id === id && !equalBytes(head.head_hash, hash)) this.#replaced.push(head)
     if (line.includes('"audit.rollback_accepted"'))
-      this.#rollbacks.read(readEntry(line, { tenant_id: this.#tenant_id, id }))
+      this.#rollbacks.read(readEntry(line, { tenant_id: this.tenant_id, id }))
   }
 
   /** @throws ExportFault if one of the heads is of another history than the log */

@@ -1,7 +1,6 @@
 /**
- * Reads checkpoints in the forms in which people keep them: a note, the answer of GET /v1/audit/checkpoint,
- * and the lines of EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have
- * added. Pure.
+ * Reads checkpoints in the forms in which people keep them: a note, the answer of GET /v1/audit/checkpoint, and the
+ * lines of EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have added. Pure.
  */
 import { INSTALLATION_ID, readJson } from '@eaas/protocol'
 import { type Checkpoint, isSignedCheckpoint, ORIGIN, type PublicKeys, parseCheckpoint } from '../formats/checkpoint.js'
@@ -52,10 +51,7 @@ function joinLines(lines: readonly Line[]): Kept {
   }
 }
 
-/**
- * Orders checkpoints, the newest first: by the time of signing, because after an accepted rollback newer
- * checkpoints have lower ids. At equal times, that of the longer log is newer.
- */
+/** The newest first, by the time of signing: after an accepted rollback newer checkpoints have lower ids. */
 export function byNewest(one: Checkpoint, other: Checkpoint): number {
   if (one.created_at === other.created_at) return other.last_id - one.last_id
   return one.created_at > other.created_at ? -1 : 1
@@ -82,9 +78,7 @@ export function notesOf({ notes }: Kept, logs: readonly string[]): [KeptNote, ..
   return [newest, ...others]
 }
 
-/**
- * How many of a file's last checkpoints of the installation's log have their entries linked to an export.
- */
+/** How many of a file's last checkpoints of the installation's log have their entries linked to an export. */
 const LAST_LINKED = 16
 
 /**
@@ -129,10 +123,7 @@ export function listWitnessedLines({ notes }: Kept): WitnessedLine[] {
   )
 }
 
-/**
- * Compares the kept statements about new signing keys with those of an export. @throws CheckpointError if one key
- * was replaced by two
- */
+/** Compares kept key changes with those of an export. @throws CheckpointError if one key was replaced by two */
 export function assertSameChanges(kept: Kept, changes: readonly KeyChange[]): void {
   for (const note of kept.changes) {
     const known = findKeyChange(note)
@@ -145,10 +136,7 @@ export function assertSameChanges(kept: Kept, changes: readonly KeyChange[]): vo
 }
 
 /** What a line has: a checkpoint, a statement about a new signing key, both or neither. */
-interface Line {
-  kept?: KeptNote | undefined
-  change?: unknown
-}
+type Line = { kept?: KeptNote | undefined; change?: unknown }
 
 // Otherwise an unreadable file, given with readable ones, would be compared with nothing.
 function readFile({ name, text }: KeptFile): Line[] {
@@ -180,11 +168,10 @@ const NO_CHECKPOINT = 'this is not a checkpoint of an EaaS audit log'
 
 // The trailer of an export has a checkpoint too. Compared with itself, an export would always agree.
 function assertNoExport(text: string): void {
-  if (`\n${text}`.includes(`\n{"format":${JSON.stringify(EXPORT_FORMAT)}`)) {
+  if (`\n${text}`.includes(`\n{"format":${JSON.stringify(EXPORT_FORMAT)}`))
     throw new CheckpointError(
       'this is an export, and no checkpoint that was kept apart from it: give what eaas audit checkpoint printed, or EAAS_CHECKPOINT_FILE',
     )
-  }
 }
 
 // Several files of one note each may have been joined. Text after a note becomes part of it, which is then malformed.

@@ -23,9 +23,7 @@ export interface Proving {
   missing: number[]
 }
 
-/**
- * Proves entries of an export, whose lines are given as to `verifyExport`. Keeps 64 bytes per entry in memory.
- */
+/** Proves entries of an export, whose lines are given as to `verifyExport`. Keeps 64 bytes per entry in memory. */
 export async function proveEntries(
   lines: AsyncIterable<string> | Iterable<string>,
   { ids, links = [], ...options }: ProveOptions,
@@ -75,23 +73,13 @@ export async function proveEntries(
   }
 }
 
-/**
- * Lists the keys to trust for one of several exports that verified as one: a key that was since replaced may have
- * signed it.
- *
- * @param header the first line of the last export, which states the key changes
- */
+/** Lists the keys to trust for one of several exports; `header` is that of the last, which states the key changes. */
 export function signersOf(header: string, publicKey: string | undefined): PublicKeys | undefined {
   const keys = listKeys(followKeyChanges(readHeader(header).key_changes))
   return publicKey !== undefined && keys.includes(publicKey) ? keys : publicKey
 }
 
-/**
- * Finds which of several consecutive exports has all of the entries.
- *
- * @param starts the entry before the first one of each export
- * @returns its index; undefined if the entries are in several exports
- */
+/** Finds which of consecutive exports, by the ids before their first entries, has all entries; undefined if none. */
 export function selectExport(starts: readonly number[], ids: readonly number[]): number | undefined {
   const at = Math.max(
     0,

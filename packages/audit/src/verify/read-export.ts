@@ -1,7 +1,4 @@
-/**
- * Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it.
- * Pure.
- */
+/** Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it. Pure. */
 import { decodeHex, INSTALLATION_ID, isUuid, isWellFormed, parseRfc3339, readJson } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { AuditEntry } from '../formats/chain.js'
@@ -130,16 +127,12 @@ export function isLinks(line: string): boolean {
   return line.startsWith('{"tree"')
 }
 
-/**
- * Reads the line that links entries of the installation's log to the anchor (export.md 9). @throws
- * ExportFault
- */
+/** Reads the line that links entries of the installation's log to the anchor (export.md 9). @throws ExportFault */
 export function readLinksLine(line: string): ExportLinks {
   const { tree, proof, entries } = parse(line, linksSchema, 'the line links no entries to the anchor')
   const linked = entries.map(({ id, hash, proof }) => ({ id, hash: decodeHex(hash), proof: proof.map(decodeHex) }))
-  if (linked.some(({ id }, at) => id <= (linked[at - 1]?.id ?? 0))) {
+  if (linked.some(({ id }, at) => id <= (linked[at - 1]?.id ?? 0)))
     throw new ExportFault('the linked entries are not in the order of their ids')
-  }
   return assertSame(line, { tree, proof: proof.map(decodeHex), entries: linked }, linksLine)
 }
 

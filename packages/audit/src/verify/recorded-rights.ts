@@ -94,7 +94,6 @@ export function readGrant(told: RecordedDeed['told']): RecordedGrant {
   return { permissions, keys: permissions ? readKeyList(told.keys) : undefined }
 }
 
-/** Reads the permissions that an entry states; undefined if it states none. */
 function readPermissions({ permissions }: RecordedDeed['told']): readonly Permission[] | undefined {
   if (typeof permissions !== 'string') return undefined
   return permissions.split(' ').filter((name) => name !== '') as Permission[]

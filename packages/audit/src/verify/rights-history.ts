@@ -14,9 +14,7 @@ export interface RightsHistory {
   read(entry: AuditEntry): RightsFault | undefined
   /** Returns what is wrong with the whole, after the last entry. */
   end(): RightsFault | undefined
-  /**
-   * Finds a key or API key that can still be used, by the entries so far: `key <id>` or `API key <id>`.
-   */
+  /** Finds a key or API key that can still be used, by the entries so far: `key <id>` or `API key <id>`. */
   findUsable(): string | undefined
 }
 
@@ -40,17 +38,10 @@ interface KeyHistory {
 
 const UNKNOWN_GRANT: RecordedGrant = { permissions: undefined, keys: undefined }
 
-interface ApiKeyHistory {
-  entry_id: number | undefined
-  isRevoked: boolean
-  grant: RecordedGrant
-}
+type ApiKeyHistory = { entry_id: number | undefined; isRevoked: boolean; grant: RecordedGrant }
 
 /** The states that allow a change of a key, and the state after it. */
-interface KeyChange {
-  from: readonly KeyStatus[]
-  to?: KeyStatus
-}
+type KeyChange = { from: readonly KeyStatus[]; to?: KeyStatus }
 const KEY_CHANGES: ReadonlyMap<string, KeyChange> = new Map<string, KeyChange>([
   ['key.rotate', { from: changedBy('rotateKey'), to: 'active' }],
   ['key.disable', { from: changedBy('disableKey'), to: 'disabled' }],
@@ -71,10 +62,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   const apiKeys = new Map<string, ApiKeyHistory>()
   let tenantEntry: number | undefined
   let tenant: RecordedTenant = { status: undefined, envelope_only: undefined }
-  /**
-   * by API key, the actions that it was found allowed to do, in entries without metadata, since any rights last
-   * changed: most entries repeat one
-   */
+  /** by API key, the actions without metadata that it may do, since rights last changed: most entries repeat one */
   const allowed = new Map<string, Set<string>>()
 
   /** Whether a change names the entry that it replaces: the last one of its row, or one that was not read. */
@@ -302,9 +290,7 @@ function changedBy(call: KeyCall): readonly KeyStatus[] {
   return states.filter((status) => !unchanged.includes(status))
 }
 
-/**
- * The change of an entry that states a key's status and keeps it; undefined if the status is not among these.
- */
+/** The change of an entry that states a key's status and keeps it; undefined if the status is not among these. */
 function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | undefined {
   const known = among.find((one) => one === status)
   return known && { from: [known], to: known }

@@ -22,10 +22,7 @@ export interface RightsState {
   tenant: { status: string | null; envelope_only: boolean | null }
   api_keys: ApiKeyRights[]
   keys: KeyRights[]
-  /**
-   * copies of keys that had left the server by then; each opens what its versions encrypted, whatever happens to
-   * the key
-   */
+  /** copies of keys that had left the server; each opens what its versions encrypted, whatever becomes of the key */
   exports: KeyExport[]
 }
 
@@ -37,10 +34,7 @@ export interface RightsReport extends RightsState {
   ahead?: ClockAhead | undefined
 }
 
-/**
- * An entry `key.export` (chain.md 11): the secrets of all versions of a key through the current one were
- * handed out.
- */
+/** An entry `key.export` (chain.md 11): the secrets of all versions through the current one were handed out. */
 export interface KeyExport {
   key_id: string
   entry_id: number
@@ -163,12 +157,10 @@ export function createRightsReader(at: string): RightsReader {
 
   function change({ id, action, actor, key_id, key_version, metadata, created_at }: RightsEntry): void {
     through_id = id
-    if (isUuid(actor) && !apiKeys.has(actor)) {
+    if (isUuid(actor) && !apiKeys.has(actor))
       apiKeys.set(actor, { api_key_id: actor, name: null, status: null, ...UNKNOWN_GRANT, entry_id: null })
-    }
-    if (key_id !== null && action === 'key.export') {
+    if (key_id !== null && action === 'key.export')
       exports.push({ key_id, entry_id: id, actor, created_at, through_version: key_version })
-    }
     if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }))
     if (!/^(api_key|tenant)\./.test(action)) return
     const told = readMetadata({ metadata })
@@ -242,13 +234,8 @@ function grantOf(
           : null
         : { count: Number(allowed_ips_count), sha256: String(allowed_ips_sha256) },
     keys: readKeyList(told.keys) ?? null,
-    budgets: readToldBudgets(told.budgets),
+    budgets: typeof told.budgets === 'string' ? readBudgets(told.budgets) : null,
   }
-}
-
-// The log verifies, so this is what the server wrote.
-function readToldBudgets(text: unknown): Budgets | null {
-  return typeof text === 'string' ? readBudgets(text) : null
 }
 
 function statusAt({ status, expires_at }: ApiKeyRights, at: string): ApiKeyRights['status'] {

@@ -1,5 +1,4 @@
 /** Verifies an export against checkpoints and cosignatures that were kept apart from it. Runs in browsers too. */
-
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Checkpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
@@ -65,14 +64,12 @@ function isLater({ last_id, created_at }: Checkpoint, { end }: Beginning): boole
   return end !== undefined && last_id > end.head_id && created_at > end.created_at
 }
 
-/** What the first lines of an export say. */
 interface Beginning {
   tenant_id?: string
   /** where and when the installation's log ended, if it has an anchor */
   end?: ReturnType<typeof findEnd>
   /** of the keys that signed for the installation (key-change.md 4) */
   changes: KeyChange[]
-  /** the lines that were read */
   begun: string[]
   /** the error of reading further lines, if any: joined exports may not belong together */
   fault?: unknown

@@ -45,9 +45,7 @@ export interface ExportVerdict {
   /** where the entries begin: after this id */
   after_id?: number
   last_id?: number
-  /**
-   * the last entry of the log when the export was signed; greater than `last_id` for a stretch (export.md 4)
-   */
+  /** the last entry of the log when the export was signed; greater than `last_id` for a stretch (export.md 4) */
   head_id?: number
   /** where entries are missing (export.md 5) */
   missing?: Missing[]
@@ -71,9 +69,7 @@ export interface ExportVerdict {
   signed_at?: string
   /** the key that signed the export, as the file names it */
   public_key?: string
-  /**
-   * the last signed entry, if the file does not end with it: the file was truncated, or joined wrongly
-   */
+  /** the last signed entry, if the file does not end with it: the file was truncated, or joined wrongly */
   signed_through?: number
   /** through which entry the log was purged, if that is why it does not begin with entry 1 */
   purged_through?: number
@@ -186,19 +182,11 @@ const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
     `the tenant is deleted, but by the entries through ${id} a key is not destroyed, or an API key not revoked`,
 }
 
-/** The reader's position in the chain. */
-interface Position {
-  id: number
-  hash: Uint8Array
-  created_at: string
-}
+type Position = { id: number; hash: Uint8Array; created_at: string }
 
 class ExportReader {
   readonly verdict: ExportVerdict
-  /**
-   * the fault if the kept checkpoint contradicts an entry. The file is refused, but read to its end: a later entry may
-   * say that an operator accepted the loss
-   */
+  /** the kept checkpoint contradicts an entry: refused, but read to its end, as a later entry may accept the loss */
   contradiction: ExportFault | undefined
   private header: ExportHeader | undefined
   private history: RightsHistory = createRightsHistory({ after_id: 0 })

@@ -20,7 +20,6 @@ export interface WitnessConfig {
   unknownVariables: string[]
 }
 
-/** Each variable with its text in `--help`. */
 export const WITNESS_VARIABLES = {
   EAAS_WITNESS_DIR: 'directory of its key, its state and the list of logs (default: .eaas-witness)',
   EAAS_WITNESS_KEY: 'its key, base64 of 32 bytes (default: witness.key in the directory)',
@@ -61,9 +60,8 @@ function readLevel(text: string): LogLevel {
 
 /**
  * Reads which logs a witness cosigns: one key a line in C2SP's written form, followed, if the log's origin is not the
- * name of the key, by a space and the origin, which may have spaces. Several lines with one origin are keys of one
- * log. Empty lines and lines that begin with `#` are skipped.
- *
+ * name of the key, by a space and the origin, which may have spaces. Several lines with one origin are keys of one log.
+ * Empty lines and lines that begin with `#` are skipped.
  * @throws WitnessError with the number of the line that is wrong, or if the list is empty
  */
 export function readLogList(text: string, path: string): LogKeys {

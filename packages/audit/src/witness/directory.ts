@@ -1,8 +1,4 @@
-/**
- * The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second
- * process out.
- */
-
+/** The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second process out. */
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile, rename, stat, writeFile } from 'node:fs/promises'
@@ -58,15 +54,10 @@ export interface WitnessFiles {
   save(state: WitnessState): Promise<void>
   /** Checks that the directory is still this process's. @throws LostDirectoryError */
   assertHeld(): void
-  /** Lets another process have the directory. */
   release(): Promise<void>
 }
 
-/**
- * Creates the directory of a new witness; returns its public key.
- * @throws WitnessError if the directory is not empty or cannot be created, CheckpointError if the name is not valid
- * for a key
- */
+/** Creates the directory of a witness; returns its public key. @throws WitnessError, CheckpointError for a bad name */
 export async function createWitness({ directory, key }: WitnessConfig, name: string): Promise<NoteKey> {
   // Checked first: otherwise the advice to make a key could lead the operator to overwrite that of the witness here.
   if (existsSync(statePath(directory))) throw notEmpty(directory)
@@ -114,11 +105,10 @@ export async function openWitness({ directory, key: source, logs: logList }: Wit
     const signingKey = signingKeyOf(createSecretKey(seed))
     seed.fill(0)
     const key = createWitnessKey(readWitnessKey(state.witness).name, signingKey)
-    if (encodeNoteKey(key) !== state.witness) {
+    if (encodeNoteKey(key) !== state.witness)
       throw new WitnessError(
         `The key in ${keyFile ?? 'EAAS_WITNESS_KEY'} does not belong to the state in ${directory}, which is of ${state.witness}. ${OWN_KEY}`,
       )
-    }
     const listed = logList ?? join(directory, 'logs')
     const logs = readLogList(await readText(listed, 'The list of logs', NEEDED_LIST), listed)
     const assertHeld = () => {
@@ -140,7 +130,6 @@ export async function openWitness({ directory, key: source, logs: logList }: Wit
   }
 }
 
-/** Whether every user of the machine can read the file. */
 export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }
@@ -170,14 +159,10 @@ function keyPath(directory: string): string {
   return join(directory, 'witness.key')
 }
 
-/**
- * Reads the 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` if it is missing or
- * malformed
- */
+/** Reads the 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` */
 async function readKey({ value, file }: WitnessConfig['key'], remedy: string): Promise<Uint8Array | undefined> {
-  if (value !== undefined && file !== undefined) {
+  if (value !== undefined && file !== undefined)
     throw new WitnessError('EAAS_WITNESS_KEY and EAAS_WITNESS_KEY_FILE are both set. Set only one of them.')
-  }
   if (value === undefined && file === undefined) return undefined
   const source = file ?? 'EAAS_WITNESS_KEY'
   const text = value ?? (file === undefined ? '' : await readText(file, 'The key of the witness', remedy))

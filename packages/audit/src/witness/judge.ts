@@ -1,5 +1,4 @@
 /** Decides what a witness answers to a request, see cosignature.md 4. Pure. */
-
 import { equalBytes } from '../crypto.js'
 import { type AddCheckpoint, readAddCheckpoint } from '../formats/cosignature.js'
 import { merkleRoot, verifyConsistency } from '../formats/merkle.js'
@@ -28,7 +27,6 @@ export interface Admitted extends Pick<AddCheckpoint, 'old' | 'proof'> {
   note: string
 }
 
-/** Thrown when a witness does not cosign. */
 export class WitnessRefusal extends Error {
   override readonly name = 'WitnessRefusal'
   constructor(
@@ -53,10 +51,7 @@ export function admit(body: Uint8Array, logs: LogKeys): Admitted {
   return { old, proof, head, text: signed.text, note: noteOf(signed, keys) }
 }
 
-/**
- * Checks that the tree continues what was cosigned last; `seen` is undefined if nothing was. @throws
- * WitnessRefusal 409 or 422
- */
+/** Checks that the tree continues what was cosigned last, if anything was. @throws WitnessRefusal 409 or 422 */
 export function assertConsistent({ old, proof, head: { size, root } }: Admitted, seen: Seen | undefined): void {
   const { size: oldSize, root: oldRoot } = seen ?? { size: 0, root: merkleRoot([]) }
   if (old !== oldSize) throw new WitnessRefusal(409, 'the old size is not what this witness cosigned last', oldSize)
@@ -68,10 +63,7 @@ export function assertConsistent({ old, proof, head: { size, root } }: Admitted,
   }
 }
 
-/**
- * Whether the log signed a tree that was refused because it does not continue the one cosigned last. A cosigned tree
- * never is one.
- */
+/** Whether the log signed a tree that was refused because it does not continue the one cosigned last. */
 export function contradicts({ old, head: { size, root } }: Admitted, seen: Seen): boolean {
   return old === seen.size && (size !== old || !equalBytes(root, seen.root))
 }

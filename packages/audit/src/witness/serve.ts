@@ -1,5 +1,4 @@
 /** HTTP around a witness: `POST /add-checkpoint` and nothing else (cosignature.md 3 and 4). */
-
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { collectBytes, createHeldBytes, type Holding, MAX_PIECES, TOO_MANY_PIECES } from '@eaas/protocol'
 import { MAX_REQUEST_BYTES, SIZE_TYPE } from '../formats/cosignature.js'
@@ -24,19 +23,13 @@ const PIECE_MS = 1
 /** How long the reader of the log may take at the end, in milliseconds. */
 const LOGGED_MS = 1_000
 
-interface Answer {
-  status: number
-  body: string
-  type?: string
-  headers?: Record<string, string>
-}
+type Answer = { status: number; body: string; type?: string; headers?: Record<string, string> }
 
 /** Thrown for a request that is answered without all of its body. */
 class UnreadBody extends Error {
   override readonly name = 'UnreadBody'
-  readonly answer: Answer
 
-  constructor(answer: Answer) {
+  constructor(readonly answer: Answer) {
     super(answer.body)
     this.answer = answer
   }

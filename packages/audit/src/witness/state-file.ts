@@ -1,5 +1,4 @@
 /** Keeps the last tree of each log that a witness cosigned, in a file that survives a crash, see cosignature.md 5. */
-
 import { readFile } from 'node:fs/promises'
 import { encodeBase64, explainUnwritten } from '@eaas/protocol'
 import * as z from 'zod/mini'
@@ -12,11 +11,7 @@ const stateSchema = z.strictObject({
   format: z.literal('eaas/witness/state/v1'),
   witness: z.string(),
   logs: z.array(
-    z.strictObject({
-      origin: z.string().check(z.minLength(1)),
-      size: z.int().check(z.gte(0)),
-      root: z.string(),
-    }),
+    z.strictObject({ origin: z.string().check(z.minLength(1)), size: z.int().check(z.gte(0)), root: z.string() }),
   ),
 })
 
@@ -25,14 +20,12 @@ export class WitnessError extends Error {
   override readonly name: string = 'WitnessError'
 }
 
-/** The state of a witness. */
 export interface WitnessState {
   /** the written form of its public key */
   witness: string
   logs: ReadonlyMap<string, Seen>
 }
 
-/** Writes a state as the text of its file. */
 export function writeState({ witness, logs }: WitnessState): string {
   const list = [...logs].map(([origin, { size, root }]) => ({ origin, size, root: encodeBase64(root) }))
   return `${JSON.stringify({ format: 'eaas/witness/state/v1', witness, logs: list })}\n`
@@ -41,11 +34,10 @@ export function writeState({ witness, logs }: WitnessState): string {
 /** Reads the text of a state file. @throws WitnessError if it is not exactly as a witness writes it */
 export function readState(text: string): WitnessState {
   const state = parse(text)
-  if (state === undefined || writeState(state) !== text) {
+  if (state === undefined || writeState(state) !== text)
     throw new WitnessError(
       'The state of the witness is damaged. Restore the newest copy of it; without what it signed before, a witness would sign anything.',
     )
-  }
   return state
 }
 

@@ -5,22 +5,15 @@ import { cosign } from '../formats/cosignature.js'
 import { LostDirectoryError, type WitnessFiles } from './directory.js'
 import { type Admitted, admit, assertConsistent, contradicts, type Seen } from './judge.js'
 
-/** What a witness reports, for its log. */
 export interface WitnessEvents {
   /** `note` is what the log signed; `isNew` is false for a tree that was cosigned before. */
   cosigned(details: { origin: string; size: number; note: string }, isNew: boolean): void
-  /**
-   * A log signed a tree that was not shown to continue the one cosigned last: `note`, with the log's
-   * signature. Once for each tree.
-   */
+  /** A log signed a `note` whose tree was not shown to continue the one cosigned last. Once for each tree. */
   contradicted(details: { origin: string; cosigned_size: number; cosigned_root: string; note: string }): void
 }
 
 export interface Witness {
-  /**
-   * Answers the body of a request with the line of the cosignature. @throws WitnessRefusal,
-   * UnwrittenStateError, LostDirectoryError
-   */
+  /** Cosigns a request: returns the line. @throws WitnessRefusal, UnwrittenStateError, LostDirectoryError */
   addCheckpoint(body: Uint8Array): Promise<string>
 }
 
@@ -33,10 +26,8 @@ export class UnwrittenStateError extends Error {
   }
 }
 
-/** Most trees that are remembered as reported. */
 const MOST_REPORTED = 1_000
 
-/** Creates a witness on its files. */
 export function createWitnessService(
   { key, signingKey, logs, state, save, assertHeld }: Omit<WitnessFiles, 'keyFile' | 'release'>,
   { now, events }: { now: () => number; events: WitnessEvents },

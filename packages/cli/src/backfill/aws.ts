@@ -7,9 +7,7 @@ import { ContentError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } from '@eaas/sdk/maintenance'
 import { askWithRow, ROW_HINT } from './row-texts.js'
 
-/**
- * The part that a reader uses of what `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to.
- */
+/** The part that a reader uses of what `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to. */
 export interface AwsDecrypted {
   plaintext: Uint8Array
   messageHeader: { readonly encryptionContext: Readonly<Record<string, string>> }
@@ -36,11 +34,10 @@ export interface AwsMessageOptions {
 }
 
 /**
- * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, that are stored in base64, in hex
- * or as bytes. Uses the network only as your `decrypt` does. A value that is no message, that `decrypt`
- * refuses, or whose encryption context lacks a member fails its row. Only an encryption context that depends on the
- * row reveals a message that was moved there from another row.
- *
+ * Makes a reader of messages of the AWS Encryption SDK, versions 1 and 2, that are stored in base64, in hex or as
+ * bytes. Uses the network only as your `decrypt` does. A value that is no message, that `decrypt` refuses, or whose
+ * encryption context lacks a member fails its row. Only an encryption context that depends on the row reveals a message
+ * that was moved there from another row.
  * @throws InvalidInputError when an option is wrong
  */
 export function awsMessageReader(options: AwsMessageOptions): Reader {

@@ -34,10 +34,7 @@ export interface InspectOptions {
   rowsPerSecond?: number | undefined
   /** Called and awaited after each page, when its rows are written. An error that it throws ends the run. */
   onProgress?: ((progress: BackfillProgress) => unknown) | undefined
-  /**
-   * For `inspectTable`: whether to open each row too and compare its indexes; otherwise only the forms are
-   * counted.
-   */
+  /** For `inspectTable`: whether to open each row too and compare its indexes; otherwise only the forms are counted. */
   open?: boolean | undefined
 }
 
@@ -45,14 +42,11 @@ export interface BackfillOptions extends Omit<InspectOptions, 'open'> {
   /** `seal` by default. */
   work?: BackfillWork | undefined
   /**
-   * By field: turns a stored value that is no envelope into the field's value, such as another library's
-   * ciphertext into its plaintext. Null, undefined and an error of its own refuse the value, and the row is
-   * left as it is.
+   * By field: turns a stored value that is no envelope into the field's value, such as another library's ciphertext
+   * into its plaintext. Null, undefined and an error of its own refuse the value, and the row is left as it is.
    */
   read?: Readonly<Record<string, Reader>> | undefined
-  /**
-   * Reads and checks everything, and writes nothing. Its `after` stays as it was given, since no row is done.
-   */
+  /** Reads and checks everything, and writes nothing. Its `after` stays as it was given, since no row is done. */
   dryRun?: boolean | undefined
 }
 
@@ -128,9 +122,7 @@ export async function inspectTable(
   return inspectWith(sdk, model, table, options)
 }
 
-/**
- * The SDK's part of a run, from the copy that made the model: an application may have several copies.
- */
+/** The SDK's part of a run, from the copy that made the model: an application may have several copies. */
 export type Sdk = Pick<typeof sdk, 'describeModel' | 'getVersions' | 'isModel' | 'maintain'>
 
 /** `backfill`, by the copy of the SDK that made the model. */

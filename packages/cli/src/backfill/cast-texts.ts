@@ -61,13 +61,7 @@ const CAST_TEXTS: readonly CastText[] = [
   },
 ]
 
-/**
- * Says how to convert a text that a field refused, and all others like it; undefined if it is of no known kind. Holds
- * nothing of the value.
- *
- * @param message what the field expected
- * @param names those of the table and the column in SQL
- */
+/** Says how to convert a text that a field refused, and all others like it; undefined if unknown. Quotes no value. */
 export function conversionOf(
   message: string,
   stored: unknown,

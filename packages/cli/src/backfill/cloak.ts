@@ -1,6 +1,4 @@
-/**
- * Reads what @47ng/cloak and prisma-field-encryption store: `v1.aesgcm256.<fingerprint>.<iv>.<ciphertext>`.
- */
+/** Reads what @47ng/cloak and prisma-field-encryption store: `v1.aesgcm256.<fingerprint>.<iv>.<ciphertext>`. */
 import { createHash } from 'node:crypto'
 import { decodeBase64, decodeUtf8, FormatError, nobleAead, OpenError } from '@eaas/protocol'
 import { ContentError, InvalidInputError } from '@eaas/sdk'
@@ -19,10 +17,8 @@ export interface CloakOptions {
 }
 
 /**
- * Makes a reader of what @47ng/cloak encrypted, and so of the columns of prisma-field-encryption. Does not
- * use the network. Refuses values of another form, unless `acceptPlaintext` is set, and those under another
- * key.
- *
+ * Makes a reader of what @47ng/cloak encrypted, and so of the columns of prisma-field-encryption. Does not use the
+ * network. Refuses values of another form, unless `acceptPlaintext` is set, and those under another key.
  * @throws InvalidInputError when a key is not one of cloak's
  */
 export function cloakReader(options: CloakOptions): Reader {

@@ -19,7 +19,6 @@ export interface ConstrainOptions {
 
 /** What `constrainTable` did; with `dryRun`, what it would have done. */
 export interface ConstrainReport {
-  /** The names of the constraints. */
   constraints: string[]
   /** The SQL that adds them, also for a migration. */
   statements: string[]
@@ -102,10 +101,7 @@ const LOCK_MS = 200
 const MAX_TRIES = 20
 const PAUSE_MS = 500
 
-/**
- * Runs a statement that locks the table for a moment. While it waits for a lock, calls of the application wait behind
- * it: so it waits briefly, and is tried again.
- */
+/** Locks the table briefly: calls of the application wait behind a statement that waits, so it is tried again. */
 async function atOnce(ask: Ask, statement: string): Promise<void> {
   const body = `begin perform set_config('lock_timeout', '${LOCK_MS}ms', true); ${statement}; end`
   for (let tries = 1; ; tries++) {

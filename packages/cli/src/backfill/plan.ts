@@ -27,7 +27,6 @@ export interface PlanOptions {
   columns: Readonly<Record<string, string>>
   /** Writes the command line of a backfill of this table, with more options. */
   command(more: string): string
-  /** Counts the forms of the rows. */
   inspect(): Promise<InspectReport>
 }
 
@@ -143,11 +142,7 @@ function sum<T>(counts: Readonly<Record<string, T>> | undefined, count: (of: T) 
   return Object.values(counts ?? {}).reduce((sum, of) => sum + count(of), 0)
 }
 
-/** A column that holds no envelope, and why. */
-interface TypeChange {
-  column: PostgresColumn
-  why: string
-}
+type TypeChange = { column: PostgresColumn; why: string }
 
 function findTypeChange(column: PostgresColumn): TypeChange[] {
   try {
@@ -189,10 +184,7 @@ async function readIndexes(ask: Ask, table: string): Promise<FoundIndex[]> {
   return indexes.map((index) => ({ ...index, columns: index.columns.map(nameOf) }))
 }
 
-/**
- * Writes the statements that create what an index column lacks: an index for searches, and a unique one in place of each
- * that the plaintext has.
- */
+/** Creates an index column's indexes: one for searches, and a unique one in place of each that the plaintext has. */
 function createIndexes(
   table: string,
   there: readonly FoundIndex[],

@@ -8,17 +8,14 @@ import { columnNames } from './table.js'
 /** Runs a statement whose only column is JSON text, and returns its parsed values. */
 export type Ask = (text: string, parameters?: string[]) => Promise<unknown[]>
 
-/** A column of the model and of the table. */
 export interface Placed {
   name: string
   column: PostgresColumn
 }
 
-/** What a table has. */
 export interface FoundTable {
   /** Its database, its schema and its own name, quoted if needed. */
   name: string
-  /** Its own name. */
   table: string
   columns: Map<string, PostgresColumn>
   primary: string[]
@@ -27,7 +24,6 @@ export interface FoundTable {
   sealedChecks: string[]
 }
 
-/** What the database says about a table. */
 interface Catalogue {
   name: string
   table: string
@@ -114,10 +110,7 @@ export interface Places {
   columns: Placed[]
 }
 
-/**
- * Finds the columns of the model in the table. @throws InvalidInputError naming a column that is missing or
- * cannot hold its values
- */
+/** Finds the model's columns. @throws InvalidInputError naming one that is missing or cannot hold its values */
 export function placeColumns(
   wanted: TableColumns,
   { columns, primary, unique }: FoundTable,

@@ -3,7 +3,6 @@ import { counted, encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '@eaas/sdk'
 import { isKept } from '@eaas/sdk/maintenance'
 
-/** A column that the table has. */
 export interface PostgresColumn {
   name: string
   /** The type without a length, for casts. */
@@ -12,7 +11,6 @@ export interface PostgresColumn {
   base: string
   /** The number in `varchar(100)`; undefined without one. */
   maxLength: number | undefined
-  /** Whether the base is an enum. */
   isEnum: boolean
 }
 
@@ -21,7 +19,6 @@ const TEXT_TYPES = ['text', 'character varying', 'citext']
 /** About the number of characters of the shortest envelope. */
 const LEAST_LENGTH = 256
 
-/** Tells whether a column has a type for JSON. */
 export function isJson({ base }: PostgresColumn): boolean {
   return JSON_TYPES.includes(base)
 }
@@ -32,9 +29,8 @@ export function assertHoldsEnvelopes(found: PostgresColumn): void {
   const column = `the column ${JSON.stringify(name)}`
   const { action, note } = toText(found)
   const hint = `Give it the type text first: alter table … ${action}${note === undefined ? '' : `, ${note}`}; or add a column of that type, and move the values into it in the same way.`
-  if (![...JSON_TYPES, ...TEXT_TYPES].includes(base)) {
+  if (![...JSON_TYPES, ...TEXT_TYPES].includes(base))
     throw new InvalidInputError(`${column} is of type ${base}, which cannot hold an encrypted value`, hint)
-  }
   if (maxLength !== undefined && maxLength < LEAST_LENGTH) {
     throw new InvalidInputError(
       `${column} holds at most ${counted(maxLength, 'character')}, which no encrypted value fits`,
@@ -60,7 +56,6 @@ export function toText({ name, base }: PostgresColumn): { action: string; note?:
  * SQL that makes of a column's value the text from which a field reads it exactly. Times keep their milliseconds, which
  * is what drivers return; those without a zone are taken for UTC. `timestamp` stands for any type of a time, where one
  * without a zone is in that of the session.
- *
  * @param column as SQL has it
  */
 export function fieldText(column: string, base: string): string {
@@ -105,10 +100,7 @@ export function readColumn(column: PostgresColumn, text: string | null): unknown
   return text
 }
 
-/**
- * Writes a value of a sealed or an opened row. A date of an opened row becomes ISO 8601, bytes become base64; in JSON
- * both are text.
- */
+/** Writes a value of a row. A date becomes ISO 8601, bytes become base64; in JSON both are text. */
 export function writeColumn({ base }: PostgresColumn, value: unknown): string | null {
   if (value === null || value === undefined) return null
   if (base === 'text[]' && Array.isArray(value)) return `{${value.join(',')}}`

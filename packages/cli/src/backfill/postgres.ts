@@ -14,35 +14,23 @@ import { notOfThisTable, type Table, type TableChange, type TableRow, type Table
 export type PostgresQuery = (text: string, parameters: string[]) => Promise<readonly object[]>
 
 export interface PostgresOptions {
-  /**
-   * The columns by which pages are read, unique together and never null; those of the primary key by default.
-   */
+  /** The columns by which pages are read, unique together and never null; those of the primary key by default. */
   key?: readonly string[] | undefined
-  /**
-   * The names of columns in the database, if they differ from those of the model: `{ emailIndex:
-   * 'email_index' }`.
-   */
+  /** The names of columns in the database, if they differ from those of the model: `{ emailIndex: 'email_index' }`. */
   columns?: Readonly<Record<string, string>> | undefined
-  /**
-   * Further columns for the rows that readers get, such as one for an encryption context. A run writes none of
-   * them.
-   */
+  /** Further columns for the rows that readers get, such as one for an encryption context; never written. */
   readColumns?: readonly string[] | undefined
 }
 
 /** What is compared before a row is written. */
-interface Read {
-  key: readonly string[]
-  texts: readonly (string | null)[]
-}
+type Read = { key: readonly string[]; texts: readonly (string | null)[] }
 
 /**
- * Reads and writes a table of PostgreSQL 12 or later. Each statement runs by itself, at once, and skips locked
- * rows: none waits for the application while it holds a lock. Pass a function that runs statements outside of a
- * transaction. Does not use the network before the run.
- *
- * @param table its name as it is spelled, with its schema if that is not on the search path: `users`,
- * `crm.users`, `userTable`. Put a part with a dot or a quote in quotes, as in SQL: `crm."users.old"`
+ * Reads and writes a table of PostgreSQL 12 or later. Each statement runs by itself, at once, and skips locked rows:
+ * none waits for the application while it holds a lock. Pass a function that runs statements outside of a transaction.
+ * Does not use the network before the run.
+ * @param table its name as it is spelled, with its schema if that is not on the search path: `users`, `crm.users`,
+ * `userTable`. Put a part with a dot or a quote in quotes, as in SQL: `crm."users.old"`
  */
 export function postgresTable(query: PostgresQuery, table: string, options: PostgresOptions = {}): TableSource {
   assertOptions('postgresTable()', options, ['key', 'columns', 'readColumns'] satisfies (keyof PostgresOptions)[])

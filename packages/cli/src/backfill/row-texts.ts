@@ -7,9 +7,7 @@ export const ROW_HINT =
   'The row has the columns of the model; name others in `readColumns` of postgresTable(). Bind the model to columns that never change only.'
 
 /**
- * Calls a function of the application with a row. Returns undefined when it throws: its error may quote the
- * row.
- *
+ * Calls a function of the application with a row. Returns undefined when it throws: its error may quote the row.
  * @throws ContentError when it reads a column that the row lacks, which String() would turn into text
  */
 export function askWithRow(option: string, ask: (row: Readonly<Row>) => unknown, row: Readonly<Row>): unknown {

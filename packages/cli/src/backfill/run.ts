@@ -27,13 +27,11 @@ export interface RowFailure {
 
 /** Why rows stayed as they were. */
 export interface FailureCause extends Omit<RowFailure, 'key'> {
-  /** How many rows there are. */
   rows: number
   /** The keys of the first 10. */
   keys: string[]
 }
 
-/** How far a run is. */
 export interface BackfillProgress {
   /** The rows that were read, not counting those that were read again. */
   rows: number
@@ -47,16 +45,12 @@ export interface BackfillProgress {
   gone: number
   /** Rows that were done first because they lacked an index. Each counts above once all rows before it do. */
   ahead: number
-  /**
-   * How many rows there were after `after` when the run began; undefined if the table does not count them.
-   */
+  /** How many rows there were after `after` when the run began; undefined if the table does not count them. */
   total: number | undefined
   rowsPerSecond: number
   /** By the rate so far; undefined without `total`. */
   secondsLeft: number | undefined
-  /**
-   * All rows up to this key are done, or failed. Pass it as the option `after` to continue after a stop.
-   */
+  /** All rows up to this key are done, or failed. Pass it as the option `after` to continue after a stop. */
   after: string | undefined
 }
 
@@ -68,10 +62,7 @@ interface RunOptions {
   dryRun: boolean
   /** Whether a row that would be written counts as `current`, since nothing is wrong with it. */
   isCheck: boolean
-  /**
-   * Whether `after` says where to continue. A dry run finishes no row, and a run that continued after its last
-   * key would skip them all.
-   */
+  /** Whether `after` says where to continue: a dry run finishes no row, and a later run would skip them all. */
   isResumable: boolean
   /** Whether rows that lack an index come first. */
   isIndexing: boolean
@@ -87,10 +78,7 @@ interface RunResult {
 }
 
 /** A row that others changed each time, and the key after which its page was read. */
-interface Contended {
-  key: string
-  behind: string | undefined
-}
+type Contended = { key: string; behind: string | undefined }
 
 interface Run {
   table: Table
@@ -106,9 +94,7 @@ interface Run {
 
 type Done = 'changed' | 'current' | 'failed'
 
-/**
- * @throws what the table, the service or `onProgress` throw. All pages that were reported are written then.
- */
+/** @throws what the table, the service or `onProgress` throw. All pages that were reported are written then. */
 export async function runWork(table: Table, maintenance: Maintenance, options: RunOptions): Promise<RunResult> {
   const { onProgress, signal, isIndexing, dryRun } = options
   const after = readAfter(table, options.after)
@@ -197,7 +183,6 @@ function count({ ahead, isAhead, result }: Run, key: string, as: Done): void {
   else result.progress[as]++
 }
 
-/** Notes that all rows up to a key are done. */
 function reach({ table, options, result, isAhead }: Run, key: string | undefined): void {
   if (options.isResumable && !isAhead && key !== undefined) result.progress.after = writeAfter(table, key)
 }
@@ -224,10 +209,7 @@ async function workOn(
   }
 }
 
-/**
- * Reads rows of the page after a key again. @throws InvalidInputError when one is still there and its key
- * does not lead back to it
- */
+/** Reads rows of a page again. @throws InvalidInputError if one is still there and its key does not lead back to it */
 async function readAgain(
   { table, result, options }: Run,
   keys: readonly string[],
@@ -281,10 +263,7 @@ function refuse(table: Table, to: Readonly<Row>): EaasError | undefined {
   })
 }
 
-/**
- * Writes all changes at once, or one by one if the database refuses one of them. Returns the keys of rows that
- * another writer was faster with.
- */
+/** Writes all changes at once, or one by one if refused. Returns the keys of rows where another writer was faster. */
 async function swapEach(run: Run, changes: readonly Change[]): Promise<string[]> {
   const { dryRun, isCheck } = run.options
   const done = ({ from, error }: Change) =>
@@ -310,10 +289,7 @@ async function swapEach(run: Run, changes: readonly Change[]): Promise<string[]>
   }
 }
 
-/**
- * Tells whether the database refused because of a row, or because of other writers; undefined for any other
- * error.
- */
+/** Tells whether the database refused because of a row, or because of other writers; undefined for any other error. */
 function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
   if (!isEaasError(error) || error.code !== 'E_DATABASE') return undefined
   const state = error.sqlState ?? ''
@@ -348,7 +324,6 @@ const ENTERED =
   'If a user entered it as plain text, change or clear it in this row, through the application or in the database; if it was an envelope, restore it from a backup. Until then the whole row stays as it is.'
 
 interface Tempo {
-  /** Reports the speed of a run after this many rows. */
   figures(rows: number, total: number | undefined): { rowsPerSecond: number; secondsLeft: number | undefined }
   /** Waits until the limit allows this many rows. */
   wait(rows: number, signal: AbortSignal | undefined): Promise<void>

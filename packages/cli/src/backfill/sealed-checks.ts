@@ -19,13 +19,10 @@ export interface SealedCheck {
   definition: string
 }
 
-/** A sealed value of a table. */
 export interface SealedColumn {
-  /** The column in the database. */
   column: string
   /** Leads from the column, which then holds an object, to the value. */
   path: readonly string[]
-  /** The model's `format`. */
   format: RowFormat
   /** Whether the column is of a type for JSON, or of one for text. */
   type: 'json' | 'text'
@@ -92,9 +89,8 @@ export function makeSealedChecks(dialect: Dialect, table: string, columns: reado
 }
 
 /**
- * Writes a migration of PostgreSQL that adds the constraints to a table in which nothing is in plaintext. To any other it
- * adds none, not even `not valid`: each update of a row in plaintext would fail, also one of other columns.
- *
+ * Writes a migration of PostgreSQL that adds the constraints to a table in which nothing is in plaintext. To any other
+ * it adds none, not even `not valid`: each update of a row in plaintext would fail, also one of other columns.
  * @param table its name in SQL
  */
 export function addSealedChecks(table: string, checks: readonly SealedCheck[]): string {
@@ -150,7 +146,6 @@ interface Sql {
   at(json: string, path: readonly string[]): string
   /** A JSON string as text, null for JSON null, and text that is no envelope for all other values. */
   text(json: string): string
-  /** A member of a JSON object as text. */
   member(json: string, name: string): string
   /** Whether an object has no other members. */
   hasOnly(json: string, names: readonly string[]): string

@@ -5,7 +5,6 @@
 import { InvalidInputError } from '@eaas/sdk'
 import type { Row, TableColumns } from '@eaas/sdk/maintenance'
 
-/** The names that a model has for the columns of its table. */
 export function columnNames({ fields, indexes, bind, header }: TableColumns): string[] {
   return [...fields, ...indexes.map(({ column }) => column), ...bind, header.column]
 }
@@ -14,10 +13,7 @@ export function columnNames({ fields, indexes, bind, header }: TableColumns): st
 export interface TableRow {
   /** Identifies the row, and its position in the order of the rows. */
   readonly key: string
-  /**
-   * The columns of the model by the model's names, as values that the model opens: objects, text, numbers,
-   * null.
-   */
+  /** The columns of the model by the model's names, as values that the model opens: objects, text, numbers, null. */
   readonly row: Readonly<Row>
 }
 
@@ -39,15 +35,11 @@ export interface Table {
   readonly scope?: string | undefined
   /** Reads the next rows after a key, or the first ones; at most `limit`, and none only at the end. */
   page(after: string | undefined, limit: number): Promise<readonly TableRow[]>
-  /**
-   * Reads rows again. Leaves out those that are gone; the run ends with an error when `page` still returns
-   * one of them.
-   */
+  /** Reads rows again, without those that are gone; the run ends with an error if `page` still returns one of them. */
   again(keys: readonly string[]): Promise<readonly TableRow[]>
   /**
-   * Writes each row in one step if all columns of the model still hold what was read (compare-and-swap), and
-   * must not write it otherwise. Tells for each whether it was written. Its errors must hold no value of a
-   * row.
+   * Writes each row in one step if all columns of the model still hold what was read (compare-and-swap), and must not
+   * write it otherwise. Tells for each whether it was written. Its errors must hold no value of a row.
    */
   swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
   /** Names a column that cannot hold what would be written, and says why: the row fails, in `check` and a dry run too. */
@@ -77,9 +69,7 @@ export function writeAfter({ scope }: Table, key: string): string {
 export function readAfter({ scope }: Table, after: string | undefined): string | undefined {
   if (scope === undefined || after === undefined) return after
   const { scope: from, key } = parse(after) ?? {}
-  if (typeof from !== 'string' || typeof key !== 'string') {
-    throw notOfThisTable()
-  }
+  if (typeof from !== 'string' || typeof key !== 'string') throw notOfThisTable()
   if (from === scope) return key
   throw new InvalidInputError(
     `after belongs to ${from}, and this is ${scope}`,
@@ -88,7 +78,6 @@ export function readAfter({ scope }: Table, after: string | undefined): string |
   )
 }
 
-/** Says that `after` is no key of the table. */
 export function notOfThisTable(): InvalidInputError {
   const hint = 'Pass the text that progress told, or omit it.'
   return new InvalidInputError('after is no key of this table', hint, { option: 'after' })

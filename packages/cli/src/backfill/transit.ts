@@ -1,5 +1,4 @@
 /** Reads what the transit engine of HashiCorp Vault or OpenBao encrypted, `vault:v1:…`, over its HTTP API. */
-
 import { setImmediate } from 'node:timers/promises'
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, NetworkError } from '@eaas/sdk'
@@ -7,7 +6,6 @@ import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } f
 import { askWithRow, ROW_HINT } from './row-texts.js'
 
 const STORED = /^vault:v\d+:[\w+/-]+={0,2}$/
-/** How many values one request has at most. */
 const BATCH_VALUES = 200
 
 /** A request to the transit engine. Throws or rejects if there is no answer. */
@@ -15,20 +13,16 @@ export type TransitPost = (path: string, body: string) => Promise<{ status: numb
 
 export interface TransitOptions {
   /**
-   * Sends a POST to a path of the API, with the address and the token of your Vault, and returns the status
-   * and the parsed JSON: `async (path, body) => { const answer = await fetch(address + path, { method:
-   * 'POST', body, headers: { 'X-Vault-Token': token } }); return { status: answer.status, body: await
-   * answer.json() } }`.
+   * Sends a POST to a path of the API, with the address and the token of your Vault, and returns the status and the
+   * parsed JSON: `async (path, body) => { const answer = await fetch(address + path, { method: 'POST', body, headers: {
+   * 'X-Vault-Token': token } }); return { status: answer.status, body: await answer.json() } }`.
    */
   post: TransitPost
   /** The name of the key. */
   key: string
   /** Where the engine is mounted; `transit` by default. */
   mount?: string | undefined
-  /**
-   * For a key with `derived`: the context that all values were encrypted with, in base64, or a function that
-   * returns that of a row.
-   */
+  /** For a key with `derived`: the context of all values in base64, or a function that returns that of a row. */
   context?: string | ((row: Readonly<Row>) => string) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */
   as?: 'text' | 'bytes' | undefined
@@ -43,10 +37,9 @@ interface Waiter {
 }
 
 /**
- * Makes a reader that lets Vault or OpenBao decrypt, up to 200 values in one request. Needs a token with
- * `update` on `transit/decrypt/<key>`. A value that the engine refuses fails its row; an answer without
- * results ends the run with `E_NETWORK`.
- *
+ * Makes a reader that lets Vault or OpenBao decrypt, up to 200 values in one request. Needs a token with `update` on
+ * `transit/decrypt/<key>`. A value that the engine refuses fails its row; an answer without results ends the run with
+ * `E_NETWORK`.
  * @throws InvalidInputError when an option is wrong
  */
 export function transitReader(options: TransitOptions): Reader {

@@ -48,7 +48,6 @@ export interface FoundTable {
   stored: string
   /** Its schema in the database, if it names one. */
   schema?: string | undefined
-  /** The file that declares it. */
   path: string
   columns: readonly Column[]
   /** The columns of its primary key. */

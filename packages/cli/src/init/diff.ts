@@ -3,10 +3,7 @@ import { basename } from 'node:path'
 
 const CONTEXT = 3
 
-interface Line {
-  sign: ' ' | '+' | '-'
-  text: string
-}
+type Line = { sign: ' ' | '+' | '-'; text: string }
 
 export function unifiedDiff(path: string, before: string | undefined, after: string): string[] {
   const lines = compare(linesOf(before ?? ''), linesOf(after))

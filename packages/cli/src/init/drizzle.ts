@@ -223,11 +223,7 @@ export function changeDrizzle(app: Application, change: Change): void {
   if (edits.length > 0) byHand.push('npx drizzle-kit generate, and npx drizzle-kit migrate; or npx drizzle-kit push')
 }
 
-interface Edit {
-  at: number
-  end: number
-  put: string
-}
+type Edit = { at: number; end: number; put: string }
 
 function textCall(source: string, { callee, quoted = '' }: Property, name = quoted): string {
   return `${callee.includes('.') ? callee.replace(/\w+$/, 'text') : localName(source, 'text')}(${name})`
@@ -252,7 +248,6 @@ function indexColumn(source: string, property: Property): Edit {
 /**
  * Finds where the indexes of a table are declared: `drizzle-kit push` adds them there without a question, while for
  * `.unique()` it asks whether to truncate the table. Undefined if that place has another form.
- *
  * @param at the bracket of pgTable()
  */
 function extrasOf(source: string, at: number, added: readonly Property[]) {

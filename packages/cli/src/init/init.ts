@@ -45,15 +45,8 @@ const DROPS: Readonly<Partial<Record<FoundTable['orm'], string>>> = {
   typeorm: 'synchronize and migration:generate drop',
 }
 
-interface InitOptions {
-  table?: string
-  fields?: string[]
-  search?: string[]
-  timeZone?: string
-  yes?: boolean
-}
+type InitOptions = { table?: string; fields?: string[]; search?: string[]; timeZone?: string; yes?: boolean }
 
-/** Adds `init`. */
 export function addInit(program: Command, io: Io): void {
   program
     .command('init')
@@ -80,9 +73,8 @@ export function addInit(program: Command, io: Io): void {
 async function init(io: Io, given: InitOptions): Promise<void> {
   const app = readApplication(io)
   const tables = [...readPrisma(app), ...readDrizzle(app), ...readKysely(app), ...readTypeorm(app)]
-  if (tables.length === 0) {
+  if (tables.length === 0)
     throw new UsageError(`no table of Prisma, Drizzle, Kysely or TypeORM was found${unseen(app)}`)
-  }
   const ask = io.stdin.isTTY ? createQuestions(io) : undefined
   const nameOf = ({ name }: FoundTable) => slugOf(name.charAt(0).toLowerCase() + name.slice(1))
   const pathOf = (table: FoundTable) => modelPath(app, table, `eaas-${nameOf(table)}`)
@@ -229,9 +221,8 @@ async function choose(
 ) {
   const all = tables.map(({ name }) => name).join(', ')
   const wanted = given.table ?? (await ask?.(`Table (${all}): `))
-  if (wanted === undefined) {
+  if (wanted === undefined)
     throw new ArgumentsError(`--table is missing${given.fields ? '' : ', and so is --fields'}. There are: ${all}`)
-  }
   const isNamed = (text: string) => [text, `${text}s`].some((one) => one.toLowerCase() === wanted.toLowerCase())
   const exact = tables.filter(({ name, stored, schema }) => [name, stored, `${schema}.${stored}`].includes(wanted))
   const found = exact.length > 0 ? exact : tables.filter(({ name, stored }) => isNamed(name) || isNamed(stored))
@@ -313,11 +304,7 @@ function addToEnv(io: Io, { files }: Application): string {
   return file
 }
 
-interface FileChange {
-  file: string
-  before: string | undefined
-  after: string
-}
+type FileChange = { file: string; before: string | undefined; after: string }
 
 /** @throws UsageError where the file is no longer what it was when it was read, is not UTF-8, or is elsewhere */
 function assertAsRead(io: Io, { file, before }: FileChange): void {

@@ -39,7 +39,6 @@ export function convertTimes(change: Change): string | undefined {
   return change.columns.some(({ type }) => type.startsWith('timestamp')) ? convertColumns(change)[0] : undefined
 }
 
-/** The statements that add the columns of indexes, and the indexes. */
 export function addIndexes({ table, lacking }: Change): string[] {
   return lacking.flatMap((one) => {
     const { index, isUnique } = one
@@ -57,7 +56,6 @@ export function indexName({ stored }: FoundTable, { index, isUnique }: Column): 
   return `${stored}_${index.stored}_${isUnique ? 'key' : 'idx'}`
 }
 
-/** The statement that adds the constraints by which the database refuses plaintext. */
 export function addConstraints({ table, columns }: Change): string {
   const sealed = columns.map((column) => {
     const type = column.kind === 'json' && !isConverted(column) ? 'json' : 'text'

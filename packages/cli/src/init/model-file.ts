@@ -1,6 +1,7 @@
 /** The file that says which fields of a table are encrypted, and the command that encrypts existing rows. */
+import { quoteWord } from '@eaas/protocol'
 import { quoteName } from '../backfill/postgres-values.js'
-import { loaderFor, optionWord, quoteWord } from '../model-module.js'
+import { loaderFor, optionWord } from '../model-module.js'
 import type { Column, FoundTable } from './application.js'
 import { quoteText } from './source-text.js'
 

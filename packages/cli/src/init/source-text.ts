@@ -17,7 +17,6 @@ export function readText(expression: string): string | undefined {
   return quote === '`' && text?.includes('${') ? undefined : text
 }
 
-/** The literal of a text. */
 export function quoteText(text: string, quote = "'"): string {
   const escaped = JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"')
   return quote + escaped.replaceAll(quote, `\\${quote}`) + quote

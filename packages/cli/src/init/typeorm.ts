@@ -173,10 +173,7 @@ function readProperties(source: string, found: RegExpExecArray): Property[] {
   )
 }
 
-/**
- * Makes `text` of the columns that sealed text does not fit in, and adds those of indexes.
- * @throws UsageError if the application would drop the columns as soon as it starts
- */
+/** Makes `text` of the columns, and adds indexes. @throws UsageError if the application would drop them at its start */
 export function changeTypeorm({ files, code, settings, byHand }: Application, change: Change): void {
   const { table, columns, lacking } = change
   const [synchronized] = [...code, ...settings].find(([, text]) => SYNCHRONIZES.test(text)) ?? []

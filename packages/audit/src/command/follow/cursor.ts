@@ -20,7 +20,6 @@ const cursorSchema = z.strictObject({
   ),
 })
 
-/** A position in a log: an entry, and its hash if known. */
 export interface Reached {
   id: number
   hash: Uint8Array | undefined
@@ -45,11 +44,7 @@ export async function readCursor(path: string): Promise<Cursor> {
 
 /** Replaces the file; it is on the disk when this resolves. @throws CommandError if it cannot be written */
 export async function writeCursor(path: string, cursor: Cursor): Promise<void> {
-  const logs = [...cursor].map(([tenant_id, { id, hash }]) => ({
-    tenant_id,
-    id,
-    hash: hash ? encodeHex(hash) : null,
-  }))
+  const logs = [...cursor].map(([tenant_id, { id, hash }]) => ({ tenant_id, id, hash: hash ? encodeHex(hash) : null }))
   await replaceFile(path, `${JSON.stringify({ format: FORMAT, logs })}\n`).catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(`the cursor ${explainUnwritten(resolve(path), error)}`)
   })

@@ -22,7 +22,6 @@ export interface DeliveryOptions extends Receiver {
   format: Format
 }
 
-/** Adds the options of a follower. */
 export function addDeliveryOptions(command: Command): Command {
   return command
     .option(
@@ -54,23 +53,17 @@ export interface Batch {
   reached: Cursor
 }
 
-/** What a source of entries receives. */
 export interface Delivery {
   /** how far each log was delivered */
   readonly cursor: Cursor
   /** aborted by SIGINT and SIGTERM */
   readonly signal: AbortSignal
-  /** writes a line on standard error */
   tell(line: string): void
   /** Delivers batches until the signal stops it; after a batch of fewer than `BATCH_ENTRIES` it waits for more. */
   run(read: () => Promise<Batch>): Promise<void>
 }
 
-/**
- * Lets a source deliver until a signal stops it between two batches or attempts, or the reader is gone.
- *
- * @param name of the program, before each line on standard error
- */
+/** Lets a source deliver until a signal or a gone reader stops it. `name` begins each line on standard error. */
 export async function deliverFrom(
   { cursor: file, format, ...receiver }: DeliveryOptions,
   { name }: { name: string },

@@ -5,18 +5,15 @@ import { readMetadata } from '../../formats/chain.js'
 import { entryLine } from '../../formats/export.js'
 import type { ExportedEntry } from '../../verify/read-export.js'
 
-/** The forms of a line. */
 export const FORMATS = ['export', 'ecs'] as const
 export type Format = (typeof FORMATS)[number]
 
-/** An entry to deliver. */
 export interface Message {
   entry: ExportedEntry
   /** one line of JSON, without its line feed */
   text: string
 }
 
-/** Writes an entry. */
 export function toMessage(entry: ExportedEntry, format: Format): Message {
   return { entry, text: format === 'ecs' ? JSON.stringify(toEcs(entry)) : exportText(entry) }
 }
@@ -62,7 +59,6 @@ const TYPES: Partial<Record<LogAction, string>> = {
   'installation.operator_call': 'info',
 }
 
-/** Whether the entry says that a call was refused. */
 export function isRefusal({ action }: Pick<ExportedEntry, 'action'>): boolean {
   return action.endsWith('.refused')
 }
@@ -94,12 +90,6 @@ function toEcs(entry: ExportedEntry): object {
     }),
     ...(typeof trace_id === 'string' && { trace: { id: trace_id } }),
     ...(typeof request_id === 'string' && { http: { request: { id: request_id } } }),
-    eaas: {
-      key_id,
-      key_version,
-      ...(on_behalf_of !== undefined && { on_behalf_of }),
-      hash: encodeHex(hash),
-      metadata,
-    },
+    eaas: { key_id, key_version, ...(on_behalf_of !== undefined && { on_behalf_of }), hash: encodeHex(hash), metadata },
   }
 }

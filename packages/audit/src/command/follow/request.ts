@@ -12,7 +12,6 @@ const TOKEN = /^[\x21-\x7e]+$/
 
 /**
  * Sends a request. Returns an answer that the same request would get again, whatever its status.
- *
  * @throws TryAgainError if there was no answer, or one that says "later"
  */
 export async function send(
@@ -38,22 +37,15 @@ export function withoutQuery({ origin, pathname }: URL): string {
   return `${origin}${pathname}`
 }
 
-/**
- * Reads the address of a collector or of the service.
- *
- * @param where where it was given, and where the secret belongs
- * @throws CommandError if it would show entries or the secret to others
- */
+/** Reads the address of a collector or service. @throws CommandError if it would show entries or the secret */
 export function readAddress(address: string, where: { given: string; secret: string }): URL {
   const url = URL.canParse(address) ? new URL(address) : undefined
-  if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && isLoopback(url.hostname))) {
+  if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && isLoopback(url.hostname)))
     throw new CommandError(`${where.given}: the URL must begin with https:, except on this machine`)
-  }
-  if (url.username !== '' || url.password !== '') {
+  if (url.username !== '' || url.password !== '')
     throw new CommandError(
       `${where.given}: no password in the URL, where every user of the machine can read it: ${where.secret}`,
     )
-  }
   return url
 }
 

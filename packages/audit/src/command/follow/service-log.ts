@@ -15,7 +15,6 @@ export interface Service {
   url: URL
   /** reads the API key for each request, so that it may change */
   readApiKey: () => Promise<string>
-  /** the public key that must have signed */
   publicKey: string | undefined
 }
 
@@ -121,11 +120,10 @@ function openLog(
     broken = { id: -1, times: 0 }
     if (!valid) throw new CommandError(`the export of the log is not valid, and not delivered: ${reason}`)
     if (owner !== tenant_id) throw new CommandError(`the service answers for tenant ${owner} now, and not ${tenant_id}`)
-    if (service.publicKey !== undefined && !trusted_key) {
+    if (service.publicKey !== undefined && !trusted_key)
       throw new CommandError(
         'the signing key was replaced: compare the new one with the operator, and give it with --public-key',
       )
-    }
     const { after_id, after_hash } = readHeader(header)
     if (after_id < after.id || (after_id === after.id && after.hash && !equalBytes(after.hash, after_hash)))
       throw wentBack(after.id, 'the log has another entry there')
@@ -189,7 +187,6 @@ async function nextLine(lines: AsyncGenerator<string>): Promise<string> {
   return value
 }
 
-/** Reads where the log ends. */
 async function readHead(service: Service, stopping: AbortSignal): Promise<Checkpoint> {
   const url = urlOf(service, 'v1/audit/checkpoint')
   const patience = createPatience(stopping)
@@ -197,9 +194,7 @@ async function readHead(service: Service, stopping: AbortSignal): Promise<Checkp
   try {
     const { checkpoint } = JSON.parse(
       await readText(await get(service, url, patience.signal), url, patience.signal),
-    ) as {
-      checkpoint?: unknown
-    }
+    ) as { checkpoint?: unknown }
     return parseCheckpoint(String(checkpoint))
   } catch (error) {
     if (!(error instanceof CheckpointError || error instanceof SyntaxError)) throw error
@@ -301,7 +296,6 @@ async function get({ readApiKey }: Service, url: URL, signal: AbortSignal): Prom
   )
 }
 
-/** Reads the detail of a problem document, if the text is one. */
 function detailOf(text: string): string {
   try {
     const { detail } = JSON.parse(text) as { detail?: unknown }

@@ -4,15 +4,11 @@ import type { Message } from './message.js'
 import { readAddress, readToken, send, withoutQuery } from './request.js'
 import { syslogSink } from './syslog-sink.js'
 
-/** How long one attempt may take, in milliseconds. */
 const PATIENCE_MS = 20_000
 /** The collector accepts only smaller bodies. */
 const TOO_LARGE = 413
 
-/**
- * Delivers a whole batch: resolves once the receiver has taken all of it. @throws TryAgainError if it was not taken,
- * or only in part; CommandError if another attempt would end the same way
- */
+/** Delivers a whole batch. @throws TryAgainError if not all was taken; CommandError if trying again would not help */
 export type Sink = (batch: readonly Message[]) => Promise<void>
 
 export interface Receiver {
@@ -22,17 +18,12 @@ export interface Receiver {
   tls: boolean
 }
 
-/** Opens the sink that the options name. @throws CommandError */
 export function openSink({ http, tokenFile, syslog, tls }: Receiver): Sink {
   if (http !== undefined) return httpSink(http, tokenFile)
   return syslog === undefined ? standardOutput : syslogSink(syslog, { tls })
 }
 
-/**
- * Creates the sink that posts batches as NDJSON to the HTTP intake of a collector; `tokenFile` has the bearer token and is read for each attempt, so that the token may change.
- *
- * @throws CommandError if the address would show entries or the token to others
- */
+/** Posts batches as NDJSON to a collector; reads the token from `tokenFile` for each attempt. @throws CommandError */
 export function httpSink(address: string, tokenFile: string | undefined, patienceMs = PATIENCE_MS): Sink {
   const url = readAddress(address, { given: '--http', secret: '--token-file' })
   const post: Sink = async (batch) => {

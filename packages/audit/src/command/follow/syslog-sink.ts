@@ -20,7 +20,6 @@ const INFORMATIONAL = 6
  * Creates the sink. Syslog has no acknowledgement, so each batch has its own connection: the sink ends it, and the
  * receiver's end shows that its process has read everything. A receiver that dies before that resets the connection.
  * One that closes without reading, as a balancer without a backend does, ends first: the sink waits a while for that.
- *
  * @throws CommandError if the address is malformed
  */
 export function syslogSink(address: string, { tls = false, patienceMs = PATIENCE_MS } = {}): Sink {
@@ -74,8 +73,7 @@ const OWN_NAME =
 function readAddress(address: string): { host: string; port: number } {
   const [, bracketed, plain, port = ''] = /^(?:\[([\da-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/i.exec(address) ?? []
   const host = bracketed ?? plain
-  if (host === undefined || Number(port) < 1 || Number(port) > 65_535) {
+  if (host === undefined || Number(port) < 1 || Number(port) > 65_535)
     throw new CommandError('--syslog: it must be HOST:PORT')
-  }
   return { host, port: Number(port) }
 }
