@@ -1,7 +1,7 @@
 /**
- * SHA-256 and Ed25519 for the formats: by node:crypto where the platform has it, by noble elsewhere. Node hashes
- * an entry in a sixth of the time that noble takes. It is reached through globalThis, so nothing here imports a
- * module of Node.
+ * SHA-256 and Ed25519 for the formats: by node:crypto where the platform has it, by noble elsewhere. Node hashes an
+ * entry in a sixth of the time that noble takes. It is reached through globalThis, so nothing here imports a module of
+ * Node.
  */
 // noble's, or nothing on Node (`imports` in package.json): loading it would take each command 30 ms.
 

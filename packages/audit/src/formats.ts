@@ -1,6 +1,6 @@
 /**
- * The formats of the audit log: what is stored or signed, what the entries say of rights, and lines of an export. For the
- * server, which does not verify exports.
+ * The formats of the audit log: what is stored or signed, what the entries say of rights, and lines of an export. For
+ * the server, which does not verify exports.
  */
 export type { SigningKey } from './crypto.js'
 export * from './formats/anchor.js'

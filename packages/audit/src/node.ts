@@ -1,6 +1,6 @@
 /**
- * What a witness and the server share and what needs Node: locks of directories, new files, listening, logs,
- * signing keys. For the server, not for applications.
+ * What a witness and the server share and what needs Node: locks of directories, new files, listening, logs, signing
+ * keys. For the server, not for applications.
  */
 export * from './node/before-end.js'
 export * from './node/create-directory.js'

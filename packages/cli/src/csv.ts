@@ -1,7 +1,7 @@
 /**
- * CSV as RFC 4180 says, row by row: quotes are doubled within quotes, and a line break in quotes belongs to
- * its cell. Our own, because the reader must tell an empty cell from an empty text in quotes: csv-parse does so
- * by a call for each cell, and then takes ten times as long.
+ * CSV as RFC 4180 says, row by row: quotes are doubled within quotes, and a line break in quotes belongs to its cell.
+ * Our own, because the reader must tell an empty cell from an empty text in quotes: csv-parse does so by a call for
+ * each cell, and then takes ten times as long.
  */
 import { UsageError } from './io.js'
 

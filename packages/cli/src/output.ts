@@ -1,6 +1,6 @@
 /**
- * The file that a command writes: under a temporary name until it is complete, and readable only by users who may
- * read its source.
+ * The file that a command writes: under a temporary name until it is complete, and readable only by users who may read
+ * its source.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Stats } from 'node:fs'
@@ -40,8 +40,8 @@ export interface OpenOptions {
   mode?: number | undefined
   source?: Stats | undefined
   /**
-   * Whether the new file replaces its source, with the same permissions and, if this user may set them, the
-   * same owner and group. A source that changed meanwhile stays.
+   * Whether the new file replaces its source, with the same permissions and, if this user may set them, the same owner
+   * and group. A source that changed meanwhile stays.
    */
   inPlace?: boolean | undefined
 }

@@ -1,6 +1,6 @@
 /**
- * The builders of Drizzle's queries. Where a query encrypts nothing, its conditions are rewritten before it is executed,
- * and its rows opened afterwards. The calls of a write are recorded until it is awaited.
+ * The builders of Drizzle's queries. Where a query encrypts nothing, its conditions are rewritten before it is
+ * executed, and its rows opened afterwards. The calls of a write are recorded until it is awaited.
  */
 import { isEaasError } from '@eaas/sdk'
 import { type AtCaller, pageOf, type Row, refuseCall, refuseCount, rememberCaller, runFor } from '@eaas/sdk/adapter'

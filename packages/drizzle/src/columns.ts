@@ -66,8 +66,8 @@ export type EncryptedColumns<M, D extends Dialect> = {
 }
 
 /**
- * Makes the columns that hold what a model stores: those of its fields, with the types that the application sees,
- * and those that the adapter fills. Add the ids and everything that is not encrypted.
+ * Makes the columns that hold what a model stores: those of its fields, with the types that the application sees, and
+ * those that the adapter fills. Add the ids and everything that is not encrypted.
  * @param builders what `pgTable`, `mysqlTable` or `sqliteTable` passes to a function
  * @throws InvalidInputError if the database has no column for what the model stores
  * @example

@@ -1,6 +1,6 @@
 /**
- * `@eaas/drizzle`: a Drizzle database that encrypts what it stores and decrypts what it reads, by the models
- * of its tables.
+ * `@eaas/drizzle`: a Drizzle database that encrypts what it stores and decrypts what it reads, by the models of its
+ * tables.
  */
 import { InvalidInputError } from '@eaas/sdk'
 import type { AnyModel, Declared } from '@eaas/sdk/adapter'
@@ -35,9 +35,9 @@ export type ModelsOf<Pairs extends readonly Pair[]> = {
 
 /**
  * Returns the database with the same types: it encrypts the fields of these tables' models when rows are written,
- * decrypts them when rows are read, and searches by their indexes. The columns of a table have the names that the
- * model gives its fields, its indexes and the columns of `bind`. Transactions are included, except those of a driver
- * that runs each query at once, such as `better-sqlite3`.
+ * decrypts them when rows are read, and searches by their indexes. The columns of a table have the names that the model
+ * gives its fields, its indexes and the columns of `bind`. Transactions are included, except those of a driver that
+ * runs each query at once, such as `better-sqlite3`.
  *
  * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
  * values: sort by them, compare them in a way that no index answers, or compute with them.

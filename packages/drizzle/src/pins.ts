@@ -1,6 +1,6 @@
 /**
- * Finds the row that a condition of Drizzle determines. Reads only what Drizzle's own functions build: SQL text may
- * end in `or true`.
+ * Finds the row that a condition of Drizzle determines. Reads only what Drizzle's own functions build: SQL text may end
+ * in `or true`.
  */
 import type { Row } from '@eaas/sdk/adapter'
 import { Column, is, Param, SQL, StringChunk, type Table } from 'drizzle-orm'

@@ -15,8 +15,7 @@ type Columns<Table> = { [Column in keyof Selectable<Table>]?: Declared<Selectabl
 type BareName<Table> = Table extends `${string}.${infer Name}` ? Name : Table
 
 /**
- * The models of some tables of a database, by their names without a schema, whose fields have the types of
- * the columns.
+ * The models of some tables of a database, by their names without a schema, whose fields have the types of the columns.
  */
 export type ModelsOf<Database> = {
   readonly [Table in keyof Database as BareName<Table>]?: AnyModel & {
@@ -25,19 +24,19 @@ export type ModelsOf<Database> = {
 }
 
 /**
- * Returns a dialect whose queries encrypt the fields of these tables' models when rows are written, decrypt
- * them when rows are read, and search by their indexes. Models name their fields, indexes and the columns of
- * `bind` as the database does. Transactions and streams are included.
+ * Returns a dialect whose queries encrypt the fields of these tables' models when rows are written, decrypt them when
+ * rows are read, and search by their indexes. Models name their fields, indexes and the columns of `bind` as the
+ * database does. Transactions and streams are included.
  *
- * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
- * values: sort by them, compare them in a way that no index answers, or compute with them. SQL as text that names
- * something encrypted is refused too.
+ * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted values:
+ * sort by them, compare them in a way that no index answers, or compute with them. SQL as text that names something
+ * encrypted is refused too.
  *
  * @param models the model of each table, by the table's name in the database without its schema: it applies in every
- * schema. With the interface of the database as the type parameter, the compiler refuses a missing table, and a
- * field of another type than its column
- * @throws InvalidInputError when one is not a model, when a table's name has a schema, or when a model would store
- * JSON in SQLite
+ * schema. With the interface of the database as the type parameter, the compiler refuses a missing table, and a field
+ * of another type than its column
+ * @throws InvalidInputError when one is not a model, when a table's name has a schema, or when a model would store JSON
+ * in SQLite
  */
 export function encrypted<Database = Record<string, unknown>>(
   dialect: Dialect,

@@ -1,5 +1,4 @@
 /** Which tables a query of Kysely can name, and which encrypted column a name in it means. */
-
 import { InvalidInputError } from '@eaas/sdk'
 import { type NamedRelation, refuseCall, type SealedColumn, type SealedTable } from '@eaas/sdk/adapter'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'

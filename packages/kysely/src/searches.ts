@@ -1,6 +1,7 @@
 /**
  * Comparisons with encrypted columns: those that an index answers search it, and others are refused. `like`, ranges and
- * truncated indexes find more rows than match: these are opened, then filtered, and `limit` and `offset` count the rest.
+ * truncated indexes find more rows than match: these are opened, then filtered, and `limit` and `offset` count the
+ * rest.
  */
 import {
   type Page,

@@ -23,8 +23,8 @@ const SHORT = 255
 const MYSQL_STRING = 191
 
 /**
- * @throws InvalidInputError if a field cannot hold what the model stores in it, or has a default, or if a row may
- * lack a value of `bind`
+ * @throws InvalidInputError if a field cannot hold what the model stores in it, or has a default, or if a row may lack
+ * a value of `bind`
  */
 export function assertFields(
   name: string,

@@ -1,7 +1,7 @@
 /**
  * Updates whose condition does not determine the row that values are bound to. One transaction finds the rows and
- * changes each by itself, with values sealed to it. Each change repeats the condition next to the id: a row that another
- * transaction changed in between stays as it is, as with an update of Prisma itself.
+ * changes each by itself, with values sealed to it. Each change repeats the condition next to the id: a row that
+ * another transaction changed in between stays as it is, as with an update of Prisma itself.
  */
 import { assertOnlyFound, type Row } from '@eaas/sdk/adapter'
 import { type Rewritten, rewriteArgs } from './args.js'

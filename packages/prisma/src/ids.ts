@@ -116,8 +116,8 @@ interface Parent {
 }
 
 /**
- * Takes the relations to parents out of a new row: Prisma accepts an id of `autoincrement()` only in a row that names its
- * parents by foreign keys. So `connect` becomes the foreign key; other writes are refused.
+ * Takes the relations to parents out of a new row: Prisma accepts an id of `autoincrement()` only in a row that names
+ * its parents by foreign keys. So `connect` becomes the foreign key; other writes are refused.
  */
 function takeParents(model: KnownModel, row: Row): Parent[] {
   return [...model.joins].flatMap(([field, join]) => {

@@ -1,6 +1,6 @@
 /**
- * `@eaas/prisma`: an extension of a Prisma client that encrypts what is stored and decrypts what is read, by
- * the models of the tables.
+ * `@eaas/prisma`: an extension of a Prisma client that encrypts what is stored and decrypts what is read, by the models
+ * of the tables.
  */
 import type { AnyModel, Read } from '@eaas/sdk/adapter'
 import { extendClient } from './extension.js'
@@ -32,12 +32,12 @@ export type Encrypted<M, C = unknown> = (client: C) => {
 
 /**
  * Returns an extension for `$extends` of a Prisma client that encrypts the fields of these models when rows are
- * written, decrypts them when rows are read, and searches by their indexes: in nested writes and relations too, and
- * in transactions. Models name their fields, indexes and the columns of `bind` as the fields of Prisma's schema.
+ * written, decrypts them when rows are read, and searches by their indexes: in nested writes and relations too, and in
+ * transactions. Models name their fields, indexes and the columns of `bind` as the fields of Prisma's schema.
  *
- * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
- * values: sort by them, compare them in a way that no index answers, or compute with them. SQL as text that names
- * something encrypted is refused too.
+ * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted values:
+ * sort by them, compare them in a way that no index answers, or compute with them. SQL as text that names something
+ * encrypted is refused too.
  *
  * @param models the model of each table, by the name of the model in Prisma's schema
  * @throws InvalidInputError at `$extends`, when the schema lacks a model or one of its fields

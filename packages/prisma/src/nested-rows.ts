@@ -1,6 +1,6 @@
 /**
- * Updates that are nested in that of another row, and do not determine the rows that their values are bound to. These are
- * read first, in its transaction. Each gets its own nested update, which repeats the condition next to the id.
+ * Updates that are nested in that of another row, and do not determine the rows that their values are bound to. These
+ * are read first, in its transaction. Each gets its own nested update, which repeats the condition next to the id.
  */
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 import { isWholeChange, needsRow, type Relation, withRow } from './data.js'

@@ -186,8 +186,8 @@ interface TypeMap {
 type PayloadOf<T> = T extends { [K: symbol]: { types: { payload: infer P extends Payload } } } ? P : never
 
 /**
- * An operation. `T` is the member of the client whose operation it is, so that the result has what further extensions add.
- * The arguments do not depend on it: TypeScript would take `omit: { x: true }` for `boolean`.
+ * An operation. `T` is the member of the client whose operation it is, so that the result has what further extensions
+ * add. The arguments do not depend on it: TypeScript would take `omit: { x: true }` for `boolean`.
  */
 type Run<Args, O extends Operation, Map extends TypeMap, Name extends string, M extends Models> = object extends Args
   ? <T, A extends Args>(this: T, args?: Passed<A, Args, M, PayloadIn<Map, Name>>) => Result<T, A, O, Map, Name>

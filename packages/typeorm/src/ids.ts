@@ -39,8 +39,8 @@ export async function withIds({ metadata, ids }: Target, made: MadeIds, run: Run
 }
 
 /**
- * Puts the rows that an insert returns in the places of those that it sent, if it left some out: TypeORM would give
- * the id of one to the object of another.
+ * Puts the rows that an insert returns in the places of those that it sent, if it left some out: TypeORM would give the
+ * id of one to the object of another.
  */
 export function inPlaces({ columns, rows }: MadeIds, returned: readonly Row[]): readonly (Row | undefined)[] {
   const inDatabase = columns.map(([, column]) => column.databaseName)

@@ -1,6 +1,6 @@
 /**
- * `@eaas/typeorm`: a TypeORM data source that encrypts what it stores and decrypts what it reads, by the
- * models of its entities.
+ * `@eaas/typeorm`: a TypeORM data source that encrypts what it stores and decrypts what it reads, by the models of its
+ * entities.
  */
 import type { AnyModel, Declared } from '@eaas/sdk/adapter'
 import type { DataSource, EntityTarget, ObjectLiteral } from 'typeorm'
@@ -19,17 +19,17 @@ export type ModelsOf<Entities extends readonly ObjectLiteral[]> = {
 }
 
 /**
- * Returns the data source, which from then on encrypts the fields of these entities' models when rows are
- * written, decrypts them when rows are read, and searches by their indexes: in repositories, managers and
- * query builders, in cascades, relations and transactions. Models name their fields, indexes and the columns
- * of `bind` as the properties of the entity. For PostgreSQL.
+ * Returns the data source, which from then on encrypts the fields of these entities' models when rows are written,
+ * decrypts them when rows are read, and searches by their indexes: in repositories, managers and query builders, in
+ * cascades, relations and transactions. Models name their fields, indexes and the columns of `bind` as the properties
+ * of the entity. For PostgreSQL.
  *
  * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted
  * values: sort by them, compare them in a way that no index answers, or compute with them. SQL as text that names
  * something encrypted is refused too.
  *
- * @param dataSource is changed; `initialize` comes after, and throws `InvalidInputError` when an entity lacks
- * a column of its model, or `synchronize` would drop one to change its type
+ * @param dataSource is changed; `initialize` comes after, and throws `InvalidInputError` when an entity lacks a column
+ * of its model, or `synchronize` would drop one to change its type
  * @param entities each entity, a class or an `EntitySchema`, with its model
  * @throws InvalidInputError when the data source is initialized, already has its models, or is of another database
  */

@@ -57,8 +57,8 @@ export function knowTables(dataSource: DataSource, pairs: readonly Pair[]): Know
 }
 
 /**
- * Before an update, TypeORM reads a column of the entity, then of the stored row. Outside of JSON columns, it takes
- * two different objects for a change. So the second call returns the object of the first if they are equal.
+ * Before an update, TypeORM reads a column of the entity, then of the stored row. Outside of JSON columns, it takes two
+ * different objects for a change. So the second call returns the object of the first if they are equal.
  */
 function compareByValue(column: ColumnMetadata): void {
   const read = column.getEntityValue.bind(column)

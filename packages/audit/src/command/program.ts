@@ -17,8 +17,8 @@ export function createProgram(name: string, { version }: { version: string }): C
 }
 
 /**
- * Runs a program by the command line of this process; `fail` ends it on an error. `serving` are the commands
- * that continue when their output cannot be written.
+ * Runs a program by the command line of this process; `fail` ends it on an error. `serving` are the commands that
+ * continue when their output cannot be written.
  */
 export async function runProgram(
   program: Command,
@@ -44,9 +44,9 @@ export async function runProgram(
 }
 
 /**
- * Makes each write to standard output write everything or fail. If standard output is a file, Node.js writes each
- * chunk by one call and does not check how much was written: on a nearly full disk the rest would be missing without
- * an error.
+ * Makes each write to standard output write everything or fail. If standard output is a file, Node.js writes each chunk
+ * by one call and does not check how much was written: on a nearly full disk the rest would be missing without an
+ * error.
  */
 function writeOutputWhole(): void {
   const { stdout } = process

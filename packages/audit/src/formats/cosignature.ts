@@ -1,6 +1,6 @@
 /**
- * Cosignatures of witnesses over the trees of logs, and the request by which a log asks for one, see cosignature.md 1 to 3
- * and 6. Pure.
+ * Cosignatures of witnesses over the trees of logs, and the request by which a log asks for one, see cosignature.md 1
+ * to 3 and 6. Pure.
  */
 import { concatBytes, decodeUtf8, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'

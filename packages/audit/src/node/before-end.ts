@@ -5,8 +5,8 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const left = new Set<() => void>()
 
 /**
- * Calls `clean`, which must be synchronous, if this process ends by a signal or `process.exit` before the
- * returned function is called. A signal that has another listener, such as a server's, ends nothing yet.
+ * Calls `clean`, which must be synchronous, if this process ends by a signal or `process.exit` before the returned
+ * function is called. A signal that has another listener, such as a server's, ends nothing yet.
  */
 export function beforeEnd(clean: () => void): () => void {
   if (left.size === 0) {

@@ -1,6 +1,6 @@
 /**
- * Creates directories, and writes them to the disk. Node's `recursive` never returns for a path below /proc, where the kernel answers ENOENT for
- * every new name.
+ * Creates directories, and writes them to the disk. Node's `recursive` never returns for a path below /proc, where the
+ * kernel answers ENOENT for every new name.
  */
 import { mkdirSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'

@@ -230,8 +230,8 @@ async function claim(directory: string, draft: string): Promise<number> {
 
 /**
  * Removes what dead holders left. A lower number may for a moment belong to a rival that has not noticed yet that it
- * lost. Its socket answers and is kept, since the rival might claim again. A socket that no lock file names yet is
- * kept too.
+ * lost. Its socket answers and is kept, since the rival might claim again. A socket that no lock file names yet is kept
+ * too.
  */
 async function removeLeftovers(directory: string, mine: number): Promise<void> {
   for (const number of lockNumbers(directory)) {

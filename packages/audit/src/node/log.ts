@@ -31,9 +31,9 @@ export function writeOrDrop(line: string): void {
 }
 
 /**
- * Makes the process survive a log or standard output that cannot be written, without waiting for it: the
- * output is dropped. By default Node blocks on a full pipe, and reports a full disk by an `error` event,
- * which ends the process if it has no listener.
+ * Makes the process survive a log or standard output that cannot be written, without waiting for it: the output is
+ * dropped. By default Node blocks on a full pipe, and reports a full disk by an `error` event, which ends the process
+ * if it has no listener.
  */
 export function outliveOutput(): void {
   for (const stream of [process.stdout, process.stderr] as NodeJS.WriteStream[]) {

@@ -1,6 +1,6 @@
 /**
- * Makes files and folders that exist whole or not at all: new ones, and files in place of others. Each is made as a draft
- * next to its place, and given its name once it is whole.
+ * Makes files and folders that exist whole or not at all: new ones, and files in place of others. Each is made as a
+ * draft next to its place, and given its name once it is whole.
  */
 import { randomBytes } from 'node:crypto'
 import { constants, existsSync, rmSync } from 'node:fs'

@@ -115,8 +115,8 @@ export class CheckpointComparison {
   }
 
   /**
-   * Judges all checkpoints by the signed ends of the logs. @throws ExportFault if one contradicts the export or
-   * another checkpoint, KeptNoteError if one contradicts the export and none of the keys signed it
+   * Judges all checkpoints by the signed ends of the logs. @throws ExportFault if one contradicts the export or another
+   * checkpoint, KeptNoteError if one contradicts the export and none of the keys signed it
    */
   judge(end: Stretch, installation: ShownInstallation | undefined): Comparison {
     for (const kept of this.#kept) {

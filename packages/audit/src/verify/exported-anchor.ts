@@ -38,8 +38,8 @@ export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: 
 }
 
 /**
- * Checks that the key signed the tree of the installation's log as it was when the anchor's position was
- * signed, and that the tree holds the anchor and the linked entries. @throws ExportFault, CheckpointError
+ * Checks that the key signed the tree of the installation's log as it was when the anchor's position was signed, and
+ * that the tree holds the anchor and the linked entries. @throws ExportFault, CheckpointError
  */
 export function assertLinks(
   { tree, proof, entries }: ExportLinks,
@@ -57,8 +57,8 @@ export function assertLinks(
 }
 
 /**
- * Checks that the tree of a linked entry continues the tree that ends with that entry; `proof` is the entry's proof
- * in the latter (tree.md 5). @throws ExportFault
+ * Checks that the tree of a linked entry continues the tree that ends with that entry; `proof` is the entry's proof in
+ * the latter (tree.md 5). @throws ExportFault
  */
 export function assertContinues({ id, proof: linked }: LinkedEntry, proof: readonly Uint8Array[], size: number): void {
   const left = leftNodes({ size, index: id - 1, proof: linked })

@@ -58,8 +58,8 @@ export function byNewest(one: Checkpoint, other: Checkpoint): number {
 }
 
 /**
- * Finds the checkpoint that a verdict names by default: the newest of the log itself, or of the installation's if it has
- * none. Those of another installation's log have the same id as this one's, so one that is signed comes first.
+ * Finds the checkpoint that a verdict names by default: the newest of the log itself, or of the installation's if it
+ * has none. Those of another installation's log have the same id as this one's, so one that is signed comes first.
  */
 export function namedOf<T extends Checkpoint & { note: string }>(
   notes: readonly T[],
@@ -82,8 +82,8 @@ export function notesOf({ notes }: Kept, logs: readonly string[]): [KeptNote, ..
 const LAST_LINKED = 16
 
 /**
- * Collects the entries of the last checkpoints of the installation's log in a file, and of the last checkpoint
- * that each set of witnesses cosigned.
+ * Collects the entries of the last checkpoints of the installation's log in a file, and of the last checkpoint that
+ * each set of witnesses cosigned.
  */
 export class KeptIds {
   #last: number[] = []

@@ -1,6 +1,6 @@
 /**
- * What the log itself allows the API key that an entry names as its actor, see chain.md 13. If an attacker restores
- * an older row, uses it and swaps it back, the entries written meanwhile reveal it. Pure.
+ * What the log itself allows the API key that an entry names as its actor, see chain.md 13. If an attacker restores an
+ * older row, uses it and swaps it back, the entries written meanwhile reveal it. Pure.
  */
 import {
   findMissingPermission,

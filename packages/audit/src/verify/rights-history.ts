@@ -1,7 +1,7 @@
 /**
  * Reads a log as a history of rights, see chain.md 11: each change must replace the last one of its row, and the
- * entries before must allow what each entry did. An older row that an attacker restored is found as soon as the
- * server bases a change on it or lets an API key act by it. Pure.
+ * entries before must allow what each entry did. An older row that an attacker restored is found as soon as the server
+ * bases a change on it or lets an API key act by it. Pure.
  */
 import { findKeyRule, isListed, isUuid, KEY_STATUSES, type KeyCall, SYSTEM_ACTOR } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
@@ -297,8 +297,8 @@ function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | un
 }
 
 /**
- * Whether an entry restates what the entries before say about an API key, as far as they do; an API key that acted
- * was not revoked.
+ * Whether an entry restates what the entries before say about an API key, as far as they do; an API key that acted was
+ * not revoked.
  */
 function isRestatement(told: Record<string, unknown>, known: ApiKeyHistory | undefined): boolean {
   const { permissions, keys } = readGrant(told)

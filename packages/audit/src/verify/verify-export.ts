@@ -1,6 +1,6 @@
 /**
- * Verifies an export offline, see export.md: from the file and a public key alone. Imports only the code of the
- * specs. Reads line by line, and remembers only what the log says of each key and API key.
+ * Verifies an export offline, see export.md: from the file and a public key alone. Imports only the code of the specs.
+ * Reads line by line, and remembers only what the log says of each key and API key.
  */
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
@@ -54,8 +54,8 @@ export interface ExportVerdict {
   /** whether the key that signed was given, and did not come from the file itself */
   trusted_key: boolean
   /**
-   * if another key than the signing one was given: the statements, from the given key on, by which it vouches for
-   * the one that signed. A thief of the given key can write such a statement too
+   * if another key than the signing one was given: the statements, from the given key on, by which it vouches for the
+   * one that signed. A thief of the given key can write such a statement too
    */
   key_changes?: KeyChange[]
   /** if a checkpoint was given: whether it and each newer one that was signed before the file were compared */
@@ -117,8 +117,8 @@ export type Missing = 'beginning' | 'end'
 
 export interface VerifyExportOptions {
   /**
-   * the public key to trust, or several; by default the one in the file, which proves nothing against a forger.
-   * It may be from before or after a key change that the file states
+   * the public key to trust, or several; by default the one in the file, which proves nothing against a forger. It may
+   * be from before or after a key change that the file states
    */
   publicKey?: PublicKeys
   /** the checkpoint that the verdict names, as a note; by default the newest of `checkpoints`, those of the log first */
@@ -139,8 +139,8 @@ const PROGRESS_ENTRIES = 50_000
 export const IF_REPLACED = '; if the operator replaced the key since, give the earlier one'
 
 /**
- * Verifies the lines of an export, each without its line feed. Never throws because of the file's content:
- * the verdict reports it. @throws KeptNoteError if one of `checkpoints` contradicts it and was not signed
+ * Verifies the lines of an export, each without its line feed. Never throws because of the file's content: the verdict
+ * reports it. @throws KeptNoteError if one of `checkpoints` contradicts it and was not signed
  */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,

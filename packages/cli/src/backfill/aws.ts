@@ -1,6 +1,6 @@
 /**
- * Reads messages of the AWS Encryption SDK, in base64, in hex or as bytes, by the `decrypt` of its own
- * client, which holds the caller's keyring.
+ * Reads messages of the AWS Encryption SDK, in base64, in hex or as bytes, by the `decrypt` of its own client, which
+ * holds the caller's keyring.
  */
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, isEaasError } from '@eaas/sdk'
@@ -17,14 +17,14 @@ type Context = Readonly<Record<string, string>>
 
 export interface AwsMessageOptions {
   /**
-   * Decrypts one message: `(message) => decrypt(keyring, message)`, with `decrypt` of `buildClient()` and
-   * your keyring, or your materials manager.
+   * Decrypts one message: `(message) => decrypt(keyring, message)`, with `decrypt` of `buildClient()` and your keyring,
+   * or your materials manager.
    */
   decrypt: (message: Uint8Array) => Promise<AwsDecrypted>
   /**
-   * Members that the encryption context of each message must have, or a function that returns those of a row,
-   * at least one: `(row) => ({ id: String(row.id) })`. A row fails if the function reads a column that the row
-   * lacks. A message may have more members: the client adds a public key when it signs.
+   * Members that the encryption context of each message must have, or a function that returns those of a row, at least
+   * one: `(row) => ({ id: String(row.id) })`. A row fails if the function reads a column that the row lacks. A message
+   * may have more members: the client adds a public key when it signs.
    */
   encryptionContext?: Context | ((row: Readonly<Row>) => Context) | undefined
   /** Whether the values were text (the default) or bytes before they were encrypted. */

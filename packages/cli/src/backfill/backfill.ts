@@ -1,6 +1,6 @@
 /**
- * Runs of `backfill` and `inspectTable`: their options, and the SDK's part of the work for a model of any
- * copy of the SDK.
+ * Runs of `backfill` and `inspectTable`: their options, and the SDK's part of the work for a model of any copy of the
+ * SDK.
  */
 import { InvalidInputError } from '@eaas/sdk'
 import type { AnyModel, Reader, TableCounts } from '@eaas/sdk/maintenance'
@@ -14,12 +14,12 @@ const BATCH_ROWS = 200
 const MAX_ROWS_PER_SECOND = 1_000_000
 
 /**
- * What to do with each row. `seal`: seals rows with a value that is not sealed as the model seals (plaintext,
- * format v1, a former key, another library's), and adds missing indexes. `index`: makes all indexes anew, but no
- * ciphertext, of rows that lack one first. `rewrap`: renews wrapped keys of old versions, but no ciphertext. `reseal`: seals every row anew under
- * new DEKs. `open`: the opposite of `seal`: replaces each sealed value by its plaintext, and leaves the indexes, by
- * which the application searches meanwhile. `check`: opens every row and writes nothing, to find the rows on which
- * `open` would fail.
+ * What to do with each row. `seal`: seals rows with a value that is not sealed as the model seals (plaintext, format
+ * v1, a former key, another library's), and adds missing indexes. `index`: makes all indexes anew, but no ciphertext,
+ * of rows that lack one first. `rewrap`: renews wrapped keys of old versions, but no ciphertext. `reseal`: seals every
+ * row anew under new DEKs. `open`: the opposite of `seal`: replaces each sealed value by its plaintext, and leaves the
+ * indexes, by which the application searches meanwhile. `check`: opens every row and writes nothing, to find the rows
+ * on which `open` would fail.
  */
 export type BackfillWork = (typeof WORKS)[number]
 
@@ -77,19 +77,18 @@ export interface BackfillReport extends InspectReport {
 }
 
 /**
- * Works through a table that is in use. Reads pages in the order of the keys and writes each row only if all
- * columns of the model still hold what was read, so that no write of the application is lost; a row that
- * changed meanwhile is read again. A row that fails stays as it is, and is in `failures`. May be killed at
- * any time, and run again from the beginning or with `after`: finished rows are only read. Accepts
- * what the model accepts: for plaintext and for format v1 pass one with `acceptPlaintext` and
- * `acceptUnbound`.
+ * Works through a table that is in use. Reads pages in the order of the keys and writes each row only if all columns of
+ * the model still hold what was read, so that no write of the application is lost; a row that changed meanwhile is read
+ * again. A row that fails stays as it is, and is in `failures`. May be killed at any time, and run again from the
+ * beginning or with `after`: finished rows are only read. Accepts what the model accepts: for plaintext and for format
+ * v1 pass one with `acceptPlaintext` and `acceptUnbound`.
  *
- * Needs `keys:read`, `wrap` and `unwrap`, and `hash` if the service makes the indexes; `open` and `check` need
- * only `unwrap`.
+ * Needs `keys:read`, `wrap` and `unwrap`, and `hash` if the service makes the indexes; `open` and `check` need only
+ * `unwrap`.
  *
- * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the
- * database fails; what `onProgress` and a table of the application throw; and the errors of a client, when
- * the service fails. Rows that were written stay so
+ * @throws InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the database fails;
+ * what `onProgress` and a table of the application throw; and the errors of a client, when the service fails. Rows that
+ * were written stay so
  * @example
  * ```ts
  * const report = await backfill(users, postgresTable(query, 'users'), { onProgress: (progress) => console.log(progress) })
@@ -105,9 +104,9 @@ export async function backfill(
 
 /**
  * Reads a whole table and counts the forms of its values; with `open` also opens each row and compares its indexes.
- * Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, under the current version
- * of its key, and no index is missing. Has the options and errors of `backfill`; needs `keys:read`, and with `open`
- * also `unwrap`, and `hash` if the service makes the indexes.
+ * Writes nothing. `left` of `found` is zero when every value is sealed as the model seals, under the current version of
+ * its key, and no index is missing. Has the options and errors of `backfill`; needs `keys:read`, and with `open` also
+ * `unwrap`, and `hash` if the service makes the indexes.
  *
  * @example
  * ```ts

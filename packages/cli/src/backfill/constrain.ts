@@ -31,7 +31,8 @@ export interface ConstrainReport {
  * time; the rows are checked without a lock that the application waits for.
  *
  * @param table as for `postgresTable`
- * @throws ContentError when a column holds anything else; InvalidInputError when an option or the table is wrong; DatabaseError (`E_DATABASE`) when the database fails
+ * @throws ContentError when a column holds anything else; InvalidInputError when an option or the table is wrong;
+ * DatabaseError (`E_DATABASE`) when the database fails
  * @example
  * ```ts
  * const { constraints } = await constrainTable(users, query, 'users')

@@ -66,9 +66,9 @@ export function fieldText(column: string, base: string): string {
 }
 
 /**
- * The types whose values drivers return as the text or the whole number that PostgreSQL shows, or parse as
- * JSON as `readColumn` does. Not `character`, whose text lacks the padding that drivers return, and not `inet`,
- * whose text has a mask that drivers leave out.
+ * The types whose values drivers return as the text or the whole number that PostgreSQL shows, or parse as JSON as
+ * `readColumn` does. Not `character`, whose text lacks the padding that drivers return, and not `inet`, whose text has
+ * a mask that drivers leave out.
  */
 const BOUND_TYPES = [
   ...[...TEXT_TYPES, ...JSON_TYPES, 'name', 'uuid'],
@@ -76,8 +76,8 @@ const BOUND_TYPES = [
 ]
 
 /**
- * Refuses a column whose values an application would bind in another form: what is sealed here would never open
- * there. @throws InvalidInputError
+ * Refuses a column whose values an application would bind in another form: what is sealed here would never open there.
+ * @throws InvalidInputError
  */
 export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the model binds to'): void {
   if (isEnum || BOUND_TYPES.includes(base)) return

@@ -7,9 +7,9 @@ import { findUnfit, isJson, type PostgresColumn, quoteName, readColumn, writeCol
 import { notOfThisTable, type Table, type TableChange, type TableRow, type TableSource } from './table.js'
 
 /**
- * Runs one statement with `$1`, `$2` … and returns its rows. All parameters are text, and so are all columns
- * of the result: `(text, parameters) => sql.unsafe(text, parameters)` with postgres.js, `async (text,
- * parameters) => (await pool.query(text, parameters)).rows` with pg.
+ * Runs one statement with `$1`, `$2` … and returns its rows. All parameters are text, and so are all columns of the
+ * result: `(text, parameters) => sql.unsafe(text, parameters)` with postgres.js, `async (text, parameters) => (await
+ * pool.query(text, parameters)).rows` with pg.
  */
 export type PostgresQuery = (text: string, parameters: string[]) => Promise<readonly object[]>
 
@@ -102,11 +102,11 @@ function readTableName(table: unknown): string[] {
 }
 
 /**
- * Sets, for one statement, what the texts of values depend on. The text of a key is then exact, the same in
- * every session, and gives a time with its offset: PostgreSQL may read an abbreviation such as IST as another
- * zone. Each statement sets this for itself, since behind a pooler the next one may run in another session. As
- * a condition without a column, it is evaluated before a row is read. Statements that write do not set it: they
- * read these texts alike under all settings, and triggers of the table must find the settings of the session.
+ * Sets, for one statement, what the texts of values depend on. The text of a key is then exact, the same in every
+ * session, and gives a time with its offset: PostgreSQL may read an abbreviation such as IST as another zone. Each
+ * statement sets this for itself, since behind a pooler the next one may run in another session. As a condition without
+ * a column, it is evaluated before a row is read. Statements that write do not set it: they read these texts alike
+ * under all settings, and triggers of the table must find the settings of the session.
  */
 const PINNED = `(select count(set_config(name, value, true)) from (values
   ('DateStyle', 'ISO'), ('IntervalStyle', 'postgres'), ('TimeZone', 'UTC'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('array_nulls', 'on')

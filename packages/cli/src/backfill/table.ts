@@ -28,9 +28,9 @@ export interface TableChange {
 /** A table whose rows a backfill reads in the order of their keys. */
 export interface Table {
   /**
-   * What its keys belong to, such as the names of the database, the table and the key's columns. `after` of
-   * the progress holds it too, and a run refuses that of another table. Without it `after` is only a key, which
-   * fits any table that has keys of this form.
+   * What its keys belong to, such as the names of the database, the table and the key's columns. `after` of the
+   * progress holds it too, and a run refuses that of another table. Without it `after` is only a key, which fits any
+   * table that has keys of this form.
    */
   readonly scope?: string | undefined
   /** Reads the next rows after a key, or the first ones; at most `limit`, and none only at the end. */
@@ -45,8 +45,8 @@ export interface Table {
   /** Names a column that cannot hold what would be written, and says why: the row fails, in `check` and a dry run too. */
   unfit?(to: Readonly<Row>): { column: string; message: string } | undefined
   /**
-   * Throws if the table would refuse or change every value of this kind: called before a run that writes. `open`
-   * writes plaintext, any other work envelopes.
+   * Throws if the table would refuse or change every value of this kind: called before a run that writes. `open` writes
+   * plaintext, any other work envelopes.
    */
   assertTakes?(kind: 'plaintext' | 'envelopes'): void | Promise<void>
   /** Names the table and the column of text that holds a field, in SQL, for advice. */

@@ -78,9 +78,10 @@ export interface Upserting<Upsert, Result> extends Pick<Change<Result>, 'countOf
 const UPSERT_ATTEMPTS = 5
 
 /**
- * Changes the rows that exist, and inserts the others. Finds all before, in the order of the values that find them, so of
- * two upserts of the same rows one waits for the other. `target` is from `findTarget`.
- * @throws InvalidInputError if a row was neither found nor inserted, or a statement has changed others too: roll it back
+ * Changes the rows that exist, and inserts the others. Finds all before, in the order of the values that find them, so
+ * of two upserts of the same rows one waits for the other. `target` is from `findTarget`.
+ * @throws InvalidInputError if a row was neither found nor inserted, or a statement has changed others too: roll it
+ * back
  */
 export async function upsertEach<Upsert extends { target: Row }, Result>(
   table: SealedTable,

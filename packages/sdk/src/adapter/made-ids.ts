@@ -25,8 +25,8 @@ export interface MadeIds {
 
 export interface IdMaker {
   /**
-   * Makes the values of some columns for a number of rows. `cannotOverride` is the name of the model, if its ORM
-   * cannot write `overriding system value`. `table` is quoted, with its schema if the search path does not find it.
+   * Makes the values of some columns for a number of rows. `cannotOverride` is the name of the model, if its ORM cannot
+   * write `overriding system value`. `table` is quoted, with its schema if the search path does not find it.
    * @throws InvalidInputError if PostgreSQL makes no value for a column, or accepts none that the ORM could give
    */
   make(

@@ -78,8 +78,8 @@ export interface SealedTable {
    */
   assertReadable(columns: readonly string[]): void
   /**
-   * Seals rows to insert. Each gets a value for every column of `stored`: null where a field is absent, since a
-   * default of the database would be stored in plaintext.
+   * Seals rows to insert. Each gets a value for every column of `stored`: null where a field is absent, since a default
+   * of the database would be stored in plaintext.
    */
   sealRows(rows: readonly Row[]): Promise<Row[]>
   /** Seals the changed columns of one row. `known` has its values in the columns of `bind` and those of its key. */
@@ -87,8 +87,8 @@ export interface SealedTable {
   /** Does the same for several rows, each sealed separately, in one call, so that an index is made once. */
   sealEach(changes: Row, known: readonly Row[]): Promise<Row[]>
   /**
-   * Returns the columns and values that find the row with which a new one conflicts in `targets`, the columns of a unique
-   * index. In place of an encrypted column or an index column, that is the index of the new row.
+   * Returns the columns and values that find the row with which a new one conflicts in `targets`, the columns of a
+   * unique index. In place of an encrypted column or an index column, that is the index of the new row.
    */
   findTarget(row: Row, targets: readonly string[]): Promise<Row>
   /** Opens what was selected of rows, which may differ in their columns. Keeps null, and the columns of indexes. */

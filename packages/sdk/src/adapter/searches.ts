@@ -111,8 +111,8 @@ export function readPattern(
 }
 
 /**
- * Reads a comparison of SQL that an index of whole values cannot answer; undefined for any other. `values` are the one, or
- * the two of `between`. @throws InvalidInputError as `readPattern` does
+ * Reads a comparison of SQL that an index of whole values cannot answer; undefined for any other. `values` are the one,
+ * or the two of `between`. @throws InvalidInputError as `readPattern` does
  */
 export function readSearch(
   table: { readonly searches: Searches },

@@ -67,8 +67,8 @@ export function spellAs(type: string, value: Spellable, isText: boolean): Spella
 }
 
 /**
- * Spells the values of a row in the columns of `bind` as the database will return them. @throws InvalidInputError
- * where `spell` does not know that
+ * Spells the values of a row in the columns of `bind` as the database will return them. @throws InvalidInputError where
+ * `spell` does not know that
  */
 export function spellRow(
   { name, bind }: SealedTable,

@@ -14,8 +14,8 @@ const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
 
 /**
  * Finds a table with encrypted columns that a statement, or one of several, writes, selects a row of, or names an
- * encrypted column of. Ignores a statement that only defines something, unless another is inside, and one that counts or
- * deletes rows by other columns. @throws InvalidInputError if quotes in the text are unclear
+ * encrypted column of. Ignores a statement that only defines something, unless another is inside, and one that counts
+ * or deletes rows by other columns. @throws InvalidInputError if quotes in the text are unclear
  */
 export function findTableInStatement(text: string, tables: readonly NamedTable[]): string | undefined {
   for (const tokens of clearReadings(text)) {

@@ -1,6 +1,6 @@
 /**
- * Finds what SQL text names. Adapters cannot rewrite such text, so they refuse it if it names something encrypted.
- * The text is read as words, without a grammar: anything unclear counts as named.
+ * Finds what SQL text names. Adapters cannot rewrite such text, so they refuse it if it names something encrypted. The
+ * text is read as words, without a grammar: anything unclear counts as named.
  */
 import { clearReadings, isName, isSign, readings, type Token } from './sql-tokens.js'
 

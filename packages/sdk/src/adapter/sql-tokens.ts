@@ -1,6 +1,6 @@
 /**
- * Splits SQL text into names, literals and signs, in one pass from left to right. Databases disagree on where a
- * literal or a comment ends, and the text does not say which database reads it: so it is read as each of them would.
+ * Splits SQL text into names, literals and signs, in one pass from left to right. Databases disagree on where a literal
+ * or a comment ends, and the text does not say which database reads it: so it is read as each of them would.
  */
 import { refuseCall } from './refusals.js'
 

@@ -72,8 +72,8 @@ export interface Trigger {
 }
 
 /**
- * Returns the column of these that a trigger in PL/pgSQL changes: by `new.email := …`, `select … into new.email` or a row
- * made of `new`; or, also after the write, by an update of its own table.
+ * Returns the column of these that a trigger in PL/pgSQL changes: by `new.email := …`, `select … into new.email` or a
+ * row made of `new`; or, also after the write, by an update of its own table.
  */
 export function findChanged({ relation, timing, source }: Omit<Trigger, 'name'>, columns: readonly string[]) {
   const isColumn = ({ text }: Token) => columns.includes(text.toLowerCase())

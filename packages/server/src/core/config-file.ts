@@ -79,9 +79,9 @@ const WRITABLE_BY_OTHERS = 0o022
 const STICKY = 0o1000
 
 /**
- * Finds why an open file is not to be trusted, and what to do; undefined if it is, and on Windows. As sshd judges its own:
- * its owner and that of each directory above it must be root or the user of this process, and no other user may write
- * there. A directory like /tmp, whose sticky bit keeps users from replacing each other's files, is accepted too.
+ * Finds why an open file is not to be trusted, and what to do; undefined if it is, and on Windows. As sshd judges its
+ * own: its owner and that of each directory above it must be root or the user of this process, and no other user may
+ * write there. A directory like /tmp, whose sticky bit keeps users from replacing each other's files, is accepted too.
  */
 export function findForeign(path: string, file: number): string | undefined {
   const user = process.geteuid?.()

@@ -74,9 +74,7 @@ const SDK_VARIABLES: readonly string[] = ['EAAS_URL', 'EAAS_API_KEY']
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/**
- * Settings that exclude each other. If a variable of one list is set, what the file says of the others is ignored.
- */
+/** Settings that exclude each other. If a variable of one list is set, what the file says of the others is ignored. */
 const ALTERNATIVES: readonly (readonly (readonly Variable[])[])[] = [
   [['EAAS_DATABASE_URL'], ['EAAS_DATABASE_URL_FILE']],
   [

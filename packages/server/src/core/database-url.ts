@@ -98,8 +98,8 @@ const CHOICES: Record<string, readonly string[]> = {
 }
 
 /**
- * Finds the first parameter that is not read or has no valid value, with the values that it may have if they are few; undefined if
- * all are right.
+ * Finds the first parameter that is not read or has no valid value, with the values that it may have if they are few;
+ * undefined if all are right.
  */
 export function findWrongParameter(text: string): { name: string; choices: readonly string[] | undefined } | undefined {
   const [, query = ''] = /\?(.*)$/s.exec(text) ?? []

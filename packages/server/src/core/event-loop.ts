@@ -25,8 +25,8 @@ export function turn(): Promise<void> {
 const waiting: (() => void)[] = []
 
 /**
- * Waits for a turn that no other long work uses: however much long work there is, other calls wait for one
- * stretch at a time.
+ * Waits for a turn that no other long work uses: however much long work there is, other calls wait for one stretch at a
+ * time.
  */
 export function ownTurn(): Promise<void> {
   return new Promise((resolve) => {

@@ -15,8 +15,8 @@ interface Options {
    */
   neverEmpty?: boolean
   /**
-   * `whole`: the value is a secret, and the file of EAAS_CONFIG names a file with it instead; `part`: the value may contain
-   * one. No secret is shown
+   * `whole`: the value is a secret, and the file of EAAS_CONFIG names a file with it instead; `part`: the value may
+   * contain one. No secret is shown
    */
   secret?: 'whole' | 'part'
 }
@@ -34,7 +34,8 @@ export interface Setting<Value = unknown> extends Options {
 }
 
 /**
- * Thrown when a setting has an invalid value; the message names the variable or the setting, and never contains a secret.
+ * Thrown when a setting has an invalid value; the message names the variable or the setting, and never contains a
+ * secret.
  */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'

@@ -4,9 +4,7 @@
  */
 import { parentPort, Worker, workerData } from 'node:worker_threads'
 
-/**
- * How long the thread waits for another task before it ends: it holds some 20 MB. In milliseconds.
- */
+/** How long the thread waits for another task before it ends: it holds some 20 MB. In milliseconds. */
 const IDLE_MS = 60_000
 
 type ToThread<Task> = { kind: 'run'; id: number; task: Task } | { kind: 'abort'; id: number }

@@ -56,7 +56,8 @@ export function packCluster(directory: string): Uint8Array {
  * Creates a database in `directory` unless there is one. The caller holds the lock of the data directory around it.
  *
  * @returns whether it was created now.
- * @throws the error of the system when the files cannot be written, or an Error that says that the image cannot be read.
+ * @throws the error of the system when the files cannot be written, or an Error that says that the image cannot be
+ * read.
  */
 export async function createClusterIfAbsent(directory: string): Promise<boolean> {
   if (isCluster(directory)) return false
@@ -117,9 +118,9 @@ async function unpack(image: Buffer, directory: string): Promise<void> {
 const RELATION_FILE = /^(\d+)(?:_(?:fsm|vm|init))?(?:\.\d+)?$/
 
 /**
- * Removes the files below `cluster` that belong to no table and no index of the database: a killed process left them of a
- * table that it was rewriting, with the rows of that time and so the sealed secrets of keys, and PostgreSQL never removes
- * them. To be called before clients are served: a transaction that is open has files that only it knows.
+ * Removes the files below `cluster` that belong to no table and no index of the database: a killed process left them of
+ * a table that it was rewriting, with the rows of that time and so the sealed secrets of keys, and PostgreSQL never
+ * removes them. To be called before clients are served: a transaction that is open has files that only it knows.
  *
  * @returns the names of the removed files
  */

@@ -353,8 +353,9 @@ export function hasEmbeddedDatabase(dataDir: string): boolean {
 const OWN_NAMES = /^(postgres|root\.key|moved|server\.lock\.\d+)$/
 
 /**
- * Refuses a directory with files of another user, who would be locked out of what this process adds. Who owns the directory itself says
- * nothing: the root of a volume is root's. But what root makes in the empty directory of a user locks that user out.
+ * Refuses a directory with files of another user, who would be locked out of what this process adds. Who owns the
+ * directory itself says nothing: the root of a volume is root's. But what root makes in the empty directory of a user
+ * locks that user out.
  * @throws ForeignDataDirectoryError
  */
 export function assertOwnDirectory(dataDir: string): void {

@@ -1,5 +1,4 @@
 /** Writes anchors: entries of the installation's log that cover the heads of all tenants (anchor.md 3). */
-
 import { anchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, RECOVERY_PAGE, UnfollowedLogError, untilFollowed } from '../core/audit/append-errors.js'
@@ -71,9 +70,9 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
 }
 
 /**
- * Writes an anchor over the heads that the server wrote; returns the new head of the installation's log,
- * undefined if every head is covered already. A tenant whose head is forged, missing or behind what was
- * anchored stays covered as it was, so that an anchor never hides what an earlier one shows.
+ * Writes an anchor over the heads that the server wrote; returns the new head of the installation's log, undefined if
+ * every head is covered already. A tenant whose head is forged, missing or behind what was anchored stays covered as it
+ * was, so that an anchor never hides what an earlier one shows.
  *
  * @throws ChainAlarmError, also if the anchored heads are not those of the newest anchor, AuditWriteError
  */
@@ -105,9 +104,8 @@ async function clearHeads(sql: Transaction): Promise<AnchoredHead[]> {
 }
 
 /**
- * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads
- * that the newest one covers. If they can't be proven, this raises the alarm about that log. @throws
- * ChainAlarmError
+ * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads that the
+ * newest one covers. If they can't be proven, this raises the alarm about that log. @throws ChainAlarmError
  */
 export async function lockAnchored(
   { committer, installationKey }: Pick<Services, 'committer' | 'installationKey'>,

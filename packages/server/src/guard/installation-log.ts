@@ -1,9 +1,8 @@
 /**
- * The installation's own log (anchor.md): who created, changed and deleted tenants, what was purged, when
- * servers started and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the
- * last one that a transaction locks.
+ * The installation's own log (anchor.md): who created, changed and deleted tenants, what was purged, when servers
+ * started and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the last one that a
+ * transaction locks.
  */
-
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Clock } from '../core/audit/append/clock.js'
 import { appendToLocked } from '../core/audit/append/send-appends.js'
@@ -21,8 +20,8 @@ import { setInstallationKey } from '../core/store/instance.js'
 import { watchesOf } from './watch/head-watch.js'
 
 /**
- * Begins the log, in the transaction that creates the installation or brings its schema to the version that
- * has the log.
+ * Begins the log, in the transaction that creates the installation or brings its schema to the version that has the
+ * log.
  */
 export async function beginInstallationLog(
   sql: Transaction,
@@ -67,8 +66,8 @@ export function assertRecordable({ committer }: Pick<Services, 'committer'>): vo
 }
 
 /**
- * Appends entries to the installation's log in a transaction of their own; returns the new head. @throws
- * Refusal, ChainAlarmError, AuditWriteError
+ * Appends entries to the installation's log in a transaction of their own; returns the new head. @throws Refusal,
+ * ChainAlarmError, AuditWriteError
  */
 export async function recordAlone(
   services: Recording & Pick<Services, 'sql' | 'actor'>,
@@ -96,8 +95,8 @@ export async function recordForInstallation(
 }
 
 /**
- * Locks the head of the installation's log until the transaction ends: for work that only one process may do at a
- * time, before it writes anything. @throws Refusal, ChainAlarmError
+ * Locks the head of the installation's log until the transaction ends: for work that only one process may do at a time,
+ * before it writes anything. @throws Refusal, ChainAlarmError
  */
 export async function lockInstallationHead({ committer, installationKey }: Recording, sql: Transaction): Promise<Head> {
   assertRecordable({ committer })

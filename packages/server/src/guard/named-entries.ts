@@ -1,8 +1,7 @@
 /**
- * Whether the entry of a tenant's own log that the installation's log names is there, and is the one that it
- * names (anchor.md 4).
+ * Whether the entry of a tenant's own log that the installation's log names is there, and is the one that it names
+ * (anchor.md 4).
  */
-
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { type AuditKey, entryMac, equalBytes, type Witness } from '../core/audit/formats/chain.js'
 import { findAuthenticMark, readAuthenticEntry } from '../core/audit/read-entry.js'
@@ -23,8 +22,8 @@ export function hasNamed(
 }
 
 /**
- * Compares a tenant with what the installation's log says of it in this snapshot of the database. Returns what
- * is wrong; undefined if nothing is.
+ * Compares a tenant with what the installation's log says of it in this snapshot of the database. Returns what is
+ * wrong; undefined if nothing is.
  */
 export async function findContradiction(
   snapshot: Queryable,

@@ -128,9 +128,9 @@ function endProgram({ pid }: ChildProcess, { detached, signal }: { detached: boo
 const PROGRAM = { what: `The program of ${ROOT_KEY_VARIABLES.exec},` }
 
 /**
- * The provider of a program that is called with `wrap` or `unwrap` as its last argument. The program reads the
- * bytes from its standard input, writes the result to its standard output, and ends with exit code 0, or with 6
- * if a device refused its PIN.
+ * The provider of a program that is called with `wrap` or `unwrap` as its last argument. The program reads the bytes
+ * from its standard input, writes the result to its standard output, and ends with exit code 0, or with 6 if a device
+ * refused its PIN.
  */
 export function execProvider(commandLine: [string, ...string[]]): RootKeyProvider {
   const ask = async (what: 'wrap' | 'unwrap', bytes: Uint8Array) => {

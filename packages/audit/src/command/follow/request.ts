@@ -1,6 +1,6 @@
 /**
- * Requests of a follower to a collector or the service: over TLS, without redirects or secrets in errors; repeated while
- * there is no answer, or one that says "later".
+ * Requests of a follower to a collector or the service: over TLS, without redirects or secrets in errors; repeated
+ * while there is no answer, or one that says "later".
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isLoopback } from '../../node/listen.js'

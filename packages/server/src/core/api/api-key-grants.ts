@@ -1,5 +1,4 @@
 /** What an API key may be granted, and what its entries say about that (chain.md 12). */
-
 import { createHash } from 'node:crypto'
 import * as protocol from '@eaas/protocol'
 import {
@@ -31,9 +30,7 @@ export function readExpiry(text: string | null, now: number): string | null {
   return time
 }
 
-/**
- * Reads an allow-list, with the bits beyond each prefix cleared; null is none. @throws Refusal E_VALIDATION
- */
+/** Reads an allow-list, with the bits beyond each prefix cleared; null is none. @throws Refusal E_VALIDATION */
 export function readAllowedIps(list: readonly string[] | null): string[] {
   const ranges = (list ?? []).map((text, at) => {
     const range = readAddressRange(text)

@@ -1,5 +1,4 @@
 /** API keys: creating, listing, changing and revoking them. */
-
 import { type KeyObject, randomUUID } from 'node:crypto'
 import {
   DETAILS,
@@ -321,9 +320,7 @@ export async function writeApiKey(
   return changed
 }
 
-/**
- * The API key as the API shows it at a time, in milliseconds since 1970: without its secret and its digest.
- */
+/** The API key as the API shows it at a time, in milliseconds since 1970: without its secret and its digest. */
 function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
   return {
     id: row.api_key_id,

@@ -121,8 +121,8 @@ function createTree({ services, state }: Context, { start, end }: { start: Posit
 }
 
 /**
- * Prepares the last line, with the time at which the head was read: a checkpoint only if the log ends where
- * the export does.
+ * Prepares the last line, with the time at which the head was read: a checkpoint only if the log ends where the export
+ * does.
  */
 function sealEnd(context: Context, end: Position, head: Head): (signal: AbortSignal) => Promise<ExportTrailer> {
   if (end.last_id === head.last_id) {
@@ -175,9 +175,7 @@ interface Reached {
 
 /** Consecutive entries of a log. */
 export interface NextEntries {
-  /**
-   * the id of the first of them; entries between the position and this one are gone, because a purge took them
-   */
+  /** the id of the first of them; entries between the position and this one are gone, because a purge took them */
   from_id: number
   entries: ChainedEntry[]
   /** where the next ones begin */
@@ -250,8 +248,8 @@ async function firstPosition({ services: { sql }, state }: Context): Promise<Pos
 }
 
 /**
- * Reads the entries of a range, a page of them at most. A purge or a break between two pages leaves a gap,
- * which no reader may mistake for a complete log.
+ * Reads the entries of a range, a page of them at most. A purge or a break between two pages leaves a gap, which no
+ * reader may mistake for a complete log.
  *
  * @throws Refusal E_STATE if an entry is missing
  */

@@ -1,5 +1,4 @@
 /** The audit log: lists its entries, verifies it in the database, and signs where it ends. None of these calls writes an entry. */
-
 import {
   type Checkpoint,
   CheckpointError,
@@ -199,9 +198,7 @@ interface VerifyScope {
   signal?: AbortSignal | undefined
 }
 
-/**
- * Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run
- */
+/** Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
 export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
   return async ({ state, services }) => {
     const { auditKey } = state

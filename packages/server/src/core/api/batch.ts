@@ -1,7 +1,6 @@
 /**
- * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked
- * for its own permissions and has its own entry; all entries are committed together, before any answer is
- * made.
+ * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked for its
+ * own permissions and has its own entry; all entries are committed together, before any answer is made.
  */
 import {
   DETAILS,
@@ -22,10 +21,7 @@ import { envelopeModeRoutes } from './envelope.js'
 import { bindRoutes, type Perform, parse, type Route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
 
-/**
- * How many keys are loaded at a time: a share of the connections' statements that leaves room for other
- * calls.
- */
+/** How many keys are loaded at a time: a share of the connections' statements that leaves room for other calls. */
 const KEYS_AHEAD = 16
 
 type Item = wire.Batch['operations'][number]

@@ -1,6 +1,7 @@
 /**
  * Envelope mode: the client encrypts under its own DEK, and a key's KEK wraps that DEK. Also computes blind indexes,
- * evaluates blinded values, and derives the secrets for the indexes of clients. A DEK or such a secret leaves the process only once the entry is committed.
+ * evaluates blinded values, and derives the secrets for the indexes of clients. A DEK or such a secret leaves the
+ * process only once the entry is committed.
  */
 import { decodeBase64, encodeBase64, wire } from '@eaas/protocol'
 import { blindIndex, deriveIndexSecret } from '../crypto/blind-index.js'
@@ -89,8 +90,8 @@ function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrapped> {
 }
 
 /**
- * Wraps the DEK of a wrapped key again, for the same use under the key's current version, and never shows it; the
- * log records a key.wrap.
+ * Wraps the DEK of a wrapped key again, for the same use under the key's current version, and never shows it; the log
+ * records a key.wrap.
  * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
  */
 function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
@@ -129,8 +130,8 @@ function indexSecret(key_id: string, { name }: { name: string }): Operation<wire
 }
 
 /**
- * Computes the blind index of a value under the key's hash key, which does not rotate with the key. Writes no
- * entry, and is counted instead. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
+ * Computes the blind index of a value under the key's hash key, which does not rotate with the key. Writes no entry,
+ * and is counted instead. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
  */
 function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
   return ({ state, allowances }) =>
@@ -142,8 +143,8 @@ function hash({ key_id, value }: { key_id: string; value: string }): Operation<w
 }
 
 /**
- * Evaluates blinded values under a key, each of which counts as a hash (blind-hash.md 4). It is computed last, so a call
- * that is refused for an element is counted too. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_VALIDATION
+ * Evaluates blinded values under a key, each of which counts as a hash (blind-hash.md 4). It is computed last, so a
+ * call that is refused for an element is counted too. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_VALIDATION
  */
 function blindHash({ key_id, elements }: wire.Bodies['blindHash']): Operation<wire.BlindHashed> {
   return ({ state, allowances, services }) =>

@@ -1,6 +1,6 @@
 /**
- * Checks whether the service works: the database answers, takes writes and commits them, and the clock is
- * right; and whether an audit chain has an alarm.
+ * Checks whether the service works: the database answers, takes writes and commits them, and the clock is right; and
+ * whether an audit chain has an alarm.
  */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
@@ -12,10 +12,7 @@ import { type Durability, findDatabaseTime, findWriteObstacle } from '../store/w
 const PATIENCE_MS = 1_000
 /** A commit this recent, in milliseconds, shows that commits work; otherwise a commit is tried. */
 const FRESH_MS = 5_000
-/**
- * How long a batch that the database refused counts as a failure while no batch is committed, in
- * milliseconds.
- */
+/** How long a batch that the database refused counts as a failure while no batch is committed, in milliseconds. */
 const REFUSAL_MS = 10_000
 
 interface HealthSources {

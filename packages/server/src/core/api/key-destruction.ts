@@ -35,8 +35,8 @@ export const destructionRoutes = bindRoutes({
 })
 
 /**
- * Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws
- * Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
+ * Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws Refusal
+ * E_NOT_FOUND, E_STATE, E_VALIDATION
  */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
@@ -64,9 +64,9 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
 }
 
 /**
- * Completes a destruction whose waiting period is over by this clock and by the database's. Does nothing if
- * another process completed it first. While the tenant is suspended, and so cannot cancel, its destructions
- * wait; those of a deleted tenant do not.
+ * Completes a destruction whose waiting period is over by this clock and by the database's. Does nothing if another
+ * process completed it first. While the tenant is suspended, and so cannot cancel, its destructions wait; those of a
+ * deleted tenant do not.
  */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async ({ state, services, sql }) => {

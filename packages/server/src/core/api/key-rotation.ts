@@ -44,8 +44,8 @@ export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
 }
 
 /**
- * Rotates a key if its policy says that it is due. Does nothing if another process rotated it first, or if
- * the tenant is suspended.
+ * Rotates a key if its policy says that it is due. Does nothing if another process rotated it first, or if the tenant
+ * is suspended.
  */
 export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {
@@ -153,9 +153,9 @@ function setRotation({ key_id, interval_days }: { key_id: string; interval_days:
 }
 
 /**
- * Sets the oldest version whose wrapped keys open, 1 to the current one. It may be lowered again as long as the versions
- * are not destroyed: an operator who missed rows while rewrapping needs them back. The log has each change with both
- * values. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
+ * Sets the oldest version whose wrapped keys open, 1 to the current one. It may be lowered again as long as the
+ * versions are not destroyed: an operator who missed rows while rewrapping needs them back. The log has each change
+ * with both values. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
  */
 export function updateKey({
   key_id,

@@ -1,6 +1,6 @@
 /**
- * Gets a key for an operation, refuses it in a state that does not allow the call (protocol/call-rules.ts), and
- * opens wrapped keys with it.
+ * Gets a key for an operation, refuses it in a state that does not allow the call (protocol/call-rules.ts), and opens
+ * wrapped keys with it.
  */
 import {
   boundAad,
@@ -23,8 +23,8 @@ import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 
 /**
- * Gets a key whatever its state. @throws Refusal E_NOT_FOUND, identical for another tenant's key and for a
- * malformed id, so existence never leaks
+ * Gets a key whatever its state. @throws Refusal E_NOT_FOUND, identical for another tenant's key and for a malformed
+ * id, so existence never leaks
  */
 export async function getKey(state: TenantState, key_id: string): Promise<OpenKey> {
   return existing(await state.findKey(key_id))
@@ -41,8 +41,8 @@ export async function getKeyInState(state: TenantState, key_id: string, call: Ke
 }
 
 /**
- * Decides with a key whose state allows the call: at once if the key is loaded, because a promise for each of
- * them is a tenth of what an item of a batch costs. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED
+ * Decides with a key whose state allows the call: at once if the key is loaded, because a promise for each of them is a
+ * tenth of what an item of a batch costs. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED
  */
 export function decideWithKey<Answer>(
   { state, key_id, call }: { state: TenantState; key_id: string; call: KeyCall },
@@ -154,8 +154,8 @@ function memberName(name: string): string {
 }
 
 /**
- * Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal
- * E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
+ * Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal E_WRAPPED_KEY,
+ * E_VERSION_DESTROYED, E_VERSION_TOO_OLD
  */
 export function openWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse): { dek: Uint8Array; version: number } {
   const opened = tryWrappedKey(key, wrapped_key, use)
@@ -164,8 +164,8 @@ export function openWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse)
 }
 
 /**
- * Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The
- * caller zeroes the DEK. @throws Refusal E_VERSION_DESTROYED, E_VERSION_TOO_OLD, before anything is opened
+ * Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The caller zeroes
+ * the DEK. @throws Refusal E_VERSION_DESTROYED, E_VERSION_TOO_OLD, before anything is opened
  */
 export function tryWrappedKey(
   key: OpenKey,

@@ -1,5 +1,4 @@
 /** Keys: creating them, one or many; reading, disabling and exporting them. */
-
 import { type KeyObject, randomUUID } from 'node:crypto'
 import {
   type Action,
@@ -106,9 +105,9 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
 }
 
 /**
- * Creates all of the keys that can be created, in one transaction, each with its own entry. A name that is taken or that
- * the caller may not give, or a key beyond the limit, fails by itself. Answers with one result for each, in order. @throws
- * Refusal E_STATE
+ * Creates all of the keys that can be created, in one transaction, each with its own entry. A name that is taken or
+ * that the caller may not give, or a key beyond the limit, fails by itself. Answers with one result for each, in order.
+ * @throws Refusal E_STATE
  */
 function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.BatchResults> {
   return async (context) => {

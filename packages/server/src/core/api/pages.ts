@@ -1,6 +1,6 @@
 /**
- * Long lists: read in pages, and viewed in stretches between which other calls run, because each row has a
- * MAC to check.
+ * Long lists: read in pages, and viewed in stretches between which other calls run, because each row has a MAC to
+ * check.
  */
 import type { KeyObject } from 'node:crypto'
 import { findTampering } from '../audit/formats/row-mac.js'

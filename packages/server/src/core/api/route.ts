@@ -1,6 +1,6 @@
 /**
- * What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. http/serve.ts
- * serves all of them alike.
+ * What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. http/serve.ts serves
+ * all of them alike.
  */
 import {
   CALL_RULES,
@@ -30,8 +30,7 @@ interface RouteInput<Body, Query> {
   body: Body
   query: Query
   /**
-   * Makes the signal that is aborted when the client disconnects, or when the time of a route with `timeoutMs` is
-   * over.
+   * Makes the signal that is aborted when the client disconnects, or when the time of a route with `timeoutMs` is over.
    */
   signal?: () => AbortSignal
   /** logs an unexpected error that does not fail the call as a whole */
@@ -52,8 +51,8 @@ export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
   summary: string
   /**
-   * the operation's own refusals, without those that every call of its kind may get (docs/openapi/problems.ts) and those of
-   * the key's state
+   * the operation's own refusals, without those that every call of its kind may get (docs/openapi/problems.ts) and
+   * those of the key's state
    */
   problems?: readonly ProblemCode[]
   /** the content type of an answer that streams text, instead of JSON by a schema */
@@ -122,8 +121,8 @@ export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: Bindin
 }
 
 /**
- * Parses unknown input by a schema into a typed value, once. `otherwise` says what is wrong if no field can be
- * named. @throws Refusal E_VALIDATION, which names the field
+ * Parses unknown input by a schema into a typed value, once. `otherwise` says what is wrong if no field can be named.
+ * @throws Refusal E_VALIDATION, which names the field
  */
 export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
   const overlong = wire.findOverlong(input)

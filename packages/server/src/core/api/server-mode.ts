@@ -1,6 +1,6 @@
 /**
- * Server mode: the server sees the plaintext. Each encrypt uses a DEK of its own and returns an envelope of
- * format v1 that the SDK opens locally; decrypt opens such envelopes, whichever mode made them.
+ * Server mode: the server sees the plaintext. Each encrypt uses a DEK of its own and returns an envelope of format v1
+ * that the SDK opens locally; decrypt opens such envelopes, whichever mode made them.
  */
 import {
   concatBytes,

@@ -12,8 +12,7 @@ export const LATER_KEY =
   'The lines of a server\'s checkpoint file have the statement of the later key, and can be compared. The page "Come back from a rollback" says more under "Rare cases"'
 
 /**
- * Thrown when entries could not be written, or when it is not known whether they were. No answer may be
- * released then.
+ * Thrown when entries could not be written, or when it is not known whether they were. No answer may be released then.
  */
 export class AuditWriteError extends Error {
   override readonly name: string = 'AuditWriteError'
@@ -26,10 +25,7 @@ export class AuditWriteError extends Error {
   }
 }
 
-/**
- * Thrown for a tenant whose chain in the database is not the one that was written: the tenant is no longer
- * served.
- */
+/** Thrown for a tenant whose chain in the database is not the one that was written: the tenant is no longer served. */
 export class ChainAlarmError extends AuditWriteError {
   override readonly name = 'ChainAlarmError'
 }
@@ -40,8 +36,8 @@ export class ComparisonOverdueError extends AuditWriteError {
 }
 
 /**
- * Thrown when a log has more entries after the one that this process witnessed than it could follow in time.
- * What it followed is kept, so the next attempt continues from there. Nothing was written.
+ * Thrown when a log has more entries after the one that this process witnessed than it could follow in time. What it
+ * followed is kept, so the next attempt continues from there. Nothing was written.
  */
 export class UnfollowedLogError extends AuditWriteError {
   override readonly name = 'UnfollowedLogError'
@@ -94,9 +90,7 @@ function isNeverWritten(cause: unknown): boolean {
   return isRolledBack(cause) || isNotConnected(cause) || cause instanceof UnknownStoreKeyError
 }
 
-/**
- * Returns the database's error or, if it is known what in the tables prevents the write, an error that says so.
- */
+/** Returns the database's error or, if it is known what in the tables prevents the write, an error that says so. */
 export function explainObstacle(error: unknown): unknown {
   return describeObstacle(error) === undefined ? error : auditWriteError(error)
 }

@@ -1,6 +1,6 @@
 /**
- * Finds faults of a log's head that show without the entries before the last one (chain.md 5), and entries
- * beyond the head (chain.md 9).
+ * Finds faults of a log's head that show without the entries before the last one (chain.md 5), and entries beyond the
+ * head (chain.md 9).
  */
 import { entryHash } from '@eaas/audit/formats'
 import { findEntryHash, findFirstId, listTenantHeads, readChain } from '../store/audit.js'
@@ -24,9 +24,7 @@ export const HEAD_MISMATCH: HeadFault = {
   detail: 'the head does not match the last entry',
 }
 
-/**
- * Finds a fault in one snapshot, while appends continue; undefined if the head is authentic and of the last entry.
- */
+/** Finds a fault in one snapshot, while appends continue; undefined if the head is authentic and of the last entry. */
 export function findHeadFault(
   sql: Sql,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
@@ -60,8 +58,7 @@ interface EntriesBeyond {
   /** the first of them */
   id: number
   /**
-   * whether the server wrote one of them to follow the entry before it: then the head is an older one that
-   * was restored
+   * whether the server wrote one of them to follow the entry before it: then the head is an older one that was restored
    */
   isGenuine: boolean
 }

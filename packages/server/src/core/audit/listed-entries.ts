@@ -1,8 +1,7 @@
 /**
- * Proves the entries of a page before they are shown, and those before a head that is signed: the server wrote
- * each of them, and it follows from the one before.
+ * Proves the entries of a page before they are shown, and those before a head that is signed: the server wrote each of
+ * them, and it follows from the one before.
  */
-
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
@@ -15,8 +14,7 @@ import { type AuditKey, entryMac, equalBytes, type Head, type Witness } from './
 const PAGE_ENTRIES = 1_000
 
 /**
- * Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server
- * wrote it.
+ * Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server wrote it.
  */
 export class TamperedEntryError extends TamperedRowError {
   override readonly name = 'TamperedEntryError'
@@ -44,8 +42,8 @@ export function assertFollowing(
 }
 
 /**
- * Proves the entries of a page. The hash before an entry needs no proof of its own: with another one, the hash
- * of the entry would differ from that under its MAC.
+ * Proves the entries of a page. The hash before an entry needs no proof of its own: with another one, the hash of the
+ * entry would differ from that under its MAC.
  *
  * @throws TamperedEntryError if an entry was changed, or one of `range` is missing
  */
@@ -69,9 +67,9 @@ export function assertListed(
 }
 
 /**
- * Proves that the entries of a log lead from one of them to an authentic head, before a statement is signed
- * that names both, a page of entries at a time. The MAC of an entry proves only that a server wrote it: it
- * can be from another history of the log, which an attacker shows for a moment.
+ * Proves that the entries of a log lead from one of them to an authentic head, before a statement is signed that names
+ * both, a page of entries at a time. The MAC of an entry proves only that a server wrote it: it can be from another
+ * history of the log, which an attacker shows for a moment.
  *
  * @throws TamperedEntryError if the entries do not lead there, and the signal's reason once it is aborted
  */

@@ -2,7 +2,6 @@
  * Reads an entry or a purge mark and proves that a server wrote it, before anything relies on it. If the log's keys do
  * not prove it, they are read again, because another server may have renewed them.
  */
-
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
@@ -11,8 +10,8 @@ import { isAuthenticByNewest } from './audit-key.js'
 import { type AuditKey, entryMac, equalBytes, isPurgeMarkAuthentic, type PurgeMark } from './formats/chain.js'
 
 /**
- * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if
- * there is none. `previousHash` replaces the entry before it if a purge has deleted that.
+ * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if there is none.
+ * `previousHash` replaces the entry before it if a purge has deleted that.
  */
 export async function readAuthenticEntry(
   sql: Queryable,

@@ -1,8 +1,7 @@
 /**
- * What the installation's log says of tenants: which ones must exist, what their logs must hold, and what the
- * logs of gone tenants held (anchor.md 4).
+ * What the installation's log says of tenants: which ones must exist, what their logs must hold, and what the logs of
+ * gone tenants held (anchor.md 4).
  */
-
 import { readMetadata } from '@eaas/audit/formats'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import { listEntriesOf, type ToldEntry } from '../store/audit.js'
@@ -36,14 +35,11 @@ export interface RecordedTenants {
   /** the entry by which an operator accepted that the tenant is gone */
   gone: ReadonlyMap<string, number>
   /**
-   * the last entry of the tenant's own log that this log names; entries that it named before an accepted
-   * rollback may be lost
+   * the last entry of the tenant's own log that this log names; entries that it named before an accepted rollback may
+   * be lost
    */
   ends: ReadonlyMap<string, NamedEntry>
-  /**
-   * the status that the last such entry gave the tenant, if one did since its creation or an accepted
-   * rollback
-   */
+  /** the status that the last such entry gave the tenant, if one did since its creation or an accepted rollback */
   statuses: ReadonlyMap<string, string>
 }
 
@@ -67,9 +63,8 @@ const STATUSES: Readonly<Record<string, string>> = {
 const PAGE_ENTRIES = 5_000
 
 /**
- * Reads which tenants the log has, or what it has of one; the entries are not authenticated here.
- * `altered_id` is the first entry whose metadata is missing or longer than any that a server writes: it says
- * nothing.
+ * Reads which tenants the log has, or what it has of one; the entries are not authenticated here. `altered_id` is the
+ * first entry whose metadata is missing or longer than any that a server writes: it says nothing.
  */
 export async function readRecordedTenants(
   sql: Queryable,
@@ -136,9 +131,8 @@ function readNamed({ entry_id: id, entry_hash }: Partial<Record<string, unknown>
 }
 
 /**
- * Reads the head that was known of a tenant when an operator accepted that it is gone. Undefined if none was
- * known, if the alarm was not proven, so that more may have been known, or if the entry is not authentic or says
- * something else.
+ * Reads the head that was known of a tenant when an operator accepted that it is gone. Undefined if none was known, if
+ * the alarm was not proven, so that more may have been known, or if the entry is not authentic or says something else.
  */
 export async function readLostHead(
   sql: Queryable,
@@ -149,8 +143,8 @@ export async function readLostHead(
 }
 
 /**
- * Whether an operator accepted, in the installation's log, that the tenant is gone with all that was witnessed
- * of its log.
+ * Whether an operator accepted, in the installation's log, that the tenant is gone with all that was witnessed of its
+ * log.
  */
 export async function isLossAccepted(
   sql: Queryable,

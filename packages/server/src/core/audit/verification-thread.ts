@@ -1,6 +1,6 @@
 /**
- * Verifies logs in a thread of its own, which `verification-thread-program.ts` runs, so that other calls do
- * not wait for it. The thread has connections of its own.
+ * Verifies logs in a thread of its own, which `verification-thread-program.ts` runs, so that other calls do not wait
+ * for it. The thread has connections of its own.
  */
 import type { wire } from '@eaas/protocol'
 import { DatabaseDeadlineError } from '../store/deadline.js'

@@ -1,6 +1,6 @@
 /**
- * AES-256-GCM by node:crypto, over cached KeyObjects. Each sealed value begins with its iv, which depends on the
- * value (key-hierarchy.md 6).
+ * AES-256-GCM by node:crypto, over cached KeyObjects. Each sealed value begins with its iv, which depends on the value
+ * (key-hierarchy.md 6).
  */
 import {
   createCipheriv,
@@ -26,8 +26,8 @@ const ivKeys = new WeakMap<KeyObject, KeyObject>()
 export const SEAL_OVERHEAD = IV_BYTES + TAG_BYTES
 
 /**
- * Creates a KeyObject from a 32-byte key and zeroes the bytes: from then on the key is kept outside the
- * JavaScript heap.
+ * Creates a KeyObject from a 32-byte key and zeroes the bytes: from then on the key is kept outside the JavaScript
+ * heap.
  */
 export function importKey(secret: Uint8Array): KeyObject {
   if (secret.length !== KEY_BYTES) throw new Error(`a key must be ${KEY_BYTES} bytes, got ${secret.length}`)
@@ -73,9 +73,8 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
 }
 
 /**
- * Makes the iv of a seal (key-hierarchy.md 6). Seals of different plaintexts or AADs get different ivs
- * even if `random` repeats, as it does after a machine is restored: OpenSSL's generator is in this
- * process's memory.
+ * Makes the iv of a seal (key-hierarchy.md 6). Seals of different plaintexts or AADs get different ivs even if `random`
+ * repeats, as it does after a machine is restored: OpenSSL's generator is in this process's memory.
  */
 export function makeIv(
   ivKey: KeyObject | Uint8Array,
@@ -87,9 +86,9 @@ export function makeIv(
 }
 
 /**
- * Returns the key that makes the ivs under a sealing key (key-hierarchy.md 4). For a KeyObject, the result is
- * cached. For bytes, a DEK that is used once, the result is bytes too, which the caller zeroes: creating a
- * KeyObject costs more than the seal.
+ * Returns the key that makes the ivs under a sealing key (key-hierarchy.md 4). For a KeyObject, the result is cached.
+ * For bytes, a DEK that is used once, the result is bytes too, which the caller zeroes: creating a KeyObject costs more
+ * than the seal.
  */
 export function ivKeyOf(key: KeyObject | Uint8Array): KeyObject | Uint8Array {
   if (key instanceof Uint8Array) return hmac(key, IV_KEY_LABEL)

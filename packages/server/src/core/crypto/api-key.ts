@@ -1,7 +1,7 @@
 /**
  * API keys: `eaas_sk_<tenant>_<secret>`. `<tenant>` is the tenant's UUID as 32 hexadecimal digits, so that
- * authentication reads one tenant only. `<secret>` is 43 characters of an alphabet of 62, 256 bits. Only an
- * HMAC under the pepper is stored.
+ * authentication reads one tenant only. `<secret>` is 43 characters of an alphabet of 62, 256 bits. Only an HMAC under
+ * the pepper is stored.
  */
 import { type KeyObject, randomBytes } from 'node:crypto'
 import { hmacHex } from './hmac.js'
@@ -15,8 +15,8 @@ const SHOWN_SECRET_CHARACTERS = 4
 const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
 
 /**
- * Generates a new API key for a tenant. Its bytes are drawn at the call: node's `randomInt` would take them from
- * a cache that holds some twenty API keys, and every copy of this process's memory would issue the same ones.
+ * Generates a new API key for a tenant. Its bytes are drawn at the call: node's `randomInt` would take them from a
+ * cache that holds some twenty API keys, and every copy of this process's memory would issue the same ones.
  */
 export function generateApiKey(tenant_id: string): string {
   let secret = ''
@@ -32,10 +32,7 @@ export function apiKeyTenant(apiKey: string): string | undefined {
   return match ? match.slice(1).join('-') : undefined
 }
 
-/**
- * The digest that is stored and searched for instead of an API key: HMAC-SHA-256 under the pepper, in
- * hexadecimal.
- */
+/** The digest that is stored and searched for instead of an API key: HMAC-SHA-256 under the pepper, in hexadecimal. */
 export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
   return hmacHex(pepper, apiKey)
 }

@@ -1,6 +1,6 @@
 /**
- * HMAC-SHA-256 (RFC 2104) of short messages, by two one-shot digests. An `Hmac` of node:crypto allocates an
- * object outside the heap for each call, which costs more than authenticating a short message.
+ * HMAC-SHA-256 (RFC 2104) of short messages, by two one-shot digests. An `Hmac` of node:crypto allocates an object
+ * outside the heap for each call, which costs more than authenticating a short message.
  */
 import { createHmac, hash, type KeyObject } from 'node:crypto'
 

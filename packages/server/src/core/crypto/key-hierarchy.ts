@@ -20,9 +20,7 @@ export interface SecretBinding {
   version?: number
 }
 
-/**
- * The store keys of an installation, by number. Plain data, because threads get a copy.
- */
+/** The store keys of an installation, by number. Plain data, because threads get a copy. */
 export interface StoreKeys {
   /** the number of the store key that seals new secrets */
   current: number
@@ -53,8 +51,8 @@ export function sealNewSecret(storeKeys: StoreKeys, binding: SecretBinding): Uin
 }
 
 /**
- * Opens a sealed secret as a KeyObject. @throws OpenError if it was sealed for another binding or under another
- * store key than it names, or was altered; UnknownStoreKeyError
+ * Opens a sealed secret as a KeyObject. @throws OpenError if it was sealed for another binding or under another store
+ * key than it names, or was altered; UnknownStoreKeyError
  */
 export function openSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): KeyObject {
   return importKey(openBytes(storeKeys, binding, sealed))

@@ -43,9 +43,7 @@ export function localProvider(
 
 const WHERE = `${Object.values(ROOT_KEY_VARIABLES).join(', ')}; on the embedded database without them, root.key in the data directory`
 
-/**
- * What to do if a root key is missing or malformed: only its own root key opens anything of an installation.
- */
+/** What to do if a root key is missing or malformed: only its own root key opens anything of an installation. */
 export const NEEDED_KEY = `An installation that exists needs its own root key, by the variable of where it is now (${WHERE}). Only for a new one, or to rotate to, make one: eaas root-key generate`
 
 /** Thrown when there is no usable root key; the message says what to do. */
@@ -64,8 +62,8 @@ export function embeddedRootKeyPath(dataDir: string): string {
 }
 
 /**
- * Reads the root key in a data directory; creates one (mode 0600) if `mayCreate`, which is for a new and
- * empty database only.
+ * Reads the root key in a data directory; creates one (mode 0600) if `mayCreate`, which is for a new and empty database
+ * only.
  *
  * @throws RootKeyError if it is missing and may not be created, or is not a key
  */

@@ -1,6 +1,6 @@
 /**
- * Wraps and unwraps DEKs (wrapped-key.md, wrapped-key-v2.md), in the server's own bytes: this is the hot path of
- * every call.
+ * Wraps and unwraps DEKs (wrapped-key.md, wrapped-key-v2.md), in the server's own bytes: this is the hot path of every
+ * call.
  */
 import type { KeyObject } from 'node:crypto'
 import { KEY_BYTES, OpenError, readU32, WRAPPED_KEY_V2_FORMAT, writeU32 } from '@eaas/protocol'
@@ -32,8 +32,7 @@ export function wrappedKeyVersion(token: Uint8Array, isBound = false): number {
 }
 
 /**
- * Unwraps: returns the DEK, which the caller zeroes. @throws OpenError when it is not authentic for this KEK
- * and AAD
+ * Unwraps: returns the DEK, which the caller zeroes. @throws OpenError when it is not authentic for this KEK and AAD
  */
 export function unwrapDek(kek: KeyObject, aad: Uint8Array, token: Uint8Array): Uint8Array {
   return open(kek, token.subarray(HEADER_BYTES), aad)

@@ -2,7 +2,6 @@
  * Closes connections when the server stops, which waits for calls but not for clients, and when a client does not read
  * its answers. A closed connection gives back the memory that its calls hold.
  */
-
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Server, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -14,13 +13,13 @@ import { WITHDRAWN } from './client-certificates.js'
 import { endWithoutAnswer, linger, sendParserError } from './early-answers.js'
 
 /**
- * How long a connection without a call may still begin one after the server stops, because its request may be
- * on the way. In milliseconds.
+ * How long a connection without a call may still begin one after the server stops, because its request may be on the
+ * way. In milliseconds.
  */
 const LAST_CALL_MS = 500
 /**
- * How long calls under way may continue after the server stops; a slow reader or a stalled body is then cut
- * off. In milliseconds.
+ * How long calls under way may continue after the server stops; a slow reader or a stalled body is then cut off. In
+ * milliseconds.
  */
 const GRACE_MS = 5_000
 /**

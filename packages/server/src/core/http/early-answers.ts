@@ -1,9 +1,8 @@
 /**
- * Answers that are sent before a request has arrived, or to what is no request. Afterwards the rest is read: a connection
- * that is closed at once would be reset, and a client that sends its whole body before it reads would never see the
- * answer.
+ * Answers that are sent before a request has arrived, or to what is no request. Afterwards the rest is read: a
+ * connection that is closed at once would be reset, and a client that sends its whole body before it reads would never
+ * see the answer.
  */
-
 import type { IncomingMessage } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
 import {

@@ -1,8 +1,7 @@
 /**
- * Answers every error with a problem document: refusals, failures, the framework's errors, requests that match
- * no route, and unexpected errors without their cause.
+ * Answers every error with a problem document: refusals, failures, the framework's errors, requests that match no
+ * route, and unexpected errors without their cause.
  */
-
 import { DETAILS, PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { findFailure } from '../runner/failure.js'
@@ -70,8 +69,8 @@ function writeProblem(
 }
 
 /**
- * Answers for paths and methods that no route has: 404, or 405 if the path has other methods. Must be called
- * before preflights and routes are registered, which it observes.
+ * Answers for paths and methods that no route has: 404, or 405 if the path has other methods. Must be called before
+ * preflights and routes are registered, which it observes.
  */
 export function answerNotFound(app: FastifyInstance): void {
   const known: { pattern: RegExp; methods: string[] }[] = []

@@ -1,6 +1,6 @@
 /**
- * Writes and sends the JSON of a long list in stretches, so that no call waits until all of it is written,
- * and counts the memory that it holds.
+ * Writes and sends the JSON of a long list in stretches, so that no call waits until all of it is written, and counts
+ * the memory that it holds.
  */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
@@ -24,8 +24,8 @@ export function isLong(answer: unknown): answer is object {
 }
 
 /**
- * Answers with the same headers and bytes as the framework would. `hold` is called with the bytes of the
- * answer, and refuses it by throwing.
+ * Answers with the same headers and bytes as the framework would. `hold` is called with the bytes of the answer, and
+ * refuses it by throwing.
  */
 export async function sendLong(
   reply: FastifyReply,

@@ -11,8 +11,9 @@ const MAX_AGE_S = 3_600
 const JSON_TYPE = 'application/json'
 
 /**
- * Serves the API's description for readers and programs: GET /docs, /openapi.json and, for operators, /admin/openapi.json. The
- * build makes these files of the routes and their schemas (docs/openapi); each is read once, at its first request.
+ * Serves the API's description for readers and programs: GET /docs, /openapi.json and, for operators,
+ * /admin/openapi.json. The build makes these files of the routes and their schemas (docs/openapi); each is read once,
+ * at its first request.
  */
 export function serveDocs(app: FastifyInstance, { operatorApi }: { operatorApi: boolean }): void {
   serveFile(app, '/openapi.json', 'openapi.json', JSON_TYPE)

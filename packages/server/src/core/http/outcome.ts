@@ -14,9 +14,7 @@ export interface Refusals {
 
 const refused = new WeakMap<FastifyRequest, Refusals>()
 
-/**
- * Notes that a call is refused. The first note of a request counts; a failure of the server is no refusal.
- */
+/** Notes that a call is refused. The first note of a request counts; a failure of the server is no refusal. */
 export function noteRefusal(
   request: FastifyRequest,
   { code, caller = {} }: Pick<Refusal, 'code'> & Partial<Pick<Refusal, 'caller'>>,

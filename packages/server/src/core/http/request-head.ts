@@ -52,9 +52,9 @@ export function requestCredentials(services: Services, request: FastifyRequest, 
 }
 
 /**
- * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped,
- * and so is the port that some proxies add. Anything else that a trusted proxy passes on becomes `unknown`,
- * which is on no allow-list; so does a peer on a unix socket, which has no address.
+ * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped, and so is
+ * the port that some proxies add. Anything else that a trusted proxy passes on becomes `unknown`, which is on no
+ * allow-list; so does a peer on a unix socket, which has no address.
  */
 export function clientAddress(address: string | undefined = ''): string {
   const [plain = ''] = withoutPort(address).split('%')

@@ -1,8 +1,4 @@
-/**
- * Serves the table of routes: for each row, admission, then body and query by their schemas, then its
- * operation.
- */
-
+/** Serves the table of routes: for each row, admission, then body and query by their schemas, then its operation. */
 import type { IncomingMessage } from 'node:http'
 import { DETAILS, foldUuid, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'

@@ -1,6 +1,7 @@
 /**
  * The server's own TLS. The files are read again while it runs: new connections get the new certificate, and open ones
- * stay, unless the authorities of clients change. Files that cannot be used are refused at the start; later, the old certificate stays in use.
+ * stay, unless the authorities of clients change. Files that cannot be used are refused at the start; later, the old
+ * certificate stays in use.
  */
 import { constants, createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'

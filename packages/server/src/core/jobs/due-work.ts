@@ -21,8 +21,7 @@ const MARGIN = 2 ** 28
 
 interface DueWorkOptions {
   /**
-   * called for a key that failed, which is tried again next time; the others continue. Without it, the error
-   * is thrown
+   * called for a key that failed, which is tried again next time; the others continue. Without it, the error is thrown
    */
   onError?: (error: unknown, key_id: string) => void
   /** ends the work after the current key */

@@ -17,8 +17,8 @@ export interface Periodic {
 }
 
 /**
- * Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed, unless
- * the error is a finding.
+ * Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed,
+ * unless the error is a finding.
  */
 type Failed = (error: unknown) => void
 
@@ -100,8 +100,8 @@ function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): num
 }
 
 /**
- * Whether an error says something about the data, rather than that a job could not find out or do something: trying again
- * does not help, the data must change or an operator must act.
+ * Whether an error says something about the data, rather than that a job could not find out or do something: trying
+ * again does not help, the data must change or an operator must act.
  */
 export function isFinding(error: unknown): boolean {
   return error instanceof Refusal || error instanceof TamperedRowError || error instanceof ChainAlarmError

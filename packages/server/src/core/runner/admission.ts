@@ -111,8 +111,8 @@ interface AdmittedCall extends Access {
 }
 
 /**
- * Runs the operation of an admitted call; answers once its entries are committed. @throws Refusal,
- * AuditWriteError, OverloadError
+ * Runs the operation of an admitted call; answers once its entries are committed. @throws Refusal, AuditWriteError,
+ * OverloadError
  */
 export function performAdmitted<Answer>(
   services: Services,
@@ -296,16 +296,14 @@ interface ServerModeCall {
   body: unknown
 }
 
-/**
- * Runs an operation of server mode for tenants whose server mode is open; refuses it on record for others.
- */
+/** Runs an operation of server mode for tenants whose server mode is open; refuses it on record for others. */
 export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {
   return (context) => (context.state.tenant.envelope_only ? refuseServerMode(call)(context) : operation(context))
 }
 
 /**
- * Refuses a call on record, with the key that its body names. @throws Refusal E_ENVELOPE_ONLY once the entry
- * is committed
+ * Refuses a call on record, with the key that its body names. @throws Refusal E_ENVELOPE_ONLY once the entry is
+ * committed
  */
 export function refuseServerMode({ operation, body }: ServerModeCall): Operation<never> {
   return async ({ state }) => ({

@@ -1,7 +1,8 @@
 /**
  * Has blind hashes evaluated in turns, because an element costs some forty times what a hash does. A call waits for its
- * turn before anything is decided: so a call that is refused, or that nobody waits for any more, has used nothing, and what was
- * taken away meanwhile is noticed. The tenants take turns, and one API key cannot take all that is admitted of its tenant.
+ * turn before anything is decided: so a call that is refused, or that nobody waits for any more, has used nothing, and
+ * what was taken away meanwhile is noticed. The tenants take turns, and one API key cannot take all that is admitted of
+ * its tenant.
  */
 import type { KeyObject } from 'node:crypto'
 import { DETAILS, MAX_BLINDED_ELEMENTS, type wire } from '@eaas/protocol'

@@ -45,8 +45,8 @@ export const UNLIMITED: Readonly<Allowances> = {
 }
 
 /**
- * What was taken for a call. It may be decided several times, on different states: whatever a decision needs
- * beyond this is taken before that decision counts.
+ * What was taken for a call. It may be decided several times, on different states: whatever a decision needs beyond
+ * this is taken before that decision counts.
  */
 interface Taken {
   /** the budgets it was taken from: if the API key gets others meanwhile, counting begins again */

@@ -102,8 +102,8 @@ function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
 }
 
 /**
- * Whether an error fails only the items of a batch that use the row: one that was tampered with. Any other
- * error fails the whole batch.
+ * Whether an error fails only the items of a batch that use the row: one that was tampered with. Any other error fails
+ * the whole batch.
  */
 export function failsOneItem(error: unknown): error is TamperedRowError {
   return error instanceof TamperedRowError

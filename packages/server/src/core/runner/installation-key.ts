@@ -2,7 +2,6 @@
  * The key that signs for the installation: checkpoints, exports, trees. A rotation of the store key replaces it while
  * processes run, and the installation's log has the statements about it (key-change.md of `@eaas/audit`).
  */
-
 import { encodePublicKey, findKeyChange, type SigningKey } from '@eaas/audit/formats'
 import { signingKeyOf } from '@eaas/audit/node'
 import { readJson } from '@eaas/protocol'

@@ -1,6 +1,5 @@
 /**
- * Loads keys: authenticates their rows and opens the secrets in them. api/key-use.ts decides which states
- * allow a call.
+ * Loads keys: authenticates their rows and opens the secrets in them. api/key-use.ts decides which states allow a call.
  */
 import type { KeyObject } from 'node:crypto'
 import { OpenError, wrappedKeyAad } from '@eaas/protocol'

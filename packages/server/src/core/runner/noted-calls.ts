@@ -2,7 +2,6 @@
  * What calls leave behind apart from entries: when API keys were used, and how many calls have no entry, by API key,
  * address and day. Each call notes it in memory; it is written periodically, apart from any call.
  */
-
 import type { UnrecordedKind } from '@eaas/protocol'
 import { type ApiKeyRow, noteUses } from '../store/api-keys.js'
 import type { Sql } from '../store/db.js'
@@ -12,8 +11,8 @@ export interface ApiKeyUses {
   /** Records that a call was admitted. `now` is in milliseconds since 1970. */
   note(apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void
   /**
-   * Writes what was recorded since the last time, one statement per tenant. What could not be written is kept
-   * for the next time.
+   * Writes what was recorded since the last time, one statement per tenant. What could not be written is kept for the
+   * next time.
    */
   flush(): Promise<void>
 }
@@ -66,8 +65,8 @@ export interface UnrecordedCalls {
   /** Counts a call of an API key, or several at once. `now` is in milliseconds since 1970. */
   count(kind: UnrecordedKind, caller: CountedCaller, now: number, calls?: number): void
   /**
-   * Writes what was counted since the last time. What could not be written is kept for the next time; if only
-   * the database's answer was lost, it is then counted twice.
+   * Writes what was counted since the last time. What could not be written is kept for the next time; if only the
+   * database's answer was lost, it is then counted twice.
    */
   flush(): Promise<void>
 }

@@ -2,7 +2,6 @@
  * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls for one
  * share its load; a row that was not found, failed to load or is an older version is not cached.
  */
-
 import type { KeyObject } from 'node:crypto'
 import { isUuid, partsOf } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
@@ -65,10 +64,7 @@ export class OpenRows {
   /** by id, the entries of the rows that this transaction wrote: the log gets them only at its end */
   private readonly written = new Map<string, number>()
 
-  /**
-   * Rows `below` are read too, but never changed: what a transaction has not committed stays in its own
-   * layer.
-   */
+  /** Rows `below` are read too, but never changed: what a transaction has not committed stays in its own layer. */
   constructor(
     private readonly source: RowSource,
     private readonly below?: OpenRows,

@@ -1,6 +1,4 @@
-/**
- * What an operation is: a decision on the state of a tenant. The operations themselves are in `api/`.
- */
+/** What an operation is: a decision on the state of a tenant. The operations themselves are in `api/`. */
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/append/committer.js'
 import type { AuditKey, Witness } from '../audit/formats/chain.js'
@@ -93,14 +91,11 @@ export interface Context {
   caller: Caller
   services: Services
   /**
-   * the connection for a decision's reads; under the lock of the head no other may be awaited. `release`
-   * reads by `services.sql`
+   * the connection for a decision's reads; under the lock of the head no other may be awaited. `release` reads by
+   * `services.sql`
    */
   sql: Queryable
-  /**
-   * how many encrypt calls the tenant's quota leaves this month; Infinity unless this decision must respect a
-   * limit
-   */
+  /** how many encrypt calls the tenant's quota leaves this month; Infinity unless this decision must respect a limit */
   quotaLeft: number
   /** what the budgets of the API key leave this call; unlimited until its needs are known */
   allowances: Readonly<Allowances>
@@ -140,13 +135,13 @@ export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
   /** committed before anything is released; none for calls that only read */
   entries: readonly EntryNote[]
   /**
-   * writes the rows of a management change through the transaction of the entries, and nothing else; returns
-   * the new rows
+   * writes the rows of a management change through the transaction of the entries, and nothing else; returns the new
+   * rows
    */
   change?: (sql: Transaction, at: EntryPosition) => Promise<Written>
   /**
-   * makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose
-   * refusal is on record
+   * makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose refusal is
+   * on record
    */
   release: (written: Written) => Answer | Promise<Answer>
   /** what the server itself does in the same transaction: its entries follow, and name the server as the actor */

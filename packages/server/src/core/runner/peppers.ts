@@ -1,7 +1,7 @@
 /**
  * The peppers by which API keys are found. After a rotation there are two: when an API key is used, its digest is made
- * again under the new one. The former one is deleted once nothing needs it. For a tenant that was moved here, the peppers
- * of its earlier installations are former ones too.
+ * again under the new one. The former one is deleted once nothing needs it. For a tenant that was moved here, the
+ * peppers of its earlier installations are former ones too.
  */
 import type { KeyObject } from 'node:crypto'
 import { OpenError } from '@eaas/protocol'

@@ -10,8 +10,8 @@ import { Refusal, unauthorized } from './refusal.js'
 import { asSeenBy, isMovedAway, type TenantState } from './tenant-state.js'
 
 /**
- * How often a call without entries may decide on a state that changed meanwhile. After that it
- * decides under the lock of the head, where the tenant cannot change.
+ * How often a call without entries may decide on a state that changed meanwhile. After that it decides under the lock
+ * of the head, where the tenant cannot change.
  */
 const MOST_STALE = 2
 
@@ -47,10 +47,9 @@ interface Calling {
 type MaybePromise<T> = T | Promise<T>
 
 /**
- * Runs an operation; answers once its entries are committed. A refusal counts only if it was made on the
- * current state: a key that another process has just created or enabled must not be refused here. The
- * committer commits the entries, and makes the call decide again if necessary. @throws Refusal,
- * AuditWriteError, OverloadError
+ * Runs an operation; answers once its entries are committed. A refusal counts only if it was made on the current state:
+ * a key that another process has just created or enabled must not be refused here. The committer commits the entries,
+ * and makes the call decide again if necessary. @throws Refusal, AuditWriteError, OverloadError
  */
 export async function carryOut<Answer>(
   services: Services,

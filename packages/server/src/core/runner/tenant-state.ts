@@ -3,9 +3,9 @@
  * version. When the version changes, the next state keeps unchanged rows, takes those that this process wrote, and
  * reloads those that another process wrote.
  *
- * The policy version is read before any row, and it only grows. So if the committer finds it unchanged at the
- * end, every row that was read in between was current. States of one tenant share their rows: an older state
- * may show newer rows, and then the committer finds that its policy version is out of date.
+ * The policy version is read before any row, and it only grows. So if the committer finds it unchanged at the end,
+ * every row that was read in between was current. States of one tenant share their rows: an older state may show newer
+ * rows, and then the committer finds that its policy version is out of date.
  */
 import type { KeyObject } from 'node:crypto'
 import { genesisHash, readMetadata } from '@eaas/audit/formats'
@@ -67,10 +67,7 @@ export function isMovedAway({ status }: { status: string }): boolean {
 }
 
 export interface TenantStates {
-  /**
-   * The state of a tenant, as a promise while it is loaded at its first use; undefined if there is no such
-   * tenant.
-   */
+  /** The state of a tenant, as a promise while it is loaded at its first use; undefined if there is no such tenant. */
   find(tenant_id: string): MaybeLoading<TenantState>
   /** The state of a tenant if it is loaded and has this policy version. */
   recent(tenant_id: string, policy_version: number): TenantState | undefined

@@ -1,23 +1,19 @@
 /**
  * What limits the work that is done at once. Batches are admitted before any of their operations is decided: some run
- * at once, the others wait, one batch of each tenant after another, and a batch that the server cannot begin in time is refused at
- * once. Without the gate, concurrent batches slow each other down until all are too late. Searches of one tenant's log
- * run one after another, and the memory that calls hold is bounded.
+ * at once, the others wait, one batch of each tenant after another, and a batch that the server cannot begin in time is
+ * refused at once. Without the gate, concurrent batches slow each other down until all are too late. Searches of one
+ * tenant's log run one after another, and the memory that calls hold is bounded.
  */
-
 import { createHeldBytes, type Holding } from '@eaas/protocol'
 import { OverloadError } from '../audit/append-errors.js'
 import { Refusal } from './refusal.js'
 
 /** Operations that run at once: enough that one batch is decided while another one is committed. */
 const RUNNING_OPERATIONS = 4_000
-/**
- * How long a batch may wait, in milliseconds; its commit has a deadline of its own after that.
- */
+/** How long a batch may wait, in milliseconds; its commit has a deadline of its own after that. */
 const MOST_WAIT_MS = 3_000
 /**
- * Operations per second: the estimate before any is measured, and the least that is assumed while the
- * database stalls.
+ * Operations per second: the estimate before any is measured, and the least that is assumed while the database stalls.
  */
 const FIRST_RATE = 5_000
 const LEAST_RATE = 500
@@ -26,7 +22,8 @@ const RATE_WINDOW_MS = 200
 
 export interface WorkGate {
   /**
-   * Waits until the work may begin. The caller calls the returned function at the end of its work, whatever the outcome.
+   * Waits until the work may begin. The caller calls the returned function at the end of its work, whatever the
+   * outcome.
    * @throws OverloadError at once if the operations cannot begin in time
    */
   enter(tenant_id: string, operations: number): Promise<() => void>
@@ -240,10 +237,10 @@ async function waitForPlace(waiting: (() => void)[], signal: AbortSignal | undef
 }
 
 /**
- * The memory that calls hold in this process: their bodies from the first byte on, and their long answers until they are
- * read. One tenant gets a quarter at most, so that it cannot take the room of the others, and one API key three quarters
- * of that, so that a stolen one leaves room for the rest of its tenant. All calls together have room for 16 of the
- * largest batches, in a container of 512 MB too.
+ * The memory that calls hold in this process: their bodies from the first byte on, and their long answers until they
+ * are read. One tenant gets a quarter at most, so that it cannot take the room of the others, and one API key three
+ * quarters of that, so that a stolen one leaves room for the rest of its tenant. All calls together have room for 16 of
+ * the largest batches, in a container of 512 MB too.
  */
 const PROCESS_BYTES = 134_217_728
 const TENANT_BYTES = PROCESS_BYTES / 4

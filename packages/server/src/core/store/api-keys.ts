@@ -139,9 +139,9 @@ export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<bo
 }
 
 /**
- * Writes when API keys of a tenant were last used: times in milliseconds since 1970, by API key id. Never
- * replaces a later time, unless it is after `implausible`. Rows are locked in a fixed order, so that
- * processes writing the same ones cannot deadlock.
+ * Writes when API keys of a tenant were last used: times in milliseconds since 1970, by API key id. Never replaces a
+ * later time, unless it is after `implausible`. Rows are locked in a fixed order, so that processes writing the same
+ * ones cannot deadlock.
  */
 export async function noteUses(
   sql: Queryable,

@@ -1,6 +1,6 @@
 /**
- * Appends to the logs of many tenants in one statement. An engine that shards by tenant would have to run it
- * on many shards.
+ * Appends to the logs of many tenants in one statement. An engine that shards by tenant would have to run it on many
+ * shards.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import type { Head } from '../audit/formats/chain.js'
@@ -23,10 +23,9 @@ interface AppendedToMany {
 }
 
 /**
- * Appends for each tenant as `appendEntries` does for one: those whose head in the database is not the
- * previous one are left out, and so are those whose head is locked, because a wait for one tenant would be a
- * wait for all. Two such statements never wait for each other. Fails as `appendEntries` does if an entry of
- * any of them was dropped.
+ * Appends for each tenant as `appendEntries` does for one: those whose head in the database is not the previous one are
+ * left out, and so are those whose head is locked, because a wait for one tenant would be a wait for all. Two such
+ * statements never wait for each other. Fails as `appendEntries` does if an entry of any of them was dropped.
  */
 export async function appendToMany(
   sql: Queryable,

@@ -31,8 +31,8 @@ export interface Evidence {
 }
 
 /**
- * Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all; without
- * the rows if they are not compared.
+ * Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all; without the rows
+ * if they are not compared.
  */
 export async function readEvidence(sql: Sql, tenant_id: string, { withRows = true } = {}): Promise<Evidence> {
   return sql.begin('isolation level repeatable read read only', async (snapshot) => {

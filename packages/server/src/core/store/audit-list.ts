@@ -1,8 +1,8 @@
 /**
- * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a
- * range of ids, whose ends an index finds. Totals sum the counts of whole days, and count rows only on the
- * first and the last day, or on all days of a log in which an operator accepted that a clock was ahead: times
- * go back there, and a range of ids holds all that happened between its ends.
+ * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a range of ids,
+ * whose ends an index finds. Totals sum the counts of whole days, and count rows only on the first and the last day, or
+ * on all days of a log in which an operator accepted that a clock was ahead: times go back there, and a range of ids
+ * holds all that happened between its ends.
  */
 import type { AuditEntry } from '@eaas/audit/formats'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
@@ -73,8 +73,8 @@ export class ScanError extends Error {
 }
 
 /**
- * One page, and the number of all matching entries. Entries up to `purged_through` count as deleted. Without
- * a filter by key or action the page is every entry of `range`.
+ * One page, and the number of all matching entries. Entries up to `purged_through` count as deleted. Without a filter
+ * by key or action the page is every entry of `range`.
  */
 export async function listEntries(
   sql: Queryable,

@@ -1,5 +1,4 @@
 /** The audit log and the heads of its chains. */
-
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { type Action, COUNTED_AS_UNWRAP, isUuid, type LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
@@ -52,8 +51,7 @@ export async function listTenantsWithHeads(sql: Queryable, after: string, limit:
 }
 
 /**
- * A head with the wrapped key that authenticates it: null for the installation's own log, and without the
- * tenant's row.
+ * A head with the wrapped key that authenticates it: null for the installation's own log, and without the tenant's row.
  */
 export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
 
@@ -202,8 +200,7 @@ function findKind(kinds: Kind[], { action, key_id, key_version, actor }: Chained
 }
 
 /**
- * The hash of one entry as stored; undefined if there is no such entry. @throws TamperedRowError if there are
- * several
+ * The hash of one entry as stored; undefined if there is no such entry. @throws TamperedRowError if there are several
  */
 export async function findEntryHash(sql: Queryable, tenant_id: string, id: number): Promise<Uint8Array | undefined> {
   const rows = await sql<{ hash: Uint8Array }[]>`
@@ -220,8 +217,8 @@ export interface ToldEntry {
 }
 
 /**
- * Entries of a log with one of these actions, and with metadata that holds a text, after an id and in order,
- * at most `limit`; the caller authenticates them.
+ * Entries of a log with one of these actions, and with metadata that holds a text, after an id and in order, at most
+ * `limit`; the caller authenticates them.
  */
 export function listEntriesOf(
   sql: Queryable,

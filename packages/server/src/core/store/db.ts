@@ -1,15 +1,13 @@
-/**
- * The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both.
- */
+/** The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both. */
 import postgres from '@eaas/postgres'
 import { readDatabaseUrl } from '../database-url.js'
 import { createLogin } from './login.js'
 import { startupFormats } from './text-formats.js'
 
 /**
- * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. A
- * value that is neither was not written by the server: it is read as one that no MAC matches, so that
- * verification reports it instead of failing.
+ * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is
+ * neither was not written by the server: it is read as one that no MAC matches, so that verification reports it instead
+ * of failing.
  */
 const types = {
   timestamptz: {
@@ -25,9 +23,7 @@ const types = {
 type Types = { timestamptz: string; bigint: number; date: string }
 
 export type Sql = postgres.Sql<Types>
-/**
- * A transaction: every query of it runs on one connection. Code within it must not await another connection.
- */
+/** A transaction: every query of it runs on one connection. Code within it must not await another connection. */
 export type Transaction = postgres.TransactionSql<Types>
 /** Where a query may run. */
 export type Queryable = Sql | Transaction
@@ -43,8 +39,8 @@ const TCP_USER_TIMEOUT_MS = 20_000
 const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
 /**
- * After how long without an answer the database is probed on another connection, which has as long again to
- * answer (packages/postgres/patches/19-silent-host.diff).
+ * After how long without an answer the database is probed on another connection, which has as long again to answer
+ * (packages/postgres/patches/19-silent-host.diff).
  */
 const SILENCE_S = 3
 /** After how long a connection is replaced by a new one, so that no change to its session lasts. */
@@ -70,9 +66,7 @@ interface ConnectOptions {
   isPooled?: boolean
   /** whether the tables are spread over machines */
   isSpread?: boolean
-  /**
-   * the search path that sessions begin with, unless a pooler gives them another one; the role's by default
-   */
+  /** the search path that sessions begin with, unless a pooler gives them another one; the role's by default */
   searchPath?: string | undefined
 }
 
@@ -191,8 +185,8 @@ function markSpread(sql: postgres.Sql): postgres.Sql {
 }
 
 /**
- * Whether statements go to a database that spans machines: a few of them then name the tenant, for which another one would
- * choose a worse plan.
+ * Whether statements go to a database that spans machines: a few of them then name the tenant, for which another one
+ * would choose a worse plan.
  */
 export function isSpread(sql: Queryable): boolean {
   return 'isSpread' in sql
@@ -209,8 +203,8 @@ function setLimits(transaction: postgres.TransactionSql): void {
 }
 
 /**
- * Sends the limits and the setting of row level security with the first statement of each transaction, so that they cost no round trip of their
- * own.
+ * Sends the limits and the setting of row level security with the first statement of each transaction, so that they
+ * cost no round trip of their own.
  */
 function withLocalLimits(sql: postgres.Sql): postgres.Sql {
   const begin = sql.begin.bind(sql) as (
@@ -228,21 +222,15 @@ function withLocalLimits(sql: postgres.Sql): postgres.Sql {
   return Object.assign(sql, { begin: beginWithLimits })
 }
 
-/**
- * The code of the patched driver (packages/postgres) for a COMMIT that the database answered with the tag
- * ROLLBACK.
- */
+/** The code of the patched driver (packages/postgres) for a COMMIT that the database answered with the tag ROLLBACK. */
 const COMMIT_ROLLED_BACK = 'COMMIT_ROLLED_BACK'
-/**
- * SQLSTATEs of the connection: a pooler answers with one after it has lost its own connection to the
- * database.
- */
+/** SQLSTATEs of the connection: a pooler answers with one after it has lost its own connection to the database. */
 const CONNECTION_EXCEPTION = /^08/
 
 /**
- * Whether an error says that the transaction was rolled back: the database refused a statement of it, or
- * answered COMMIT with ROLLBACK. After any other error, such as a connection that ended, the transaction may
- * have been committed.
+ * Whether an error says that the transaction was rolled back: the database refused a statement of it, or answered
+ * COMMIT with ROLLBACK. After any other error, such as a connection that ended, the transaction may have been
+ * committed.
  */
 export function isRolledBack(error: unknown): boolean {
   if (error instanceof postgres.PostgresError)
@@ -260,8 +248,8 @@ export function isPartUnreachable(error: unknown): boolean {
 }
 
 /**
- * Thrown within a transaction when the database says that it inserted fewer rows than it was given: a trigger
- * or a rule dropped them.
+ * Thrown within a transaction when the database says that it inserted fewer rows than it was given: a trigger or a rule
+ * dropped them.
  */
 export class DroppedRowsError extends Error {
   override readonly name = 'DroppedRowsError'
@@ -274,8 +262,8 @@ export function assertInserted({ count }: { count: number }, table: string, rows
 }
 
 /**
- * In seconds; longer with each failed attempt, and partly random, so that the connections of a pool do not
- * all retry at once.
+ * In seconds; longer with each failed attempt, and partly random, so that the connections of a pool do not all retry at
+ * once.
  */
 function reconnectDelay(attempts: number): number {
   return (0.5 + Math.random() / 2) * Math.min(3 ** attempts / 100, RECONNECT_DELAY_S)
@@ -284,10 +272,7 @@ function reconnectDelay(attempts: number): number {
 /** The entries of one commit share one time, so the same text is parsed many times in a row. */
 let lastRead = { text: '', time: '' }
 
-/**
- * A time of the database in RFC 3339, UTC, milliseconds; anything else, such as `infinity`, is returned
- * unchanged.
- */
+/** A time of the database in RFC 3339, UTC, milliseconds; anything else, such as `infinity`, is returned unchanged. */
 export function readTime(text: string): string {
   if (text !== lastRead.text) {
     const time = new Date(text)
@@ -297,8 +282,7 @@ export function readTime(text: string): string {
 }
 
 /**
- * A number beyond 2^53 is clamped to the last safe integer: larger than every id in use, and still valid in a
- * query.
+ * A number beyond 2^53 is clamped to the last safe integer: larger than every id in use, and still valid in a query.
  */
 export function readInteger(value: string | number): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number(value), Number.MAX_SAFE_INTEGER))

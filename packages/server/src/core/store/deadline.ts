@@ -5,8 +5,8 @@ import type { Sql } from './db.js'
 export const DATABASE_DEADLINE_MS = 4_000
 
 /**
- * For a whole transaction, in milliseconds. The database limits each statement; this one catches a database
- * that is silent.
+ * For a whole transaction, in milliseconds. The database limits each statement; this one catches a database that is
+ * silent.
  */
 const TRANSACTION_DEADLINE_MS = 30_000
 
@@ -33,8 +33,8 @@ export async function withDeadline<T>(
 }
 
 /**
- * Wraps `sql` so that each statement, or whole transaction, rejects after its deadline. Statements within a
- * transaction have none of their own.
+ * Wraps `sql` so that each statement, or whole transaction, rejects after its deadline. Statements within a transaction
+ * have none of their own.
  */
 export function withDeadlines(
   sql: Sql,

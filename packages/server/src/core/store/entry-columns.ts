@@ -1,6 +1,6 @@
 /**
- * The columns of audit entries as arrays in PostgreSQL's text format (its manual, 8.15), written in stretches
- * between which other calls run. The driver would write the arrays of many entries in one go.
+ * The columns of audit entries as arrays in PostgreSQL's text format (its manual, 8.15), written in stretches between
+ * which other calls run. The driver would write the arrays of many entries in one go.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { createStretches } from '../event-loop.js'
@@ -10,10 +10,7 @@ const ESCAPED = /["\\]/g
 /** `append` is the position of the entry's append among those of the statement. */
 type EntryColumns = Record<'append' | Exclude<keyof ChainedEntry, 'tenant_id' | 'created_at'>, string>
 
-/**
- * Writes one array for each column whose values differ between the entries of one append, of one tenant or of
- * many.
- */
+/** Writes one array for each column whose values differ between the entries of one append, of one tenant or of many. */
 export async function writeColumns(appends: readonly { entries: readonly ChainedEntry[] }[]): Promise<EntryColumns> {
   let [append, id, action, key_id, key_version, actor, ip_address, metadata, hash, mac] = Array<string>(10).fill('')
   let separator = '{'

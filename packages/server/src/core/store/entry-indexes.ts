@@ -42,8 +42,8 @@ export function pageOfBlocks(
 }
 
 /**
- * A condition for the entries of a range in an index by blocks. PostgreSQL must expect about as many as there are: if it
- * expected few, it would read the logs of all tenants for a page with an offset.
+ * A condition for the entries of a range in an index by blocks. PostgreSQL must expect about as many as there are: if
+ * it expected few, it would read the logs of all tenants for a page with an offset.
  */
 export function withinBlocks(sql: Queryable, { after_id, through_id }: Range): Fragment {
   return sql`
@@ -75,8 +75,8 @@ export function sampledWithin(sql: Queryable, tenant_id: string | Fragment, boun
 
 /**
  * The last id of a log whose time is within a bound, such as `<= …`; null if there is none. Times never go back from
- * one sampled entry to the next, so that entry is before the one that follows the last sampled one within the bound.
- * In a log in which they never go back at all, that is the latest one.
+ * one sampled entry to the next, so that entry is before the one that follows the last sampled one within the bound. In
+ * a log in which they never go back at all, that is the latest one.
  */
 export function lastIdWithin(
   sql: Queryable,

@@ -45,12 +45,12 @@ export interface Granted {
 }
 
 /**
- * Grants a role the rights that serving needs, and revokes every other right on our tables. To be run by the
- * owner of the tables; running it again changes nothing. With `mayPurge` the role may also delete audit
- * entries; it may never update one.
+ * Grants a role the rights that serving needs, and revokes every other right on our tables. To be run by the owner of
+ * the tables; running it again changes nothing. With `mayPurge` the role may also delete audit entries; it may never
+ * update one.
  *
- * @throws RoleError if the role does not exist, is a superuser, or owns the tables, or if only another owner
- * can grant a right; nothing is granted then
+ * @throws RoleError if the role does not exist, is a superuser, or owns the tables, or if only another owner can grant
+ * a right; nothing is granted then
  */
 export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPurge: boolean }): Promise<Granted> {
   return sql.begin(async (transaction) => {

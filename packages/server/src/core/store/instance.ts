@@ -52,8 +52,8 @@ export async function listKeyChanges(sql: Queryable): Promise<string[]> {
 }
 
 /**
- * The installation in the form of a tenant, whose log is read, verified and exported by the same code. It has
- * no row in `tenants`.
+ * The installation in the form of a tenant, whose log is read, verified and exported by the same code. It has no row in
+ * `tenants`.
  */
 export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTenant | undefined> {
   const [row] = await sql<

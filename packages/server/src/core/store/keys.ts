@@ -77,8 +77,8 @@ export async function insertKeys(sql: Transaction, tenant_id: string, rows: read
 }
 
 /**
- * Updates a key's columns that can change; returns whether the row exists. The sealed secret is erased or left
- * as it is: it may have been sealed again since the row was read.
+ * Updates a key's columns that can change; returns whether the row exists. The sealed secret is erased or left as it
+ * is: it may have been sealed again since the row was read.
  */
 export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean> {
   const result = await sql`

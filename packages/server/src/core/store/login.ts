@@ -1,6 +1,6 @@
 /**
- * What a connection to PostgreSQL logs in with: user, password and certificate. Each new connection reads the
- * files anew, so a password or a certificate that lives for an hour needs neither a signal nor a restart.
+ * What a connection to PostgreSQL logs in with: user, password and certificate. Each new connection reads the files
+ * anew, so a password or a certificate that lives for an hour needs neither a signal nor a restart.
  */
 import { readFileSync } from 'node:fs'
 import { ConfigError, readUrlFile } from '../config.js'
@@ -16,8 +16,8 @@ export interface Login {
 }
 
 /**
- * For the patched driver (16-credentials-of-each-connection.diff, 23-scram-as-in-libpq.diff). Undefined: as the driver's own
- * options say.
+ * For the patched driver (16-credentials-of-each-connection.diff, 23-scram-as-in-libpq.diff). Undefined: as the
+ * driver's own options say.
  */
 interface Credentials {
   user: string | undefined

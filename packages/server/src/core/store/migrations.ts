@@ -10,8 +10,8 @@ import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders
 import { assertWhole } from './whole-tables.js'
 
 /**
- * An index that is built before the transaction, which then finds it. In a new database, and in the embedded one,
- * the transaction makes it. Its name must be new: an index that an earlier migration gave that name is taken for it.
+ * An index that is built before the transaction, which then finds it. In a new database, and in the embedded one, the
+ * transaction makes it. Its name must be new: an index that an earlier migration gave that name is taken for it.
  */
 const BUILT_BEFORE = /^create index if not exists (\w+) (on [^;]+)/gm
 
@@ -45,8 +45,8 @@ const LOCKED_MS = 300_000
 /** Between two reports of who holds them, in milliseconds. */
 const REPORT_MS = 10_000
 /**
- * How long the database may take to acknowledge a commit, in milliseconds: it never does while its
- * synchronous standby is missing.
+ * How long the database may take to acknowledge a commit, in milliseconds: it never does while its synchronous standby
+ * is missing.
  */
 const COMMIT_DEADLINE_MS = 30_000
 
@@ -55,10 +55,7 @@ export class SchemaVersionError extends Error {
   override readonly name = 'SchemaVersionError'
 }
 
-/**
- * Thrown when others held locks on the tables for as long as the migration tried to get them. Nothing was
- * changed.
- */
+/** Thrown when others held locks on the tables for as long as the migration tried to get them. Nothing was changed. */
 export class LockedTablesError extends Error {
   override readonly name = 'LockedTablesError'
 }
@@ -73,18 +70,17 @@ interface MigrateOptions {
 }
 
 /**
- * Work in the transaction of the migrations, which is repeated with it; `from` is the version before, 0 in a
- * new database.
+ * Work in the transaction of the migrations, which is repeated with it; `from` is the version before, 0 in a new
+ * database.
  */
 export type Complete = (transaction: Transaction, versions: { from: number; to: number }) => Promise<void>
 
 /**
- * Applies the missing migrations; returns their numbers. Processes that start together take turns on the lock
- * row. Writes nothing if none is missing, so that a command that only reads works on a database that takes no
- * writes.
+ * Applies the missing migrations; returns their numbers. Processes that start together take turns on the lock row.
+ * Writes nothing if none is missing, so that a command that only reads works on a database that takes no writes.
  *
- * Every later call queues behind a transaction that waits for a table's lock. So each try waits only briefly,
- * and releases all its locks before the next.
+ * Every later call queues behind a transaction that waits for a table's lock. So each try waits only briefly, and
+ * releases all its locks before the next.
  *
  * @throws SchemaVersionError, LockedTablesError, DatabaseDeadlineError
  */
@@ -215,8 +211,8 @@ async function applyMissing(
 }
 
 /**
- * The schema of the database, and the newest that this version of the server knows, to which it can be
- * migrated. A start, a migration and a report all decide by this. @throws SchemaVersionError
+ * The schema of the database, and the newest that this version of the server knows, to which it can be migrated. A
+ * start, a migration and a report all decide by this. @throws SchemaVersionError
  */
 export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
   // In this order, because another process that migrates commits both together.

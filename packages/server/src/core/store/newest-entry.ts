@@ -37,9 +37,7 @@ export function newestEntryOfApiKey(sql: Queryable, tenant_id: string) {
   )::bigint as newest_entry`
 }
 
-/**
- * For a row of `tenants`: it is written with entry 1, by each `tenant.update` and by each `tenant.restate`.
- */
+/** For a row of `tenants`: it is written with entry 1, by each `tenant.update` and by each `tenant.restate`. */
 export function newestEntryOfTenant(sql: Queryable, tenant_id: string) {
   return sql`coalesce(
     (
@@ -82,8 +80,8 @@ export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promis
 
 /**
  * Returns the error of a row that does not name the newest entry about it: an attacker who can write to the database
- * restored an older row, whose MAC is valid (chain.md 11). The log has an entry about each row: a purge restates the rows
- * whose entries it takes.
+ * restored an older row, whose MAC is valid (chain.md 11). The log has an entry about each row: a purge restates the
+ * rows whose entries it takes.
  */
 export function findPutBack(
   { tenant_id, entry_id, newest_entry }: WithNewestEntry<{ tenant_id: string; entry_id: number }>,

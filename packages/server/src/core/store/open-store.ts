@@ -1,5 +1,4 @@
 /** Opens the configured database, PostgreSQL or the embedded one. */
-
 import {
   findRunningEmbedded,
   hasEmbeddedDatabase,
@@ -46,9 +45,7 @@ export interface Store {
   durability: Durability | undefined
   /** Reads the durability in force, which the database's operator may have changed. */
   findDurability(): Promise<Durability>
-  /**
-   * Commits a write that changes nothing; ends when the database acknowledges it, however long that takes.
-   */
+  /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
   probeCommit(): Promise<void>
   description: string
   close(): Promise<void>
@@ -85,17 +82,14 @@ interface OpenStoreOptions {
   mayCreate: boolean
   /** open the connections to PostgreSQL that a server needs at its start; by default one */
   serves?: boolean
-  /**
-   * called when the embedded database fails while it is open, and serves no more; by default the process ends
-   */
+  /** called when the embedded database fails while it is open, and serves no more; by default the process ends */
   onFailure?: ((error: Error) => void) | undefined
   /** called when the file of PostgreSQL's URL cannot be used any more; connections log in as before */
   onStaleLogin?: ((error: Error) => void) | undefined
 }
 
 /**
- * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this
- * process.
+ * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this process.
  *
  * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError,
  * UnusableDataDirectoryError, DatabaseEncodingError, WrongFormatError, or the database's own error
@@ -212,9 +206,8 @@ interface Reached {
 }
 
 /**
- * Detects a pooler, where our tables are and how text is stored. PostgreSQL sends each client the id of its
- * back end when it connects, for cancel requests; a pooler sends an id of its own, because the back end
- * changes. Connects once.
+ * Detects a pooler, where our tables are and how text is stored. PostgreSQL sends each client the id of its back end
+ * when it connects, for cancel requests; a pooler sends an id of its own, because the back end changes. Connects once.
  *
  * @throws the database's own error
  */

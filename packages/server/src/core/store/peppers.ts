@@ -59,9 +59,9 @@ export async function renewDigest(
 }
 
 /**
- * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor expired, nor of a
- * tenant that was moved. An API key counts as expired if it is by the database's clock and by `now`, in milliseconds since
- * 1970.
+ * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor expired, nor of
+ * a tenant that was moved. An API key counts as expired if it is by the database's clock and by `now`, in milliseconds
+ * since 1970.
  */
 export async function countWaiting(sql: Queryable, now: number): Promise<number> {
   const [row] = await sql<{ pepper: number }[]>`

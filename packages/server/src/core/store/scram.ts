@@ -1,6 +1,7 @@
 /**
- * Logins by SCRAM as libpq makes them: the password by SASLprep, and the login bound to the connection's certificate (RFC 5802 6,
- * `tls-server-end-point` of RFC 5929 4.1). The database then proves that it holds that certificate, so nobody passes a login on.
+ * Logins by SCRAM as libpq makes them: the password by SASLprep, and the login bound to the connection's certificate
+ * (RFC 5802 6, `tls-server-end-point` of RFC 5929 4.1). The database then proves that it holds that certificate, so
+ * nobody passes a login on.
  */
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'

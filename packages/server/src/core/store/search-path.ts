@@ -8,8 +8,8 @@
 import type { Queryable } from './db.js'
 
 /**
- * For a session whose role has a search path of its own: an expression for the path that leads to our tables;
- * null if it leads nowhere.
+ * For a session whose role has a search path of its own: an expression for the path that leads to our tables; null if
+ * it leads nowhere.
  */
 export function ownPath(sql: Queryable) {
   return sql`(
@@ -52,8 +52,8 @@ export function describeElsewhere({ own, others }: Schemas): string | undefined 
 }
 
 /**
- * Finds in which schemas of this database a server would find an installation, if its role's search path led
- * there. Reads the catalog alone.
+ * Finds in which schemas of this database a server would find an installation, if its role's search path led there.
+ * Reads the catalog alone.
  */
 export async function findSchemas(sql: Queryable): Promise<Schemas> {
   const [row] = await sql<Schemas[]>`

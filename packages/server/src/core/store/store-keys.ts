@@ -2,8 +2,8 @@
 import type { Queryable, Transaction } from './db.js'
 
 /**
- * How long every process has to read a new store key or pepper before one uses it, in seconds. A process reads
- * them each second.
+ * How long every process has to read a new store key or pepper before one uses it, in seconds. A process reads them
+ * each second.
  */
 export const LEARN_SECONDS = 10
 /** How long a server may refuse a new store key: its refusal is committed before anything is sealed under that. */

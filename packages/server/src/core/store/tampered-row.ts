@@ -10,8 +10,8 @@ export class TamperedRowError extends Error {
 }
 
 /**
- * The row that a query found, if any; `asked` are the columns that the query named. @throws TamperedRowError
- * if it found several, or another one
+ * The row that a query found, if any; `asked` are the columns that the query named. @throws TamperedRowError if it
+ * found several, or another one
  */
 export function onlyRow<Row>(rows: readonly Row[], what: string, asked: Partial<Row> = {}): Row | undefined {
   if (rows.length > 1) {

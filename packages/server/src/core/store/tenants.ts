@@ -6,8 +6,8 @@ import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './tampered-row.js'
 
 /**
- * Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes
- * active again. Nothing is appended to the log of one that is moving or moved, except by the move.
+ * Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes active
+ * again. Nothing is appended to the log of one that is moving or moved, except by the move.
  */
 type TenantStatus = 'active' | 'suspended' | 'deleted' | 'moving' | 'moved'
 
@@ -105,10 +105,7 @@ export function listTenantRows(sql: Queryable, tenant_id: string): Promise<Tenan
     from tenants where tenant_id = ${tenant_id}`
 }
 
-/**
- * A tenant with the policy version, the end of the chain and the mark of the last purge at the time of
- * reading.
- */
+/** A tenant with the policy version, the end of the chain and the mark of the last purge at the time of reading. */
 export interface CurrentTenant {
   tenant: WithNewestEntry<TenantRow>
   policy_version: number
@@ -119,8 +116,8 @@ export interface CurrentTenant {
 }
 
 /**
- * Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next
- * append then raises the alarm.
+ * Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next append then
+ * raises the alarm.
  */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
   const rows = await sql<Row[]>`

@@ -1,8 +1,8 @@
 /**
- * The settings that decide which rows the server sees, and in which form the database and the driver exchange them as text. The owner of the
- * database, the role or the cluster can change them for new sessions; in another form every row would look forged. So
- * each connection sets them when it begins, if no pooler is in between, and they are checked before anything is judged.
- * An interval is never read, so its style does not matter.
+ * The settings that decide which rows the server sees, and in which form the database and the driver exchange them as
+ * text. The owner of the database, the role or the cluster can change them for new sessions; in another form every row
+ * would look forged. So each connection sets them when it begins, if no pooler is in between, and they are checked
+ * before anything is judged. An interval is never read, so its style does not matter.
  */
 import type { Queryable } from './db.js'
 

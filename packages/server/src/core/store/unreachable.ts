@@ -32,8 +32,8 @@ const CONNECTION: ReadonlySet<unknown> = new Set([
   NOT_PRIMARY,
 ])
 /**
- * PostgreSQL's SQLSTATEs: connection exceptions, a refused login, too many connections, shut down by its
- * operator, crashed, not up yet.
+ * PostgreSQL's SQLSTATEs: connection exceptions, a refused login, too many connections, shut down by its operator,
+ * crashed, not up yet.
  */
 const SQLSTATE = /^(?:08...|28000|28P01|53300|57P0[123])$/
 
@@ -41,17 +41,14 @@ const SQLSTATE = /^(?:08...|28000|28P01|53300|57P0[123])$/
 const NOT_ADMITTED = /^(?:28000|28P01|53300|57P03)$/
 
 /**
- * Whether an error says that there was no connection to the database, so that the statement cannot have taken
- * effect.
+ * Whether an error says that there was no connection to the database, so that the statement cannot have taken effect.
  */
 export function isNotConnected(error: unknown): boolean {
   const code = codeOf(error)
   return code !== undefined && (NEVER_CONNECTED.includes(code) || NOT_ADMITTED.test(code))
 }
 
-/**
- * Whether an error says that the database does not answer. The statement may have taken effect nevertheless.
- */
+/** Whether an error says that the database does not answer. The statement may have taken effect nevertheless. */
 export function isUnreachable(error: unknown): boolean {
   if (error instanceof DatabaseDeadlineError) return true
   const code = codeOf(error)

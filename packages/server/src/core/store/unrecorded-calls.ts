@@ -16,8 +16,8 @@ export interface UnrecordedCount {
 }
 
 /**
- * Adds to the counts, of all tenants in one statement. Rows are locked in a fixed order, so that processes
- * adding to the same ones cannot deadlock.
+ * Adds to the counts, of all tenants in one statement. Rows are locked in a fixed order, so that processes adding to
+ * the same ones cannot deadlock.
  */
 export async function addUnrecordedCalls(sql: Queryable, counts: readonly UnrecordedCount[]): Promise<void> {
   const column = <Name extends keyof UnrecordedCount>(name: Name) => counts.map((count) => count[name])
@@ -59,8 +59,8 @@ export interface ApiKeyUsage {
 }
 
 /**
- * Lists what API keys of a tenant opened and hashed on a day, `YYYY-MM-DD`, against the days before, the largest first: from
- * the counts of the entries, which are committed with them, and from those of calls without an entry.
+ * Lists what API keys of a tenant opened and hashed on a day, `YYYY-MM-DD`, against the days before, the largest first:
+ * from the counts of the entries, which are committed with them, and from those of calls without an entry.
  */
 export function listApiKeyUsage(
   sql: Queryable,

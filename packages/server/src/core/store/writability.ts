@@ -86,10 +86,7 @@ export async function probeCommit(sql: Queryable): Promise<void> {
   await sql`update schema_version set version = version where id = 1`
 }
 
-/**
- * Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or
- * `asynchronous`.
- */
+/** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */
 export type Durability = 'synchronous' | 'asynchronous'
 
 /** Whether a commit is on disk when it is acknowledged. */

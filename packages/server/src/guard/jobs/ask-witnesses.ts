@@ -1,6 +1,6 @@
 /**
- * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that
- * does not answer changes nothing for callers: the next one that answers shows the same.
+ * Has witnesses cosign the tree of the installation's log (tree.md), outside of any request. A witness that does not
+ * answer changes nothing for callers: the next one that answers shows the same.
  */
 import { consistencyProof, type HashedLeaves, keepTree, signTree } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
@@ -25,8 +25,8 @@ export interface WitnessOutcome {
   /** the name of its key */
   witness: string
   /**
-   * `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer tree
-   * of another server
+   * `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer tree of
+   * another server
    */
   kind: 'cosigned' | 'contradicted' | 'overtaken' | 'failed'
   /** what happened, in a sentence; for `cosigned`, the entry */
@@ -47,8 +47,8 @@ interface AskingOptions {
 }
 
 /**
- * Asks every witness at once for the tree that ends with the head. @throws if the head is not the server's or
- * the entries do not lead to it
+ * Asks every witness at once for the tree that ends with the head. @throws if the head is not the server's or the
+ * entries do not lead to it
  */
 export async function askWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
@@ -75,9 +75,8 @@ export async function askWitnesses(
 }
 
 /**
- * Compares the log that ends with the head with what each witness cosigned last. Offers it that tree again, never
- * a larger one: a copy of the database must not get entries cosigned that only the copy has. @throws as
- * `askWitnesses`
+ * Compares the log that ends with the head with what each witness cosigned last. Offers it that tree again, never a
+ * larger one: a copy of the database must not get entries cosigned that only the copy has. @throws as `askWitnesses`
  */
 export async function compareWithWitnesses(
   { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,

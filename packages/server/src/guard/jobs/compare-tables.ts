@@ -1,7 +1,4 @@
-/**
- * Finds changes of our tables from outside the server: a trigger, a rule, a policy, a constraint that is gone.
- */
-
+/** Finds changes of our tables from outside the server: a trigger, a rule, a policy, a constraint that is gone. */
 import type { Log } from '../../core/jobs/periodic.js'
 import type { Services } from '../../core/runner/operation.js'
 import { compareSchemas, SchemaVersionError } from '../../core/store/migrations.js'
@@ -26,8 +23,7 @@ type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added' | 'refusing'
 /** What one comparison found. */
 interface TableComparison extends TableDifferences {
   /**
-   * how many differences were not accepted; another version counts as one, because what else differs is not
-   * known then
+   * how many differences were not accepted; another version counts as one, because what else differs is not known then
    */
   differences: number
   /** whether this differs from the previous comparison, `harmless` apart */
@@ -37,15 +33,15 @@ interface TableComparison extends TableDifferences {
   /** how an operator accepted what differs in `missing`, `added` and `refusing` */
   accepted: AcceptedSchema | undefined
   /**
-   * the database says that it has another version: a newer server has migrated it meanwhile, or an attacker
-   * prevents the comparison
+   * the database says that it has another version: a newer server has migrated it meanwhile, or an attacker prevents
+   * the comparison
    */
   isOtherVersion: boolean
 }
 
 /**
- * Creates the comparison. Whatever a call finds, the server continues to serve: the watch of the logs notices
- * what a change does to them, and stopping would let the owner of the tables stop every server.
+ * Creates the comparison. Whatever a call finds, the server continues to serve: the watch of the logs notices what a
+ * change does to them, and stopping would let the owner of the tables stop every server.
  */
 export function createTableComparison({
   sql,

@@ -1,8 +1,7 @@
 /**
- * Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what
- * was witnessed.
+ * Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what was
+ * witnessed.
  */
-
 import type { Stats } from 'node:fs'
 import { constants, type FileHandle, open, stat } from 'node:fs/promises'
 import { encodePublicKey, signCheckpoint } from '@eaas/audit/formats'
@@ -22,10 +21,10 @@ const LINE_FEED = 0x0a
 export type WrittenHeads = Map<string, readonly KeptHead[]>
 
 /**
- * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. It writes at
- * least what this process witnessed, whatever the list of heads shows. A tenant whose log cannot be signed, for
- * instance because it does not continue from the witnessed head, is reported and does not stop the others; a
- * file that cannot be written ends the call. A head that `written` has is compared, but gets no second line.
+ * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. It writes at least
+ * what this process witnessed, whatever the list of heads shows. A tenant whose log cannot be signed, for instance
+ * because it does not continue from the witnessed head, is reported and does not stop the others; a file that cannot be
+ * written ends the call. A head that `written` has is compared, but gets no second line.
  */
 export function createCheckpointEmitter(
   services: Services,
@@ -83,11 +82,11 @@ function isEqual(head: Head, other: KeptHead | undefined): boolean {
 }
 
 /**
- * Creates the emitter for what was witnessed. For each of these tenants, a call writes a line of the witnessed
- * head, not of the one in the database, and one of the head that its alarm witnessed, unless the last lines of
- * the tenant are the same. So the next start compares the log with the later head, and raises an alarm again
- * even if its row was deleted meanwhile. If a log was followed only in part, the line is of the last head with a
- * MAC: for an entry without one, the next start could not tell on which side of an accepted rollback it is.
+ * Creates the emitter for what was witnessed. For each of these tenants, a call writes a line of the witnessed head,
+ * not of the one in the database, and one of the head that its alarm witnessed, unless the last lines of the tenant are
+ * the same. So the next start compares the log with the later head, and raises an alarm again even if its row was
+ * deleted meanwhile. If a log was followed only in part, the line is of the last head with a MAC: for an entry without
+ * one, the next start could not tell on which side of an accepted rollback it is.
  */
 export function createWitnessEmitter(
   { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
@@ -122,8 +121,8 @@ function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
 }
 
 /**
- * Signs the line of a tenant's checkpoint. The head is compared with the witnessed one before it is signed,
- * and is then itself the head that the log must continue from. @throws ChainAlarmError, TamperedRowError
+ * Signs the line of a tenant's checkpoint. The head is compared with the witnessed one before it is signed, and is then
+ * itself the head that the log must continue from. @throws ChainAlarmError, TamperedRowError
  */
 export async function signHead(
   services: Services,
@@ -189,9 +188,9 @@ export function isSinkStuck(): boolean {
 }
 
 /**
- * Creates the function that appends lines to the file of checkpoints. A line is on disk when its promise resolves,
- * and when `onWritten` is called. `onWritten` is also called for a line that is written late, so a slow file
- * progresses line by line. @throws StuckSinkError, at once while an earlier line is stuck
+ * Creates the function that appends lines to the file of checkpoints. A line is on disk when its promise resolves, and
+ * when `onWritten` is called. `onWritten` is also called for a line that is written late, so a slow file progresses
+ * line by line. @throws StuckSinkError, at once while an earlier line is stuck
  */
 export function createLineWriter(
   file: string,

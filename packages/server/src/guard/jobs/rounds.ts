@@ -223,9 +223,9 @@ interface GrowthCover {
 }
 
 /**
- * Anchors the logs, and keeps their ends in the checkpoint file, once they grew far since that was last done. The
- * next start follows each log from there and refuses the tenant's calls until it has, so a server that is killed
- * must not leave too much.
+ * Anchors the logs, and keeps their ends in the checkpoint file, once they grew far since that was last done. The next
+ * start follows each log from there and refuses the tenant's calls until it has, so a server that is killed must not
+ * leave too much.
  */
 export function createGrowthCover(
   { committer }: Pick<Services, 'committer'>,

@@ -1,7 +1,6 @@
 /**
- * Lists all tenants, compared with the installation's log. The list is one statement, and the database
- * administrator can hide a row from that statement alone: work on every tenant would then silently leave one
- * out.
+ * Lists all tenants, compared with the installation's log. The list is one statement, and the database administrator
+ * can hide a row from that statement alone: work on every tenant would then silently leave one out.
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { RecordedTenants } from '../../core/audit/recorded-tenants.js'
@@ -22,8 +21,8 @@ export interface LeftOut {
 }
 
 /**
- * Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that must
- * exist; the caller has read them before.
+ * Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that must exist; the
+ * caller has read them before.
  */
 export async function listTenantsOnRecord(
   { sql }: Pick<Services, 'sql'>,
@@ -41,8 +40,8 @@ export async function listTenantsOnRecord(
 }
 
 /**
- * Lists all tenants, and those that the installation's log has and the list left out. `unread` is why that
- * log could not be used: then the list may lack a tenant unnoticed.
+ * Lists all tenants, and those that the installation's log has and the list left out. `unread` is why that log could
+ * not be used: then the list may lack a tenant unnoticed.
  */
 export async function listTenantsByVerifiedRecord(
   services: Pick<Services, 'sql' | 'verifyLog' | 'states'>,
@@ -56,10 +55,7 @@ export async function listTenantsByVerifiedRecord(
   }
 }
 
-/**
- * Reads from the installation's log which tenants must exist. @throws Refusal E_STATE if that log is not
- * valid
- */
+/** Reads from the installation's log which tenants must exist. @throws Refusal E_STATE if that log is not valid */
 async function readVerifiedRecord(
   services: Pick<Services, 'verifyLog' | 'states'>,
   signal?: AbortSignal,

@@ -1,5 +1,4 @@
 /** Asks one witness for its cosignature over HTTP, see cosignature.md 3 and 4. */
-
 import {
   type AddCheckpoint,
   CheckpointError,

@@ -1,5 +1,4 @@
 /** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
-
 import { genesisHash } from '@eaas/audit/formats'
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
@@ -71,13 +70,12 @@ const LOST_RENEWAL =
   'the log lost the entry from which on its audit key holds: a thief of the key before can have written all that is left. Restore a backup'
 
 /**
- * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy
- * version above every version that a lost entry can have had, and deletes the alarm. A crash leaves all of
- * that or nothing. If the head is missing, forged or not of the last entry, the same transaction first makes
- * it again from that entry.
+ * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy version above
+ * every version that a lost entry can have had, and deletes the alarm. A crash leaves all of that or nothing. If the
+ * head is missing, forged or not of the last entry, the same transaction first makes it again from that entry.
  *
- * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, if the remaining log does
- * not verify, or if another installation continues it
+ * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, if the remaining log does not verify,
+ * or if another installation continues it
  */
 export async function acceptRollback(services: Services, tenant_id: string, options: AcceptOptions): Promise<Accepted> {
   const prepared = await prepare(services, tenant_id, { ...options, alarms: await listAlarms(services.sql) })
@@ -316,12 +314,11 @@ function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
 }
 
 /**
- * Makes the head of a log again when it is missing, forged or not of the last entry: from the entries, never from a copy
- * (chain.md 10). They were verified through the last one. Its policy version is the
- * highest that is known, which the acceptance raises above all that the lost head can have had.
+ * Makes the head of a log again when it is missing, forged or not of the last entry: from the entries, never from a
+ * copy (chain.md 10). They were verified through the last one. Its policy version is the highest that is known, which
+ * the acceptance raises above all that the lost head can have had.
  *
- * @throws Refusal E_STATE if that entry is no longer the last one, TamperedRowError if there are several
- * heads
+ * @throws Refusal E_STATE if that entry is no longer the last one, TamperedRowError if there are several heads
  */
 async function makeHead(
   sql: Transaction,

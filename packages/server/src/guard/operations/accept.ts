@@ -1,8 +1,7 @@
 /**
- * What operators accept on record besides a rollback: a clock that was ahead, a tenant that is gone, and tables that the
- * migrations do not make so. Has no route.
+ * What operators accept on record besides a rollback: a clock that was ahead, a tenant that is gone, and tables that
+ * the migrations do not make so. Has no route.
  */
-
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
@@ -34,9 +33,7 @@ export interface LogAhead {
   ahead_until: string
 }
 
-/**
- * Lists the logs whose last entry is in the future, the furthest first; the rows are not authenticated here.
- */
+/** Lists the logs whose last entry is in the future, the furthest first; the rows are not authenticated here. */
 export async function listLogsAhead({ sql, committer }: Services): Promise<LogAhead[]> {
   const heads = (await listHeads(sql)).filter((head) => committer.clock.isAhead(head))
   return heads
@@ -49,8 +46,8 @@ export async function listLogsAhead({ sql, committer }: Services): Promise<LogAh
  * before it (chain.md 4). Returns its id; undefined if the log is no longer ahead. Changes no right and deletes
  * nothing.
  *
- * @throws Refusal E_NOT_FOUND, E_STATE if another installation continues the log, ChainAlarmError while there is an alarm
- * about the log, WrongClockError
+ * @throws Refusal E_NOT_FOUND, E_STATE if another installation continues the log, ChainAlarmError while there is an
+ * alarm about the log, WrongClockError
  */
 export async function acceptClock(services: Services, tenant_id: string, reason: string): Promise<number | undefined> {
   const { clock } = services.committer
@@ -71,8 +68,9 @@ export async function acceptClock(services: Services, tenant_id: string, reason:
 }
 
 /**
- * Reads what the installation's log says of a tenant whose head is locked. Older rows of a moved tenant may have been put
- * back, so that log counts as its row does. @throws Refusal E_STATE if another installation continues the tenant's log
+ * Reads what the installation's log says of a tenant whose head is locked. Older rows of a moved tenant may have been
+ * put back, so that log counts as its row does. @throws Refusal E_STATE if another installation continues the tenant's
+ * log
  */
 export async function readServedHere(sql: Queryable, tenant_id: string): Promise<RecordedTenants> {
   const recorded = await readRecordedTenants(sql, tenant_id)
@@ -104,11 +102,11 @@ export interface LostTenant {
 
 /**
  * Ends the alarm about a tenant that is missing from the database, and so has no log to record it: records in the
- * installation's log that it is gone, so that the anchors no longer cover it, and
- * deletes the alarm's row. The servers end their alarms when they find that entry and no row.
+ * installation's log that it is gone, so that the anchors no longer cover it, and deletes the alarm's row. The servers
+ * end their alarms when they find that entry and no row.
  *
- * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists, or if
- * only this process has an alarm
+ * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists, or if only this
+ * process has an alarm
  */
 export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
   const { lost, head } = await services.sql.begin(async (transaction) => {
@@ -147,8 +145,8 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
 }
 
 /**
- * Makes the refusal to accept an alarm that has no row in the database, which every process must know; `log` names the log
- * that it is about.
+ * Makes the refusal to accept an alarm that has no row in the database, which every process must know; `log` names the
+ * log that it is about.
  */
 export function unwrittenAlarm(log: string, reason: string): Refusal {
   return new Refusal(

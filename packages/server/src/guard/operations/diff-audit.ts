@@ -1,6 +1,6 @@
 /**
- * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also
- * works for a tenant that is not served, so that an operator learns what to do after a rollback.
+ * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also works for a
+ * tenant that is not served, so that an operator learns what to do after a rollback.
  */
 import { type ExportedEntry, readMetadata } from '@eaas/audit/formats'
 import { alarmMac, equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
@@ -40,8 +40,7 @@ export interface AuditDiff {
    */
   accepted_through: number | null
   /**
-   * what is wrong with the head, which no checkpoint and no export shows; null if it is authentic and of the
-   * last entry
+   * what is wrong with the head, which no checkpoint and no export shows; null if it is authentic and of the last entry
    */
   head_fault: HeadFault | null
   /** which entry does not follow from those before it; `differs_at` is this one, or one before it. Null if none is found */

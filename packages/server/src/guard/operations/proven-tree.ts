@@ -1,9 +1,8 @@
 /**
- * Makes the tree of the installation's log (formats/tree.md) from hashes that this process computed, before the
- * tree is signed. A stored hash proves nothing by itself: an attacker who controls the database can show another
- * one while it is read.
+ * Makes the tree of the installation's log (formats/tree.md) from hashes that this process computed, before the tree is
+ * signed. A stored hash proves nothing by itself: an attacker who controls the database can show another one while it
+ * is read.
  */
-
 import { type ChainedEntry, entryHash, GrowingLeaves, genesisHash, type HashedLeaves } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { isHeadGenuine } from '../../core/audit/audit-key.js'
@@ -39,12 +38,12 @@ export class UnprovenTreeError extends Error {
 }
 
 /**
- * Creates the function that reads the tree that ends with a head. It remembers what it proved, so that each
- * later call reads only the entries since; a log that does not continue from that is read from its beginning,
- * as it must be after an accepted rollback.
+ * Creates the function that reads the tree that ends with a head. It remembers what it proved, so that each later call
+ * reads only the entries since; a log that does not continue from that is read from its beginning, as it must be after
+ * an accepted rollback.
  *
- * The function throws an Error if the head is not the server's or the entries do not lead to it, and the
- * signal's reason once that is aborted.
+ * The function throws an Error if the head is not the server's or the entries do not lead to it, and the signal's
+ * reason once that is aborted.
  */
 export function createTreeReader(): (sql: Queryable, head: Head, options: TreeOptions) => Promise<HashedLeaves> {
   let known = nothingProven()

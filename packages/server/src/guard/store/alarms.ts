@@ -1,5 +1,4 @@
 /** Alarms about audit chains, and the entries that settle them. */
-
 import type { LogAction } from '@eaas/protocol'
 import type { ChainAlarm, Witness } from '../../core/audit/formats/chain.js'
 import { type HeadWithKey, headColumns } from '../../core/store/audit.js'
@@ -88,8 +87,7 @@ interface ComparedHead {
    */
   is_contradicted: boolean
   /**
-   * the head in the database, not authenticated, and the wrapped key that authenticates it; undefined if
-   * there is none
+   * the head in the database, not authenticated, and the wrapped key that authenticates it; undefined if there is none
    */
   head: HeadWithKey | undefined
 }

@@ -1,8 +1,7 @@
 /**
- * The installation's log: its newest anchor with the heads that it covers, beside those that the database has now, and its
- * newest verification.
+ * The installation's log: its newest anchor with the heads that it covers, beside those that the database has now, and
+ * its newest verification.
  */
-
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../../core/audit/formats/chain.js'
 import { headColumns } from '../../core/store/audit.js'
@@ -15,8 +14,8 @@ export interface AnchoredHead extends Head {
   /** whether the tenant has a row */
   is_there: boolean
   /**
-   * whether the log no longer holds this head: it ends before it, has another entry in its place, or a purge
-   * took the entry
+   * whether the log no longer holds this head: it ends before it, has another entry in its place, or a purge took the
+   * entry
    */
   is_contradicted: boolean
 }
@@ -47,8 +46,8 @@ export async function findAnchorId(sql: Queryable): Promise<number | undefined> 
 }
 
 /**
- * The entry of the newest verification of every log by a server; the caller authenticates it. Before the
- * first one, the log's first entry.
+ * The entry of the newest verification of every log by a server; the caller authenticates it. Before the first one, the
+ * log's first entry.
  */
 export async function findVerificationId(sql: Queryable): Promise<number> {
   const [row] = await sql<{ id: number | null }[]>`

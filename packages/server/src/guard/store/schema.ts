@@ -11,10 +11,7 @@ import { USED_OPERATORS } from '../../core/store/search-path.js'
 import { areTablesSpread } from '../../core/store/spread-tables.js'
 import { findRemedies, findWrongFormats, type WrongFormat } from '../../core/store/text-formats.js'
 
-/**
- * The lines of a database that this version migrated, in the folder of the migrations; a test compares it
- * with one.
- */
+/** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
 const EXPECTED = 'schema.txt'
 
 /** How the schema differs from what the migrations make. */
@@ -32,8 +29,8 @@ export interface SchemaDifferences {
   /** settings of the session: not a difference of the schema, so no operator can accept them */
   settings: string[]
   /**
-   * of `missing`, `added` and `refusing` with the definitions and functions of what was added, for an
-   * acceptance; '' if there are none
+   * of `missing`, `added` and `refusing` with the definitions and functions of what was added, for an acceptance; '' if
+   * there are none
    */
   digest: string
 }
@@ -54,8 +51,8 @@ export const MISSING_INDEX = 'dropped, which only makes calls slow: '
 type Effect = 'none' | 'refuses' | null
 
 /**
- * The nodes of expressions that call no more than the functions and operators that they name, and input and
- * output of PostgreSQL's own types.
+ * The nodes of expressions that call no more than the functions and operators that they name, and input and output of
+ * PostgreSQL's own types.
  */
 const PURE_NODES = [
   ...['VAR', 'CONST', 'FUNCEXPR', 'OPEXPR', 'SCALARARRAYOPEXPR', 'BOOLEXPR', 'NULLTEST', 'BOOLEANTEST', 'RELABELTYPE'],
@@ -73,9 +70,7 @@ interface SchemaLine {
   object: number | null
 }
 
-/**
- * Compares the schema with what the migrations in a folder make; the caller knows that it is of this version.
- */
+/** Compares the schema with what the migrations in a folder make; the caller knows that it is of this version. */
 export function compareTables(sql: Sql, migrations: URL): Promise<SchemaDifferences> {
   return sql.begin('read only', (transaction) => compareTablesIn(transaction, migrations)) as Promise<SchemaDifferences>
 }
@@ -134,8 +129,8 @@ function findRenamed(absent: readonly string[], unknown: readonly SchemaLine[]):
 }
 
 /**
- * The digest of alarming differences: a trigger's line remains the same when its function, or its condition,
- * is replaced.
+ * The digest of alarming differences: a trigger's line remains the same when its function, or its condition, is
+ * replaced.
  */
 async function digestAlarms(
   transaction: Transaction,
@@ -148,10 +143,7 @@ async function digestAlarms(
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }
 
-/**
- * The definitions of objects of the catalog, and those of the functions that each names; not of what these
- * call.
- */
+/** The definitions of objects of the catalog, and those of the functions that each names; not of what these call. */
 async function findDefinitions(transaction: Transaction, objects: readonly SchemaLine[]): Promise<string[]> {
   const rows = await transaction<{ definition: string }[]>`
     select pg_catalog.concat_ws(E'\\n',

@@ -43,10 +43,7 @@ async function end(sql: Sql, pid: number): Promise<void> {
   await sql`select pg_catalog.set_config('role', 'none', false), pg_catalog.pg_terminate_backend(${pid})`
 }
 
-/**
- * Undoes in the embedded database's session what `findSessions` sees. The driver prepares its statements
- * again.
- */
+/** Undoes in the embedded database's session what `findSessions` sees. The driver prepares its statements again. */
 async function repair(sql: Sql): Promise<void> {
   await sql`deallocate all; reset role; reset session_replication_role`.simple()
   await sql`select pg_catalog.set_config('search_path', ${EMBEDDED_PATH}, false)`

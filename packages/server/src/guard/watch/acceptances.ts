@@ -12,9 +12,7 @@ interface Log {
   auditKey: AuditKey
 }
 
-/**
- * Reads a log's accepted rollbacks with the ids of their entries, newest first; skips what no server wrote.
- */
+/** Reads a log's accepted rollbacks with the ids of their entries, newest first; skips what no server wrote. */
 async function* readAcceptances(sql: Queryable, log: Log): AsyncGenerator<AcceptedRollback & { id: number }, void> {
   for (const id of await listAcceptanceIds(sql, log.tenant_id)) {
     const entry = await readAfterPurge(sql, { ...log, id })
@@ -40,9 +38,7 @@ export async function findAcceptedRollback(
   return undefined
 }
 
-/**
- * Finds the entry of the newest accepted rollback, and the policy version that it began; 0 if there is none.
- */
+/** Finds the entry of the newest accepted rollback, and the policy version that it began; 0 if there is none. */
 export async function findNewestAcceptance(
   sql: Queryable,
   log: Log,
@@ -51,17 +47,15 @@ export async function findNewestAcceptance(
   return { id: 0, policy_version: 0 }
 }
 
-/**
- * Reads an entry that a server wrote. If a purge deleted the entry before it, the mark has that one's hash.
- */
+/** Reads an entry that a server wrote. If a purge deleted the entry before it, the mark has that one's hash. */
 async function readAfterPurge(sql: Queryable, where: Log & { id: number }): Promise<AuditEntry | undefined> {
   const mark = await findAuthenticMark(sql, where)
   return readAuthenticEntry(sql, where, mark?.purged_through === where.id - 1 ? mark.hash : undefined)
 }
 
 /**
- * Creates a function that tells whether an operator accepted the loss of a kept head that the log no longer
- * holds, by the entries up to `last_id`. If the log reaches the head's id, a server must have written the entry there: the
+ * Creates a function that tells whether an operator accepted the loss of a kept head that the log no longer holds, by
+ * the entries up to `last_id`. If the log reaches the head's id, a server must have written the entry there: the
  * acceptance does not explain an edited or deleted entry.
  */
 export function createAcceptedLosses(

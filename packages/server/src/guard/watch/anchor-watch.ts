@@ -1,8 +1,7 @@
 /**
- * Compares every tenant's log with the newest anchor, and with what else the installation's log says of it
- * (anchor.md 4). This finds a single tenant that was restored or removed.
+ * Compares every tenant's log with the newest anchor, and with what else the installation's log says of it (anchor.md
+ * 4). This finds a single tenant that was restored or removed.
  */
-
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError } from '../../core/audit/append-errors.js'
 import { type AuditKey, isPurgeMarkAuthentic } from '../../core/audit/formats/chain.js'
@@ -24,9 +23,8 @@ import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
 import { TENANT_GONE } from './shared-alarms.js'
 
 /**
- * Compares once; raises the alarms. A few statements for each 500 tenants, and further ones only for those
- * that contradict the installation's log. Returns the errors of single tenants. @throws the database's own
- * error
+ * Compares once; raises the alarms. A few statements for each 500 tenants, and further ones only for those that
+ * contradict the installation's log. Returns the errors of single tenants. @throws the database's own error
  */
 export async function compareWithAnchor(options: LogComparisonOptions): Promise<unknown[]> {
   const { sql, watches, installationKey: auditKey } = options
@@ -208,10 +206,7 @@ const TENANT_UNCOVERED =
   "the newest anchor does not cover the tenant, which the installation's log has from before it: the tenant was put back after it was " +
   'accepted as gone, or the log was tampered with'
 
-/**
- * The reason where the anchors began afresh after the tenant was created: they leave out tenants with an
- * alarm.
- */
+/** The reason where the anchors began afresh after the tenant was created: they leave out tenants with an alarm. */
 function notAccepted(tenant_id: string, accepted_id: number): string {
   return (
     `the newest anchor does not cover the tenant. When the loss of the installation's log was accepted (entry ${accepted_id} there), each tenant with an alarm was ` +

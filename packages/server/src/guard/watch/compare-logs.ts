@@ -1,8 +1,7 @@
 /**
- * Compares the logs in the database with their points, even while there are no calls, and follows them to the
- * heads that commands and other servers wrote. Tenants take turns.
+ * Compares the logs in the database with their points, even while there are no calls, and follows them to the heads
+ * that commands and other servers wrote. Tenants take turns.
  */
-
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import type { AuditKey, KeptHead } from '../../core/audit/formats/chain.js'
 import { findHead, type HeadWithKey, listHeadsWithKeys, listTenantsWithHeads } from '../../core/store/audit.js'
@@ -14,10 +13,7 @@ import type { HeadWatch, HeadWatches } from './head-watch.js'
 
 /** Tenants whose points are compared in one run. */
 const COMPARED_AT_ONCE = LATER_AT_ONCE
-/**
- * How long one run follows logs that one statement did not suffice for, in milliseconds; the next run
- * continues.
- */
+/** How long one run follows logs that one statement did not suffice for, in milliseconds; the next run continues. */
 const FOLLOW_MS = 1_000
 /** How long one run compares logs one by one, in milliseconds. */
 const APART_MS = 5_000
@@ -51,8 +47,8 @@ export interface OnError {
 }
 
 /**
- * Creates the function of a run; one per process. A server, which lives long, also finds the heads of tenants
- * that it has not served.
+ * Creates the function of a run; one per process. A server, which lives long, also finds the heads of tenants that it
+ * has not served.
  */
 export function createLogComparison({
   sql,

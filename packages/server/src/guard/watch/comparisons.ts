@@ -1,13 +1,12 @@
 /**
- * Whether this process can still compare the chains in the database with what it witnessed. Otherwise an
- * attacker could lock a table, cut a log off and wait for a restart. So the server serves nothing while the
- * comparison is overdue.
+ * Whether this process can still compare the chains in the database with what it witnessed. Otherwise an attacker could
+ * lock a table, cut a log off and wait for a restart. So the server serves nothing while the comparison is overdue.
  */
 import { ComparisonOverdueError } from '../../core/audit/append-errors.js'
 
 /**
- * How long comparisons may fail before the next failure makes them overdue, in milliseconds: more than two
- * statements that time out.
+ * How long comparisons may fail before the next failure makes them overdue, in milliseconds: more than two statements
+ * that time out.
  */
 export const OVERDUE_MS = 10_000
 
@@ -36,16 +35,16 @@ export class Comparisons {
   }
 
   /**
-   * At least the age of the oldest comparison of a tenant, in milliseconds: the time since the last whole round
-   * began, or since the start until one has ended.
+   * At least the age of the oldest comparison of a tenant, in milliseconds: the time since the last whole round began,
+   * or since the start until one has ended.
    */
   get age(): number {
     return this.elapsed() - this.#roundAt
   }
 
   /**
-   * Records a run, which compared all tenants or those whose turn it was: it may begin a round over all of
-   * them, and may end it.
+   * Records a run, which compared all tenants or those whose turn it was: it may begin a round over all of them, and
+   * may end it.
    */
   succeeded({ begins = true, ends = true } = {}): void {
     this.#succeededAt = this.elapsed()

@@ -1,5 +1,4 @@
 /** Reads the entries of logs from their points on, stretch by stretch up to their heads; `judge.ts` judges them. */
-
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { AuditKey, Head, Witness } from '../../core/audit/formats/chain.js'
@@ -60,8 +59,8 @@ export function keyOf(
 }
 
 /**
- * Follows many logs from all of their points towards these heads, with one statement for each 500 logs.
- * Returns the logs whose head it did not reach. If one is broken, `HeadWatch.read` finds what is wrong.
+ * Follows many logs from all of their points towards these heads, with one statement for each 500 logs. Returns the
+ * logs whose head it did not reach. If one is broken, `HeadWatch.read` finds what is wrong.
  */
 export async function followHeads(
   sql: Queryable,

@@ -1,8 +1,7 @@
 /**
- * Watches one tenant's log. If it does not continue from its points, the database was restored or tampered
- * with: an alarm is raised, and the tenant is no longer served. Appending would fork the chain.
+ * Watches one tenant's log. If it does not continue from its points, the database was restored or tampered with: an
+ * alarm is raised, and the tenant is no longer served. Appending would fork the chain.
  */
-
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { ChainAlarmError, UnfollowedLogError } from '../../core/audit/append-errors.js'
 import { followAuditKey, isHeadGenuine } from '../../core/audit/audit-key.js'
@@ -29,8 +28,8 @@ import {
 import { Points } from './points.js'
 
 /**
- * How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so
- * than a lock of the head is held.
+ * How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so than a lock
+ * of the head is held.
  */
 const FOLLOW_MS = 2_000
 
@@ -75,10 +74,7 @@ export class HeadWatch {
     if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
   }
 
-  /**
-   * To be called when the outcome of a commit is unknown: the head is read again before anything is chained
-   * to it.
-   */
+  /** To be called when the outcome of a commit is unknown: the head is read again before anything is chained to it. */
   forget(): void {
     this.#known = undefined
   }
@@ -100,8 +96,8 @@ export class HeadWatch {
   }
 
   /**
-   * Follows the log to a head that another process wrote, as far as these entries lead from the points; the
-   * first head of a log is adopted. If the log is broken, `read` finds whether something is wrong.
+   * Follows the log to a head that another process wrote, as far as these entries lead from the points; the first head
+   * of a log is adopted. If the log is broken, `read` finds whether something is wrong.
    */
   follow(
     { head, stretch }: { head: Head; stretch: readonly ChainedEntry[] },
@@ -134,16 +130,12 @@ export class HeadWatch {
     this.onAlarm(this.tenant_id, alarm.reason)
   }
 
-  /**
-   * Adopts the witness of an alarm that another process raised, if it is later than that of the own alarm.
-   */
+  /** Adopts the witness of an alarm that another process raised, if it is later than that of the own alarm. */
   learnWitness(witness: KeptHead | undefined): void {
     if (this.#alarm) this.#alarm = { ...this.#alarm, witness: laterOf(this.#alarm.witness, witness) }
   }
 
-  /**
-   * Ends the alarm after an operator has settled it; the head is read and checked again before its next use.
-   */
+  /** Ends the alarm after an operator has settled it; the head is read and checked again before its next use. */
   release(): void {
     this.#alarm = undefined
     this.#known = undefined
@@ -151,9 +143,9 @@ export class HeadWatch {
   }
 
   /**
-   * Reads the head and checks that the log continues from its points; `find` may also lock it. If the head is
-   * the one that this process knows, its entry is assumed to be there, which saves a read in each append,
-   * unless `isEntryRead`. @throws ChainAlarmError, UnfollowedLogError
+   * Reads the head and checks that the log continues from its points; `find` may also lock it. If the head is the one
+   * that this process knows, its entry is assumed to be there, which saves a read in each append, unless `isEntryRead`.
+   * @throws ChainAlarmError, UnfollowedLogError
    */
   async read<Where extends Queryable>(
     sql: Where,

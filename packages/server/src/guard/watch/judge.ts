@@ -2,7 +2,6 @@
  * Decides whether a log continues from the heads that servers saw of it (README.md). Nothing here reads a database or a
  * clock: `head-watch.ts`, `follow.ts` and `acceptances.ts` read what is judged.
  */
-
 import { type AuditEntry, type ChainedEntry, entryHash } from '@eaas/audit/formats'
 import { encodeHex } from '@eaas/protocol'
 import * as z from 'zod/mini'
@@ -21,8 +20,8 @@ import {
 export interface Point {
   head: KeptHead
   /**
-   * `process`: this process committed or read it; `file`: a line of the checkpoint file; `copy`: the copy of
-   * an anchored head, with the MAC that a server wrote; `entry`: another entry of the installation's log
+   * `process`: this process committed or read it; `file`: a line of the checkpoint file; `copy`: the copy of an
+   * anchored head, with the MAC that a server wrote; `entry`: another entry of the installation's log
    */
   by: 'process' | 'file' | 'copy' | 'entry'
 }
@@ -87,9 +86,9 @@ export function latestLoss(losses: readonly Loss[]): Loss | undefined {
 }
 
 /**
- * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves the copy's
- * policy version, so it takes the given one, the log's present one: a rollback that an operator accepted
- * earlier must not explain the copy.
+ * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves the copy's policy
+ * version, so it takes the given one, the log's present one: a rollback that an operator accepted earlier must not
+ * explain the copy.
  */
 export function changedAnchored({ last_id, hash }: KeptHead, policy_version: number): Loss {
   return { fault: 'the anchored head was changed outside the server', witness: { last_id, hash, policy_version } }
@@ -111,9 +110,9 @@ function reach({ from, head, isEntryRead, stretch, auditKey }: Evidence): Break 
 }
 
 /**
- * Follows a log from a point on. Returns where it does not continue, or what it reaches: `head` itself, or the
- * last entry of the stretch, with the lowest policy version that it can have had. A stored hash proves nothing by
- * itself: the database administrator can show the right one while a process reads it. So it is computed.
+ * Follows a log from a point on. Returns where it does not continue, or what it reaches: `head` itself, or the last
+ * entry of the stretch, with the lowest policy version that it can have had. A stored hash proves nothing by itself:
+ * the database administrator can show the right one while a process reads it. So it is computed.
  */
 export function followStretch(point: KeptHead, { head, stretch, auditKey }: Shown): Break | KeptHead {
   let { last_id: id, hash } = point
@@ -231,9 +230,9 @@ export function explains(accepted: AcceptedRollback, { last_id, policy_version }
 }
 
 /**
- * Whether an accepted rollback explains that a log no longer holds a head that was kept elsewhere (chain.md 10). A later
- * loss must not pass for an accepted one. So the head must be from before the acceptance: the MAC of its policy version
- * proves that, or it is the head that the acceptance names.
+ * Whether an accepted rollback explains that a log no longer holds a head that was kept elsewhere (chain.md 10). A
+ * later loss must not pass for an accepted one. So the head must be from before the acceptance: the MAC of its policy
+ * version proves that, or it is the head that the acceptance names.
  */
 export function explainsKept(
   accepted: AcceptedRollback,
@@ -247,10 +246,10 @@ export function explainsKept(
 }
 
 /**
- * Weighs a point that was told. A policy version without an authentic MAC of its head may have been edited. It counts as
- * that of the last head before it with such a MAC. If there is none, one from the file counts as 0, because no acceptance
- * could end the alarm of a raised version; one from the installation's log counts as `known`, this process's own,
- * because any earlier acceptance would explain a 0. `isForged`: the copy of an anchored head has another MAC.
+ * Weighs a point that was told. A policy version without an authentic MAC of its head may have been edited. It counts
+ * as that of the last head before it with such a MAC. If there is none, one from the file counts as 0, because no
+ * acceptance could end the alarm of a raised version; one from the installation's log counts as `known`, this process's
+ * own, because any earlier acceptance would explain a 0. `isForged`: the copy of an anchored head has another MAC.
  */
 export function weighPoint(
   { head, by }: Point,
@@ -265,7 +264,8 @@ export function weighPoint(
 
 /**
  * Judges a tenant that the database has, by the installation's log: the entries, or 0, after which it must exist and by
- * which an operator accepted that it is gone, and the newest anchor, which covers every tenant that is on record before it.
+ * which an operator accepted that it is gone, and the newest anchor, which covers every tenant that is on record before
+ * it.
  */
 export function judgeTenant({
   present_id,
@@ -299,8 +299,8 @@ export function earliestOf<Kept extends Witness>(heads: readonly Kept[]): Kept |
 }
 
 /**
- * The head of the later entry, which an alarm states. If both are of the same entry, the one of the higher
- * policy version, or else the first.
+ * The head of the later entry, which an alarm states. If both are of the same entry, the one of the higher policy
+ * version, or else the first.
  */
 export function laterOf(one: KeptHead | undefined, other: KeptHead | undefined): KeptHead | undefined {
   if (!one || !other) return one ?? other

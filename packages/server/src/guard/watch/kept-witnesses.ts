@@ -1,8 +1,7 @@
 /**
- * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines
- * are not as a server wrote them.
+ * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines are not as
+ * a server wrote them.
  */
-
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import {
@@ -25,16 +24,13 @@ import {
 } from '../../core/audit/formats/chain.js'
 
 /**
- * A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and
- * after a rollback.
+ * A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and after a
+ * rollback.
  */
 export interface KeptLine {
   tenant_id: string
   policy_version: number
-  /**
-   * time and MAC (base64) of the signed head, which authenticate the policy version to a process with the
-   * audit key
-   */
+  /** time and MAC (base64) of the signed head, which authenticate the policy version to a process with the audit key */
   head?: { created_at: string; mac: string }
   checkpoint: string
   public_key: string
@@ -51,14 +47,11 @@ export interface LineFault {
 }
 
 export interface KeptFile {
-  /**
-   * the latest head of each tenant that the key signed; if it has no MAC, with the latest one before it that
-   * has
-   */
+  /** the latest head of each tenant that the key signed; if it has no MAC, with the latest one before it that has */
   witnesses: Map<string, KeptHead & { line: number }>
   /**
-   * the head in a tenant's last line, where it differs from that latest head and is not later: a command may
-   * have written a line of a fork, and a server then a line of the true log
+   * the head in a tenant's last line, where it differs from that latest head and is not later: a command may have
+   * written a line of a fork, and a server then a line of the true log
    */
   others: (KeptHead & { tenant_id: string; line: number })[]
   /** without remnants; 0 after a quick reading, as are the remnants */
@@ -72,8 +65,8 @@ export interface KeptFile {
 /** The file name that means standard output. */
 export const STANDARD_OUTPUT = '-'
 /**
- * How many lines at the end have their signatures checked, in addition to each tenant's latest line. Checking
- * all would take too long.
+ * How many lines at the end have their signatures checked, in addition to each tenant's latest line. Checking all would
+ * take too long.
  */
 const CHECKED_SIGNATURES = 2_000
 const MOST_FAULTS = 100
@@ -94,10 +87,10 @@ interface ReadingOptions {
 }
 
 /**
- * Reads a file of checkpoints. A line proves nothing, and gives no witness, if it is not a checkpoint or if
- * neither these keys nor their successors signed it: a crash may have cut it short, and an attacker who can
- * write to the file could have deleted it as well. A thorough reading reports such lines. A file that does
- * not exist yet, or that is a pipe or a terminal, holds nothing.
+ * Reads a file of checkpoints. A line proves nothing, and gives no witness, if it is not a checkpoint or if neither
+ * these keys nor their successors signed it: a crash may have cut it short, and an attacker who can write to the file
+ * could have deleted it as well. A thorough reading reports such lines. A file that does not exist yet, or that is a
+ * pipe or a terminal, holds nothing.
  */
 export async function readKeptFile(
   file: string,
@@ -126,8 +119,8 @@ export async function readKeptFile(
 }
 
 /**
- * Adds the keys that replaced these, by the statements in the file. A database that went back to before a
- * replacement lacks the new key.
+ * Adds the keys that replaced these, by the statements in the file. A database that went back to before a replacement
+ * lacks the new key.
  */
 async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<string[]> {
   const keys = new Set(ownKeys)
@@ -246,8 +239,8 @@ function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed
 }
 
 /**
- * Opens the audit keys of tenants whose lines claim several epochs. An accepted rollback begins one, and so does whoever
- * appends an old line with a higher policy version.
+ * Opens the audit keys of tenants whose lines claim several epochs. An accepted rollback begins one, and so does
+ * whoever appends an old line with a higher policy version.
  */
 async function findKeys(
   disputed: readonly string[],

@@ -1,5 +1,4 @@
 /** Reads the newest anchor of the installation's log and what it covers, see anchor.md 4. */
-
 import { anchorRoot, type ChainedEntry, genesisHash, readAnchorMetadata } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { followAuditKey } from '../../core/audit/audit-key.js'
@@ -13,8 +12,8 @@ import { readStretch } from './follow.js'
 import { followStretch } from './judge.js'
 
 /**
- * Thrown when the anchored heads are not those of the newest anchor, or when the log from there on is not as
- * the server wrote it.
+ * Thrown when the anchored heads are not those of the newest anchor, or when the log from there on is not as the server
+ * wrote it.
  */
 export class AnchorFault extends Error {
   override readonly name = 'AnchorFault'
@@ -29,8 +28,8 @@ export interface Anchor {
 }
 
 /**
- * Reads the newest anchor, and checks that it is the newest one and covers the anchored heads; undefined
- * before the first one.
+ * Reads the newest anchor, and checks that it is the newest one and covers the anchored heads; undefined before the
+ * first one.
  *
  * @throws AnchorFault
  */
@@ -40,8 +39,8 @@ export async function readAnchor(sql: Sql, auditKey: AuditKey): Promise<Anchor |
 }
 
 /**
- * Finds the head of a tenant that the newest anchor covers. An anchor that is not as the server wrote it raises an alarm
- * elsewhere; here it says nothing about the tenant.
+ * Finds the head of a tenant that the newest anchor covers. An anchor that is not as the server wrote it raises an
+ * alarm elsewhere; here it says nothing about the tenant.
  */
 export async function findAnchored(
   { sql, installationKey }: { sql: Sql; installationKey: AuditKey },
@@ -56,8 +55,8 @@ export async function findAnchored(
 }
 
 /**
- * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads
- * that the newest one covers. @throws AnchorFault
+ * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads that the
+ * newest one covers. @throws AnchorFault
  */
 export async function lockAnchorHeads(sql: Transaction, auditKey: AuditKey): Promise<AnchoredHead[]> {
   await lockHead(sql, INSTALLATION_ID)
@@ -65,8 +64,8 @@ export async function lockAnchorHeads(sql: Transaction, auditKey: AuditKey): Pro
 }
 
 /**
- * The time of the newest anchor; undefined if there is none, or if no server wrote it: a forged
- * later time must not delay the next anchor.
+ * The time of the newest anchor; undefined if there is none, or if no server wrote it: a forged later time must not
+ * delay the next anchor.
  */
 export async function readAnchorTime(sql: Queryable, auditKey: AuditKey): Promise<string | undefined> {
   const { entry } = await readNewest(sql, auditKey)
@@ -93,10 +92,10 @@ async function readFrom(sql: Transaction, auditKey: AuditKey): Promise<Anchor | 
 }
 
 /**
- * Checks that no anchor follows this one, or, without one, that there is none. The entry was found by its
- * column `action`, which the database administrator can edit for the moment in which it is read. So this
- * follows the log to its head by computed hashes, which cover that column, in the transaction in which the
- * anchored heads were read. @throws AnchorFault
+ * Checks that no anchor follows this one, or, without one, that there is none. The entry was found by its column
+ * `action`, which the database administrator can edit for the moment in which it is read. So this follows the log to
+ * its head by computed hashes, which cover that column, in the transaction in which the anchored heads were read.
+ * @throws AnchorFault
  */
 async function followToHead(sql: Transaction, auditKey: AuditKey, anchor: ChainedEntry | undefined): Promise<Head> {
   const tenant_id = INSTALLATION_ID
@@ -128,8 +127,8 @@ function nameOf(anchor: ChainedEntry | undefined): string {
 }
 
 /**
- * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the
- * newest anchor, `entry` is undefined if that is not authentic. @throws AnchorFault
+ * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the newest
+ * anchor, `entry` is undefined if that is not authentic. @throws AnchorFault
  */
 export function compareAnchor(found: {
   id: number | undefined

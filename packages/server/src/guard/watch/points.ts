@@ -1,8 +1,7 @@
 /**
- * The points of one tenant's log: the heads from which it must continue (README.md). None takes the place of
- * another one until the log is known to continue from both. Nothing here reads the database.
+ * The points of one tenant's log: the heads from which it must continue (README.md). None takes the place of another
+ * one until the log is known to continue from both. Nothing here reads the database.
  */
-
 import { type AuditKey, type Head, type KeptHead, nextPolicyEpoch } from '../../core/audit/formats/chain.js'
 import { isPast, isSame, laterOf, latestOf, type Point, sealedOf, weighPoint } from './judge.js'
 
@@ -43,8 +42,8 @@ export class Points {
   }
 
   /**
-   * The latest copy of an anchored head whose MAC is not the server's, until an operator accepted that. The
-   * root of the anchor proves only its id and hash.
+   * The latest copy of an anchored head whose MAC is not the server's, until an operator accepted that. The root of the
+   * anchor proves only its id and hash.
    */
   get forged(): KeptHead | undefined {
     return this.#forged
@@ -62,8 +61,8 @@ export class Points {
   }
 
   /**
-   * Records a head of this log that an anchor or another entry of the installation's log names. It needs no
-   * comparison if this process has seen a later one, unless the database contradicts it.
+   * Records a head of this log that an anchor or another entry of the installation's log names. It needs no comparison
+   * if this process has seen a later one, unless the database contradicts it.
    */
   rememberAnchored(head: KeptHead, { isContradicted = false } = {}): void {
     const [current] = this.#points
@@ -98,9 +97,9 @@ export class Points {
   }
 
   /**
-   * Records a head that this process committed; returns false if a later one is known. A commit that was given
-   * up on may end after later ones: the log must continue from both. Only an accepted rollback lowers the id,
-   * and this process knows of the one that it committed.
+   * Records a head that this process committed; returns false if a later one is known. A commit that was given up on
+   * may end after later ones: the log must continue from both. Only an accepted rollback lowers the id, and this
+   * process knows of the one that it committed.
    */
   commit(head: Head): boolean {
     const before = this.current
@@ -112,8 +111,8 @@ export class Points {
   }
 
   /**
-   * Records how far the log was followed: the head, or the last entry of a stretch, takes the place of the
-   * points that it passed. Such an entry has no MAC of a head, and takes the highest policy version of these.
+   * Records how far the log was followed: the head, or the last entry of a stretch, takes the place of the points that
+   * it passed. Such an entry has no MAC of a head, and takes the highest policy version of these.
    */
   reach(reached: KeptHead, passed: ReadonlySet<KeptHead>): void {
     const [first, ...others] = this.#points.filter(({ head }) => passed.has(head))

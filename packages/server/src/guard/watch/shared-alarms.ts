@@ -1,8 +1,7 @@
 /**
- * Shares alarms among the processes of one database (chain.md 10): each process compares the logs, writes its
- * alarms as rows, and adopts those of others.
+ * Shares alarms among the processes of one database (chain.md 10): each process compares the logs, writes its alarms as
+ * rows, and adopts those of others.
  */
-
 import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditKey, alarmMac, type ChainAlarm, equalBytes } from '../../core/audit/formats/chain.js'
@@ -32,9 +31,9 @@ interface SharedAlarmsOptions extends LogComparisonOptions {
 
 export interface SharedAlarms {
   /**
-   * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms.
-   * A tenant that fails does not stop the others: returns the errors. A server, which lives long, also finds
-   * the heads of tenants that it has not served.
+   * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms. A tenant
+   * that fails does not stop the others: returns the errors. A server, which lives long, also finds the heads of
+   * tenants that it has not served.
    *
    * @throws the database's own error when the alarms or the logs can't be read
    */
@@ -56,10 +55,7 @@ export function createSharedAlarms({
 }: SharedAlarmsOptions): SharedAlarms {
   const { sql, watches, installationKey, findAuditKey } = options
   const compareLogs = createLogComparison(options)
-  /**
-   * of alarms without a witness: the newest rollback that was accepted before the alarm, which does not
-   * settle it
-   */
+  /** of alarms without a witness: the newest rollback that was accepted before the alarm, which does not settle it */
   const acceptedBefore = new WeakMap<Alarm, number>()
 
   async function compare({ findsUnseen = false } = {}): Promise<unknown[]> {
@@ -121,9 +117,8 @@ export function createSharedAlarms({
   }
 
   /**
-   * Whether an operator accepted the loss that this alarm is about, and the log is the one that was left
-   * then: such a row was restored. An alarm without a witness, or without a proven policy version, may be
-   * about a later loss.
+   * Whether an operator accepted the loss that this alarm is about, and the log is the one that was left then: such a
+   * row was restored. An alarm without a witness, or without a proven policy version, may be about a later loss.
    */
   async function wasAccepted(row: ChainAlarm, auditKey: AuditKey): Promise<boolean> {
     const { tenant_id, last_id, policy_version } = row

@@ -113,7 +113,8 @@ function readSigned({ note, policy_version, head }: KeptNote, publicKey: PublicK
 
 /**
  * Collects the entries of the installation's log that the last lines of a server's checkpoint file name; none if there
- * is no such file, or if this user may not read it. That, and lines that are no server's, are reported on standard error.
+ * is no such file, or if this user may not read it. That, and lines that are no server's, are reported on standard
+ * error.
  */
 export async function readOwnIds(file: string | undefined): Promise<number[]> {
   const ids = new KeptIds()

@@ -1,5 +1,4 @@
 /** `eaas move-to-postgres`: moves the installation of the embedded database to PostgreSQL. */
-
 import { beforeEnd } from '@eaas/audit/node'
 import { counted } from '@eaas/protocol'
 import type { Command } from 'commander'

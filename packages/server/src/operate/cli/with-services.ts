@@ -28,8 +28,8 @@ interface OpenedBy {
 }
 
 /**
- * Opens the installation, beside a server if one runs, does the work and closes it. Creates an installation
- * only with `mayCreate`: a command in the wrong directory should fail and leave nothing there.
+ * Opens the installation, beside a server if one runs, does the work and closes it. Creates an installation only with
+ * `mayCreate`: a command in the wrong directory should fail and leave nothing there.
  */
 export async function withServices<T>(
   config: Config,

@@ -166,9 +166,9 @@ interface RenewOptions {
 const MOST_NAMED = 10 // the most tenants that are named because their audit key could not be renewed
 
 /**
- * Gives each tenant whose audit key an older store key seals a new audit key or, with `keepsSecrets`, seals
- * the same one again. A tenant that fails keeps its audit key, and the old store key must stay for it; the
- * others continue. Returns how many tenants it wrote, and why others failed.
+ * Gives each tenant whose audit key an older store key seals a new audit key or, with `keepsSecrets`, seals the same
+ * one again. A tenant that fails keeps its audit key, and the old store key must stay for it; the others continue.
+ * Returns how many tenants it wrote, and why others failed.
  */
 export async function renewTenants(
   services: Services,

@@ -10,9 +10,9 @@ const COUNTED_MS = 2_000 // how long after a vacuum its counts may come, in mill
 
 export interface Erasure {
   /**
-   * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role may
-   * not vacuum the tables. `held`: a session that began before may still read earlier versions of rows, or
-   * another one vacuums
+   * `unchanged`: no key or store key was destroyed since the last erasure of this process. `not permitted`: the role
+   * may not vacuum the tables. `held`: a session that began before may still read earlier versions of rows, or another
+   * one vacuums
    */
   outcome: 'erased' | 'unchanged' | 'not permitted' | 'held'
   versions: number // how many key versions and store keys are destroyed

@@ -1,7 +1,6 @@
 /**
- * The appends that wait for one tenant's log, in order of arrival. Each is answered within the database's
- * deadline from its arrival, however many precede it, and the queue holds no more than can be committed in
- * that time.
+ * The appends that wait for one tenant's log, in order of arrival. Each is answered within the database's deadline from
+ * its arrival, however many precede it, and the queue holds no more than can be committed in that time.
  */
 import { DATABASE_DEADLINE_MS, DatabaseDeadlineError } from '../../store/deadline.js'
 import { type AuditWriteError, auditWriteError, OverloadError } from '../append-errors.js'
@@ -12,15 +11,15 @@ const GROUP_ENTRIES = 512
 /** Management changes in one transaction at most, because other appends wait for all of them. */
 const GROUP_CHANGES = 16
 /**
- * Entries that may wait for one tenant, and for all; a call of /v1/batch has 1,000 at most. A call beyond
- * that is refused at once.
+ * Entries that may wait for one tenant, and for all; a call of /v1/batch has 1,000 at most. A call beyond that is
+ * refused at once.
  */
 const TENANT_ENTRIES = 20_000
 const ALL_ENTRIES = 50_000
 
 /**
- * An append with less time left than this, in milliseconds, is not begun: it is given up on together with one
- * that timed out before it.
+ * An append with less time left than this, in milliseconds, is not begun: it is given up on together with one that
+ * timed out before it.
  */
 const WORTH_BEGINNING_MS = 200
 
@@ -52,8 +51,7 @@ export class AppendQueue {
   constructor(private readonly all: { entries: number }) {}
 
   /**
-   * Waits for a group and its commit. @throws OverloadError, AuditWriteError, or what the last decision
-   * refused with
+   * Waits for a group and its commit. @throws OverloadError, AuditWriteError, or what the last decision refused with
    */
   add(append: Append): Promise<void> {
     const { length } = append.entries
@@ -69,9 +67,9 @@ export class AppendQueue {
   }
 
   /**
-   * Takes what is committed together: all waiting management changes, or all plain appends, up to the size of
-   * a group. The kind of the oldest goes first, so at most one group of the other kind overtakes a call. Returns
-   * none if none wait.
+   * Takes what is committed together: all waiting management changes, or all plain appends, up to the size of a group.
+   * The kind of the oldest goes first, so at most one group of the other kind overtakes a call. Returns none if none
+   * wait.
    */
   take(): readonly Waiting[] {
     const { taken, left } = splitGroup(this.#queue)
@@ -80,9 +78,7 @@ export class AppendQueue {
     return taken
   }
 
-  /**
-   * Waits for the outcome of the group until every caller of it has timed out. @throws DatabaseDeadlineError
-   */
+  /** Waits for the outcome of the group until every caller of it has timed out. @throws DatabaseDeadlineError */
   whileAwaited<T>(commit: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#abandonGroup = reject

@@ -1,8 +1,7 @@
 /**
- * The only source of the times that a server writes. No entry is written by a wrong clock: after one that is
- * dated ten days ahead, every entry of ten days would carry that time, since times never go back in a log,
- * and usage would be billed in the wrong month. Other times come from `now`, which setting the clock
- * does not move.
+ * The only source of the times that a server writes. No entry is written by a wrong clock: after one that is dated ten
+ * days ahead, every entry of ten days would carry that time, since times never go back in a log, and usage would be
+ * billed in the wrong month. Other times come from `now`, which setting the clock does not move.
  */
 import { uptime } from 'node:os'
 import { AuditWriteError } from '../append-errors.js'
@@ -23,8 +22,7 @@ interface ClockOptions {
   /** how far clocks may differ, in milliseconds; Infinity refuses nothing */
   toleranceMs: number
   /**
-   * whether the database uses this machine's clock, as the embedded one does: then there is no second clock
-   * to compare
+   * whether the database uses this machine's clock, as the embedded one does: then there is no second clock to compare
    */
   isDatabaseLocal?: boolean
   /** called when the clock is found wrong, and every minute while it stays wrong */
@@ -38,15 +36,15 @@ interface ClockOptions {
 export interface Clock {
   toleranceMs: number
   /**
-   * The time, in milliseconds since 1970. After an unexplained leap, the time before it plus what has passed
-   * since. If the clock never agreed with the database's, no later than the database's.
+   * The time, in milliseconds since 1970. After an unexplained leap, the time before it plus what has passed since. If
+   * the clock never agreed with the database's, no later than the database's.
    */
   now(): number
   /** The later of the clock's time with and without a leap: what has expired by either stays expired. */
   latest(): number
   /**
-   * The time for entries, in milliseconds since 1970, which must not be far before that of the entry that
-   * they follow; not compared if that is left out. @throws WrongClockError
+   * The time for entries, in milliseconds since 1970, which must not be far before that of the entry that they follow;
+   * not compared if that is left out. @throws WrongClockError
    */
   read(previous?: { created_at: string }): number
   /** Whether the last entry of a log is further ahead of this clock than clocks may differ. */
@@ -54,13 +52,11 @@ export interface Clock {
   /** Compares a time with the database's clock at the moment of storing it. @throws WrongClockError */
   assertAgreement(time: number, databaseTime: number): void
   /**
-   * Finds why an entry of any tenant would be refused now, without writing one; undefined if the clock is
-   * right. Reports it as a refusal does. A single log ahead of the clock is not such a fault.
+   * Finds why an entry of any tenant would be refused now, without writing one; undefined if the clock is right.
+   * Reports it as a refusal does. A single log ahead of the clock is not such a fault.
    */
   findFault(findDatabaseTime: () => Promise<number>): Promise<string | undefined>
-  /**
-   * how far this clock was ahead of the database's when they were last compared, in milliseconds; 0 before
-   */
+  /** how far this clock was ahead of the database's when they were last compared, in milliseconds; 0 before */
   ahead(): number
   /** whether the clock was wrong when an entry was last written or refused, or `findFault` last called */
   isWrong(): boolean

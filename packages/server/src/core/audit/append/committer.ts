@@ -9,9 +9,8 @@ import { type Append, TenantLog } from './tenant-log.js'
 
 export interface Committer {
   /**
-   * Appends the entries of a decision, or of the decision that replaced it; without entries, waits until the
-   * decision is known to be made on the current state. @throws AuditWriteError, OverloadError, or the reason
-   * of its refusal
+   * Appends the entries of a decision, or of the decision that replaced it; without entries, waits until the decision
+   * is known to be made on the current state. @throws AuditWriteError, OverloadError, or the reason of its refusal
    */
   append(append: Append): Promise<void>
   /**
@@ -81,9 +80,8 @@ export function createCommitter({ tenantsPerStatement = 'many', ...options }: Co
 }
 
 /**
- * SQLSTATEs of errors that belong to one tenant or one moment: serialization and deadlock (class 40), a name
- * taken (23505), a store key that was rotated meanwhile (23503), a lock or a statement that took too long
- * (55P03, 57014).
+ * SQLSTATEs of errors that belong to one tenant or one moment: serialization and deadlock (class 40), a name taken
+ * (23505), a store key that was rotated meanwhile (23503), a lock or a statement that took too long (55P03, 57014).
  */
 const PASSING = /^(?:40...|2350[35]|55P03|57014)$/
 
@@ -105,10 +103,7 @@ export class RecentCommits {
     this.refused = undefined
   }
 
-  /**
-   * Records a failure. One that is not a refusal by the database, such as a deadline, does not show what is
-   * wrong.
-   */
+  /** Records a failure. One that is not a refusal by the database, such as a deadline, does not show what is wrong. */
   failed(error: unknown): void {
     this.failedAt = performance.now()
     const code = (error as { code?: unknown }).code

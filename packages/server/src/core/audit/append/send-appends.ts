@@ -1,7 +1,7 @@
 /**
- * Sends appends to the database, and compares the clock that dated them with the database's. Appends of tenants
- * that wait at the same time go in one statement, since a statement for each would cost each of their calls a
- * whole commit. While one such statement runs, the next one gathers.
+ * Sends appends to the database, and compares the clock that dated them with the database's. Appends of tenants that
+ * wait at the same time go in one statement, since a statement for each would cost each of their calls a whole commit.
+ * While one such statement runs, the next one gathers.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { appendInTransaction } from '../../store/append-in-transaction.js'
@@ -12,15 +12,13 @@ import { AuditWriteError } from '../append-errors.js'
 import type { Head } from '../formats/chain.js'
 import type { Clock } from './clock.js'
 
-/**
- * A longer append has a statement of its own: it gains nothing from the others, and they would wait for it.
- */
+/** A longer append has a statement of its own: it gains nothing from the others, and they would wait for it. */
 const SHARED_ENTRIES = 64
 /** Entries in one statement for many tenants. */
 const STATEMENT_ENTRIES = 512
 /**
- * The next statement waits for the one before it no longer than this, in milliseconds: the connection of that
- * one may be dead.
+ * The next statement waits for the one before it no longer than this, in milliseconds: the connection of that one may
+ * be dead.
  */
 const MOST_WAIT_MS = 250
 
@@ -29,13 +27,12 @@ export type TenantsPerStatement = 'many' | 'one'
 
 export interface Appends {
   /**
-   * Waits until the next statement gathers. A group that is taken then goes into it; one taken earlier would
-   * grow no more.
+   * Waits until the next statement gathers. A group that is taken then goes into it; one taken earlier would grow no
+   * more.
    */
   gathering(): Promise<void> | undefined
   /**
-   * Appends entries if the head in the database is still the previous one, and not locked; returns whether it
-   * was.
+   * Appends entries if the head in the database is still the previous one, and not locked; returns whether it was.
    *
    * @throws WrongClockError, or the database's own error
    */
@@ -135,9 +132,8 @@ function atMost(ms: number, work: Promise<void>): Promise<void> {
 }
 
 /**
- * Appends entries if the head in the database is still the previous one, and not locked; returns whether it
- * was. The statement itself compares the clocks, so that nothing is written under a clock that has just
- * become wrong.
+ * Appends entries if the head in the database is still the previous one, and not locked; returns whether it was. The
+ * statement itself compares the clocks, so that nothing is written under a clock that has just become wrong.
  *
  * @throws WrongClockError if nothing was written because the clocks differ too much
  */
@@ -156,8 +152,7 @@ async function appendChained<Store extends Queryable>(
 }
 
 /**
- * Appends entries after a head that this transaction has locked or inserted. @throws AuditWriteError,
- * WrongClockError
+ * Appends entries after a head that this transaction has locked or inserted. @throws AuditWriteError, WrongClockError
  */
 export async function appendToLocked(sql: Transaction, clock: Clock, chained: Chained): Promise<void> {
   if (await appendChained(sql, clock, chained)) return
@@ -165,9 +160,8 @@ export async function appendToLocked(sql: Transaction, clock: Clock, chained: Ch
 }
 
 /**
- * Appends for many tenants in one statement, as `appendChained` does for one. Returns the positions of those
- * whose head was the previous one, and was not locked. A single tenant gets the statement of one, which costs
- * less.
+ * Appends for many tenants in one statement, as `appendChained` does for one. Returns the positions of those whose head
+ * was the previous one, and was not locked. A single tenant gets the statement of one, which costs less.
  *
  * @throws WrongClockError if nothing was written because the clocks differ too much
  */

@@ -1,13 +1,13 @@
 /**
- * Writes the entries of one tenant's log. Appends are chained in memory and written in one statement (group commit): while
- * one group commits, the next one gathers. A caller's promise resolves once its entries are committed, and not before.
+ * Writes the entries of one tenant's log. Appends are chained in memory and written in one statement (group commit):
+ * while one group commits, the next one gathers. A caller's promise resolves once its entries are committed, and not
+ * before.
  *
- * A group is appended under the policy version that its decisions were made on. If the version has changed,
- * those decisions are made again without leaving the queue: on the state that this process has of the newer
- * version, or under the lock of the head, where the version cannot change. So a call keeps its position however
- * fast the tenant changes, and every process acts on what another one acknowledged. Changes that wait
- * together are decided one after another, each on the result of the one before, and committed in one
- * transaction.
+ * A group is appended under the policy version that its decisions were made on. If the version has changed, those
+ * decisions are made again without leaving the queue: on the state that this process has of the newer version, or under
+ * the lock of the head, where the version cannot change. So a call keeps its position however fast the tenant changes,
+ * and every process acts on what another one acknowledged. Changes that wait together are decided one after another,
+ * each on the result of the one before, and committed in one transaction.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { createStretches, turn } from '../../event-loop.js'
@@ -31,10 +31,7 @@ import { type Appends, appendToLocked } from './send-appends.js'
 
 /** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
 const READS_AT_ONCE = 8
-/**
- * How long after a lost race groups lock the row at once, in milliseconds: another process writes this tenant
- * too.
- */
+/** How long after a lost race groups lock the row at once, in milliseconds: another process writes this tenant too. */
 const SHARED_MS = 5_000
 
 /** The lock of a tenant's head: a transaction holds it until it ends. */
@@ -43,8 +40,7 @@ export interface HeadLock {
   /** the head as it was when it was locked */
   head: Head
   /**
-   * Registers a function that is called with the new head after the transaction has committed, and not if it
-   * failed.
+   * Registers a function that is called with the new head after the transaction has committed, and not if it failed.
    */
   onCommit: (callback: (head: Head) => void) => void
 }
@@ -54,8 +50,8 @@ export interface Decided {
   /** committed before the caller is answered; none for a call that only reads */
   entries: readonly EntryDraft[]
   /**
-   * Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash`
-   * are of the first of them. Returns how many of the entries record a change.
+   * Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash` are of the
+   * first of them. Returns how many of the entries record a change.
    */
   change?:
     | ((lock: HeadLock, at: { entry_id: number; entry_hash: Uint8Array; created_at: string }) => Promise<number>)
@@ -82,8 +78,7 @@ export interface Append extends Decided {
   /** the policy version that the decision was made on; NaN if it is still to be made */
   policy_version: number
   /**
-   * Decides again; undefined if this process does not have the state of this version, which never happens
-   * under a lock.
+   * Decides again; undefined if this process does not have the state of this version, which never happens under a lock.
    */
   decide: (on: DecideOn) => Promise<Decided | undefined>
 }
@@ -323,8 +318,8 @@ async function isDecidedAgain(waiting: Waiting, policy_version: number): Promise
 }
 
 /**
- * Decides under the lock. The decision depends on uncommitted changes, so after a rollback it must not count
- * as made on any version.
+ * Decides under the lock. The decision depends on uncommitted changes, so after a rollback it must not count as made on
+ * any version.
  */
 async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }): Promise<void> {
   waiting.policy_version = Number.NaN
@@ -334,8 +329,8 @@ async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }):
 }
 
 /**
- * Counts `encrypt` entries against the quota. The count is exact, because no other process writes while the
- * head is locked.
+ * Counts `encrypt` entries against the quota. The count is exact, because no other process writes while the head is
+ * locked.
  */
 function createMeter(sql: Transaction, tenant_id: string, month: string) {
   let used: number | undefined
@@ -398,9 +393,9 @@ function firstAppend(group: readonly { append: Append }[]): Append {
 }
 
 /**
- * Extends a log without the committer: runs `work`, which may take long, in a transaction that has locked the head. It gets that head and returns
- * the one that it wrote, or undefined if it wrote none. However many entries others wrote meanwhile, the log is followed
- * to its end first.
+ * Extends a log without the committer: runs `work`, which may take long, in a transaction that has locked the head. It
+ * gets that head and returns the one that it wrote, or undefined if it wrote none. However many entries others wrote
+ * meanwhile, the log is followed to its end first.
  *
  * @throws ChainAlarmError, or what `work` throws
  */

@@ -1,6 +1,6 @@
 /**
- * The part of chain.md that needs the audit key: the MACs of the audit chain, its heads, purge marks and alarms,
- * and how the chain is continued. Pure.
+ * The part of chain.md that needs the audit key: the MACs of the audit chain, its heads, purge marks and alarms, and
+ * how the chain is continued. Pure.
  */
 import { type KeyObject, timingSafeEqual } from 'node:crypto'
 import { type AuditEntry, type ChainedEntry, ENTRY_LABEL, genesisHash, textHash } from '@eaas/audit/formats'
@@ -117,9 +117,7 @@ export function isPurgeMarkAuthentic(auditKey: AuditKey, mark: PurgeMark): boole
   return equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
 }
 
-/**
- * Whether the marks of a log, in order, are as the server wrote them, and none between two of them is missing.
- */
+/** Whether the marks of a log, in order, are as the server wrote them, and none between two of them is missing. */
 export function areMarksAuthentic(auditKey: AuditKey, marks: readonly PurgeMark[]): boolean {
   return marks.every(
     (mark, at) =>
@@ -130,10 +128,7 @@ export function areMarksAuthentic(auditKey: AuditKey, marks: readonly PurgeMark[
 /** Where a chain ended when it was seen. */
 export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
 
-/**
- * A head as it was kept outside the database; without time and MAC its policy version cannot be
- * authenticated.
- */
+/** A head as it was kept outside the database; without time and MAC its policy version cannot be authenticated. */
 export type KeptHead = Witness &
   Partial<Pick<Head, 'created_at' | 'mac'>> & {
     /** for an end without a MAC: the last head before it that has one */
@@ -163,8 +158,8 @@ export function alarmMac(auditKey: AuditKey, alarm: Omit<ChainAlarm, 'mac'>): Ui
 }
 
 /**
- * The policy version after a rollback was accepted: above every version that the lost entries can have had
- * (chain.md 10).
+ * The policy version after a rollback was accepted: above every version that the lost entries can have had (chain.md
+ * 10).
  */
 export function nextPolicyEpoch(policy_version: number): number {
   return (Math.floor(policy_version / POLICY_EPOCH) + 1) * POLICY_EPOCH
@@ -248,8 +243,8 @@ function isEqualButMetadata(a: EntryDraft, b: EntryDraft): boolean {
 }
 
 /**
- * Continues a chain by the entry that accepts that a clock was ahead: the only one whose time may be before
- * that of the entry before it (chain.md 4).
+ * Continues a chain by the entry that accepts that a clock was ahead: the only one whose time may be before that of the
+ * entry before it (chain.md 4).
  */
 export function extendByAcceptedClock(
   head: Head,
@@ -260,8 +255,8 @@ export function extendByAcceptedClock(
 }
 
 /**
- * The time of an entry after another one: `now`, in milliseconds since 1970, or the other's time if the clock
- * went back (chain.md 4).
+ * The time of an entry after another one: `now`, in milliseconds since 1970, or the other's time if the clock went back
+ * (chain.md 4).
  */
 export function laterTime(previous: string, now: number): string {
   const time = new Date(now).toISOString()

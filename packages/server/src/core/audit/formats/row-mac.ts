@@ -110,8 +110,8 @@ export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
 }
 
 /**
- * @throws TamperedRowError if the row to update did not exist: a row that was hidden meanwhile must not
- * reappear unchanged
+ * @throws TamperedRowError if the row to update did not exist: a row that was hidden meanwhile must not reappear
+ * unchanged
  */
 export function assertWritten(written: boolean, { tenant_id }: { tenant_id: string }): void {
   if (!written) throw new TamperedRowError(`a row of tenant ${tenant_id} was deleted outside the server`)

@@ -1,7 +1,7 @@
 /**
- * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which
- * must be the last entry that records a change of the row. A row with a valid MAC but an older entry id was
- * restored from a backup.
+ * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which must be
+ * the last entry that records a change of the row. A row with a valid MAC but an older entry id was restored from a
+ * backup.
  */
 import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
@@ -17,8 +17,8 @@ import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.
 interface RowFault {
   fault: 'row_forged' | 'row_missing' | 'row_replaced'
   /**
-   * the entry that should have written the row; Infinity if there is none, because a forged row's own entry
-   * id is not believed
+   * the entry that should have written the row; Infinity if there is none, because a forged row's own entry id is not
+   * believed
    */
   entry_id: number
 }
@@ -29,9 +29,9 @@ interface RowAudit {
   /** The last entry that the purges took, by the last `audit.purge` entry; 0 if there is none. */
   purgedThrough(): number
   /**
-   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md
-   * 9). For a version whose entry was purged, checks only the MAC, and that its status is the one that the row of
-   * its key demands.
+   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md 9). For a
+   * version whose entry was purged, checks only the MAC, and that its status is the one that the row of its key
+   * demands.
    */
   findFault(rows: RightsRows, purged_through: number): RowFault | undefined
 }
@@ -90,9 +90,7 @@ export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys): RowAudi
   }
 }
 
-/**
- * The status that a version has by the row of its key; undefined if the key has no such version (chain.md 9).
- */
+/** The status that a version has by the row of its key; undefined if the key has no such version (chain.md 9). */
 export function versionStatus(
   { status, current_version, destroyed_through }: Pick<KeyRow, 'status' | 'current_version' | 'destroyed_through'>,
   version: number,

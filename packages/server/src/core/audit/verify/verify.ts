@@ -1,9 +1,8 @@
 /**
- * Verifies a chain in the database: recomputes it from its beginning, or from the last purge, to the head at
- * the start of the verification, and compares the rows that grant rights with it. Reads in pages, so memory
- * stays flat and other calls run meanwhile; entries appended meanwhile are not verified.
+ * Verifies a chain in the database: recomputes it from its beginning, or from the last purge, to the head at the start
+ * of the verification, and compares the rows that grant rights with it. Reads in pages, so memory stays flat and other
+ * calls run meanwhile; entries appended meanwhile are not verified.
  */
-
 import {
   type ChainedEntry,
   type Checkpoint,
@@ -38,9 +37,8 @@ import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS 
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
 /**
- * Entries read at a time and then computed: a query costs as much as dozens of entries. Reading ahead would
- * be a third faster, but would occupy the database's and the server's processor at once, while other calls
- * wait for either.
+ * Entries read at a time and then computed: a query costs as much as dozens of entries. Reading ahead would be a third
+ * faster, but would occupy the database's and the server's processor at once, while other calls wait for either.
  */
 const PAGE_ENTRIES = 250
 /** Entries computed between two turns of the event loop: an eighth of a millisecond of work. */
@@ -98,9 +96,7 @@ export interface VerifyOptions {
   signal?: AbortSignal | undefined
 }
 
-/**
- * Entries of a log: the one with the id, and each whose distance from the newest mark is a multiple of `every`.
- */
+/** Entries of a log: the one with the id, and each whose distance from the newest mark is a multiple of `every`. */
 export interface NotedEntries {
   id: number
   every: number
@@ -129,11 +125,11 @@ interface Position {
 }
 
 /**
- * Verifies a tenant's log (chain.md 9). `broken_at` is the id of the first entry that is missing or not as
- * the server wrote it.
+ * Verifies a tenant's log (chain.md 9). `broken_at` is the id of the first entry that is missing or not as the server
+ * wrote it.
  *
- * @throws the signal's reason once it is aborted, WrongFormatError if the session does not read rows as they
- * were written
+ * @throws the signal's reason once it is aborted, WrongFormatError if the session does not read rows as they were
+ * written
  */
 export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const current = currentKey(options.auditKey)

@@ -28,10 +28,7 @@ export interface StructureCount {
   members(): number
 }
 
-/**
- * Called for each bracket outside of strings, with its index in the current bytes and the depth, itself
- * included.
- */
+/** Called for each bracket outside of strings, with its index in the current bytes and the depth, itself included. */
 type OnBracket = (byte: number, at: number, depth: number) => void
 
 /** Creates the counter of one body. A body that is not JSON is counted as far as possible; the parser refuses it. */
@@ -58,8 +55,8 @@ export function createStructureCount(onBracket?: OnBracket): StructureCount {
   }
 
   /**
-   * Skips to the next quote, or to the end. A quote after an odd number of backslashes is escaped. `from`
-   * must follow a plain byte.
+   * Skips to the next quote, or to the end. A quote after an odd number of backslashes is escaped. `from` must follow a
+   * plain byte.
    */
   function skipString(bytes: Uint8Array, from: number): number {
     const quote = bytes.indexOf(QUOTE, from)

@@ -24,10 +24,7 @@ import { createPartedJson, type PartedJson } from './streamed-json.js'
 
 /** A longer body takes turns with other calls. */
 const WHOLE_BYTES = 131_072
-/**
- * A body that may be longer, a batch, is parsed in parts of at most this many bytes: what a single call may
- * send.
- */
+/** A body that may be longer, a batch, is parsed in parts of at most this many bytes: what a single call may send. */
 const PART_BYTES = MAX_BODY_BYTES
 
 /** A Content-Encoding that changes nothing. */
@@ -64,9 +61,8 @@ function parseCounted(body: Uint8Array): unknown {
 }
 
 /**
- * Reads a body only for the log: `body` is undefined if it is not JSON, too large, or does not arrive.
- * `replay` returns the bytes for a call that continues after all, and throws if they were not read to the
- * end.
+ * Reads a body only for the log: `body` is undefined if it is not JSON, too large, or does not arrive. `replay` returns
+ * the bytes for a call that continues after all, and throws if they were not read to the end.
  */
 export async function peekBody(
   payload: IncomingMessage,
@@ -110,9 +106,8 @@ interface Body {
 }
 
 /**
- * Reads a body, and gives up as soon as it is too large or has too many values or pieces; the rest is dropped
- * as it arrives. A long body is read one chunk per turn, and parsed in parts if its limit is higher than that
- * of a part.
+ * Reads a body, and gives up as soon as it is too large or has too many values or pieces; the rest is dropped as it
+ * arrives. A long body is read one chunk per turn, and parsed in parts if its limit is higher than that of a part.
  */
 function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise<Body> {
   return new Promise((resolve, reject) => {

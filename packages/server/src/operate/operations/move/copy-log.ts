@@ -1,5 +1,4 @@
 /** Copies the log of a tenant to another installation: each entry is verified on the way. */
-
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import {

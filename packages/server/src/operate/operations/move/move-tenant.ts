@@ -9,10 +9,9 @@
  *    answered there from its commit on.
  * 5. The entry `moved` is appended here too, so that both logs agree up to it. Calls get 421.
  *
- * A crash before 4 is committed leaves the tenant here, open or closed: `moveTenant` continues, and `undoMove` reopens it.
- * After a crash between 4 and 5 it is served there only, and `moveTenant` does 5.
+ * A crash before 4 is committed leaves the tenant here, open or closed: `moveTenant` continues, and `undoMove` reopens
+ * it. After a crash between 4 and 5 it is served there only, and `moveTenant` does 5.
  */
-
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
 import { encodeHex } from '@eaas/protocol'
@@ -58,8 +57,8 @@ import {
 const LOOK_MS = 500
 
 /**
- * Moves a tenant, or continues a move that was interrupted. Returns for how long calls were refused, in milliseconds: 0 if
- * the tenant had arrived before.
+ * Moves a tenant, or continues a move that was interrupted. Returns for how long calls were refused, in milliseconds: 0
+ * if the tenant had arrived before.
  *
  * @throws Refusal E_STATE, E_NOT_FOUND, E_NAME_TAKEN; TamperedRowError, ChainAlarmError
  */
@@ -169,8 +168,8 @@ async function hasArrived(move: Move): Promise<boolean> {
 }
 
 /**
- * Finds the entry `moved` there, after the end of the log here. It has a MAC under the audit key, so the administrator of
- * that database cannot make one.
+ * Finds the entry `moved` there, after the end of the log here. It has a MAC under the audit key, so the administrator
+ * of that database cannot make one.
  */
 async function findArrival(
   { to, tenant_id }: Move,
