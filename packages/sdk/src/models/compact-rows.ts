@@ -51,11 +51,6 @@ const HEADER_FIELDS = [
 // Databases write JSON with their own white space, and with the members in another order.
 const COMPACT_JSON = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
 
-/** Whether rows of the model are stored in the compact form. */
-export function isCompactFormat(format: RowFormat): boolean {
-  return format === 'compact' || format === 'compact-text'
-}
-
 /**
  * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i }`, or its
  * text, in the fields.

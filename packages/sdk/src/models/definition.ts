@@ -26,6 +26,11 @@ import type * as RareRows from './rare-rows.js'
 export type RowFormat = 'full' | 'compact' | 'text' | 'compact-text'
 
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text', 'compact-text']
+
+/** Whether rows of the model are stored in the compact form. */
+export function isCompactFormat(format: RowFormat): boolean {
+  return format === 'compact' || format === 'compact-text'
+}
 const MODEL_OPTIONS =
   'name key keyId formerKeyIds fields index formerIndex indexes bind envelope sealed acceptUnbound acceptPlaintext format header dek warn'.split(
     ' ',

@@ -4,8 +4,7 @@ import type { Row } from '../input.js'
 import { assertNoLookalike } from '../records/lookalikes.js'
 import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
-import { isCompactFormat } from './compact-rows.js'
-import { type Definition, type PlacedField, pickFields, type RowFormat } from './definition.js'
+import { type Definition, isCompactFormat, type PlacedField, pickFields, type RowFormat } from './definition.js'
 
 interface Parts<F> {
   fields: readonly F[]
