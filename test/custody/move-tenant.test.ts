@@ -14,6 +14,7 @@ import { performAsSystem } from '../../packages/server/src/core/runner/perform.j
 import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { closeForMove } from '../../packages/server/src/operators/tenants.js'
+import { anchor, compare, coveredHead, invalid } from '../audit/installation/installation-scene.js'
 import { providerOf, rotateAged } from '../support/custody/rotation.js'
 import { backend } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
@@ -137,6 +138,32 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     })
     const unsigned = after.replace(/"key_changes":\[.*?\],?/, '').replace(',}', '}')
     expect(await joined([before, unsigned], publicKeyOf(there))).toMatchObject({ valid: false })
+  })
+
+  it('is covered by the anchors of both installations, and by checkpoints of both that an auditor kept', async () => {
+    await anchor(here)
+    const before = await exported(here)
+    const { checkpoint: kept } = await performAsSystem(here.services, INSTALLATION, readAuditCheckpoint())
+    await move()
+    await unwrap(there)
+    for (const service of [here, there]) {
+      expect(await anchor(service)).toBe(true)
+      await compare(service)
+      expect(await invalid(service)).toEqual([])
+    }
+    const left = await coveredHead(here, tenant_id)
+    const moved = await coveredHead(there, tenant_id)
+    expect(left?.last_id).toBeLessThan(moved?.last_id ?? 0)
+    const after = await exported(there, { after_id: before.split('\n').length - 4 })
+    const closed = await exported(here)
+    expect(await joined([before, closed], publicKeyOf(here))).toMatchObject({ valid: true })
+    expect(await joined([before, after], publicKeyOf(there))).toMatchObject({ valid: true })
+    const compared = verifyAudit({ checkpoint: kept })
+    expect(await performAsSystem(here.services, INSTALLATION, compared)).toMatchObject({ valid: true })
+    await expect(performAsSystem(there.services, INSTALLATION, compared)).rejects.toMatchObject({
+      code: 'E_VALIDATION',
+    })
+    expect([...here.alarms, ...there.alarms]).toEqual([])
   })
 
   it('keeps its secrets through a rotation of the store key on either side', async () => {

@@ -7,6 +7,7 @@ import { buildApp } from '../../packages/server/src/app.js'
 import type { Services } from '../../packages/server/src/core/runner/operation.js'
 import { TamperedRowError } from '../../packages/server/src/core/store/tampered-row.js'
 import { createGrowthCover } from '../../packages/server/src/guard/jobs/rounds.js'
+import { HeadWatches } from '../../packages/server/src/guard/watch/head-watch.js'
 import { createMetrics, type Metrics } from '../../packages/server/src/observe/metrics.js'
 import { createScheduledVerification } from '../../packages/server/src/operate/jobs/scheduled-verification.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
@@ -154,7 +155,8 @@ it('what a job finds out about the data is no failure of the job', async () => {
 it('logs that grew are anchored again if the anchor failed, and then not until they grow again', async () => {
   const outcomes = [false, true]
   const anchor = vi.fn(async () => outcomes.shift() ?? false)
-  const committer = { recent: { entries: 1_000_000 }, watches: { all: () => [] } } as unknown as Services['committer']
+  const guard = new HeadWatches(() => undefined)
+  const committer = { recent: { entries: 1_000_000 }, guard } as unknown as Services['committer']
   const cover = createGrowthCover({ committer }, { anchor, keep: async () => undefined, written: new Map() })
   for (let run = 0; run < 3; run++) await cover(() => undefined)
   expect(anchor).toHaveBeenCalledTimes(2)

@@ -55,9 +55,11 @@ type ValueColumn<D extends Dialect, Plain, Stored> = $Type<
 type AddedColumn<D extends Dialect, Name, Stored> =
   Present<Stored> extends readonly string[]
     ? D['parts']
-    : Present<Stored> extends string
-      ? D[Name extends 'row_seal' ? 'text' : 'index']
-      : D['json']
+    : Present<Stored> extends `eaas.h${string}` // the header of a compact row
+      ? D['text']
+      : Present<Stored> extends string
+        ? D[Name extends 'row_seal' ? 'text' : 'index']
+        : D['json']
 /** The columns of a model, by the names of its fields, its indexes and the other columns that it fills. */
 export type EncryptedColumns<M, D extends Dialect> = {
   [Name in keyof Of<M, 'stored'>]-?: Name extends keyof ColumnsOf<M>

@@ -17,13 +17,13 @@ import { assertKeyVersion, assertWrappedKeyLength, type WrappedKey, wrappedKeyBy
 import type { SealedParts } from './envelope-v2.js'
 
 const PREFIX = /^eaas\.(1|2|2s)\.(.+)$/s
-const HEADER = /^eaas\.h(1|2|2s)\.(.+)$/s
-/** How the texts of a compact row's header and of its fields begin. */
-export const COMPACT_HEADER = 'eaas.h'
+/** The texts of a compact row's header, and how those of its fields begin. */
+export const HEADER_TEXT = /^eaas\.h(1|2|2s)\.(.+)$/s
 export const COMPACT_FIELD = 'eaas.c.'
 const UUID_BYTES = 16
 const HEADER_BYTES = UUID_BYTES + 4 + 2
 const TOO_SHORT = 'the text is too short'
+const NO_HEADER = 'its header must be the text of one'
 
 /** What the envelopes of one DEK share. */
 type SharedParts = Omit<SealedParts, 'iv' | 'sealed'>
@@ -35,7 +35,7 @@ export function encodeEnvelopeText(parts: SealedParts): string {
 
 /** Encodes what the envelopes of a compact row share, as the text of its header. @throws FormatError as above */
 export function encodeHeaderText(parts: SharedParts): string {
-  return COMPACT_HEADER + encodeShared(parts)
+  return `eaas.h${encodeShared(parts)}`
 }
 
 /** Encodes what only one field of a compact row has, its iv and ciphertext, as the field's text. */
@@ -101,12 +101,10 @@ export function decodeEnvelopeText(text: string): SealedParts {
 
 /** Decodes a field's text and its row's header. @throws FormatError when they are no halves of an envelope */
 export function decodeCompactText(field: string, header: string): SealedParts {
-  const [, version, encoded = ''] = HEADER.exec(header) ?? []
-  if (version === undefined)
-    throw new FormatError('the text of its header must begin with eaas.h1., eaas.h2. or eaas.h2s.')
+  const [, version, encoded = ''] = HEADER_TEXT.exec(header) ?? []
+  if (version === undefined) throw new FormatError(NO_HEADER)
   const { wrapped, rest } = decodeTextForm(encoded)
-  if (rest.length !== (version === '1' ? 0 : KEY_BYTES))
-    throw new FormatError('the text of its header is of another length')
+  if (rest.length !== (version === '1' ? 0 : KEY_BYTES)) throw new FormatError(NO_HEADER)
   return partsOf(version, wrapped, concatBytes(rest, decodeBase64Url(field.slice(COMPACT_FIELD.length))))
 }
 

@@ -72,13 +72,13 @@ async function bundle(entry: string, external: string[] = OBLIVIOUS, more: strin
 }
 
 describe('the size for browsers, minified and compressed', () => {
-  it('of the default entry is at most 19.1 KB with all that it loads at once, and 79.6 KB with all that it may load', async () => {
+  it('of the default entry is at most 19.1 KB with all that it loads at once, and 79.7 KB with all that it may load', async () => {
     const { atOnce, all } = await bundle('index.ts')
     // The options by which protection is demanded or given are checked at once: context, keyIds, secret.
     expect(atOnce).toBeLessThanOrEqual(19.1 * KB)
     // noble is 6 KB of it, for pages without WebCrypto; ky and the errors of calls 8, once a call has failed; zod, the
     // resources and many records 16; rare rows 6. The more files, the worse they compress: no page loads all of them.
-    expect(all).toBeLessThanOrEqual(79.6 * KB)
+    expect(all).toBeLessThanOrEqual(79.7 * KB)
   })
 
   it('is at most 35.6 KB to seal one form, and 33.2 KB to show one row', async () => {

@@ -134,6 +134,13 @@ const BACK = (from: number, to: number) =>
 const unread = { stretch: undefined as never }
 const { mac: _, ...computed } = headAt(3)
 
+const long = grow(
+  genesis,
+  Array.from({ length: 1_002 }, () => ({})),
+)
+const longest = (id: number) => headAt(id, long)
+const longStretch = { stretch: long.entries }
+
 const HONEST = [
   judged(
     'the head that the process knows',
@@ -145,6 +152,16 @@ const HONEST = [
   judged('a log that grew', {}, 'continues to 6, past 3'),
   judged('a log that grew from its beginning', { from: genesis }, 'continues to 6, past 0'),
   judged('a log that grew by more than a stretch', { stretch: between(3, 5) }, 'continues to 5, past 3'),
+  judged(
+    'points on the way, one of them of rights that are newer than the head',
+    { from: { ...headAt(3), policy_version: 9 }, isFollowed: true },
+    'continues to 6, past 3',
+  ),
+  judged(
+    'a log that grew by 1,001 entries',
+    { from: longest(1), head: longest(1_002), ...longStretch },
+    'continues to 1002, past 1',
+  ),
   judged('points on the way', { points: [headAt(3), headAt(5)] }, 'continues to 6, past 3 5'),
   judged(
     'a point beyond the stretch',

@@ -125,7 +125,8 @@ export function placeColumns(
   const placed = (name: string): Placed => ({ name, column: get(names[name] ?? name) })
   const { fields, indexes, bind, header } = wanted
   const hasHeader =
-    header.required || ['json', 'jsonb'].includes(columns.get(names[header.column] ?? header.column)?.base ?? '')
+    header.required ||
+    ['json', 'jsonb', 'text'].includes(columns.get(names[header.column] ?? header.column)?.base ?? '')
   const sealed = [...fields, ...(hasHeader ? [header.column] : [])].map(placed)
   const envelopes = sealed.map(({ column }) => column)
   for (const column of envelopes) assertHoldsEnvelopes(column)

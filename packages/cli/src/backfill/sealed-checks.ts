@@ -155,8 +155,8 @@ interface Sql {
 
 /** The prefix; `key_id`, `key_version` and a length; a wrapped key; an iv; a tag: 51 bytes (envelope-text.md 1). */
 const ENVELOPE_TEXT: TextForm = { kinds: ['1', '2', '2s'], least: 'eaas.1.'.length + 68 }
-/** A compact model also keeps whole envelopes that were there before; the text of its own has an iv and a tag at least. */
-const COMPACT_TEXT: TextForm = { kinds: [...ENVELOPE_TEXT.kinds, 'c'], least: 'eaas.c.'.length + 38 }
+/** Of a compact row: an iv and a tag. */
+const FIELD_TEXT: TextForm = { kinds: ['c'], least: 'eaas.c.'.length + 38 }
 /** Of base64: a tag of 16 bytes without padding, and an iv of 12 bytes. */
 const LEAST_CIPHERTEXT = 22
 const IV = 16
@@ -167,7 +167,7 @@ const ENVELOPE = [
 
 function makeCondition(sql: Sql, { column, path, format, type }: SealedColumn): string {
   const name = sql.name(column)
-  if (type === 'text' && path.length === 0 && isTextFormat(format)) return sql.isEnvelopeText(name, textForm(format))
+  if (type === 'text' && path.length === 0 && isTextFormat(format)) return makeTextCondition(sql, name, format)
   const json = sql.json(name)
   const value = path.length === 0 ? json : sql.at(json, path)
   // A value could be hidden where an object is expected.
@@ -177,7 +177,7 @@ function makeCondition(sql: Sql, { column, path, format, type }: SealedColumn): 
 
 function makeJsonCondition(sql: Sql, value: string, format: SealedColumn['format']): string {
   const text = sql.text(value)
-  if (isTextFormat(format)) return `(${sql.isEnvelopeText(text, textForm(format))})`
+  if (isTextFormat(format)) return `(${makeTextCondition(sql, text, format)})`
   const isPair = (ciphertext: string, iv: string, names: readonly string[]) =>
     `${sql.isBase64(sql.member(value, ciphertext), LEAST_CIPHERTEXT)} and ${sql.isBase64(sql.member(value, iv), IV, true)} and ${sql.hasOnly(value, names)}`
   const full = `${isPair('ciphertext', 'iv', ENVELOPE)} and ${sql.isBase64(sql.member(value, 'wrapped_key'), 2)}`
@@ -186,7 +186,12 @@ function makeJsonCondition(sql: Sql, value: string, format: SealedColumn['format
   return `(${text} is null or (${forms}) is true)`
 }
 
-const textForm = (format: RowFormat) => (format === 'text' ? ENVELOPE_TEXT : COMPACT_TEXT)
+function makeTextCondition(sql: Sql, text: string, format: RowFormat): string {
+  // A compact model also keeps whole envelopes that were there before.
+  const forms = format === 'text' ? [ENVELOPE_TEXT] : [ENVELOPE_TEXT, FIELD_TEXT]
+  return forms.map((form) => sql.isEnvelopeText(text, form)).join(' or ')
+}
+
 const isTextFormat = (format: RowFormat) => format === 'text' || format === 'compact-text'
 const base64 = (length: number, exactly = false) => `'^[A-Za-z0-9+/]{${length}${exactly ? '' : ','}}=?=?$'`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`

@@ -2,7 +2,7 @@
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { withNull } from '../models/access-rows.js'
-import { isCompactFormat, isNothing, ROW_SEAL } from '../models/definition.js'
+import { isCompactFormat, isNothing, isTextFormat, ROW_SEAL } from '../models/definition.js'
 import { findLacking } from '../models/lacking-fields.js'
 import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
@@ -297,7 +297,7 @@ export function createSealedTable(model: object): SealedTable {
 }
 
 function listStored({ fields, columns, format, header, rowSeal }: ModelAccess): StoredColumn[] {
-  const holds = format === 'text' || format === 'compact-text' ? 'text' : 'json'
+  const holds = isTextFormat(format) ? 'text' : 'json'
   const ofFields = new Map<string, StoredColumn>()
   for (const { path, spec } of fields) {
     const [column = '', inner] = path

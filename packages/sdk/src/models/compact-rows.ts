@@ -1,11 +1,11 @@
 /** The compact form of a row (compact-rows.md), and its lossless conversion to envelopes and back. */
 import {
   COMPACT_FIELD,
-  COMPACT_HEADER,
   decodeCompactText,
   encodeFieldText,
   encodeHeaderText,
   encodeSealed,
+  HEADER_TEXT,
   type SealedParts,
 } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
@@ -167,7 +167,7 @@ export function headerTextOf(parts: Parameters<typeof encodeHeaderText>[0], plac
 }
 
 export function isHeaderText(value: unknown): value is string {
-  return typeof value === 'string' && value.startsWith(COMPACT_HEADER)
+  return typeof value === 'string' && HEADER_TEXT.test(value)
 }
 
 function isFieldText(value: unknown): value is string {

@@ -27,9 +27,14 @@ export type RowFormat = 'full' | 'compact' | 'text' | 'compact-text'
 
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text', 'compact-text']
 
+/** Whether a model stores text in its columns, and no JSON. */
+export function isTextFormat(format: RowFormat): boolean {
+  return format.endsWith('text')
+}
+
 /** Whether rows of the model are stored in the compact form. */
 export function isCompactFormat(format: RowFormat): boolean {
-  return format === 'compact' || format === 'compact-text'
+  return format.startsWith('compact')
 }
 const MODEL_OPTIONS =
   'name key keyId formerKeyIds fields index formerIndex indexes bind envelope sealed acceptUnbound acceptPlaintext format header dek warn'.split(
@@ -151,7 +156,7 @@ interface SharedOptions<
   /**
    * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share once, in
    * the column `header`, and `{ c, i }` (ciphertext and iv) in the fields. `text` stores each envelope as text
-   * (`toText`), for text columns. The model reads all forms, whichever it writes.
+   * (`toText`), for text columns, and `compact-text` the compact form as text. The model reads all forms, whichever it writes.
    */
   format?: T | undefined
   /**

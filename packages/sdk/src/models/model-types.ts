@@ -209,10 +209,12 @@ export type IndexColumns<F extends Fields, C> = {
       ? string[] | NullIf<MissingOf<F[P & keyof F]>>
       : never
 }
+/** The header of a compact row as text (compact-rows.md 2). */
+type HeaderText = `eaas.h${string}`
 type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   ? { [K in H]: EnvelopeHeader | null }
   : T extends 'compact-text'
-    ? { [K in H]: string | null }
+    ? { [K in H]: HeaderText | null }
     : unknown
 
 /** What else a model adds: the seal of a row, and the columns of the former index, by the columns of the indexes. */
@@ -281,7 +283,7 @@ export type SealedPartial<R, F extends Fields, C, T extends Format, X extends Ex
   : never
 /** The column of the compact form, unless the application uses that column itself. */
 type HeaderName<R, H extends string> = H extends keyof R
-  ? NonNullable<R[H]> extends EnvelopeHeader
+  ? NonNullable<R[H]> extends EnvelopeHeader | HeaderText
     ? NonNullable<R[H]> extends { ciphertext: unknown }
       ? never
       : H

@@ -176,7 +176,9 @@ export interface Model<
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H, X>, F, C, T, H, X>>, void, undefined>
   /** To the compact form. @throws InvalidInputError when a field is no envelope, or the fields do not share a DEK */
-  pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'compact', H, X>
+  pack<R extends SealedShape<F>>(
+    row: R,
+  ): SealedRow<OpenedRow<R, F, C, H, X>, F, C, T extends 'compact-text' ? T : 'compact', H, X>
   /** From the compact form to the same envelopes. @throws InvalidInputError without the column `header` */
   unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H, X>, F, C, 'full', H, X>
 }

@@ -10,7 +10,7 @@ import type { OpenJob } from '../records/open-blocks.js'
 import { getAt } from '../records/paths.js'
 import { spellingsOf } from '../records/spellings.js'
 import { isCompact } from './compact-rows.js'
-import type { Definition, PlacedField } from './definition.js'
+import { type Definition, isTextFormat, type PlacedField } from './definition.js'
 import type { FieldKind } from './fields.js'
 import type { Accepted } from './model-types.js'
 
@@ -41,12 +41,12 @@ export function readPlain(
   const [expected, read] = TEXTS[kind]
   const hint = 'Correct the stored text, or give a backfill a reader.'
   const plain = attempt(() => read(value))
-  if (kind === 'json' && format !== 'text') {
+  if (kind === 'json' && !isTextFormat(format)) {
     // In a column of JSON, a text is itself a value.
     if (plain === undefined) return value
     throw new InvalidInputError(
       'it may be JSON or a text',
-      `Give a column of type text \`format: 'text'\`. ${hint}`,
+      `Give a column of type text \`format: 'text'\` or \`'compact-text'\`. ${hint}`,
       place,
     )
   }

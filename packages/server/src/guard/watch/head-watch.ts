@@ -12,7 +12,7 @@ import { findHead } from '../../core/store/audit.js'
 import type { Queryable } from '../../core/store/db.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { assertJudgeable } from '../../core/store/whole-tables.js'
-import { listAcceptances } from './acceptances.js'
+import { findAcceptedRollback } from './acceptances.js'
 import { Comparisons } from './comparisons.js'
 import { readStretch } from './follow.js'
 import {
@@ -202,7 +202,7 @@ export class HeadWatch {
   ): Promise<Loss | undefined> {
     const until = performance.now() + FOLLOW_MS
     for (let from = point; ; ) {
-      const verdict = await this.#judge(sql, { ...known, tenant_id: this.tenant_id, from })
+      const verdict = await this.#judge(sql, { ...known, tenant_id: this.tenant_id, from, isFollowed: from !== point })
       passed.add(point).add(from)
       if (verdict.kind === 'lost') return verdict.loss
       if (verdict.kind === 'explained') return undefined
@@ -223,7 +223,10 @@ export class HeadWatch {
       if (verdict.needs === 'stretch') evidence.stretch = await readStretch(sql, from, head)
       else if (verdict.needs === 'mark')
         evidence.mark = (await findAuthenticMark(sql, { tenant_id, auditKey })) ?? 'none'
-      else evidence.acceptances = await listAcceptances(sql, { tenant_id, auditKey })
+      else {
+        const accepted = await findAcceptedRollback(sql, { tenant_id, auditKey }, from)
+        evidence.acceptances = accepted ? [accepted] : []
+      }
     }
   }
 

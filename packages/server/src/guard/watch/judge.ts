@@ -40,6 +40,8 @@ export interface Evidence extends Omit<Shown, 'stretch'>, Partial<Pick<Shown, 's
   points: readonly KeptHead[]
   /** whether the entry of `from` counts only if it is read, even if the head is of the same entry */
   isEntryRead: boolean
+  /** whether the log was followed to `from` by its entries, after `head` was read: a point on the way may state later rights */
+  isFollowed?: boolean
   /** authentic; read after the entries, because a purge writes its mark before it deletes */
   mark?: PurgeMark | 'none'
   /** authentic, the newest first */
@@ -101,9 +103,9 @@ interface Break {
   kind: 'behind' | 'missing' | 'repeated' | 'differs' | 'forked'
 }
 
-function reach({ from, head, isEntryRead, stretch, auditKey }: Evidence): Break | KeptHead | undefined {
+function reach({ from, head, isEntryRead, isFollowed, stretch, auditKey }: Evidence): Break | KeptHead | undefined {
   const { last_id: id } = from
-  if (!isPast(head, from)) return { id, kind: 'behind' }
+  if (!isFollowed && !isPast(head, from)) return { id, kind: 'behind' }
   // There is no entry 0 to read.
   if (head.last_id === id && (!isEntryRead || id === 0)) return isSame(head, from) ? head : { id, kind: 'differs' }
   return stretch && followStretch(from, { head, stretch, auditKey })
