@@ -48,20 +48,16 @@ export const ROOT_KEY_VARIABLES = {
   'aws-kms': 'EAAS_ROOT_KEY_AWS_KMS',
 } as const
 
-/** Where the root key is. */
 export interface RootKeySetting {
   kind: keyof typeof ROOT_KEY_VARIABLES
-  /** what its variable holds */
   value: string
   login: {
-    /** a file with a token */
     tokenFile: string | undefined
     /** a file with the ids of an AppRole's role and secret, a line each */
     appRoleFile: string | undefined
   }
 }
 
-/** A witness that the server asks to cosign. */
 interface WitnessAddress {
   /** its public key as written; the reader of keys checks it */
   key: string

@@ -62,7 +62,6 @@ export interface KeptFile {
   faults: LineFault[]
 }
 
-/** The file name that means standard output. */
 export const STANDARD_OUTPUT = '-'
 /**
  * How many lines at the end have their signatures checked, in addition to each tenant's latest line. Checking all would
@@ -146,14 +145,12 @@ function findMember(text: string, name: keyof KeptLine): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** Tells whether the file holds a checkpoint, whoever signed it. */
 export async function holdsCheckpoints(file: string): Promise<boolean> {
   const text = await openText(file)
   for await (const line of text()) if (parseLine(line, 0)) return true
   return false
 }
 
-/** What to do about the faults of a file. */
 export const FAULTS_ADVICE =
   'Somebody edited the file, or the server does not use the database that it used before. Keep a copy of the file, and compare the logs with ' +
   'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). The page "Keep checkpoints" says when to remove the lines'

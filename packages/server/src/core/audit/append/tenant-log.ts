@@ -45,7 +45,6 @@ export interface HeadLock {
   onCommit: (callback: (head: Head) => void) => void
 }
 
-/** What a call decided. */
 export interface Decided {
   /** committed before the caller is answered; none for a call that only reads */
   entries: readonly EntryDraft[]
@@ -62,7 +61,6 @@ export interface Decided {
   refused?: Error | undefined
 }
 
-/** What a decision is made on again. */
 export interface DecideOn {
   policy_version: number
   /** held now: the state includes the changes of this transaction, and only its connection may be used */
@@ -71,7 +69,6 @@ export interface DecideOn {
   quotaLeft: number
 }
 
-/** What one call wants to append. */
 export interface Append extends Decided {
   tenant_id: string
   auditKey: AuditKey
@@ -90,7 +87,6 @@ interface Shared extends Pick<CommitterOptions, 'sql' | 'clock' | 'guard' | 'obs
   all: { entries: number }
 }
 
-/** Writes the entries of one tenant's log. */
 export class TenantLog {
   readonly #queue: AppendQueue
   #draining: Promise<void> | undefined
@@ -107,21 +103,18 @@ export class TenantLog {
     this.#queue = new AppendQueue(shared.all)
   }
 
-  /** Appends the entries of a decision, as `Committer` says. */
   append(append: Append): Promise<void> {
     const committed = this.#queue.add(append)
     this.#draining ??= this.#drain()
     return committed
   }
 
-  /** The policy version in the database now, as `Committer` says. */
   currentPolicyVersion(auditKey: AuditKey): Promise<number> {
     // Callers of one turn of the event loop share a read that starts after all of them have called.
     this.#nextRead ??= this.#readPolicyVersion(auditKey)
     return this.#nextRead
   }
 
-  /** Resolves when no append waits any more. */
   async drained(): Promise<void> {
     await this.#draining
   }
@@ -282,7 +275,6 @@ function extendInStretches(head: Head, options: Omit<ExtendOptions, 'policy_vers
   const extension = beginExtension(head, options)
   const pause = createStretches()
   return {
-    /** Returns the first of the added entries. */
     async add(drafts: readonly EntryDraft[]): Promise<ChainedEntry | undefined> {
       let first: ChainedEntry | undefined
       for (const draft of drafts) {
