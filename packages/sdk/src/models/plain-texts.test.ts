@@ -128,6 +128,15 @@ describe('a text that is not sealed', () => {
     }
   })
 
+  it('of JSON is read from a column of text, whichever text the model stores there', async () => {
+    for (const format of ['text', 'compact-text'] as const) {
+      const model = modelOf({ format })
+      const open = (json: unknown) => model.decrypt({ ...nothing, json } as never)
+      await expect(open('{"a": 1}')).resolves.toMatchObject({ json: { a: 1 } })
+      await expect(open('hello')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    }
+  })
+
   it('is sealed by reseal as what it is, and left alone by rewrap', async () => {
     const row = { ...nothing, date: '1906-12-09', number: '12.50', boolean: 'true', json: '{"a": 1}', bytes: 'AP8=' }
     expect(await itemsOf(modelOf().rewrap([row] as never[]))).toMatchObject([{ status: 'current', row }])
