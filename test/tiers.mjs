@@ -52,7 +52,7 @@ export const SHARDS = {
   audit: ['packages/audit/', 'test/audit/', 'test/custody/', 'test/independent/'],
   server: ['packages/console/', 'packages/postgres/', 'packages/server/', 'test/api/', 'test/cli/', 'test/faults/'],
   sdk: ['packages/cli/', 'packages/conformance/', 'packages/protocol/', 'packages/sdk/', 'test/leaks/', 'test/sdk/'],
-  orm: ['packages/drizzle/', 'packages/kysely/', 'packages/prisma/', 'packages/typeorm/', 'test/orm/'],
+  orm: ['packages/drizzle/', 'packages/kysely/', 'packages/prisma/', 'test/orm/'],
   shipped: ['test/browser/', 'test/examples/', 'test/packed/', 'test/repo/'],
 }
 
