@@ -24,7 +24,7 @@ export const PARTS = {
 }
 const BY_DEFAULT = ['server', 'audit', 'sdk']
 
-export const HELP = `Measures EaaS from outside the process, and holds it against its peers. Takes about half an hour.
+export const HELP = `Measures EaaS from outside the process, and holds it against its peers. Takes over an hour.
 
   npm run bench                               the parts ${BY_DEFAULT.join(', ')}
   npm run bench -- --only server              one part; several by commas

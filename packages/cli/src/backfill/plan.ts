@@ -6,7 +6,7 @@ import type { InspectReport, Sdk } from './backfill.js'
 import { openPostgres, type PostgresQuery } from './postgres.js'
 import { type Ask, getColumn, readTable } from './postgres-columns.js'
 import { assertHoldsEnvelopes, type PostgresColumn, quoteName, toText } from './postgres-values.js'
-import { makeSealedChecks, sealedColumns } from './sealed-checks.js'
+import { isTextFormat, makeSealedChecks, sealedColumns } from './sealed-checks.js'
 import { columnNames } from './table.js'
 
 export interface PlanStep {
@@ -56,7 +56,7 @@ export async function planWith(
   const heads = [...new Set(fields.map((field) => stored(field.split('.')[0] ?? '')))]
   const tooNarrow = heads.map((head) => getColumn(found, head)).flatMap(findTypeChange)
   const converted = tooNarrow.flatMap(({ column }) => (column.maxLength === undefined ? [column.name] : []))
-  const jsonOrText = format === 'text' || format === 'compact-text' ? 'text' : 'jsonb'
+  const jsonOrText = isTextFormat(format) ? 'text' : 'jsonb'
   const added = [
     ...wanted.indexes.map(({ column, list }) => [stored(column), list ? 'text[]' : 'text']),
     ...wanted.fields.map((field) => [stored(field), jsonOrText]), // the seal of a row: fields are there

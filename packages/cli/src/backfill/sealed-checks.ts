@@ -34,7 +34,7 @@ export interface SealedCheckOptions {
   table: string
   /** The names of columns in the database, if they differ from those of the model. */
   columns?: Readonly<Record<string, string>> | undefined
-  /** By the model's name of a column: `text` for one of text or varchar, the default with the formats `text` and `compact-text`; else `json`. */
+  /** By the model's name of a column: `text` for one of text or varchar, the default with a format of text; else `json`. */
   types?: Readonly<Record<string, SealedColumn['type']>> | undefined
 }
 
@@ -122,10 +122,13 @@ function checkName(name: string): string {
 
 /** Tells whether a constraint, as PostgreSQL shows it, is one that `makeSealedChecks` made, whatever its name is now. */
 export function isSealedCheck(definition: string): boolean {
-  return definition.includes('^eaas[.](1|2|2s') || (definition.includes("'ciphertext'") && definition.includes("'iv'"))
+  return (
+    definition.includes(`^eaas[.](${ENVELOPE_TEXT.kinds.join('|')})`) ||
+    (definition.includes("'ciphertext'") && definition.includes("'iv'"))
+  )
 }
 
-/** How a text begins, after `eaas.`, and its least length. Patterns have brackets and no backslash, which MySQL reads as an escape. */
+/** How a text begins after `eaas.`, and its least length. No pattern has a backslash, which MySQL reads as an escape. */
 interface TextForm {
   kinds: readonly string[]
   least: number
@@ -192,7 +195,8 @@ function makeTextCondition(sql: Sql, text: string, format: RowFormat): string {
   return forms.map((form) => sql.isEnvelopeText(text, form)).join(' or ')
 }
 
-const isTextFormat = (format: RowFormat) => format === 'text' || format === 'compact-text'
+/** Whether the columns of a model's fields are of a type for text. */
+export const isTextFormat = (format: RowFormat) => format === 'text' || format === 'compact-text'
 const base64 = (length: number, exactly = false) => `'^[A-Za-z0-9+/]{${length}${exactly ? '' : ','}}=?=?$'`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 const jsonPath = (path: readonly string[]) => ['$', ...path.map((one) => JSON.stringify(one))].join('.')

@@ -12,14 +12,7 @@ import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, isObject, type Row, valueIn } from '../input.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { envelopeObject, isText, readEnvelope, reading } from '../records/read-envelope.js'
-import type { RowFormat } from './definition.js'
-
-/** How a model packs its rows: as JSON, or with the format `compact-text` as text. */
-export interface Packing {
-  format: RowFormat
-  /** The header column. */
-  header: string
-}
+import type { Definition } from './definition.js'
 
 /** What the envelopes of one record share; the compact form stores it once. */
 export interface EnvelopeHeader {
@@ -58,7 +51,12 @@ const COMPACT_JSON = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
  * @throws InvalidInputError when a field is not an envelope, or is sealed under another DEK than the others,
  * or when the application uses the column `header` itself
  */
-export function packRow(row: Row, paths: readonly Path[], { format, header }: Packing, index = 0): Row {
+export function packRow(
+  row: Row,
+  paths: readonly Path[],
+  { format, header }: Pick<Definition, 'format' | 'header'>,
+  index = 0,
+): Row {
   const asText = format === 'compact-text'
   let shared: EnvelopeHeader | undefined
   let headerText: string | undefined
