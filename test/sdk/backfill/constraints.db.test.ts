@@ -126,6 +126,24 @@ describe.each(shapes)('constraints on a table of %j', (shape) => {
   })
 })
 
+describe('a backfill', () => {
+  it('seals compact rows of text as whole envelopes again, and leaves an own column of the header’s name', async () => {
+    const fields = { email: text().nullable(), note: json<unknown>().nullable() }
+    const model = eaas.model({ name: 'people', keyId, bind: ['id'], warn: false, format: 'text', fields })
+    const reseal = (table: string) => backfill(model, postgresTable(query, table), { work: 'reseal' })
+    const compact = await constrained({ type: 'text', format: 'compact-text' })
+    expect(await compact.put({ id: 1, email: 'ada@example.org', note: null })).toBe('stored')
+    expect(await reseal(compact.name)).toMatchObject({ failed: 0, changed: 1 })
+    const [row] = await run(`select * from ${compact.name}`)
+    expect(row).toMatchObject({ email: expect.stringMatching(/^eaas[.]2[.]/), envelope: null })
+    const own = await constrained({ type: 'text', format: 'text' })
+    expect(await own.put({ id: 1, email: 'ada@example.org', note: null })).toBe('stored')
+    await run(`update ${own.name} set envelope = 'C5'`)
+    expect(await reseal(own.name)).toMatchObject({ failed: 0, changed: 1 })
+    expect(await run(`select envelope from ${own.name}`)).toEqual([{ envelope: 'C5' }])
+  })
+})
+
 describe('constraints', () => {
   it('let pass what is sealed after moves to format v2, to another key and to a secret', async () => {
     const { name, put, constrain } = await constrained({
