@@ -4,6 +4,7 @@
  */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
+import { isPartUnreachable } from '../store/db.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { findLoginFault, isNotPrimary } from '../store/unreachable.js'
 import { type Durability, findDatabaseTime, findWriteObstacle } from '../store/writability.js'
@@ -18,7 +19,7 @@ const REFUSAL_MS = 10_000
 interface HealthSources {
   /** reads the durability in force from the database */
   findDurability: () => Promise<Durability>
-  /** waits for the locks that calls wait for, and commits a write that changes nothing */
+  /** appends as a call does, and commits a write that changes nothing */
   probeCommit: () => Promise<void>
   /** whether the server is stopping */
   isStopping: () => boolean
@@ -101,6 +102,7 @@ export function createHealthCheck(
       return undefined
     } catch (error) {
       probing?.catch(() => undefined)
+      if (isPartUnreachable(error)) return undefined // the comparison finds whose logs are there
       return { database: 'failing', detail: describeProbe(error) }
     }
   }

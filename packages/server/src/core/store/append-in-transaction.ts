@@ -11,22 +11,25 @@ const ROWS_AT_ONCE = 64
 
 /** Appends entries as `appendEntries` does. */
 export function appendInTransaction(sql: Sql, append: Append): Promise<Appended> {
-  return sql.begin(async (transaction): Promise<Appended> => {
-    const { previous, clock } = append
-    const [locked] = await transaction<{ database_time: number }[]>`
-      select ${milliseconds(transaction)} as database_time from heads
-      where tenant_id = ${previous.tenant_id} and last_id = ${previous.last_id} and hash = ${previous.hash}
-        and policy_version = ${previous.policy_version} and mac = ${previous.mac}
-      for update skip locked`
-    const tolerance = Math.min(clock.toleranceMs, ANY_SKEW_MS)
-    if (locked && Math.abs(locked.database_time - clock.time) <= tolerance) {
-      await write(transaction, append)
-      return { isMoved: true, ...locked }
-    }
-    const [now] = await transaction<{ database_time: number }[]>`select ${milliseconds(transaction)} as database_time`
-    if (!now) throw new Error('the database did not return its time')
-    return { isMoved: false, ...(locked ?? now) }
-  }) as Promise<Appended>
+  return sql.begin((transaction) => appendByStatements(transaction, append)) as Promise<Appended>
+}
+
+/** Appends entries as `appendEntries` does, within a transaction. */
+export async function appendByStatements(sql: Transaction, append: Append): Promise<Appended> {
+  const { previous, clock } = append
+  const [locked] = await sql<{ database_time: number }[]>`
+    select ${milliseconds(sql)} as database_time from heads
+    where tenant_id = ${previous.tenant_id} and last_id = ${previous.last_id} and hash = ${previous.hash}
+      and policy_version = ${previous.policy_version} and mac = ${previous.mac}
+    for update skip locked`
+  const tolerance = Math.min(clock.toleranceMs, ANY_SKEW_MS)
+  if (locked && Math.abs(locked.database_time - clock.time) <= tolerance) {
+    await write(sql, append)
+    return { isMoved: true, ...locked }
+  }
+  const [now] = await sql<{ database_time: number }[]>`select ${milliseconds(sql)} as database_time`
+  if (!now) throw new Error('the database did not return its time')
+  return { isMoved: false, ...(locked ?? now) }
 }
 
 function milliseconds(sql: Transaction) {
