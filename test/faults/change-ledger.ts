@@ -1,5 +1,6 @@
 // Clients change things by two servers on one database; the answers that they got are checked against the rows of that database.
 import { randomBytes } from 'node:crypto'
+import type { TestDatabase } from '../support/database/database.js'
 import { connectTo } from '../support/service/eaas-process.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
@@ -27,9 +28,19 @@ interface Ledger {
  * Makes changes by two servers at once until enough of them are acknowledged: keys, rotations, API keys, revocations, with wraps
  * in between. The clients keep the ledger; afterwards the database is read directly.
  */
-export async function keepLedger({ changes, tenants }: { changes: number; tenants: number }): Promise<LedgerRun> {
-  const one = await startService()
-  const other = await startService({ database: one.database })
+export async function keepLedger({
+  changes,
+  tenants,
+  databases = [],
+}: {
+  changes: number
+  tenants: number
+  /** as each of the servers reaches it; a fresh one by default */
+  databases?: readonly TestDatabase[]
+}): Promise<LedgerRun> {
+  const [database, throughOther = database] = databases
+  const one = await startService(database && { database })
+  const other = await startService({ database: throughOther ?? one.database })
   try {
     const surprises: string[] = []
     const owners = await Promise.all(Array.from({ length: tenants }, () => one.createTenant()))

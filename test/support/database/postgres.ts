@@ -29,6 +29,8 @@ export interface PostgresOptions {
   settings?: Record<string, string>
   /** The folder in which the data folder is made, such as a small tmpfs to test a full disk; the temp folder by default. */
   parentDir?: string
+  /** of the superuser, where servers log in to each other; a random one by default */
+  password?: string
   /** superuser's URL of the primary that this server follows as a streaming standby */
   standbyOf?: string
 }
@@ -59,6 +61,7 @@ export async function startPostgres({
   runDir,
   settings = {},
   parentDir,
+  password: given,
   standbyOf,
 }: PostgresOptions): Promise<PostgresServer> {
   const account = unprivilegedAccount()
@@ -67,7 +70,7 @@ export async function startPostgres({
   const guard = guardedDir('eaas-test-postgres', parentDir)
   const data = join(guard.path, 'data')
   const logFile = join(guard.path, 'postgres.log')
-  const password = standbyOf === undefined ? (made?.password ?? newPassword()) : new URL(standbyOf).password
+  const password = standbyOf === undefined ? (made?.password ?? given ?? newPassword()) : new URL(standbyOf).password
   const port = await freePort()
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
   const context = { bin, guard, account, data, logFile, url }
