@@ -406,7 +406,6 @@ const LAYERS: readonly (readonly [start: string, part: Part])[] = [
   ['guard/installation-log.ts', 'runner'],
   ['observe/', 'http'],
   ['operators/console.ts', 'http'],
-  ['operators/operator-endpoints.ts', 'http'],
   ['operators/', 'api'],
   ['guard/operations/', 'api'],
   ['operate/operations/', 'api'],

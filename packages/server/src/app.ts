@@ -8,7 +8,7 @@ import Fastify, {
   type FastifyServerOptions,
   LogController,
 } from 'fastify'
-import { createHealthCheck } from './core/api/health.js'
+import { createHealthCheck, type HealthSources } from './core/api/health.js'
 import { readJsonBodies } from './core/http/bodies/json-body.js'
 import { continueInOrder, endConnections, endHoldings, onParserError } from './core/http/connections.js'
 import { correlate, requestId, type Tracing } from './core/http/correlation.js'
@@ -20,40 +20,35 @@ import { serveRoutes } from './core/http/serve.js'
 import type { TlsListener } from './core/http/tls-listener.js'
 import { isAllowed } from './core/runner/admission.js'
 import type { Services } from './core/runner/operation.js'
-import { type Durability, probeCommit as probe } from './core/store/writability.js'
+import { probeCommit as probe } from './core/store/writability.js'
 import { createMetrics, type Metrics, serveMetrics } from './observe/metrics.js'
 import { createRequestLog } from './observe/request-log.js'
 import { serveConsole } from './operators/console.js'
 import { operatorRoutes } from './operators/operator-endpoints.js'
 
-/** Long enough for any text that a client may send as an id; the parser's header limit refuses longer ones. */
+/** Long enough for any id that passes the parser's limit of a head. */
 const PARAM_LIMIT = 16_384
 /** How long a request may take to arrive. After that, the database's deadlines and the route's limit count. */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 15_000
 /** How often Node checks these timeouts; with its default of 30 s a request could take twice as long. */
 const TIMEOUT_CHECK_MS = 2_000
-const PREFLIGHT_MAX_AGE_S = 600 // how long a browser may remember the answer to its preflight, in seconds
+const PREFLIGHT_MAX_AGE_S = 600 // how long a browser may remember the answer to its preflight
 
-export interface AppOptions {
+/** What is left out is not served, trusted or reported to. */
+export interface AppOptions extends Pick<HealthSources, 'findDurability' | 'describeRootKey'> {
   services: Services
-  /** reads the durability in force from the database, for /health */
-  findDurability: () => Promise<Durability>
-  /** commits a write that changes nothing; by default with a deadline, after which the connection still waits */
-  probeCommit?: () => Promise<void>
-  /** where the root key is, for /health; by default in this process */
-  describeRootKey?: () => string
-  /** whether the server is stopping, so that /health turns callers away; by default never */
-  isStopping?: () => boolean
+  probeCommit?: HealthSources['probeCommit'] // by default with a deadline, after which the connection still waits
+  isStopping?: HealthSources['isStopping']
   logger: FastifyServerOptions['logger'] // pino's logger, or false
-  trustProxy?: string[] // proxies whose X-Forwarded-For is trusted, `unix` for those on a unix socket; none by default
-  tls?: TlsListener | undefined // makes the servers that speak TLS; by default plain HTTP is spoken
+  trustProxy?: string[] // proxies whose X-Forwarded-For is trusted, `unix` for those on a unix socket
+  tls?: TlsListener | undefined
   tracing?: Tracing | undefined
-  consoleDirectory?: string | undefined // the folder with the pages of the console; by default none are served
-  corsOrigins?: string[] // origins of pages that may call from a browser; none by default
-  operatorApi?: boolean // whether operators may call, by API keys of their own; by default there are no such routes
-  metrics?: Metrics // the metrics that the committer reports to as well; by default new ones, which measure calls only
-  takesSchemas?: boolean // whether routes with Fastify schemas may be added; by default such a route is refused
+  consoleDirectory?: string | undefined
+  corsOrigins?: string[]
+  operatorApi?: boolean
+  metrics?: Metrics // the metrics that the committer reports to as well
+  takesSchemas?: boolean // whether routes with Fastify schemas may be added
 }
 
 /** Saves a seventh of the CPU time of a start: our routes validate by their own schemas, not by JSON Schema. */
@@ -81,10 +76,10 @@ export function buildApp({
 }: AppOptions): FastifyInstance {
   const requestLog = createRequestLog(services, metrics)
   const app = Fastify({
-    ...(logger === undefined ? {} : { logger }),
-    ...(trustProxy.length > 0 ? { trustProxy: trustsOf(trustProxy) } : {}),
-    ...(tls === undefined ? {} : { serverFactory: factoryOf(tls) }),
-    ...(takesSchemas ? {} : { schemaController: NO_SCHEMAS }),
+    ...(logger !== undefined && { logger }),
+    ...(trustProxy.length > 0 && { trustProxy: trustsOf(trustProxy) }),
+    ...(tls !== undefined && { serverFactory: factoryOf(tls) }),
+    ...(!takesSchemas && { schemaController: NO_SCHEMAS }),
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: MAX_BODY_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -137,11 +132,9 @@ function trustsOf(proxies: string[]): string[] | ((address: string | undefined) 
 /** Makes Fastify's servers speak TLS, with the limits that Fastify gives its own servers. */
 function factoryOf(tls: TlsListener): FastifyServerFactory {
   return (handler, { http, keepAliveTimeout, requestTimeout }) => {
-    const server = tls.createServer(
-      { ...(http as object), keepAliveTimeout, requestTimeout },
-      handler as RequestListener,
-    )
-    return server as unknown as Server // like an HTTP server, except for its connection event
+    const options = { ...(http as object), keepAliveTimeout, requestTimeout }
+    // like an HTTP server, except for its connection event
+    return tls.createServer(options, handler as RequestListener) as unknown as Server
   }
 }
 

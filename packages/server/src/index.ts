@@ -1,7 +1,4 @@
-/**
- * The server as a library: the whole API as a Fastify application, to listen by itself or to mount in another
- * one.
- */
+/** The server as a library: the whole API as a Fastify application, to listen by itself or to mount in another one. */
 import type { FastifyInstance } from 'fastify'
 import { type Config, ownMembers, readConfig } from './core/config.js'
 import { openBlindHasher } from './installation.js'
@@ -15,18 +12,14 @@ export { ForeignDataDirectoryError } from './embedded/database.js'
 export interface BuildServerOptions {
   /** a configuration of `readConfig`; by default that of this process's environment */
   config?: Config
-  /**
-   * milliseconds since 1970; destruction, rotation by policy and purges wait for the database's clock as well
-   */
+  /** milliseconds since 1970; destruction, rotation by policy and purges wait for the database's clock as well */
   now?: () => number
 }
 
 /**
- * Opens the database that the configuration names and returns the application, which does not listen yet.
- * Closing the application answers the calls under way, commits, and closes the database.
- *
- * @throws ConfigError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's
- * own error
+ * Opens the database that the configuration names and returns the application, which does not listen yet. Closing it
+ * answers the calls under way, commits, and closes the database.
+ * @throws ConfigError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's own error
  */
 export async function buildServer(options: BuildServerOptions = {}): Promise<FastifyInstance> {
   const { config = readConfig(process.env), now } = ownMembers(options)

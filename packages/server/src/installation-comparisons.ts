@@ -18,7 +18,6 @@ import {
 } from './guard/watch/shared-alarms.js'
 
 export interface ComparisonOptions {
-  /** called with a problem that the operator should know about, but that does not prevent serving */
   onWarning?: (message: string, details: Record<string, unknown>) => void
   /** called with lines of the checkpoint file that no server wrote so; without it they are not searched for */
   onKeptFaults?: (faults: readonly LineFault[]) => void

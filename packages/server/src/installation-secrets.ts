@@ -37,12 +37,7 @@ export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined
 
 export type InstallationSecrets = Pick<Services, 'storeKeys' | 'signingKey' | 'peppers' | 'installationKey'>
 
-interface Opening {
-  clock: Clock
-  actor: string
-  migrations: URL
-  onLocked: ((message: string) => void) | undefined
-}
+type Opening = { clock: Clock; actor: string; migrations: URL; onLocked: ((message: string) => void) | undefined }
 
 /** Migrates and opens the secrets, or makes them in a new database. A server with a wrong root key writes nothing. */
 export async function unlock(sql: Sql, provider: RootKeyProvider, opening: Opening): Promise<InstallationSecrets> {
@@ -93,7 +88,7 @@ async function create(sql: Sql, provider: RootKeyProvider, { clock, actor, migra
   )
 }
 
-/** Opens the key of the installation's own log. @throws RootKeyError if the key was removed from the database */
+/** @throws RootKeyError if the key was removed from the database */
 export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys): Promise<AuditKey> {
   const wrapped_audit_key = await findInstallationKey(sql)
   if (!wrapped_audit_key) {
@@ -103,7 +98,7 @@ export async function openInstallationKey(sql: Queryable, storeKeys: StoreKeys):
   return openAuditKey(storeKeys, { tenant_id: INSTALLATION_ID, wrapped_audit_key })
 }
 
-/** Opens the installation's signing key, which only the store keys of this database open. @throws RootKeyError */
+/** @throws RootKeyError unless the store keys of this database open it */
 export async function openSigningKey(
   sql: Queryable,
   storeKeys: StoreKeys,
@@ -126,7 +121,7 @@ export async function assertOpens(sql: Queryable, provider: RootKeyProvider): Pr
   await openSigningKey(sql, await openStoreKeys(sql, provider), known)
 }
 
-const ASK_AGAIN_MS = 5_000 // how long to wait after the root key could not be used, in milliseconds
+const ASK_AGAIN_MS = 5_000 // how long to wait after the root key could not be used
 
 /** Opens the root key again from its settings: it may have been rotated since the start, into the same file. */
 export function watchStoreKeys(sql: Sql, { storeKeys, ...secrets }: InstallationSecrets, config: Config) {
@@ -155,7 +150,7 @@ export function watchStoreKeys(sql: Sql, { storeKeys, ...secrets }: Installation
         throw error
       }
     },
-    /** Returns the kind of the root key's provider, and whether its last call failed; `none` if this process held the key. */
+    /** The kind of the root key's provider, and whether its last call failed; `none` if this process held the key. */
     describeRootKey(): string {
       if (!isRemote) return 'none'
       return failedAt === Number.NEGATIVE_INFINITY && !refusedPin ? kind : `${kind} failing`

@@ -1,5 +1,4 @@
-// An installation: one database and the root key that belongs to it. Opening it connects, checks the root key
-// before anything is written, migrates, and creates the services that operations use.
+// An installation: one database and its root key, which is checked before anything is written.
 import { SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { expireApiKey } from './core/api/api-keys.js'
 import { type Clock, createClock } from './core/audit/append/clock.js'
@@ -42,7 +41,6 @@ import { MIGRATIONS_DIRECTORY } from './package-directory.js'
 import { openOwnKey, openProvider } from './root-keys/open-provider.js'
 
 const READS_AT_ONCE = 4 // pages that are read from the log at once
-
 const STALE_LOGIN = 'the database is logged in to as before, because the file of EAAS_DATABASE_URL_FILE cannot be used'
 
 export interface Installation
@@ -64,7 +62,6 @@ export const openBlindHasher = (): BlindHasher =>
 
 export interface OpenOptions extends ComparisonOptions {
   config: Config
-  /** called when a tenant's chain in the database is not the one that was written */
   onAlarm: (message: string, details: Record<string, unknown>) => void
   /** called when the clock is found to be wrong, at most once a minute; a command reports it in its error instead */
   onWrongClock?: ((message: string) => void) | undefined
@@ -79,27 +76,18 @@ export interface OpenOptions extends ComparisonOptions {
   /** called when the open embedded database fails, after which it serves nothing; by default the process ends */
   onDatabaseFailure?: (error: Error) => void
   now?: (() => number) | undefined
-  /** the time of the database's clock, in milliseconds since 1970; by default it is read from the database */
-  databaseNow?: (() => Promise<number>) | undefined
-  /** called with each batch of audit entries after its commit */
+  databaseNow?: (() => Promise<number>) | undefined // in milliseconds since 1970; by default the database's clock
   observeCommit?: (commit: Commit) => void
-  /** called with each call that is counted instead of recorded */
   observeUnrecorded?: (kind: UnrecordedKind, calls: number) => void
-  /**
-   * opens the verifier of logs on PostgreSQL; by default this thread verifies, as it always does on the embedded
-   * database, whose queries it runs anyway
-   */
+  /** on PostgreSQL; otherwise this thread verifies, which runs the queries of the embedded database anyway */
   openVerifier?: ((database: ThreadDatabase) => Verifier) | undefined
-  /** opens the thread that evaluates blind hashes; by default this thread does */
   openBlindHasher?: (() => BlindHasher) | undefined
   actor?: string // the actor where there is no API key; by default the server itself
 }
 
 /**
- * Opens an installation.
  * @throws NoDatabaseError, UnreachableDatabaseError, DatabaseEncodingError, RootKeyError, DataDirectoryInUseError,
- * ForeignDataDirectoryError, UnusableDataDirectoryError, SchemaVersionError, LockedTablesError, or the database's own
- * error
+ * ForeignDataDirectoryError, UnusableDataDirectoryError, SchemaVersionError, LockedTablesError, or the database's error
  */
 export async function openInstallation(options: OpenOptions): Promise<Installation> {
   const { config, wait } = options

@@ -5,7 +5,7 @@ import type { TlsListener } from './core/http/tls-listener.js'
 import type { Login } from './core/store/login.js'
 import { findReached } from './core/store/open-store.js'
 
-const INTERVAL_MS = 10_000 // how soon a file that was replaced is noticed, in milliseconds
+const INTERVAL_MS = 10_000 // how soon a file that was replaced is noticed
 
 export interface Reload {
   /** Reads everything now, tries the login to the database, and logs the result; never rejects. */
@@ -13,19 +13,15 @@ export interface Reload {
   stop(): void
 }
 
-export function startReload({
-  tls,
-  config,
-  setLogLevel,
-  log,
-  intervalMs = INTERVAL_MS,
-}: {
+interface ReloadOptions {
   tls: TlsListener | undefined
   config: Config
   setLogLevel: (level: Config['logLevel']) => void
   log: Pick<Log, 'warn' | 'error'>
   intervalMs?: number
-}): Reload {
+}
+
+export function startReload({ tls, config, setLogLevel, log, intervalMs = INTERVAL_MS }: ReloadOptions): Reload {
   let failure: string | undefined // logged already
   function reloadTls(tls: TlsListener): boolean {
     try {
@@ -43,7 +39,6 @@ export function startReload({
       return false
     }
   }
-  /** Returns whether the work succeeded; logs a failure. */
   async function attempt(failed: string, work: () => unknown): Promise<boolean> {
     try {
       await work()

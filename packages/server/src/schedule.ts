@@ -62,10 +62,7 @@ export function startSchedule(options: ScheduleOptions) {
     started.set(name, periodic)
   }
   return {
-    /** Writes the checkpoints of the logs that grew to the configured file. */
-    async emitCheckpoints(): Promise<void> {
-      await rounds.emitCheckpoints(logFailure, stopping.signal)
-    },
+    emitCheckpoints: () => rounds.emitCheckpoints(logFailure, stopping.signal),
     /** Begins no further run, and waits for those under way. */
     async stop(): Promise<void> {
       stopping.abort()
@@ -105,16 +102,8 @@ function listJobs(options: ScheduleOptions, rounds: Rounds): Job<void>[] {
     }),
     job({ name: 'reading the store keys', everyMs: STORE_KEYS_MS, run: refreshStoreKeys }),
     job({ name: 'writing digests of API keys under the new pepper', everyMs: SECOND_MS, run: () => peppers.flush() }),
-    job({
-      name: 'writing when API keys were last used',
-      everyMs: MINUTE_MS, // how late that time may appear
-      run: apiKeyUses.flush,
-    }),
-    job({
-      name: 'writing the counts of calls without an entry',
-      everyMs: 5 * SECOND_MS, // what a killed process loses of them
-      run: unrecordedCalls.flush,
-    }),
+    job({ name: 'writing when API keys were last used', everyMs: MINUTE_MS, run: apiKeyUses.flush }),
+    job({ name: 'writing the counts of calls without an entry', everyMs: 5 * SECOND_MS, run: unrecordedCalls.flush }),
     compareTables(options),
     job({
       name: 'writing checkpoints',
@@ -243,11 +232,7 @@ function listPurgeJobs(options: ScheduleOptions): Job<void>[] {
   const { purge, look } = createPurge(options)
   return [
     job({ name: 'purging old entries', everyMs: 24 * 60 * MINUTE_MS, after: 'writing checkpoints', run: purge }),
-    job({
-      name: 'looking for what the purge left',
-      everyMs: 2 * SECOND_MS, // how long a few tenants may still be reported after a command has purged their entries
-      after: 'purging old entries',
-      run: look,
-    }),
+    // A few tenants may still be reported so long after a command has purged their entries.
+    job({ name: 'looking for what the purge left', everyMs: 2 * SECOND_MS, after: 'purging old entries', run: look }),
   ]
 }

@@ -30,8 +30,7 @@ export interface Server {
   reload(read: () => Config): Promise<void>
   app: FastifyInstance // closing it answers the calls under way, commits, writes checkpoints, and closes the database
   installation: Installation
-  /** Writes a checkpoint of each log that grew to the configured file. */
-  emitCheckpoints(): Promise<void>
+  emitCheckpoints(): Promise<unknown>
   /** Writes into the checkpoint file where this process saw each log end, whatever the database says. */
   keepWitnessed(): Promise<void>
 }
@@ -151,7 +150,7 @@ export async function openServer({
   return { app, installation, emitCheckpoints, keepWitnessed, beginStopping, reload: reload.now }
 }
 
-/** How long recording a start or a stop may take, in milliseconds, so that the database delays neither for long. */
+/** How long the database may delay a start or a stop by recording it. */
 const RECORD_DEADLINE_MS = 1_500
 
 /** Records starts and stops. If the database takes no writes, the server starts and stops anyway, and logs that. */
@@ -170,7 +169,6 @@ function createRunRecorder(
   }
 }
 
-/** Logs what an operator should change in this installation. */
 async function logAdvice(
   log: FastifyBaseLogger,
   config: Config,
@@ -204,9 +202,8 @@ async function logAdvice(
   }
 }
 
-// Digests a server's configuration for the installation's log: SHA-256, in hexadecimal, over the settings as JSON with
-// sorted names. Nothing secret can be guessed from it: of the root key and of the database's URL, which holds a
-// password, it covers only where they come from.
+// SHA-256 over the settings, for the installation's log. Nothing secret can be guessed from it: of the root key and of
+// the database's URL, which holds a password, it covers only where they come from.
 function digestConfig(
   {
     rootKey,

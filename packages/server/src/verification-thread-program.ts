@@ -8,7 +8,7 @@ import { withDeadlines } from './core/store/deadline.js'
 import { serveTasks } from './core/task-thread.js'
 
 const CONNECTIONS = 3 // logs that are verified at once: two for callers, and the scheduled one
-/** How much nicer the thread is than the one that serves calls, so that calls come first where cores are scarce. */
+/** Calls come first where cores are scarce. */
 const NICER = 10
 const NICEST = 19
 

@@ -1,7 +1,4 @@
-/**
- * The file of EAAS_CONFIG: the settings of the variables as JSON, each under its name in lower case without EAAS_.
- * Settings are turned into their variables, so that one reader checks all values.
- */
+/** The file of EAAS_CONFIG: settings as JSON, turned into their variables, so that one reader checks all values. */
 import { closeSync, fstatSync, openSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import * as z from 'zod/mini'
@@ -79,9 +76,9 @@ const WRITABLE_BY_OTHERS = 0o022
 const STICKY = 0o1000
 
 /**
- * Finds why an open file is not to be trusted, and what to do; undefined if it is, and on Windows. As sshd judges its
- * own: its owner and that of each directory above it must be root or the user of this process, and no other user may
- * write there. A directory like /tmp, whose sticky bit keeps users from replacing each other's files, is accepted too.
+ * Finds why an open file is not to be trusted; undefined if it is, and on Windows. As sshd judges its own: the owner of
+ * it and of each directory above must be root or this process's user, and no other user may write there. The sticky
+ * bit of a directory like /tmp keeps users from replacing each other's files.
  */
 export function findForeign(path: string, file: number): string | undefined {
   const user = process.geteuid?.()

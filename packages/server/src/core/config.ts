@@ -15,29 +15,16 @@ const MOST_SOCKET_PATH_BYTES = 103
 /** The settings as the server uses them: `eaas start --help` describes each. */
 export type Config = ReturnType<typeof readVariables>
 
-/** What systemd says to a unit of `Type=notify` (sd_notify(3), sd_watchdog_enabled(3)). */
-export interface ServiceManager {
-  /** the address of its socket */
-  socket: string
-  /** after how many milliseconds without a sign of life it ends a process; undefined: never */
-  watchdogMs: number | undefined
-}
-
-interface SocketSetting {
-  path: string
-  /** of the file: who may connect */
-  mode: number
-}
+/** The socket of systemd for a unit of `Type=notify`, and after how long without a sign of life it ends the process. */
+export type ServiceManager = { socket: string; watchdogMs: number | undefined }
 
 export interface TlsSetting {
   certFile: string
   keyFile: string
-  /** the authorities that must have issued each client's certificate; undefined: clients need none */
-  clientCaFile: string | undefined
+  clientCaFile: string | undefined // authorities that must have issued each client's certificate
   minVersion: 'TLSv1.2' | 'TLSv1.3'
 }
 
-/** Where the root key is, and the variable that says so. */
 export const ROOT_KEY_VARIABLES = {
   variable: 'EAAS_ROOT_KEY',
   file: 'EAAS_ROOT_KEY_FILE',
@@ -51,19 +38,11 @@ export const ROOT_KEY_VARIABLES = {
 export interface RootKeySetting {
   kind: keyof typeof ROOT_KEY_VARIABLES
   value: string
-  login: {
-    tokenFile: string | undefined
-    /** a file with the ids of an AppRole's role and secret, a line each */
-    appRoleFile: string | undefined
-  }
+  login: TransitLogin
 }
 
-interface WitnessAddress {
-  /** its public key as written; the reader of keys checks it */
-  key: string
-  /** `/add-checkpoint` is appended to it */
-  url: string
-}
+/** How a server logs in to Transit, by exactly one: a file with a token, or with an AppRole's role_id and secret_id. */
+export type TransitLogin = Record<'tokenFile' | 'appRoleFile', string | undefined>
 
 /** Variables that the SDK's command reads, and that may be set in the same shell. */
 const SDK_VARIABLES: readonly string[] = ['EAAS_URL', 'EAAS_API_KEY']
@@ -126,11 +105,10 @@ export function ownMembers<Given extends object>(given: Given): Given {
 
 function readVariables(environment: Environment) {
   const empty = NAMES.find((name) => getSetting(name).neverEmpty && environment[name] === '')
-  if (empty !== undefined) {
+  if (empty !== undefined)
     throw new ConfigError(
       `${empty} is set, but empty. Set it to a value, or unset it: eaas start --help says what is used then`,
     )
-  }
   const isOfService = OF_SERVICE.test(`EAAS_PORT=${environment.EAAS_PORT}`)
   const given = (name: Variable) => (name === 'EAAS_PORT' && isOfService ? undefined : environment[name] || undefined)
   const get: Get = (name) => getSetting(name).read(given(name), name) as Values[typeof name]
@@ -139,28 +117,22 @@ function readVariables(environment: Environment) {
   const ownUrl = get('EAAS_DATABASE_URL')
   const url = urlFile === undefined ? ownUrl && checkedUrl(ownUrl, 'EAAS_DATABASE_URL') : readUrlFile(urlFile)
   const dataDir = resolve(get('EAAS_DATA_DIR'))
-  const transitLogin = {
-    tokenFile: get('EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE'),
-    appRoleFile: get('EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE'),
-  }
+  const stateDirectory = environment.STATE_DIRECTORY?.split(':')[0] || undefined // systemd's, by StateDirectory=
+  const tokenFile = get('EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE')
+  const transitLogin = { tokenFile, appRoleFile: get('EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE') }
   return {
-    /** undefined: the embedded database in `dataDir` */
-    databaseUrl: url,
-    /** the file that it was read from, which each new connection reads again */
-    databaseUrlFile: urlFile,
+    databaseUrl: url, // undefined: the embedded database in `dataDir`
+    databaseUrlFile: urlFile, // which each new connection reads again
     databasePooler: get('EAAS_DATABASE_POOLER'),
     tenantsPerAppend: get('EAAS_DATABASE_APPENDS'),
     startWaitSeconds: get('EAAS_START_WAIT_SECONDS'),
-    /** undefined: that of the embedded database */
-    rootKey: rootKey(given, transitLogin),
+    rootKey: rootKey(given, transitLogin), // undefined: that of the embedded database
     transitLogin,
     dataDir,
     host: get('EAAS_HOST'),
-    /** undefined: EAAS_PORT is what Kubernetes sets for a Service, which only a command that listens needs to know */
-    port: isOfService ? undefined : get('EAAS_PORT'),
+    port: isOfService ? undefined : get('EAAS_PORT'), // `getPort` refuses it for commands that listen
     socket: socket(get('EAAS_SOCKET'), get('EAAS_SOCKET_MODE')),
     tls: tls(get),
-    /** `unix` stands for every peer on the unix socket */
     trustProxy: proxies(get('EAAS_TRUST_PROXY'), get('EAAS_SOCKET') !== undefined),
     corsOrigins: origins(get('EAAS_CORS_ORIGINS')),
     operatorApi: get('EAAS_OPERATOR_API') === 'on',
@@ -169,21 +141,14 @@ function readVariables(environment: Environment) {
     rotateAfterWraps: get('EAAS_ROTATE_AFTER_WRAPS'),
     auditRetentionMonths: get('EAAS_AUDIT_RETENTION_MONTHS'),
     auditArchiveDir: get('EAAS_AUDIT_ARCHIVE_DIR'),
-    /** `-` is standard output; undefined: none */
-    checkpointFile: checkpointFile(get('EAAS_CHECKPOINT_FILE'), {
-      stateDirectory: environment.STATE_DIRECTORY?.split(':')[0] || undefined,
-      dataDir: url === undefined ? dataDir : undefined,
-    }),
+    checkpointFile: checkpointFile(get('EAAS_CHECKPOINT_FILE'), url === undefined ? dataDir : stateDirectory), // or `-`
     checkpointMinutes: get('EAAS_CHECKPOINT_MINUTES'),
     witnesses: witnesses(get('EAAS_WITNESSES')),
     auditVerifyHours: get('EAAS_AUDIT_VERIFY_HOURS'),
-    /** Infinity: not checked */
     maxClockSkewMs: (get('EAAS_MAX_CLOCK_SKEW_SECONDS') || Number.POSITIVE_INFINITY) * 1_000,
     logLevel: get('EAAS_LOG_LEVEL'),
     drainSeconds: get('EAAS_DRAIN_SECONDS'),
-    /** device and inode of the stream that systemd keeps in its journal, `device:inode` (systemd.exec(5)) */
-    journalStream: environment.JOURNAL_STREAM || undefined,
-    /** undefined: no service manager expects the server's status */
+    journalStream: environment.JOURNAL_STREAM || undefined, // `device:inode` of what systemd keeps (systemd.exec(5))
     serviceManager: serviceManager(environment),
     configFile: get('EAAS_CONFIG'),
     /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
@@ -191,7 +156,6 @@ function readVariables(environment: Environment) {
   }
 }
 
-/** The text of a variable, if it is set, and what it holds. */
 type Given = (name: Variable) => string | undefined
 type Get = <Name extends Variable>(name: Name) => Values[Name]
 
@@ -271,12 +235,11 @@ function rootKey(given: Given, login: RootKeySetting['login']): RootKeySetting |
   return kind && { kind, value: given(ROOT_KEY_VARIABLES[kind]) ?? '', login }
 }
 
-function socket(path: string | undefined, mode: string): SocketSetting | undefined {
+function socket(path: string | undefined, mode: string): { path: string; mode: number } | undefined {
   if (path === undefined) return undefined
   const whole = resolve(path)
-  if (Buffer.byteLength(whole) > MOST_SOCKET_PATH_BYTES) {
+  if (Buffer.byteLength(whole) > MOST_SOCKET_PATH_BYTES)
     throw new ConfigError(`EAAS_SOCKET must be a path of at most ${MOST_SOCKET_PATH_BYTES} bytes, got ${whole}`)
-  }
   if (!/^0?[0-7]{3}$/.test(mode)) throw new ConfigError(`EAAS_SOCKET_MODE must be a mode such as 660, got ${mode}`)
   return { path: whole, mode: Number.parseInt(mode, 8) }
 }
@@ -293,14 +256,9 @@ function tls(get: Get): TlsSetting | undefined {
   throw new ConfigError(`${name} is set. TLS needs EAAS_TLS_CERT_FILE and EAAS_TLS_KEY_FILE`)
 }
 
-// systemd sets STATE_DIRECTORY if the unit has StateDirectory=. Without it and without a data directory, no
-// location is sure to persist.
-function checkpointFile(
-  value: string | undefined,
-  { stateDirectory, dataDir }: { stateDirectory: string | undefined; dataDir: string | undefined },
-): string | undefined {
+// Without a directory of the installation's own, no location is sure to persist.
+function checkpointFile(value: string | undefined, directory: string | undefined): string | undefined {
   if (value !== undefined) return value === 'none' ? undefined : value
-  const directory = dataDir ?? stateDirectory
   return directory === undefined ? undefined : join(directory, 'checkpoints')
 }
 
@@ -324,30 +282,27 @@ function isUnknown(name: string): boolean {
 // Each origin by name: a wildcard would let any page on the web use an API key that it obtained.
 function origins(list: string[]): string[] {
   for (const origin of list) {
-    if (!/^https?:[^*]+$/.test(origin) || !URL.canParse(origin) || new URL(origin).origin !== origin) {
+    if (!/^https?:[^*]+$/.test(origin) || !URL.canParse(origin) || new URL(origin).origin !== origin)
       throw new ConfigError(
         `EAAS_CORS_ORIGINS must list origins such as https://app.example.org, separated by commas, got ${origin}`,
       )
-    }
   }
   return list
 }
 
 // Only the code of the formats can tell whether a key is valid. Credentials in a URL would be logged.
-function witnesses(items: string[]): WitnessAddress[] {
+function witnesses(items: string[]): Record<'key' | 'url', string>[] {
   const list = items.map((item) => {
     const [, key = '', url = ''] = /^([^\s+]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+=*) +(https?:\/\/\S+)$/.exec(item) ?? []
-    if (key === '' || !isPlainUrl(url)) {
+    if (key === '' || !isPlainUrl(url))
       throw new ConfigError(
         'EAAS_WITNESSES must list witnesses, separated by commas, each as its key, a blank and its URL (http or https, without user, ' +
           'password, query and fragment)',
       )
-    }
     return { key, url: url.replace(/\/+$/, '') }
   })
-  if (list.length > MOST_WITNESSES || new Set(list.map(({ key }) => key.split('+')[0])).size < list.length) {
+  if (list.length > MOST_WITNESSES || new Set(list.map(({ key }) => key.split('+')[0])).size < list.length)
     throw new ConfigError(`EAAS_WITNESSES must list at most ${MOST_WITNESSES} witnesses, each under another name`)
-  }
   return list
 }
 
@@ -357,8 +312,8 @@ function isPlainUrl(text: string): boolean {
   return username === '' && password === '' && !/[?#]/.test(text)
 }
 
-// Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no
-// proxy.
+// Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no proxy.
+// `unix` stands for every peer on the unix socket.
 function proxies(ranges: string[], hasSocket: boolean): string[] {
   for (const range of ranges) {
     if (range === 'unix') {

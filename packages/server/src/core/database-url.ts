@@ -6,30 +6,21 @@
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
 const DEFAULT_PORT = 5432
 
+/** What a URL says, decoded. What it does not name is empty or undefined. */
 export interface DatabaseUrl {
-  /** the URL with only its first host: user, password, database and the parameters that the driver reads */
-  first: string
-  /** decoded; empty if the URL names none */
+  first: string // the URL with only its first host, and the parameters that the driver reads
   user: string
   password: string
-  /** the path of the unix socket, if the URL names one */
   socketPath: string | undefined
-  /** `sslmode`; undefined if the URL has none */
   sslMode: string | undefined
-  /** `channel_binding`; libpq's default is prefer */
   channelBinding: ChannelBinding
-  /** the files of `sslcert`, `sslkey` and `sslrootcert` */
-  certFile: string | undefined
-  keyFile: string | undefined
-  caFile: string | undefined
-  /** in the order in which they are tried; empty if the URL names none */
-  hosts: { host: string; port: number }[]
-  /** the name of the database, decoded; empty if the URL names none */
+  certFile: string | undefined // `sslcert`
+  keyFile: string | undefined // `sslkey`
+  caFile: string | undefined // `sslrootcert`
+  hosts: { host: string; port: number }[] // in the order in which they are tried
   database: string
-  /** hosts and database, for messages; without credentials */
-  description: string
-  /** whether a connection is refused unless the database's certificate, with its name, is verified */
-  isVerified: boolean
+  description: string // hosts and database, for messages; without credentials
+  isVerified: boolean // a connection is refused unless the database's certificate, with its name, is verified
 }
 
 /** Reads a URL; undefined if it is not a URL of PostgreSQL. */
@@ -46,13 +37,15 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
   const urls = (directory === null ? list : 'localhost').split(',').map((host) => `${start}${host}${tail}`)
   const [first = ''] = urls
   if (!/^\d{1,5}$/.test(port) || !urls.every((url) => URL.canParse(url) && isCoded(url))) return undefined
-  const hosts = urls
-    .map((url) => new URL(url))
-    .map(({ hostname, port }) => ({ host: bare(hostname), port: port || DEFAULT_PORT }))
+  const hosts = urls.map((text) => {
+    const url = new URL(text)
+    return { host: url.hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(url.port || DEFAULT_PORT) }
+  })
   if (hosts.length > 1 && hosts.some(({ host }) => host === '')) return undefined
-  if (hosts.some(({ host }) => host.includes('%'))) return undefined // libpq's form of a Unix socket, which would be looked up as a name
+  // With a %, it is libpq's form of a Unix socket, which would be looked up as a name.
+  if (hosts.some(({ host }) => host.includes('%'))) return undefined
   const { username, password, pathname } = new URL(first)
-  const named = hosts.filter(({ host }) => host !== '').map(({ host, port }) => ({ host, port: Number(port) }))
+  const named = hosts.filter(({ host }) => host !== '')
   const sslMode = parameters.get('sslmode') ?? undefined
   return {
     first,
@@ -73,34 +66,21 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
 }
 
 /** The parameters that are read here and not by the driver. */
-const OWN_PARAMETERS: readonly string[] = [
-  'host',
-  'port',
-  'sslcert',
-  'sslkey',
-  'sslrootcert',
-  'channel_binding',
-  'target_session_attrs',
-]
+const OWN_PARAMETERS: readonly string[] =
+  'host port sslcert sslkey sslrootcert channel_binding target_session_attrs'.split(' ')
 /** The parameters that are read. The driver sends all others to the database, passwords included. */
 export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 'options', ...OWN_PARAMETERS] as const
-/** The values of `sslmode`; both `verify` modes also check the name in the certificate. */
-const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']
-/** The values of `channel_binding`. */
 const CHANNEL_BINDINGS = ['disable', 'prefer', 'require'] as const
 export type ChannelBinding = (typeof CHANNEL_BINDINGS)[number]
 
 /** The parameters that have one of a few values. The server uses the host that takes writes, whatever the URL says. */
 const CHOICES: Record<string, readonly string[]> = {
-  sslmode: SSL_MODES,
+  sslmode: ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'], // both `verify` check the name too
   channel_binding: CHANNEL_BINDINGS,
   target_session_attrs: ['read-write', 'primary'],
 }
 
-/**
- * Finds the first parameter that is not read or has no valid value, with the values that it may have if they are few;
- * undefined if all are right.
- */
+/** Finds the first parameter that is not read or has no valid value, with those that it may have if they are few. */
 export function findWrongParameter(text: string): { name: string; choices: readonly string[] | undefined } | undefined {
   const [, query = ''] = /\?(.*)$/s.exec(text) ?? []
   const wrong = [...new URLSearchParams(query)].find(([name, value]) => {
@@ -122,12 +102,6 @@ function isCoded(url: string): boolean {
   }
 }
 
-/** An IPv6 address without its brackets. */
-function bare(hostname: string): string {
-  return hostname.replace(/^\[(.*)\]$/, '$1')
-}
-
-/** Where the URL comes from. */
 export interface DatabaseSetting {
   databaseUrl?: string | undefined
   databaseUrlFile?: string | undefined

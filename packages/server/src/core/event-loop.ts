@@ -1,17 +1,11 @@
 /** Turns of the event loop: long work runs in stretches, between which other calls run. */
 
-/**
- * The length of a stretch, in milliseconds. While long work runs, a call waits for about four stretches; a turn costs
- * some microseconds.
- */
+/** While long work runs, a call waits for about four stretches; a turn costs some microseconds. */
 const STRETCH_MS = 0.5
 
 let nextTurn: Promise<void> | undefined
 
-/**
- * Waits for the next turn of the event loop: calls that arrived meanwhile run first. All waits for the same turn share
- * a promise.
- */
+/** Waits for the next turn of the event loop: calls that arrived meanwhile run first. */
 export function turn(): Promise<void> {
   nextTurn ??= new Promise((resolve) =>
     setImmediate(() => {
@@ -24,10 +18,7 @@ export function turn(): Promise<void> {
 
 const waiting: (() => void)[] = []
 
-/**
- * Waits for a turn that no other long work uses: however much long work there is, other calls wait for one stretch at a
- * time.
- */
+/** Waits for a turn that no other long work uses, so that other calls wait for one stretch at a time. */
 export function ownTurn(): Promise<void> {
   return new Promise((resolve) => {
     if (waiting.push(resolve) === 1) setImmediate(beginNext)
@@ -39,10 +30,7 @@ function beginNext(): void {
   if (waiting.length > 0) setImmediate(beginNext)
 }
 
-/**
- * Creates the function that long work calls between two steps: it returns a turn to wait for if the stretch is over,
- * otherwise undefined.
- */
+/** Long work calls the function between two steps: it returns a turn to wait for if the stretch is over. */
 export function createStretches(): () => Promise<void> | undefined {
   let from = performance.now()
   return () => {
@@ -53,7 +41,6 @@ export function createStretches(): () => Promise<void> | undefined {
   }
 }
 
-/** Maps items to results in stretches. */
 export async function mapInStretches<Item, Result>(
   items: Iterable<Item>,
   step: (item: Item) => Result,

@@ -7,36 +7,26 @@ const ROTATE_AFTER_WRAPS = 2 ** 30
 const LEAST_WRAPS = 100
 
 interface Options {
-  /** what holds without the setting, in words; without it, the help names no default */
-  unset?: string
+  unset?: string // what holds without the setting, in words; without it, the help names no default
   /**
-   * refused if empty, as `$UNSET` makes it: without it, a server would use another database or root key than was meant,
-   * let in clients that it should not, or purge entries without an archive
+   * refused if empty, as `$UNSET` makes it: a server would use another database or root key than was meant, let in
+   * clients that it should not, or purge entries without an archive
    */
   neverEmpty?: boolean
-  /**
-   * `whole`: the value is a secret, and the file of EAAS_CONFIG names a file with it instead; `part`: the value may
-   * contain one. No secret is shown
-   */
+  /** `whole`: the file of EAAS_CONFIG names a file with it instead; `part`: the value may contain one. None is shown */
   secret?: 'whole' | 'part'
 }
 
 export interface Setting<Value = unknown> extends Options {
-  /** its text in `--help` and in the schema, without the default */
-  help: string
+  help: string // its text in `--help` and in the schema, without the default
   /** Reads a variable's text; undefined: it is not set. @throws ConfigError */
   read: (text: string | undefined, name: string) => Value
-  /** how the file holds it, and how a message says that */
-  schema: z.ZodMiniType
-  expected: string
-  /** the variable that a list in the file stands for */
-  join?: (list: readonly unknown[]) => string
+  schema: z.ZodMiniType // how the file holds it
+  expected: string // how a message says that
+  join?: (list: readonly unknown[]) => string // makes the variable that a list in the file stands for
 }
 
-/**
- * Thrown when a setting has an invalid value; the message names the variable or the setting, and never contains a
- * secret.
- */
+/** Thrown when a setting has an invalid value; the message names it, and never contains a secret. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
@@ -54,7 +44,6 @@ function textOr(otherwise: string, help: string, options: Options = {}): Setting
   return { ...text(help, { ...options, unset: otherwise }), read: (text = otherwise) => text }
 }
 
-/** A program and its arguments. */
 function program(help: string): Setting<string | undefined> {
   const schema = z.union([TEXT, z.array(z.string()).check(z.minLength(1))])
   const expected = 'a text, or a list of a program and its arguments'
@@ -63,21 +52,13 @@ function program(help: string): Setting<string | undefined> {
 
 /** Separated by commas in the variable. */
 function list(help: string, options: Options = { unset: 'none' }): Setting<string[]> {
-  const read = (text = '') =>
-    text
-      .split(',')
-      .map((part) => part.trim())
-      .filter(Boolean)
+  const parts = (text: string) => text.split(',').map((part) => part.trim())
+  const read = (text = '') => parts(text).filter(Boolean)
   const expected = 'a list of texts without commas, such as ["a", "b"]'
   return { help, ...options, read, schema: z.array(ITEM), expected, join: (items) => items.join(',') }
 }
 
-interface Range {
-  otherwise: number
-  least: number
-  most: number
-  unset?: string
-}
+type Range = { otherwise: number; least: number; most: number; unset?: string }
 
 function number(help: string, { otherwise, least, most, unset = String(otherwise) }: Range): Setting<number> {
   const what = `a whole number from ${least} to ${most}`
@@ -144,9 +125,7 @@ const SETTINGS = {
   ),
   EAAS_ROOT_KEY_TRANSIT: filled(
     'URL of a Transit key of OpenBao or Vault that is the root key: https://host:8200/v1/transit/keys/NAME',
-    {
-      secret: 'part',
-    },
+    { secret: 'part' },
   ),
   EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE: text('a file with the token for OpenBao or Vault'),
   EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE: text(
@@ -220,12 +199,7 @@ const SETTINGS = {
   ),
   EAAS_DRAIN_SECONDS: number(
     'how many seconds the server still serves calls after SIGTERM, while /health answers 503',
-    {
-      otherwise: 0,
-      least: 0,
-      most: 3_600,
-      unset: '0; set 15 behind a balancer',
-    },
+    { otherwise: 0, least: 0, most: 3_600, unset: '0; set 15 behind a balancer' },
   ),
   EAAS_LOG_LEVEL: choice('least severe level that the server logs: ', LOG_LEVELS, { otherwise: 'info' }),
 } satisfies Record<string, Setting>

@@ -1,10 +1,7 @@
-/**
- * Runs tasks in a thread of its own, so that calls do not wait for them: `createTaskThread` starts it with the first
- * task, and ends it when there has been none for a minute; `serveTasks` is what its program calls.
- */
+/** Runs tasks in a thread of its own, so that calls do not wait for them. Its program calls `serveTasks`. */
 import { parentPort, Worker, workerData } from 'node:worker_threads'
 
-/** How long the thread waits for another task before it ends: it holds some 20 MB. In milliseconds. */
+/** How long the thread waits for another task before it ends: it holds some 20 MB. */
 const IDLE_MS = 60_000
 
 type ToThread<Task> = { kind: 'run'; id: number; task: Task } | { kind: 'abort'; id: number }
@@ -14,18 +11,9 @@ type FromThread<Answer, Note> =
   | { kind: 'failed'; id: number; failure: ThreadFailure }
 
 /** An error in the form that passes between threads, which would lose its class and its code. */
-export interface ThreadFailure {
-  name: string
-  message: string
-  stack: string | undefined
-  code: unknown
-}
+export type ThreadFailure = { name: string; message: string; stack: string | undefined; code: unknown }
 
-interface RunOptions<Note> {
-  signal?: AbortSignal | undefined
-  /** called with what the task says while it runs */
-  onNote?: (note: Note) => void
-}
+type RunOptions<Note> = { signal?: AbortSignal | undefined; onNote?: (note: Note) => void }
 
 export interface TaskThread<Task, Answer, Note = never> {
   /** Runs a task, which may hold what a message can carry. Keys pass as handles: the thread shares this process's memory. */
@@ -34,15 +22,12 @@ export interface TaskThread<Task, Answer, Note = never> {
   close(): Promise<void>
 }
 
-/** Creates the thread; `program` is compiled, and gets `data`. `revive` makes an error of what failed in it. */
+/** `program` is compiled, gets `data`, and starts with the first task. `revive` makes an error of what failed in it. */
 export function createTaskThread<Task, Answer, Note = never>(
   program: URL,
   { data, revive = reviveError }: { data?: unknown; revive?: (failure: ThreadFailure) => Error } = {},
 ): TaskThread<Task, Answer, Note> {
-  interface Running extends RunOptions<Note> {
-    resolve: (answer: Answer) => void
-    reject: (error: unknown) => void
-  }
+  type Running = RunOptions<Note> & { resolve: (answer: Answer) => void; reject: (error: unknown) => void }
   const running = new Map<number, Running>()
   let thread: Worker | undefined
   let idle: NodeJS.Timeout | undefined
@@ -70,10 +55,7 @@ export function createTaskThread<Task, Answer, Note = never>(
   function receive(message: FromThread<Answer, Note>): void {
     const run = running.get(message.id)
     if (!run) return
-    if (message.kind === 'note') {
-      run.onNote?.(message.note)
-      return
-    }
+    if (message.kind === 'note') return void run.onNote?.(message.note)
     running.delete(message.id)
     if (running.size === 0) idle = setTimeout(() => void close(), IDLE_MS).unref()
     if (message.kind === 'done') run.resolve(message.answer)
@@ -109,24 +91,13 @@ export function createTaskThread<Task, Answer, Note = never>(
   }
 }
 
-/** Makes an error of what failed in the thread. */
 export function reviveError({ name, message, stack, code }: ThreadFailure, error = new Error(message)): Error {
-  return Object.assign(error, {
-    name,
-    ...(stack === undefined ? {} : { stack }),
-    ...(code === undefined ? {} : { code }),
-  })
-}
-
-/** What a task has in the thread. */
-interface InThread<Note> {
-  signal: AbortSignal
-  note: (note: Note) => void
+  return Object.assign(error, { name, ...(stack !== undefined && { stack }), ...(code !== undefined && { code }) })
 }
 
 /** Has the program of a thread run its tasks; returns what the thread was given. */
 export function serveTasks<Task, Answer, Note = never>(
-  run: (task: Task, inThread: InThread<Note>) => Answer | Promise<Answer>,
+  run: (task: Task, inThread: { signal: AbortSignal; note: (note: Note) => void }) => Answer | Promise<Answer>,
 ): unknown {
   const running = new Map<number, AbortController>()
   const send = (message: FromThread<Answer, Note>) => parentPort?.postMessage(message)

@@ -1,12 +1,9 @@
-// The files of the embedded database. Those of a new one, with the tables of the version that was built, are one image, made by the build,
-// that a first start unpacks all or nothing.
-//
-// Creating them takes PGlite 3.8 s of CPU and 800 MB, unpacking them 0.1 s. A database has its name only once all of its files are on
+// The files of the embedded database. The build makes one image of those of a new one, with its tables: creating them
+// takes PGlite 3.8 s of CPU and 800 MB, unpacking them 0.1 s. A database has its name only once all of its files are on
 // the disk, because PGlite takes a directory with a PG_VERSION as complete.
 //
-// The image is compressed by Brotli. A line of JSON comes before the content of the files in its order: `[path, bytes]` for a file,
-// `[path, null]` for a directory, and `[path, other]` for a file with the content of an earlier one, as most have: PostgreSQL copies
-// its template.
+// The image is compressed by Brotli. A line of JSON comes before the content of the files in its order: `[path, bytes]`
+// for a file, `[path, null]` for a directory, and `[path, other]` for a file with the content of an earlier one.
 
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -21,12 +18,11 @@ import { BUILT_DIRECTORY } from '../package-directory.js'
 /** The image's name in the build. */
 export const IMAGE_NAME = 'cluster.br'
 const WRITERS = 4 // as many as Node's threads for files: each waits for the disk
-/** More than a new database has, so that it is decompressed at once, beside this thread, which loads PGlite meanwhile. */
-const DECOMPRESSED_BYTES = 16 * 1024 * 1024
+const DECOMPRESSED_BYTES = 16 * 1024 * 1024 // more than a new database has: decompressed at once, beside this thread
 const decompress = promisify(brotliDecompress)
 const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_MAX_WINDOW_BITS } = constants
 
-/** Maps of free space and of visibility, a fifth of the files: PostgreSQL takes a missing one as empty, and makes it when it needs it. */
+/** Maps of free space and of visibility, a fifth of the files: PostgreSQL makes a missing one when it needs it. */
 const MADE_AGAIN = /_(?:fsm|vm)$/
 
 type Entry = [path: string, content: number | string | null]
@@ -52,13 +48,7 @@ export function packCluster(directory: string): Uint8Array {
   })
 }
 
-/**
- * Creates a database in `directory` unless there is one. The caller holds the lock of the data directory around it.
- *
- * @returns whether it was created now.
- * @throws the error of the system when the files cannot be written, or an Error that says that the image cannot be
- * read.
- */
+/** Creates a database unless there is one; returns whether it did. The caller holds the lock of the data directory. */
 export async function createClusterIfAbsent(directory: string): Promise<boolean> {
   if (isCluster(directory)) return false
 
@@ -80,10 +70,8 @@ async function readImage(): Promise<Buffer> {
   try {
     return await decompress(readFileSync(path), { chunkSize: DECOMPRESSED_BYTES })
   } catch (cause) {
-    throw new Error(
-      `${path}, from which a new database is made, cannot be read (install @eaas/server again, or build it)`,
-      { cause },
-    )
+    const text = `${path}, from which a new database is made, cannot be read (install @eaas/server again, or build it)`
+    throw new Error(text, { cause })
   }
 }
 
@@ -118,11 +106,9 @@ async function unpack(image: Buffer, directory: string): Promise<void> {
 const RELATION_FILE = /^(\d+)(?:_(?:fsm|vm|init))?(?:\.\d+)?$/
 
 /**
- * Removes the files below `cluster` that belong to no table and no index of the database: a killed process left them of
- * a table that it was rewriting, with the rows of that time and so the sealed secrets of keys, and PostgreSQL never
- * removes them. To be called before clients are served: a transaction that is open has files that only it knows.
- *
- * @returns the names of the removed files
+ * Removes the files that belong to no table and no index, and returns their names: a killed process left them of a
+ * table that it was rewriting, with sealed secrets of keys, and PostgreSQL never removes them. To be called before
+ * clients are served: an open transaction has files that only it knows.
  */
 export async function removeUnreferencedFiles(cluster: string, database: PGlite): Promise<string[]> {
   const { rows: databases } = await database.query<{ oid: number }>(

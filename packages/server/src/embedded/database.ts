@@ -1,8 +1,7 @@
 // The embedded database: PGlite in this process, reached through a unix socket like any PostgreSQL.
 //
-// In the data directory: `postgres/` (the database), `moved` once the installation is elsewhere, `.s.PGSQL.5432` (the socket), `server.lock.*` and
-// `alive-*.sock` (data-directory-lock.ts), `.gitignore` (keeps everything there, the root key above all, out
-// of git).
+// In the data directory: `postgres/` (the database), `moved` once the installation is elsewhere, `.s.PGSQL.5432` (the
+// socket), `server.lock.*` and `alive-*.sock` (data-directory-lock.ts), `root.key`, and `.gitignore`, which covers all.
 
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -38,16 +37,14 @@ const LOCK_CHECK_BUSY_MS = 20
 const ENDING_TIMEOUT_MS = 1_000
 const CHECKPOINT_INTERVAL_MS = 5 * 60_000 // PostgreSQL's default checkpoint_timeout
 const CHECKPOINT_AFTER_FSYNCS = 10_000 // about one fsync a commit, of 1 to 8 kB of log each
-/** Well before the 2^31 transactions after which PostgreSQL refuses to write. */
-const VACUUM_AFTER_TRANSACTIONS = 1_000_000
+const VACUUM_AFTER_TRANSACTIONS = 1_000_000 // PostgreSQL refuses to write after 2^31
 const STARTING_TIMEOUT_MS = 30_000 // how long a command waits for a server that holds the lock but is still starting
 
 export interface EmbeddedOptions {
   dataDir: string // created with mode 0700 if it is missing
   /**
    * Called when PostgreSQL gave up after a failed write or fsync, or when this process lost the lock or the directory:
-   * connections are closed, none are served until the directory is opened anew, which recovers every commit that was
-   * acknowledged before. Default: throw, which ends the process.
+   * nothing is served until the directory is opened anew, which recovers every acknowledged commit. Default: throw.
    */
   onFailure?: (error: Error) => void
 }
@@ -56,11 +53,7 @@ export interface Embedded {
   socketPath: string // `path` for postgres.js
   fresh: boolean
   durability: 'fsync' | 'none' // `none`: commits survive a crash of the process, but not a power cut. Say so loudly.
-  /**
-   * Waits up to five seconds for clients to finish, shuts down, releases the directory.
-   * @throws LockLostError if the directory that the database is in is not the locked one any more: what was written may
-   * be lost
-   */
+  /** Waits up to five seconds for clients. @throws LockLostError if the directory is not the locked one any more */
   close(): Promise<void>
 }
 
@@ -71,13 +64,9 @@ export interface RunningEmbedded {
 }
 
 /**
- * Opens the database of a data directory, which is locked until `close` or the end of the process.
- * @throws DataDirectoryInUseError when another process has it open.
- * @throws UnlockedServerError when another process has it open whose lock was removed.
- * @throws ForeignDataDirectoryError when it is another user's.
- * @throws MovedInstallationError when the installation is in another database now.
- * @throws UnusableDataDirectoryError when it cannot be made or written.
- * @throws Error when the directory or the database cannot be opened.
+ * Opens the database of a data directory, which is locked until `close` or the end of the process. @throws
+ * DataDirectoryInUseError, or UnlockedServerError if its lock was removed; ForeignDataDirectoryError,
+ * MovedInstallationError, UnusableDataDirectoryError
  */
 export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptions): Promise<Embedded> {
   const directory = resolve(dataDir)
@@ -143,9 +132,8 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
 }
 
 /**
- * Finds the process that holds a data directory, so that a command can work through its socket; undefined when there is
- * none, and the command may open the directory itself. Waits up to 30 seconds for one that is still starting.
- * @throws Error when a process holds the directory but does not serve it.
+ * Finds the process that holds a data directory, so that a command can work through its socket. Waits up to 30 seconds
+ * for one that is still starting. @throws Error when a process holds the directory but does not serve it
  */
 export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbedded | undefined> {
   const directory = resolve(dataDir)
@@ -184,11 +172,11 @@ function createLossFinder(lock: DataDirectoryLock): () => Error | undefined {
 
 /** Stops serving once the lock is lost, even while no client sends anything. */
 function watch(findLoss: () => Error | undefined, socket: EmbeddedSocket): () => void {
-  const timer = setInterval(() => {
+  const look = () => {
     const lost = findLoss()
     if (lost) socket.fail(lost)
-  }, LOCK_CHECK_INTERVAL_MS)
-  timer.unref()
+  }
+  const timer = setInterval(look, LOCK_CHECK_INTERVAL_MS).unref()
   return () => clearInterval(timer)
 }
 
@@ -232,9 +220,8 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
     await database.exec(`${SET_FORMATS}; set search_path = ${EMBEDDED_PATH}`) // over settings of database and role
     return database
   } catch (error) {
-    throw new Error(`Cannot open the embedded database: ${output.slice(-5).join('; ') || String(error)}`, {
-      cause: error,
-    })
+    const said = output.slice(-5).join('; ')
+    throw new Error(`Cannot open the embedded database: ${said || String(error)}`, { cause: error })
   }
 }
 
@@ -260,8 +247,7 @@ function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
     busy = false
   }
   // Rejects only after PostgreSQL has given up, which onFailure reports. `busy` stays set, so it is not tried again.
-  const timer = setInterval(() => checkpointIfDue().catch(() => clearInterval(timer)), MAINTENANCE_INTERVAL_MS)
-  timer.unref()
+  const timer = setInterval(() => checkpointIfDue().catch(() => clearInterval(timer)), MAINTENANCE_INTERVAL_MS).unref()
   return () => clearInterval(timer)
 }
 
@@ -322,7 +308,6 @@ export class UnusableDataDirectoryError extends Error {
 
   private constructor(
     message: string,
-    /** of the system's error */
     readonly code: string,
   ) {
     super(message)
@@ -340,7 +325,7 @@ export class UnusableDataDirectoryError extends Error {
   }
 }
 
-/** Whether a data directory holds a database. Creates nothing. @throws ForeignDataDirectoryError if it holds one that cannot be entered */
+/** Whether a data directory holds a database. @throws ForeignDataDirectoryError if it cannot enter that */
 export function hasEmbeddedDatabase(dataDir: string): boolean {
   const directory = resolve(dataDir)
   const cluster = join(directory, CLUSTER)
@@ -349,13 +334,12 @@ export function hasEmbeddedDatabase(dataDir: string): boolean {
   return false
 }
 
-/** What this program leaves in a data directory, whose owner is that of the installation. */
+/** What this program leaves in a data directory. */
 const OWN_NAMES = /^(postgres|root\.key|moved|server\.lock\.\d+)$/
 
 /**
- * Refuses a directory with files of another user, who would be locked out of what this process adds. Who owns the
- * directory itself says nothing: the root of a volume is root's. But what root makes in the empty directory of a user
- * locks that user out.
+ * Refuses a directory with files of another user, who would be locked out of what this process adds. The owner of the
+ * directory itself, which is root for a volume, counts if root would make files in an empty one.
  * @throws ForeignDataDirectoryError
  */
 export function assertOwnDirectory(dataDir: string): void {

@@ -1,9 +1,6 @@
-// PGlite's file system on the host's disk, with the fsync that PGlite leaves out.
-//
-// PostgreSQL asks for an fsync at each commit, but Emscripten's NODEFS has no such operation and answers
-// "done" (and its fdatasync, PostgreSQL's default on Linux, never reaches the file system at all). So we add
-// the operation and start PostgreSQL with the settings that lead to it.
-
+// PGlite's file system on the host's disk. PostgreSQL asks for an fsync at each commit, but Emscripten's NODEFS has no
+// such operation and answers "done" (and its fdatasync, PostgreSQL's default on Linux, never reaches the file system at
+// all). So we add the operation, and start PostgreSQL with the settings that lead to it.
 import { fsyncSync } from 'node:fs'
 import { PGlite } from '@electric-sql/pglite'
 import { NodeFS } from '@electric-sql/pglite/nodefs'

@@ -2,12 +2,9 @@
 //
 // PGlite is one back end: a client's message would meet whatever another client left unfinished. So a client has the
 // back end to itself for a whole turn: from its first message to the Sync or Query after which no transaction is open.
-// @electric-sql/pglite-socket 0.2 hands it over between messages: there a statement that fails to parse made other
-// clients hang and receive each other's rows.
 //
 // Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks, temporary
 // tables. Prepared statements too, so names must not collide (postgres.js draws them at random).
-
 import { chmodSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,9 +15,8 @@ const MAX_CONNECTIONS = 16 // the server's own connection, a few commands beside
 const IDLE_IN_TURN_MS = 30_000
 const CLOSE_GRACE_MS = 5_000 // how long close() lets clients finish by themselves
 const DRAIN_POLL_MS = 10
-const REFUSED_UNREAD_MS = 1_000 // how long a client that is refused may take to read why, in milliseconds
-/** A request body is at most 1 MB; this only keeps a broken client from filling the memory. */
-const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+const REFUSED_UNREAD_MS = 1_000 // how long a client that is refused may take to read why
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024 // so that a broken client does not fill the memory
 
 const PROTOCOL_3_0 = 196_608
 const CANCEL_REQUEST = 80_877_102
@@ -44,11 +40,7 @@ interface Client {
   statements: Set<string> // of prepared statements, to be dropped with the connection: the back end outlives it
 }
 
-interface Task {
-  statement: string
-  resolve: () => void
-  reject: (reason: unknown) => void
-}
+type Task = { statement: string; resolve: () => void; reject: (reason: unknown) => void }
 
 export interface EmbeddedSocketOptions {
   database: PGlite
@@ -57,7 +49,7 @@ export interface EmbeddedSocketOptions {
   failure: () => Error | undefined
   /** Called once when it did: clients were disconnected without an answer. */
   onFailure: (error: Error) => void
-  idleInTurnMs?: number // how long a client may keep the back end without sending anything, in milliseconds
+  idleInTurnMs?: number
 }
 
 export interface EmbeddedSocket {
@@ -73,11 +65,9 @@ export interface EmbeddedSocket {
 export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<EmbeddedSocket> {
   const { database, path, failure, onFailure, idleInTurnMs = IDLE_IN_TURN_MS } = options
   const clients = new Set<Client>()
-  /** Clients with messages that wait for a turn. */
-  const waiting: Client[] = []
+  const waiting: Client[] = [] // with messages that wait for a turn
   let turn: Client | undefined
-  /** Runs while the client whose turn it is sends nothing. */
-  let idleTimer: NodeJS.Timeout | undefined
+  let idleTimer: NodeJS.Timeout | undefined // runs while the client whose turn it is sends nothing
   let working = false
   let failed = false
   let tasks: Task[] = []
@@ -91,14 +81,8 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
   return { run, fail, close }
 
   function welcome(socket: Socket): void {
-    const client: Client = {
-      socket,
-      received: Buffer.alloc(0),
-      messages: [],
-      started: false,
-      gone: false,
-      statements: new Set(),
-    }
+    const state = { received: Buffer.alloc(0), messages: [], started: false, gone: false }
+    const client: Client = { socket, ...state, statements: new Set() }
     socket.on('error', () => socket.destroy()) // 'close' follows, where the client is cleaned up
     if (failed || clients.size >= MAX_CONNECTIONS) {
       // Only after its first message: a client that is cut off during its start-up never reads the reason.

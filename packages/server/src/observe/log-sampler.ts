@@ -3,20 +3,10 @@
 /** Writes a line. `leftOut` is how many lines of its kind were left out before it. */
 export type Write = (leftOut: number, isFirst: boolean) => void
 
-export interface SamplerOptions {
-  first: number // lines of a kind that are written at once in a window
-  windowMs: number
-  mostKinds: number // kinds that are told apart at a time: each has a timer, and keeps its last line
-}
+/** How many lines of a kind are written at once in a window, and how many kinds are told apart at a time. */
+export type SamplerOptions = Record<'first' | 'windowMs' | 'mostKinds', number>
 
-export interface Sampler {
-  /**
-   * Writes the first lines of a kind at once; of those that follow, only the last one, when the window ends. While
-   * there are too many kinds, a new one is sampled as `otherwise`, which must have few values.
-   */
-  take(kind: string, otherwise: string, write: Write): void
-  close(): void
-}
+export type Sampler = ReturnType<typeof createSampler>
 
 interface Kind {
   timer: NodeJS.Timeout
@@ -26,7 +16,7 @@ interface Kind {
 }
 
 /** Creates a sampler; one for each sort of lines. */
-export function createSampler({ first, windowMs, mostKinds }: SamplerOptions): Sampler {
+export function createSampler({ first, windowMs, mostKinds }: SamplerOptions) {
   const kinds = new Map<string, Kind>()
 
   function flush(name: string, kind: Kind): void {
@@ -36,17 +26,20 @@ export function createSampler({ first, windowMs, mostKinds }: SamplerOptions): S
   }
 
   function open(name: string): void {
-    const timer = setTimeout(() => {
+    const end = () => {
       flush(name, kind)
       if (kind.waiting > 0) open(name) // its last line, just written, is the first of the next window
-    }, windowMs)
-    timer.unref()
-    const kind: Kind = { timer, written: 1, waiting: 0 }
+    }
+    const kind: Kind = { timer: setTimeout(end, windowMs).unref(), written: 1, waiting: 0 }
     kinds.set(name, kind)
   }
 
   return {
-    take(own, otherwise, write) {
+    /**
+     * Writes the first lines of a kind at once; of those that follow, only the last one, when the window ends. While
+     * there are too many kinds, a new one is sampled as `otherwise`, which must have few values.
+     */
+    take(own: string, otherwise: string, write: Write): void {
       const name = kinds.has(own) || kinds.size < mostKinds ? own : otherwise
       const kind = kinds.get(name)
       if (!kind) {
@@ -60,7 +53,7 @@ export function createSampler({ first, windowMs, mostKinds }: SamplerOptions): S
         kind.last = write
       }
     },
-    close() {
+    close(): void {
       for (const [name, kind] of kinds) flush(name, kind)
     },
   }

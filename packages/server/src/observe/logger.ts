@@ -21,12 +21,7 @@ export function logWithoutApp(
   createLog(configured)[level]({ ...details, err }, msg)
 }
 
-interface ErrorDescription {
-  [part: string]: unknown
-  type: string
-  message: string
-  stack: string
-}
+type ErrorDescription = Record<'type' | 'message' | 'stack', string> & Record<string, unknown>
 
 function describeError(error: Error & { code?: unknown }): ErrorDescription {
   const { name, message, stack = '', code, cause } = error

@@ -1,6 +1,5 @@
-// GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses,
-// actions and witnesses: ids of tenants or keys would show who does what to anybody who can reach the page,
-// and make ever more series.
+// GET /metrics: the metrics of this process, for Prometheus. No label is an id of a tenant or a key: ids would show who
+// does what to anybody who can reach the page, and make ever more series.
 import {
   type LogAction,
   PROBLEMS,
@@ -22,13 +21,7 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 /** What operators alarm on: a rate needs the series before the first entry. */
-const ALARMING = [
-  'api_key.create',
-  'budget.refused',
-  'key.destroy',
-  'key.export',
-  'usage.doubled',
-] as const satisfies LogAction[]
+const ALARMING: LogAction[] = ['api_key.create', 'budget.refused', 'key.destroy', 'key.export', 'usage.doubled']
 
 /** The label of requests that match no route: their path is the caller's text, and must not become a label. */
 const UNMATCHED = 'unmatched'
@@ -36,46 +29,31 @@ const UNMATCHED = 'unmatched'
 const UNANSWERED = 'unanswered'
 
 /** The last run of a job, or the process's start until there is one; `left` is what the run left undone, if known. */
-interface Run {
-  at: number
-  left?: number | undefined
-}
+type Run = { at: number; left?: number | undefined }
 
 /** What a gauge shows. It is absent while the value is undefined: 0 would read as "just now". */
 type Reading = readonly [help: string, read: () => number | undefined]
 
 /** Rows with a secret under an earlier store key, and API keys under the former pepper. */
-interface Former {
-  sealed: number
-  api_keys: number
-}
+type Former = { sealed: number; api_keys: number }
 
 type Refused = { code: ProblemCode; reason?: UnauthorizedReason | undefined }
 
-/** The metrics of one application; several in a process do not collide. */
 export type Metrics = ReturnType<typeof createMetrics>
 
 /** In seconds; null for what this process does not do. Until the first run, the time since the process started. */
-export interface Ages {
-  anchor: number | null
-  checkpoint: number | null
-  verification: number | null
-  purge: number | null
+export type Ages = Record<'anchor' | 'checkpoint' | 'verification' | 'purge', number | null> & {
   witnesses: { name: string; cosignature: number; contradicted: boolean }[]
 }
 
-export interface MetricsOptions {
-  witnesses?: readonly string[] // the names of the witnesses that it asks
-  anchors?: boolean
-  checkpoints?: boolean
-  purges?: boolean
-  verifications?: boolean
+/** The names of the witnesses, and which jobs are configured. */
+export type MetricsOptions = Partial<Record<'anchors' | 'checkpoints' | 'purges' | 'verifications', boolean>> & {
+  witnesses?: readonly string[]
 }
 
 /**
- * Creates the metrics of the audit log, and of the witnesses. Call it before creating the committer, which reports to
- * them, and the application. Until the first run of a configured job, its age counts from now: an alert on it must fire
- * for a job that never succeeds.
+ * Creates the metrics of one application; several in a process do not collide. Until the first run of a configured job,
+ * its age counts from now: an alert on it must fire for a job that never succeeds.
  */
 export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = {}) {
   const registry = new Registry()
@@ -162,7 +140,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   return {
     registry,
     witnessesAsked,
-    /** Returns the present ages of what guards the log, as far as this process knows. */
     ages: (): Ages => ({
       anchor: ageOf(anchors),
       checkpoint: ageOf(checkpoints),
@@ -170,7 +147,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       purge: ageOf(purge),
       witnesses: witnessAges(),
     }),
-    /** Notes calls that are counted instead of recorded. */
     observeUnrecorded(kind: UnrecordedKind, calls: number): void {
       unrecorded.inc({ kind }, calls)
     },
@@ -188,15 +164,13 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     checkpointsWritten(): void {
       checkpoints = { at: performance.now() }
     },
-    /** Notes how many unalarmed tenants' newest entries an anchor misses; undefined if another server had written one. */
+    /** Notes how many unalarmed tenants' newest entries an anchor misses; undefined if another server wrote it. */
     anchored(left: number | undefined): void {
       anchors = { at: performance.now(), left }
     },
-    /** Notes how many rows and API keys still need what a rotation of the store key replaced. */
     custodyCounted(found: Former): void {
       former = found
     },
-    /** Notes how many differences there are between the tables and what the migrations make. */
     tablesCompared(found: number): void {
       differences = found
     },
@@ -208,7 +182,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     purgeLeft(left: number): void {
       if (purge) purge.left = left
     },
-    /** Returns how many logs the last verification found invalid; null until there was one. */
     invalidLogs: (): number | null => verification?.left ?? null,
     unpurged: (): number => purge?.left ?? 0,
     failedJobs: (): ReadonlyMap<string, unknown> => failedJobs,
@@ -217,7 +190,6 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       if (failure === undefined) failedJobs.delete(job)
       else failedJobs.set(job, failure)
     },
-    /** Notes a group of audit entries after its commit. */
     observeCommit({ actions, seconds }: { actions: readonly LogAction[]; seconds: number }): void {
       for (const action of actions) entries.inc({ action })
       batchEntries.observe(actions.length)
@@ -244,11 +216,12 @@ function createRefusalCounter(registers: Registry[]): Counter<'code' | 'reason'>
 
 type Outcome = { witness: string; kind: string }
 
-// A server without witnesses has no such metrics.
-function createWitnessMetrics(
-  registry: Registry,
-  names: readonly string[],
-): { witnessesAsked: (outcomes: readonly Outcome[]) => void; witnessAges: () => Ages['witnesses'] } {
+interface WitnessMetrics {
+  witnessesAsked: (outcomes: readonly Outcome[]) => void
+  witnessAges: () => Ages['witnesses']
+}
+
+function createWitnessMetrics(registry: Registry, names: readonly string[]): WitnessMetrics {
   if (names.length === 0) return { witnessesAsked: () => undefined, witnessAges: () => [] }
   const cosignedAt = new Map<string, number>()
   const contradicting = new Set<string>()
@@ -323,14 +296,12 @@ function addTlsGauges(registry: Registry, tls: TlsListener): void {
 export function serveMetrics(
   app: FastifyInstance,
   { committer }: Services,
-  {
-    metrics: { registry },
-    checkHealth,
-    tls,
-  }: { metrics: Metrics; checkHealth: HealthCheck; tls: TlsListener | undefined },
+  sources: { metrics: Metrics; checkHealth: HealthCheck; tls: TlsListener | undefined },
 ): void {
+  const { checkHealth, tls } = sources
+  const { registry } = sources.metrics
   const registers = [registry]
-  const ofProcess = processRegistry() // now, so that its observations begin with the server and not with the first scrape
+  const ofProcess = processRegistry() // now, so that its observations begin with the server
   const requests = new Counter({
     name: 'eaas_http_requests_total',
     help: 'Requests, by the status of the answer.',

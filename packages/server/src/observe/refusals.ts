@@ -42,12 +42,12 @@ function describeRefusal(request: FastifyRequest, { code, counts, caller }: Refu
   const key_id = findNamedKey(request)
   return {
     ...(code === undefined ? { refused: Object.fromEntries(counts) } : { code }),
-    ...(caller.reason === undefined ? {} : { reason: caller.reason }),
+    ...(caller.reason !== undefined && { reason: caller.reason }),
     ip_address: clientAddress(request.ip),
-    ...(tenant_id === undefined ? {} : { tenant_id }),
-    ...(api_key_id === undefined ? {} : { api_key_id }),
-    ...(key_id === undefined ? {} : { key_id }),
-    ...(on_behalf_of !== undefined && isOnBehalfOf(on_behalf_of) ? { on_behalf_of } : {}),
+    ...(tenant_id !== undefined && { tenant_id }),
+    ...(api_key_id !== undefined && { api_key_id }),
+    ...(key_id !== undefined && { key_id }),
+    ...(on_behalf_of !== undefined && isOnBehalfOf(on_behalf_of) && { on_behalf_of }),
   }
 }
 

@@ -1,5 +1,5 @@
-// Writes one log line per request. The line of a failure has at most 512 bytes, and equal failures get one line a
-// second. Equal refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
+// One log line per request. That of a failure has at most 512 bytes, and equal failures get one line a second. Equal
+// refusals get the first few lines of each minute, so that a flood of them does not fill the disk.
 import type { Socket } from 'node:net'
 import { finished, Readable } from 'node:stream'
 import { PROBLEMS } from '@eaas/protocol'
@@ -13,26 +13,17 @@ import type { Metrics } from './metrics.js'
 import { countRefusals, type RefusalLine } from './refusals.js'
 
 const LINE_BYTES = 512 // most bytes of a failure's line with its line feed, as `loggerOptions` writes it
-const BETWEEN_LINES_MS = 1_000 // between two lines of equal failures, in milliseconds
+const BETWEEN_LINES_MS = 1_000 // between two lines of equal failures
 const FIRST_REFUSALS = 5 // lines a minute for refusals with the same code, reason and API key or, without one, address
 const REFUSALS_MS = 60_000
 /** Kinds that are told apart at a time: an attacker can have any number of addresses. Beyond, by code alone. */
 const MOST_KINDS = 256
 const OTHERS = 'others' // the kind of failures beyond that
 const ERROR = 50 // Pino's number of `error`
-
 const REQUEST = 'request'
 
-/** Logs requests, and counts what was refused. One per application. */
-export interface RequestLog {
-  /** Logs each request of the application when it is answered, and each that could not be read. */
-  attach(app: FastifyInstance): void
-  /** Logs a request for which the framework runs no hooks. Call it before the request is answered. */
-  logWithoutHooks(request: FastifyRequest, reply: FastifyReply): void
-}
-
-/** Creates the log. It has the route of each request, not the URL, which may contain a secret by mistake. */
-export function createRequestLog(services: Services, metrics: Metrics): RequestLog {
+/** Logs requests, by their routes and not the URLs, which may contain a secret by mistake; counts what was refused. */
+export function createRequestLog(services: Services, metrics: Metrics) {
   const failureLines = createSampler({ first: 1, windowMs: BETWEEN_LINES_MS, mostKinds: MOST_KINDS })
   const refusalLines = createSampler({ first: FIRST_REFUSALS, windowMs: REFUSALS_MS, mostKinds: MOST_KINDS })
 
@@ -54,14 +45,12 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
   }
 
   return {
-    attach(app) {
+    /** Logs each request of the application when it is answered, and each that could not be read. */
+    attach(app: FastifyInstance): void {
       atCallEnd(app, logRequest)
       app.addHook('onSend', (request, reply, payload, done) => {
-        if (payload instanceof Readable) {
-          payload.once('error', (error) => {
-            if (reply.raw.headersSent) noteFailure(request, error, 'answer cut off')
-          })
-        }
+        const noteCut = (error: Error) => reply.raw.headersSent && noteFailure(request, error, 'answer cut off')
+        if (payload instanceof Readable) payload.once('error', noteCut)
         done(null, payload)
       })
       app.addHook('onClose', (_, done) => {
@@ -75,12 +64,12 @@ export function createRequestLog(services: Services, metrics: Metrics): RequestL
         // A client that closes in the middle of a request has left: it is not refused.
         if (code === undefined || error.code === 'HPE_INVALID_EOF_STATE' || !socket.writable) return
         metrics.observeRefusal({ code }, 1)
-        const ip_address = clientAddress(socket.remoteAddress)
-        const line = { method: null, route: null, status: PROBLEMS[code].status, code, ip_address }
-        logRefusal(app.log, line)
+        const line = { method: null, route: null, status: PROBLEMS[code].status, code }
+        logRefusal(app.log, { ...line, ip_address: clientAddress(socket.remoteAddress) })
       })
     },
-    logWithoutHooks(request, reply) {
+    /** Logs a request for which the framework runs no hooks. Call it before the request is answered. */
+    logWithoutHooks(request: FastifyRequest, reply: FastifyReply): void {
       finished(reply.raw, (error) => logRequest(request, reply, !error))
     },
   }
@@ -96,8 +85,8 @@ function logFailure(
   { line, failure: { error, msg }, sampler }: { line: RequestLine; failure: Failure; sampler: Sampler },
 ): void {
   const { id, log } = request
-  // An unexpected error is a defect, which is found by its stack: one line with it is enough. Errors of the
-  // driver have no frame of their caller, so the route distinguishes them too.
+  // A defect is found by its stack: one line with it is enough. Errors of the driver have no frame of their caller, so
+  // the route distinguishes them too.
   const isDefect = msg === UNEXPECTED
   const stack = isDefect && error instanceof Error ? error.stack?.match(/^\s+at .*$/gm) : undefined
   const place = isDefect ? [request.routeOptions.url, stack] : []
@@ -125,13 +114,13 @@ interface RequestLine {
 function describeRequest(request: FastifyRequest, reply: FastifyReply, isAnswered: boolean): RequestLine {
   const { trace, credentials, admitted } = request
   return {
-    ...(trace ? { trace_id: trace.trace_id, span_id: trace.span_id } : {}),
-    ...(credentials && admitted ? { tenant_id: credentials.tenant_id, api_key_id: admitted.api_key_id } : {}),
+    ...(trace && { trace_id: trace.trace_id, span_id: trace.span_id }),
+    ...(credentials && admitted && { tenant_id: credentials.tenant_id, api_key_id: admitted.api_key_id }),
     method: request.method,
     route: request.routeOptions.url ?? null,
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 10) / 10,
-    ...(isAnswered ? {} : { answered: false }),
+    ...(!isAnswered && { answered: false }),
   }
 }
 

@@ -1,11 +1,9 @@
-// Spans of OpenTelemetry, one for each request, where the application installed `@opentelemetry/api`. Unless an SDK of
-// OpenTelemetry is registered in this process, the spans are not recorded.
+// Spans of OpenTelemetry, one for each request, where `@opentelemetry/api` is installed and an SDK is registered.
 import type { Context, Span } from '@opentelemetry/api'
 import type { FastifyRequest } from 'fastify'
 import type { Trace, Tracing } from '../core/http/correlation.js'
 import { VERSION } from '../version.js'
 
-/** Loads OpenTelemetry's API; undefined if it is not installed. */
 export async function loadTracing(): Promise<Tracing | undefined> {
   try {
     return createTracing(await import('@opentelemetry/api'))
@@ -17,14 +15,8 @@ export async function loadTracing(): Promise<Tracing | undefined> {
 
 type Api = typeof import('@opentelemetry/api')
 
-export function createTracing({
-  context,
-  isSpanContextValid,
-  propagation,
-  SpanKind,
-  SpanStatusCode,
-  trace,
-}: Api): Tracing {
+export function createTracing(api: Api): Tracing {
+  const { context, isSpanContextValid, propagation, SpanKind, SpanStatusCode, trace } = api
   const tracer = trace.getTracer('@eaas/server', VERSION)
   const spans = new WeakMap<FastifyRequest, Span>()
 
@@ -43,14 +35,9 @@ export function createTracing({
       const parent = isInner ? active : withSent(propagation.extract(active, request.headers), sent)
       const { method, routeOptions } = request
       const route = routeOptions.url
-      const span = tracer.startSpan(
-        route === undefined ? method : `${method} ${route}`,
-        {
-          kind: isInner ? SpanKind.INTERNAL : SpanKind.SERVER,
-          attributes: { 'http.request.method': method, ...(route === undefined ? {} : { 'http.route': route }) },
-        },
-        parent,
-      )
+      const kind = isInner ? SpanKind.INTERNAL : SpanKind.SERVER
+      const attributes = { 'http.request.method': method, ...(route !== undefined && { 'http.route': route }) }
+      const span = tracer.startSpan(route === undefined ? method : `${method} ${route}`, { kind, attributes }, parent)
       const { traceId, spanId, traceFlags } = span.spanContext()
       // Without an SDK, the API returns no span of its own: the parent, or one that is not valid.
       if (trace.getSpanContext(parent)?.spanId === spanId) return undefined

@@ -1,6 +1,5 @@
 // GET /console: the pages of `@eaas/console`, static files that need no API key; they get what they show from the API.
-// The folders of the package are those of the URLs, and the server serves the files that are there when it starts,
-// under exactly their names. The URLs in the pages are relative, so that they work behind a path prefix.
+// The server serves the files that are there when it starts. Their URLs are relative, for a proxy with a path prefix.
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'

@@ -31,11 +31,9 @@ export const changeStatus = strict({ reason: wire.FIELDS.name })
 
 /* Answers */
 
+const tenant = { tenant_id: wire.uuid, name: z.string(), envelope_only: z.boolean(), created_at: wire.time }
 export const operatorTenant = z.object({
-  tenant_id: wire.uuid,
-  name: z.string(),
-  envelope_only: z.boolean(),
-  created_at: wire.time,
+  ...tenant,
   monthly_encrypt_quota: z.nullable(wire.count),
   plaintext_encoding: z.optional(z.enum(['base64'])),
   status: z.enum(['active', 'suspended', 'deleted', 'moving', 'moved']),
@@ -46,10 +44,7 @@ export const operatorTenantList = z.object({
   tampered: z.array(wire.uuid),
 })
 export const newTenant = z.object({
-  tenant_id: wire.uuid,
-  name: z.string(),
-  envelope_only: z.boolean(),
-  created_at: wire.time,
+  ...tenant,
   api_key: z.object({
     id: wire.uuid,
     name: z.string(),

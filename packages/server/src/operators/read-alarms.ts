@@ -21,9 +21,8 @@ type Status = z.infer<typeof serverStatus>
 /** Lists the alarms that this server knows; others that share the database adopt them within a second. */
 export function listAlarms(): Operation<AlarmList> {
   return watching(async ({ committer }) => {
-    const alarms = watchesOf(committer)
-      .alarmed()
-      .map(({ tenant_id, alarm }) => viewAlarm(tenant_id, alarm?.reason ?? ''))
+    const alarmed = watchesOf(committer).alarmed()
+    const alarms = alarmed.map(({ tenant_id, alarm }) => viewAlarm(tenant_id, alarm?.reason ?? ''))
     return { alarms, count: alarms.length }
   })
 }
@@ -32,17 +31,15 @@ function viewAlarm(tenant_id: string, reason: string): AlarmList['alarms'][numbe
   const isOwn = tenant_id === INSTALLATION_ID
   const isGone = reason === TENANT_GONE
   const log = isOwn ? '--installation' : `--tenant ${tenant_id}`
+  const steps = isGone
+    ? [`eaas accept tenant ${tenant_id} --help`]
+    : [`eaas audit verify ${log}`, `eaas accept rollback ${log} --help`]
   return {
     tenant_id: isOwn ? null : tenant_id,
     code: isGone ? 'tenant_gone' : 'log_differs',
     reason,
     refused: describeRefused([tenant_id]),
-    commands: [
-      'eaas doctor',
-      ...(isGone
-        ? [`eaas accept tenant ${tenant_id} --help`]
-        : [`eaas audit verify ${log}`, `eaas accept rollback ${log} --help`]),
-    ],
+    commands: ['eaas doctor', ...steps],
     page: ALARM_PAGE,
   }
 }

@@ -1,4 +1,4 @@
-/** What operators do with tenants, over HTTP and by commands: each change is in the log of the tenant and in that of the installation. */
+/** What operators do with tenants: each change is in the log of the tenant and in that of the installation. */
 import { randomUUID } from 'node:crypto'
 import { encodeHex, INSTALLATION_ID, isUuid, PERMISSIONS, readJson, type wire } from '@eaas/protocol'
 import type { z } from 'zod/mini'
@@ -36,7 +36,7 @@ import {
 import { assertRecordable, lockInstallationHead, recordForInstallation } from '../guard/installation-log.js'
 import type { newTenant, updateTenant as updateTenantBody } from './operator-schemas.js'
 
-/** How long the database may take to create a tenant, in milliseconds. */
+/** How long the database may take to create a tenant. */
 export const CREATE_DEADLINE_MS = 10_000
 
 export type NewTenant = z.infer<typeof newTenant>
@@ -78,11 +78,7 @@ export async function createFirstTenant(
   return created && witnessed(services, created)
 }
 
-interface Created {
-  tenant: NewTenant
-  /** of the tenant's log and of the installation's */
-  heads: { own: Head; installation: Head }
-}
+type Created = { tenant: NewTenant; heads: { own: Head; installation: Head } }
 
 // Only after the commit: a head that was rolled back would seem lost.
 function witnessed({ committer: { guard } }: Creating, { tenant, heads }: Created): NewTenant {
@@ -91,7 +87,7 @@ function witnessed({ committer: { guard } }: Creating, { tenant, heads }: Create
   return tenant
 }
 
-/** Of a tenant that another server created just before, or that just arrived, the log may show the entry before each machine shows the row. */
+/** Of a tenant that another server just created, the log may show the entry before each machine shows the row. */
 const JUST_CREATED_ENTRIES = 16
 
 async function assertNotJustCreated(sql: Transaction, name: string, last_id: number): Promise<void> {
@@ -103,10 +99,8 @@ async function assertNotJustCreated(sql: Transaction, name: string, last_id: num
   if (names.includes(name)) throw nameTaken(name)
 }
 
-function nameTaken(name: string): Refusal {
-  const detail = `a tenant named ${name} already exists, perhaps as a deleted one: choose another name`
-  return new Refusal('E_NAME_TAKEN', detail)
-}
+const nameTaken = (name: string) =>
+  new Refusal('E_NAME_TAKEN', `a tenant named ${name} already exists, perhaps as a deleted one: choose another name`)
 
 async function insertAll(
   services: Creating,
@@ -170,7 +164,7 @@ export function suspendTenant(reason: Reason): Operation<OperatorTenant> {
   return setStatus('suspended', reason)
 }
 
-/** Resumes a suspended tenant; one that is active stays so, and gets an entry if there is a reason. @throws Refusal E_STATE */
+/** Resumes a suspended tenant; one that is active gets an entry if there is a reason. @throws Refusal E_STATE */
 export function resumeTenant(reason: Reason): Operation<OperatorTenant> {
   return setStatus('active', reason)
 }
@@ -194,7 +188,6 @@ export function closeForMove(to: string): Operation<OperatorTenant> {
   }
 }
 
-/** Reads the tenant as its operator sees it. */
 export function readTenantForOperator(): Operation<OperatorTenant> {
   return async ({ state: { tenant } }) => ({ entries: [], release: () => viewForOperator(tenant) })
 }
@@ -206,14 +199,12 @@ export function findNameFault(name: string): string | undefined {
   return undefined
 }
 
-/** Returns the row of a tenant. @throws TamperedRowError if it is not as the server wrote it */
+/** @throws TamperedRowError if the row is not as the server wrote it */
 export function authenticTenant({ storeKeys }: Services, row: TenantRow): TenantRow {
   return authentic(row, tenantMac, deriveRowKey(currentKey(openAuditKey(storeKeys, row))))
 }
 
-export interface Reason {
-  reason?: string | undefined // for the log; 1 to 255 characters
-}
+export type Reason = { reason?: string | undefined } // for the log; 1 to 255 characters
 
 /** What the installation's log calls a change, by the new status. */
 const ACTIONS = {
@@ -253,7 +244,6 @@ export function changeTenant(
 
 export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
 
-/** The tenant as its operator sees it. */
 export function viewForOperator(row: TenantRow): OperatorTenant {
   return { ...viewTenant(row), status: row.status }
 }

@@ -1,13 +1,11 @@
-// Encrypts to recipients of age (age-encryption.org/v1), so that any age tool can decrypt it: texts armored, and
-// streams in bounded memory. Decrypts only the stream of a backup, to restore it.
+// Encrypts to recipients of age (age-encryption.org/v1): texts armored, and streams in bounded memory. Decrypts only
+// the stream of a backup.
 import type { Encrypter } from 'age-encryption'
 
-/** Thrown when a recipient is not valid; the message says what to give. */
 export class RecipientError extends Error {
   override readonly name = 'RecipientError'
 }
 
-/** Thrown when a stream cannot be decrypted; the message says why. */
 export class DecryptError extends Error {
   override readonly name = 'DecryptError'
 }
@@ -21,7 +19,6 @@ export async function encryptTo(recipients: readonly string[]): Promise<Encrypt>
   return async (bytes) => armor.encode(await encrypter.encrypt(new Uint8Array(bytes)))
 }
 
-/** A web stream of bytes, as the library takes it. */
 type Bytes = ReadableStream<Uint8Array>
 
 /** Reads recipients, at least one; the returned function encrypts a stream. @throws RecipientError */
@@ -34,9 +31,8 @@ export async function encryptStreamTo(recipients: readonly string[]): Promise<(p
 export const AGE_MAGIC = 'age-encryption.org/v1\n'
 
 /**
- * Decrypts a stream that is not armored, with the identities in the text of a file, as age-keygen writes it.
- * @throws DecryptError if the text has none, or none of them opens the stream; the returned stream fails if the input
- * was changed or truncated
+ * Decrypts a stream that is not armored, with the identities in the text of a file, as age-keygen writes it. The
+ * returned stream fails if the input was changed or truncated. @throws DecryptError
  */
 export async function decryptStreamBy(identities: string, sealed: Bytes): Promise<Bytes> {
   const { Decrypter } = await import('age-encryption')

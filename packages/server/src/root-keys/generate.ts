@@ -10,15 +10,14 @@ import { SHARE_LIMITS, splitRootKey } from './root-key-share.js'
 export interface RootKeyForm {
   path: string // the file to create, `-` for standard output, or with `split` the folder
   recipients: readonly string[] // recipients of age; without any, nothing is encrypted
-  /** into how many shares, and how many of them give the root key; by default it is not split */
-  split?: Record<'shares' | 'threshold', number> | undefined
+  split?: Split | undefined // into how many shares, and how many of them give the root key; by default it is not split
   from?: string | undefined // a file to read the root key from; by default a new one is made
 }
 
-export interface MadeRootKey {
-  files: string[] // the files, in the order of the recipients if it is split
-  set?: string // names the shares
-}
+type Split = Record<'shares' | 'threshold', number>
+
+/** Files in the order of the recipients; `set` names the shares. */
+export type MadeRootKey = { files: string[]; set?: string }
 
 /** Makes a root key. Either all files are created and on disk, or none. @throws RecipientError, CommandError */
 export async function makeRootKey({ path, recipients, split, from }: RootKeyForm): Promise<MadeRootKey> {
@@ -38,21 +37,19 @@ export async function makeRootKey({ path, recipients, split, from }: RootKeyForm
 }
 
 /** @throws RootKeyError if no such split is possible, or there are recipients but not one for each share */
-function assertSplit({ shares, threshold }: Record<'shares' | 'threshold', number>, recipients: number): void {
+function assertSplit({ shares, threshold }: Split, recipients: number): void {
   const { min, max } = SHARE_LIMITS
-  if (threshold < min || shares < threshold || shares > max) {
+  if (threshold < min || shares < threshold || shares > max)
     throw new RootKeyError(
       `A root key is split into ${min} to ${max} shares, of which at least ${min} and at most all are needed, got ${counted(shares, 'share')} and the threshold ${threshold}.`,
     )
-  }
-  if (recipients > 0 && recipients !== shares) {
+  if (recipients > 0 && recipients !== shares)
     throw new RootKeyError(
       `Each share is for one recipient: give ${shares} recipients, or none for shares that are not encrypted, got ${recipients}.`,
     )
-  }
 }
 
-type Shares = Pick<RootKeyForm, 'path' | 'recipients'> & { split: Record<'shares' | 'threshold', number> }
+type Shares = Pick<RootKeyForm, 'path' | 'recipients'> & { split: Split }
 
 async function writeShares(rootKey: Uint8Array, { path, recipients, split }: Shares): Promise<MadeRootKey> {
   if (recipients.length > 0) await encryptTo(recipients) // refuses a recipient that is given twice

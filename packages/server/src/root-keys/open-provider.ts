@@ -15,7 +15,7 @@ import { execProvider, readCommandLine, runProgram } from './program.js'
 import { ASK, listShareFiles, sharesProvider } from './shares.js'
 import { transitProvider } from './transit.js'
 
-/** The provider that a setting names. @throws RootKeyError */
+/** @throws RootKeyError */
 export async function openProvider(setting: RootKeySetting): Promise<RootKeyProvider> {
   const { kind, value, login } = setting
   const variable = ROOT_KEY_VARIABLES[kind]
@@ -37,11 +37,9 @@ export async function openProvider(setting: RootKeySetting): Promise<RootKeyProv
   }
 }
 
-// A program that prints the root key.
 async function commandProvider(commandLine: [string, ...string[]]): Promise<RootKeyProvider> {
-  const printed = await runProgram(commandLine, new Uint8Array(), {
-    what: `The program of ${ROOT_KEY_VARIABLES.command},`,
-  })
+  const what = `The program of ${ROOT_KEY_VARIABLES.command},`
+  const printed = await runProgram(commandLine, new Uint8Array(), { what })
   try {
     const [name] = commandLine
     return localProvider(parseRootKey(printed.toString().trim(), name), { kind: 'command', name })
@@ -50,12 +48,12 @@ async function commandProvider(commandLine: [string, ...string[]]): Promise<Root
   }
 }
 
-/** Returns the setting of the root key; the embedded database's own root key counts as a file. */
+/** The embedded database's own root key counts as a file. */
 export function rootKeySettingOf({ rootKey, transitLogin, dataDir }: Config): RootKeySetting {
   return rootKey ?? { kind: 'file', value: embeddedRootKeyPath(dataDir), login: transitLogin }
 }
 
-/** Opens the provider in the settings, or the embedded database's own root key. @throws RootKeyError */
+/** @throws RootKeyError */
 export async function providerOf(config: Config): Promise<RootKeyProvider> {
   return config.rootKey ? openProvider(config.rootKey) : openOwnKey(config, { mayCreate: false })
 }
@@ -65,11 +63,9 @@ export async function openOwnKey(
   { databaseUrl, databaseUrlFile, dataDir }: Config,
   options: { mayCreate: boolean },
 ): Promise<RootKeyProvider> {
-  if (databaseUrl !== undefined) {
-    throw new RootKeyError(
-      `${databaseUrlFile === undefined ? 'EAAS_DATABASE_URL' : 'EAAS_DATABASE_URL_FILE'} is set, and no variable says where the root key is. ${NEEDED_KEY}`,
-    )
-  }
+  const variable = databaseUrlFile === undefined ? 'EAAS_DATABASE_URL' : 'EAAS_DATABASE_URL_FILE'
+  if (databaseUrl !== undefined)
+    throw new RootKeyError(`${variable} is set, and no variable says where the root key is. ${NEEDED_KEY}`)
   const key = await readEmbeddedRootKey(dataDir, options)
   return localProvider(key, { kind: 'file', name: embeddedRootKeyPath(dataDir) })
 }

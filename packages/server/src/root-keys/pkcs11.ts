@@ -20,9 +20,8 @@ export interface HsmKey {
 
 /** Makes the key in the HSM. @throws RootKeyError if there is one of that id, or the HSM refuses */
 export async function generateInHsm(key: HsmKey): Promise<void> {
-  if ((await countKeys(key)) > 0) {
+  if ((await countKeys(key)) > 0)
     throw new RootKeyError(`The token ${key.token} has a key of the id ${key.id} already. Name another id.`)
-  }
   const kind = ['--key-type', `GENERIC:${KEY_BYTES}`, '--usage-sign', '--sensitive']
   await run(key, ['--keygen', ...kind, '--label', 'eaas root key', '--id', key.id])
 }
@@ -55,8 +54,8 @@ export async function unwrapByHsm(key: HsmKey, wrapped: Uint8Array): Promise<Uin
 
 async function countKeys(key: HsmKey): Promise<number> {
   const listed = await run(key, ['--list-objects', '--type', 'secrkey'])
-  return [...listed.toString().matchAll(/^ *ID: *([0-9a-f]+)\b/gim)].filter(([, id]) => id?.toLowerCase() === key.id)
-    .length
+  const ids = [...listed.toString().matchAll(/^ *ID: *([0-9a-f]+)\b/gim)].map(([, id]) => id?.toLowerCase())
+  return ids.filter((id) => id === key.id).length
 }
 
 // The HSM uses any one of them, so what one of these keys wrapped would open in some tries only.
@@ -78,12 +77,9 @@ async function run(
 ): Promise<Buffer> {
   const login = ['--module', module, '--token-label', token, '--login', '--pin', 'env:EAAS_PKCS11_PIN']
   const variables = { EAAS_PKCS11_PIN: await readPin(pinFile) }
-  return runProgram(['pkcs11-tool', ...login, ...args], input, {
-    what: 'For the HSM,',
-    variables,
-    isQuiet: true,
-    isPinRefused: (_code, said) => /CKR_PIN_/.test(said),
-  })
+  const isPinRefused = (_code: number | null, said: string) => /CKR_PIN_/.test(said)
+  const options = { what: 'For the HSM,', variables, isQuiet: true, isPinRefused }
+  return runProgram(['pkcs11-tool', ...login, ...args], input, options)
 }
 
 async function readPin(path: string): Promise<string> {

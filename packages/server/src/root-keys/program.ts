@@ -1,4 +1,4 @@
-/** Runs a program that an operator named: one that prints the root key, or one that wraps and unwraps, so that the key never leaves the device or service that it asks. */
+/** Runs a program that prints the root key, or that wraps and unwraps, so that the key never leaves its device. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { beforeEnd } from '@eaas/audit/node'
@@ -6,8 +6,8 @@ import { readJson } from '@eaas/protocol'
 import { ROOT_KEY_VARIABLES } from '../core/config.js'
 import { RefusedPinError, RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
 
-const PATIENCE_MS = 60_000 // how long a program may take, in milliseconds: a person may have to touch a token
-const GRACE_MS = 2_000 // how long a program may take to end after SIGTERM, in milliseconds
+const PATIENCE_MS = 60_000 // how long a program may take: a person may have to touch a token
+const GRACE_MS = 2_000 // how long a program may take to end after SIGTERM
 /** The exit code of a program whose PIN was refused. It is not called again, since the device could lock itself. */
 export const PIN_REFUSED = 6
 const MOST_BYTES = 65_536 // what a program may answer with, in bytes
@@ -45,8 +45,7 @@ export async function runProgram(
     return new Kind(`${what} ${program} ${how}.`)
   }
   try {
-    // Without a terminal, the program has a process group of its own, so that ending it ends all that it started.
-    // On a terminal it stays in ours, so that it can prompt and Ctrl-C reaches it.
+    // With a process group of its own, ending it ends all that it started. On a terminal it stays in ours, to prompt.
     const detached = !process.stdin.isTTY && !process.stderr.isTTY
     const { EAAS_DATABASE_URL: _, EAAS_ROOT_KEY: __, ...env } = { ...process.env, ...variables } // secrets of ours
     const child = spawn(program, args, { env, detached, stdio: ['pipe', 'pipe', isQuiet ? 'pipe' : 'inherit'] })
@@ -66,12 +65,8 @@ export async function runProgram(
 
 const PIN_ADVICE = 'was refused its PIN. Correct it before anything asks again: a device locks it after a few tries'
 
-interface Conversation {
-  input: Uint8Array
-  chunks: Buffer[] // receive what it writes to standard output
-  said: Buffer[] // and, if that is a pipe, to standard error
-  detached: boolean // whether it has a process group of its own
-}
+/** What is written to its standard input, and what it writes to its standard output and error. */
+type Conversation = { input: Uint8Array; chunks: Buffer[]; said: Buffer[]; detached: boolean }
 
 /** Waits for a program to end. Ends it if this process ends, or if it takes or writes too much, as `excess` says. */
 async function converse(child: ChildProcess, { input, chunks, said, detached }: Conversation) {
@@ -127,11 +122,7 @@ function endProgram({ pid }: ChildProcess, { detached, signal }: { detached: boo
 
 const PROGRAM = { what: `The program of ${ROOT_KEY_VARIABLES.exec},` }
 
-/**
- * The provider of a program that is called with `wrap` or `unwrap` as its last argument. The program reads the bytes
- * from its standard input, writes the result to its standard output, and ends with exit code 0, or with 6 if a device
- * refused its PIN.
- */
+/** The program gets `wrap` or `unwrap` as its last argument, and ends with exit code 0, or 6 if its PIN was refused. */
 export function execProvider(commandLine: [string, ...string[]]): RootKeyProvider {
   const ask = async (what: 'wrap' | 'unwrap', bytes: Uint8Array) => {
     const answer = await runProgram([...commandLine, what], bytes, PROGRAM)

@@ -21,10 +21,8 @@ export interface Share {
   point: Uint8Array // the shared bytes and, after them, their coordinate: secret
 }
 
-export interface SharedKey {
-  set: string
-  lines: string[] // a line of text for each share, by number; each is secret
-}
+/** Each line is the text of a share, by number, and secret. */
+export type SharedKey = { set: string; lines: string[] }
 
 /** Splits a root key; fewer than `threshold` shares reveal nothing about it (root-key-share.md 2). */
 export async function splitRootKey(
@@ -54,27 +52,23 @@ function encodeShare({ set, threshold, number, point }: Share): string {
 /** Reads a share. Messages name its `source` and never repeat the text. @throws RootKeyError */
 export function readShare(text: string, source: string): Share {
   const trimmed = text.trim()
-  if (/^(-----BEGIN AGE|age-encryption\.org\/)/.test(trimmed)) {
+  if (/^(-----BEGIN AGE|age-encryption\.org\/)/.test(trimmed))
     throw new RootKeyError(
       `${source} is still encrypted. Its recipient decrypts it: age -d -i IDENTITY -o SHARE ENCRYPTED-SHARE`,
     )
-  }
   const [, checked = '', checksum] = LINE.exec(trimmed) ?? []
-  if (checked === '') {
+  if (checked === '')
     throw new RootKeyError(
       `${source} is not a share of a root key: one line that begins with ${FORMAT}. It may have more than that line.`,
     )
-  }
-  if (checksumOf(checked) !== checksum) {
+  if (checksumOf(checked) !== checksum)
     throw new RootKeyError(`${source} is a share that was altered, mistyped or cut: its checksum is wrong.`)
-  }
   const [, set = '', threshold, number, hex = ''] = CHECKED.exec(checked) ?? []
   const share = { set, threshold: Number(threshold), number: Number(number), point: decodeHex(hex) }
   const isPossible = [share.threshold, share.number].every((value) => value <= SHARE_LIMITS.max)
   // The value at the coordinate 0 is the secret itself: an attacker who gives such a share would choose the root key.
-  if (!isPossible || share.threshold < SHARE_LIMITS.min || share.point.at(-1) === 0) {
+  if (!isPossible || share.threshold < SHARE_LIMITS.min || share.point.at(-1) === 0)
     throw new RootKeyError(`${source} is a share that no split makes: somebody altered it.`)
-  }
   return share
 }
 
@@ -106,11 +100,9 @@ export async function combineShares(shares: readonly Share[]): Promise<Uint8Arra
     if (misfit !== undefined) throw new RootKeyError(misfit)
   }
   const { set, threshold } = first
-  if (shares.length < threshold) {
-    throw new RootKeyError(
-      `The set ${set} needs ${threshold} shares, got ${shares.length}: ${shares.map(({ number }) => number).join(', ')}.`,
-    )
-  }
+  const numbers = shares.map(({ number }) => number).join(', ')
+  if (shares.length < threshold)
+    throw new RootKeyError(`The set ${set} needs ${threshold} shares, got ${shares.length}: ${numbers}.`)
   const { combine } = await import('shamir-secret-sharing')
   const secret = await combine(shares.map(({ point }) => point))
   const rootKey = secret.slice(0, KEY_BYTES)
@@ -119,7 +111,7 @@ export async function combineShares(shares: readonly Share[]): Promise<Uint8Arra
   if (isProven) return rootKey
   rootKey.fill(0)
   throw new RootKeyError(
-    `The shares ${shares.map(({ number }) => number).join(', ')} of the set ${set} give no root key: one of them was altered. Try other shares to find which.`,
+    `The shares ${numbers} of the set ${set} give no root key: one of them was altered. Try other shares to find which.`,
   )
 }
 

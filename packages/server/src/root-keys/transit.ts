@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { isLoopback } from '@eaas/audit/node'
 import { decodeBase64, encodeBase64, encodeUtf8, isBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
+import type { TransitLogin } from '../core/config.js'
 import { RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
 
 const PATIENCE_MS = 30_000
@@ -14,25 +15,18 @@ const TOKEN = z.object({ auth: z.object({ client_token: z.string() }) })
 const WRAPPED = z.object({ data: z.object({ ciphertext: z.string() }) })
 const OPENED = z.object({ data: z.object({ plaintext: z.string().check(z.refine((text) => isBase64(text))) }) })
 
-/** How a server logs in to Transit: by exactly one of the two. */
-export interface TransitLogin {
-  tokenFile: string | undefined // a file with a token, which is renewed outside this server
-  appRoleFile: string | undefined // a file with the ids of an AppRole's role and secret, a line each
-}
-
 /** The provider of a key by the address of its API: `https://host:8200/v1/<mount>/keys/<name>`. @throws RootKeyError */
 export function transitProvider(address: string, { tokenFile, appRoleFile }: TransitLogin): RootKeyProvider {
-  const { origin, protocol, hostname, pathname, search, username, password } = readUrl(address)
+  if (!URL.canParse(address)) throw badAddress()
+  const { origin, protocol, hostname, pathname, search, username, password } = new URL(address)
   const [, api, mount, name] = /^(\/(?:.+\/)?v1)\/(.+)\/keys\/([^/]+)$/.exec(pathname) ?? []
   if (api === undefined || name === undefined || search !== '' || username !== '' || password !== '') throw badAddress()
-  if (protocol !== 'https:' && !isLoopback(hostname)) {
+  if (protocol !== 'https:' && !isLoopback(hostname))
     throw new RootKeyError('The address of the Transit key must begin with https: the store key is sent to it.')
-  }
-  if ((tokenFile === undefined) === (appRoleFile === undefined)) {
+  if ((tokenFile === undefined) === (appRoleFile === undefined))
     throw new RootKeyError(
       'Set EAAS_ROOT_KEY_TRANSIT_TOKEN_FILE or EAAS_ROOT_KEY_TRANSIT_APPROLE_FILE, and only one of them.',
     )
-  }
 
   const call = async <T>(path: string, schema: z.ZodMiniType<T>, body: object, token?: string): Promise<T> => {
     const fail = (what: string) => new RootKeyError(`The Transit key at ${address}: ${path} ${what}.`)
@@ -76,14 +70,6 @@ export function transitProvider(address: string, { tokenFile, appRoleFile }: Tra
       const { data } = await call(`${mount}/decrypt/${name}`, OPENED, body, await logIn())
       return decodeBase64(data.plaintext)
     },
-  }
-}
-
-function readUrl(address: string): URL {
-  try {
-    return new URL(address)
-  } catch {
-    throw badAddress()
   }
 }
 

@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto'
 import * as protocol from '@eaas/protocol'
 import {
-  type Budgets,
   DETAILS,
   findFolderOutside,
   findMissingPermission,
@@ -12,7 +11,6 @@ import {
   parseRfc3339,
   partsOf,
   readAddressRange,
-  writeBudgets,
 } from '@eaas/protocol'
 import type { Caller } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -40,11 +38,7 @@ export function readAllowedIps(list: readonly string[] | null): string[] {
   return [...new Set(ranges)]
 }
 
-/**
- * An API key grants only permissions that it holds itself. The operator, on the command line, may grant all.
- *
- * @throws Refusal E_MISSING_PERMISSION
- */
+/** An API key grants only permissions that it holds; operators grant all. @throws Refusal E_MISSING_PERMISSION */
 export function assertGrantable({ apiKey }: Caller, permissions: readonly HeldPermission[]): void {
   const missing = apiKey && findMissingPermission(apiKey.permissions, permissions)
   if (missing) throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.grant(missing))
@@ -52,9 +46,7 @@ export function assertGrantable({ apiKey }: Caller, permissions: readonly HeldPe
 
 /**
  * Reads the keys that an API key will be limited to; null is all. A caller that is limited itself grants only keys of
- * its own list, and finds no others. The state is as the caller sees it.
- *
- * @throws Refusal E_MISSING_PERMISSION, E_NOT_FOUND
+ * its own list, and finds no others. @throws Refusal E_MISSING_PERMISSION, E_NOT_FOUND
  */
 export async function readKeyList(
   state: TenantState,
@@ -73,11 +65,6 @@ export async function readKeyList(
 /** The permissions by which an API key could evade its budgets: managing API keys, and exporting keys. */
 export const AROUND_BUDGETS: readonly HeldPermission[] = ['api_keys:manage', 'keys:export']
 
-/** Writes budgets as a row has them; null is none. */
-export function rowBudgets(budgets: Budgets | null): string | null {
-  return budgets && writeBudgets(budgets)
-}
-
 /** @throws Refusal E_VALIDATION if an API key has budgets and a permission that evades them */
 export function assertBudgetHolds({ budgets, permissions }: Pick<ApiKeyRow, 'budgets' | 'permissions'>): void {
   if (budgets === null || !permissions.some((permission) => AROUND_BUDGETS.includes(permission))) return
@@ -95,27 +82,17 @@ export async function addsKeys(state: TenantState, before: KeyList, after: KeyLi
   return false
 }
 
-/**
- * An expired API key takes no room, so resuming one needs room as creating one does.
- *
- * @throws Refusal E_LIMIT if the tenant already has as many usable API keys as it may
- */
+/** For one to create, or to resume: an expired API key takes no room. @throws Refusal E_LIMIT */
 export async function assertRoomForOne(sql: Queryable, tenant_id: string, now: number): Promise<void> {
-  if (await hasUsableApiKeys(sql, tenant_id, { count: MAX_API_KEYS, at: new Date(now).toISOString() })) {
+  if (await hasUsableApiKeys(sql, tenant_id, { count: MAX_API_KEYS, at: new Date(now).toISOString() }))
     throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.apiKeys)
-  }
 }
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** What an API key is granted. */
-export function recordGrant(grant: protocol.Grant): protocol.RecordedGrant {
-  return protocol.recordGrant(grant, sha256)
-}
+export const recordGrant = (grant: protocol.Grant): protocol.RecordedGrant => protocol.recordGrant(grant, sha256)
 
 /** What an API key was granted before a change, limited to what the change made different. */
-export function recordGrantBefore(before: protocol.Grant, after: protocol.Grant): protocol.RecordedGrant {
-  return protocol.recordGrantBefore(before, after, sha256)
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
-}
+export const recordGrantBefore = (before: protocol.Grant, after: protocol.Grant): protocol.RecordedGrant =>
+  protocol.recordGrantBefore(before, after, sha256)

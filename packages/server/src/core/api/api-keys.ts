@@ -1,5 +1,5 @@
 /** API keys: creating, listing, changing and revoking them. */
-import { type KeyObject, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import {
   DETAILS,
   type HeldPermission,
@@ -9,6 +9,7 @@ import {
   partsOf,
   readBudgets,
   type wire,
+  writeBudgets,
 } from '@eaas/protocol'
 import { apiKeyMac, assertWritten, authentic, withMac } from '../audit/formats/row-mac.js'
 import { apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
@@ -41,18 +42,14 @@ import {
   readKeyList,
   recordGrant,
   recordGrantBefore,
-  rowBudgets,
 } from './api-key-grants.js'
+import type { RowChange } from './key-rows.js'
 import { authenticated, type Page, Paged, readPages, whole } from './pages.js'
 import { bindRoutes } from './route.js'
 import { assertNotDeleted } from './tenant.js'
 
-/** The calls on API keys. */
 export const apiKeyRoutes = bindRoutes({
-  listApiKeys: {
-    summary: 'List the API keys',
-    operation: ({ query }) => listApiKeysInPages(query),
-  },
+  listApiKeys: { summary: 'List the API keys', operation: ({ query }) => listApiKeysInPages(query) },
   createApiKey: {
     summary: 'Create an API key; its secret is shown once',
     problems: ['E_NOT_FOUND', 'E_LIMIT'],
@@ -98,7 +95,7 @@ export function createApiKey({
       permissions,
       expires_at: readExpiry(expires_at, services.now()),
       allowed_ips: readAllowedIps(allowed_ips),
-      budgets: rowBudgets(budgets),
+      budgets: budgets && writeBudgets(budgets),
     }
     assertBudgetHolds(given)
     assertGrantable(caller, permissions)
@@ -117,18 +114,11 @@ export function createApiKey({
   }
 }
 
-interface NewApiKey {
-  /** the secret, to be shown once */
-  secret: string
-  /** the row, still without the entry that records it, and so without its MAC */
-  row: Omit<ApiKeyRow, 'created_at' | 'entry_id' | 'mac'>
-}
-
-/** Draws the secret of an API key, whose row holds only a digest of it; writes nothing. */
+/** Draws the secret of an API key, and makes its row without the entry that records it, and so without its MAC. */
 export function newApiKey(
   { peppers }: Pick<Services, 'peppers'>,
   grant: Pick<ApiKeyRow, 'tenant_id' | 'name' | 'permissions' | 'allowed_ips' | 'keys' | 'budgets' | 'expires_at'>,
-): NewApiKey {
+): { secret: string; row: Omit<ApiKeyRow, 'created_at' | 'entry_id' | 'mac'> } {
   const secret = generateApiKey(grant.tenant_id)
   return {
     secret,
@@ -147,34 +137,25 @@ export function newApiKey(
 /** With 256 addresses each, a page has half a megabyte. */
 const PAGE_ROWS = 50
 
-interface ListOptions {
-  limit?: number | undefined
-  offset?: number | undefined
-}
-
 /** Lists all API keys, oldest first: revoked ones too, whose number has no limit. */
 export function listApiKeys(): Operation<wire.ApiKeyList> {
   return whole(listApiKeysInPages({ limit: Number.POSITIVE_INFINITY }))
 }
 
-/**
- * Lists API keys, oldest first, revoked ones too; a caller that is limited to keys gets only API keys that are limited
- * to some of those.
- */
+/** Lists API keys, oldest first; a caller that is limited to keys gets only those that are limited to some of these. */
 export function listApiKeysInPages({
   limit = MAX_LISTED_API_KEYS,
   offset = 0,
-}: ListOptions): Operation<Paged<wire.ApiKeyList>> {
+}: wire.Queries['listApiKeys']): Operation<Paged<wire.ApiKeyList>> {
   return async ({ state, caller, services }) => ({
     entries: [],
     release() {
       const { keys = null } = caller.apiKey ?? {}
       const within = keys === null ? undefined : partsOf(keys)
+      const readPage = (page: Page<ApiKeyRow>) => listRows(services.sql, state.tenant.tenant_id, { ...page, within })
       const pages = readPages(
         { limit, offset, pageRows: PAGE_ROWS },
-        authenticated({ state, services }, apiKeyMac, (page: Page<ApiKeyRow>) =>
-          listRows(services.sql, state.tenant.tenant_id, { ...page, within }),
-        ),
+        authenticated({ state, services }, apiKeyMac, readPage),
         (row) => viewApiKey(row, services.committer.clock.latest()),
       )
       return new Paged<wire.ApiKeyList>('api_keys', pages)
@@ -182,16 +163,12 @@ export function listApiKeysInPages({
   })
 }
 
+type Change = { api_key_id: string; changes: wire.UpdateApiKey }
+
 const PEPPER_GONE = 'the API key expired before it took the pepper that replaced its own: create another API key'
 
-/** Updates an API key: an absent field is kept, `null` clears it, a value sets it. @throws Refusal E_VALIDATION, E_NOT_FOUND, E_STATE, E_MISSING_PERMISSION, E_LIMIT */
-export function updateApiKey({
-  api_key_id,
-  changes,
-}: {
-  api_key_id: string
-  changes: wire.UpdateApiKey
-}): Operation<wire.ApiKey> {
+/** Updates an API key: an absent field is kept, `null` clears it, a value sets it. */
+export function updateApiKey({ api_key_id, changes }: Change): Operation<wire.ApiKey> {
   return async ({ state, caller, services, sql }) => {
     const now = services.now()
     const wanted: Partial<ApiKeyRow> = {
@@ -199,16 +176,14 @@ export function updateApiKey({
       ...(changes.permissions === undefined ? {} : { permissions: [...new Set(changes.permissions)] }),
       ...(changes.expires_at === undefined ? {} : { expires_at: readExpiry(changes.expires_at, now) }),
       ...(changes.allowed_ips === undefined ? {} : { allowed_ips: readAllowedIps(changes.allowed_ips) }),
-      ...(changes.budgets === undefined ? {} : { budgets: rowBudgets(changes.budgets) }),
+      ...(changes.budgets === undefined ? {} : { budgets: changes.budgets && writeBudgets(changes.budgets) }),
     }
     const row = await getApiKey(state, api_key_id, caller)
     if (row.revoked_at !== null) throw new Refusal('E_STATE', DETAILS.E_STATE.apiKey)
     const permissions = wanted.permissions ?? row.permissions
     assertBudgetHolds({ ...row, ...wanted })
-    assertGrantable(
-      caller,
-      permissions.filter((permission) => !row.permissions.includes(permission)),
-    )
+    const added = permissions.filter((permission) => !row.permissions.includes(permission))
+    assertGrantable(caller, added)
     if (loosens(row, { ...row, ...wanted })) assertGrantable(caller, permissions)
     if (changes.keys !== undefined) {
       wanted.keys = await readKeyList(state, caller, changes.keys)
@@ -227,7 +202,6 @@ export function updateApiKey({
   }
 }
 
-/** The entry and the row of a change. */
 function recordedChange({ rowKey }: TenantState, row: ApiKeyRow, changes: Partial<ApiKeyRow>) {
   const changed = { ...row, ...changes }
   const metadata = {
@@ -281,8 +255,8 @@ function revocation({ rowKey }: TenantState, row: ApiKeyRow): Decision<void> {
 }
 
 /**
- * Gets an API key by its id. A caller that is limited to keys finds only API keys that are limited to some of those,
- * and none with an empty list, such as an auditor's. @throws Refusal E_NOT_FOUND, TamperedRowError
+ * Gets an API key. A caller that is limited to keys finds only API keys that are limited to some of those, and none
+ * with an empty list, such as an auditor's. @throws Refusal E_NOT_FOUND, TamperedRowError
  */
 export async function getApiKey(
   state: TenantState,
@@ -298,21 +272,12 @@ export async function getApiKey(
   return row
 }
 
-/**
- * Writes an API key's changed columns, with the id of the entry that records the change; returns the new row.
- * @throws TamperedRowError if the row is gone
- */
+/** Writes an API key's changed columns, as `writeKey` does. @throws TamperedRowError if the row is gone */
 export async function writeApiKey(
   sql: Transaction,
-  {
-    row,
-    changes,
-    at,
-    rowKey,
-  }: { row: ApiKeyRow; changes: Partial<ApiKeyRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
+  { row, changes, at, rowKey }: RowChange<ApiKeyRow>,
 ): Promise<ApiKeyRow> {
-  // The digest may have been made again under a new pepper since the row was read; the MAC shows that nothing else
-  // changed.
+  // The digest may have been made again under a new pepper since; the MAC shows that nothing else changed.
   const digest = await lockDigest(sql, row)
   const current = authentic<ApiKeyRow>({ ...row, ...digest }, apiKeyMac, rowKey)
   const changed = withMac({ ...current, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
@@ -320,7 +285,7 @@ export async function writeApiKey(
   return changed
 }
 
-/** The API key as the API shows it at a time, in milliseconds since 1970: without its secret and its digest. */
+/** The API key as the API shows it at a time, in milliseconds since 1970. */
 function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
   return {
     id: row.api_key_id,

@@ -32,31 +32,16 @@ import type { Sql } from '../store/db.js'
 import { findLastMark } from '../store/purge-marks.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 
-interface ExportScope {
-  /** only the entries after this id */
-  after_id?: number | undefined
-  /** only the entries up to this id */
-  through_id?: number | undefined
-  /**
-   * show that the installation's log covers the tenant; only for the operator, because it reveals how many tenants
-   * there are
-   */
+type ExportScope = wire.Queries['exportAudit'] & {
+  /** show that the installation's log covers the tenant: only to the operator, since it tells the number of tenants */
   withAnchor?: boolean
   /** the entries of the installation's log that are linked to the anchor */
   toLink?: ToLink | undefined
 }
 
-/**
- * Exports the log, or a stretch of it. Exports take turns page by page, so an export that its client does not read
- * keeps no other one waiting.
- *
- * @throws Refusal E_VALIDATION
- */
+/** Exports take turns page by page, so one that its client does not read keeps no other one waiting. @throws Refusal */
 export function exportAudit(scope: ExportScope): Operation<Readable> {
-  return async (context) => ({
-    entries: [],
-    release: () => openExport(context, scope),
-  })
+  return async (context) => ({ entries: [], release: () => openExport(context, scope) })
 }
 
 async function openExport({ services: live, ...rest }: Context, scope: ExportScope): Promise<Readable> {
@@ -74,12 +59,7 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   const seal = sealEnd(context, end, head)
 
   async function* lines() {
-    yield headerLine({
-      tenant_id,
-      after_id: start.last_id,
-      after_hash: start.hash,
-      key_changes,
-    })
+    yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash, key_changes })
     if (covering) yield anchorLine(covering.anchor)
     if (covering?.links) yield linksLine(covering.links)
     const tree = createTree(context, { start, end })
@@ -98,10 +78,7 @@ async function openExport({ services: live, ...rest }: Context, scope: ExportSco
   return file.once('close', () => gone.abort())
 }
 
-/**
- * Makes the tree over the entries of the export (proof.md 2), from hashes that are computed here. It is not signed if
- * they do not lead to the end: the verifier then names what the file lacks.
- */
+/** The tree over the entries of the export (proof.md 2), not signed if these do not lead to the end. */
 function createTree({ services, state }: Context, { start, end }: { start: Position; end: Position }) {
   const { tenant_id } = state.tenant
   const leaves = new RunningRoot()
@@ -120,30 +97,26 @@ function createTree({ services, state }: Context, { start, end }: { start: Posit
   }
 }
 
-/**
- * Prepares the last line, with the time at which the head was read: a checkpoint only if the log ends where the export
- * does.
- */
+/** Prepares the last line, with the time of the head: a checkpoint if the log ends where the export does. */
 function sealEnd(context: Context, end: Position, head: Head): (signal: AbortSignal) => Promise<ExportTrailer> {
   if (end.last_id === head.last_id) {
     const trailer = signHead(context, head)
     return async () => trailer
   }
-  const { sql, now, readGate } = context.services
+  const { sql, now, readGate, signingKey } = context.services
   const created_at = new Date(now()).toISOString()
+  const admitted = <T>(read: () => Promise<T>) => whenAdmitted(readGate, head, read)
   return async (signal) => {
     try {
-      await assertLeadsToHead(sql, {
-        from: end,
-        head,
-        signal,
-        whenAdmitted: (read) => whenAdmitted(readGate, head, read),
-      })
+      await assertLeadsToHead(sql, { from: end, head, signal, whenAdmitted: admitted })
     } catch (error) {
       if (!(error instanceof TamperedEntryError) || (await firstPosition(context)).last_id < error.entry_id) throw error
       throw new Refusal('E_STATE', `a purge took entry ${error.entry_id} meanwhile: export again`)
     }
-    return signEnd(context, { end, head, created_at })
+    const { last_id, hash } = end
+    const { tenant_id, last_id: head_id, hash: head_hash } = head
+    const statement = { tenant_id, last_id, hash, head_id, head_hash, created_at }
+    return { stretch: signStretch(signingKey, statement), public_key: encodePublicKey(signingKey) }
   }
 }
 
@@ -167,25 +140,15 @@ async function getPosition(context: Context, field: string, id: number): Promise
   return { last_id: id, hash: entry.hash }
 }
 
-/** A position in a log that a reader has reached: its entry, and that entry's hash if the reader knows it. */
-interface Reached {
-  id: number
-  hash: Uint8Array | undefined
-}
+/** The entry that a reader of a log has reached, and its hash if the reader knows it. */
+type Reached = { id: number; hash: Uint8Array | undefined }
 
-/** Consecutive entries of a log. */
-export interface NextEntries {
-  /** the id of the first of them; entries between the position and this one are gone, because a purge took them */
-  from_id: number
-  entries: ChainedEntry[]
-  /** where the next ones begin */
-  reached: Reached
-}
+/** Consecutive entries of a log. A purge took those between the reader's position and `from_id`, the first one's id. */
+export type NextEntries = { from_id: number; entries: ChainedEntry[]; reached: Reached }
 
 /**
- * Reads the entries after a position, a page of them at most, each proven; none if there is nothing new. The entry of
- * the position must still be the one that was read: after a rollback, other entries may have its id and those before.
- *
+ * Reads a page of the entries after a position, each proven; none if there is nothing new. The entry of the position
+ * must still be the one that was read: after a rollback, other entries may have its id and those before.
  * @throws Refusal E_STATE if the log went back, TamperedEntryError
  */
 export function readNextEntries(after: Reached): Operation<NextEntries> {
@@ -202,7 +165,8 @@ export function readNextEntries(after: Reached): Operation<NextEntries> {
       const hash = await findHash()
       if (!hash && (await firstPosition(context)).last_id <= last_id)
         throw new TamperedEntryError(tenant_id, last_id, 'missing')
-      if (!hash) return { from_id, entries: [], reached: { id: last_id, hash: undefined } } // a purge took it: the next call begins at its mark
+      // a purge took it: the next call begins at its mark
+      if (!hash) return { from_id, entries: [], reached: { id: last_id, hash: undefined } }
       if (last_id === after.id && after.hash && !equalBytes(after.hash, hash)) {
         throw wentBack(after, 'the log has another entry there')
       }
@@ -224,7 +188,6 @@ function wentBack({ id }: Reached, what: string): Refusal {
   return new Refusal('E_STATE', `after entry ${id}, which was read before, nothing can follow: ${what}. It went back`)
 }
 
-/** Entries that are read at a time. */
 const PAGE_ENTRIES = 500
 
 /** A position in the chain: after the entry with this id and hash. */
@@ -247,12 +210,7 @@ async function firstPosition({ services: { sql }, state }: Context): Promise<Pos
   return mark ? { last_id: mark.purged_through, hash: mark.hash } : { last_id: 0, hash: genesisHash(tenant_id) }
 }
 
-/**
- * Reads the entries of a range, a page of them at most. A purge or a break between two pages leaves a gap, which no
- * reader may mistake for a complete log.
- *
- * @throws Refusal E_STATE if an entry is missing
- */
+// A purge or a break between two pages leaves a gap, which no reader may mistake for a complete log.
 async function readPage(sql: Sql, range: { tenant_id: string; after_id: number; through_id: number }) {
   const page = await readChain(sql, { ...range, limit: PAGE_ENTRIES })
   const gap = page.findIndex(({ id }, at) => id !== range.after_id + 1 + at)
@@ -263,7 +221,6 @@ async function readPage(sql: Sql, range: { tenant_id: string; after_id: number; 
   return page
 }
 
-/** Signs a checkpoint of the head. */
 export function signHead({ services, state }: Context, { last_id, hash }: Head): wire.Checkpoint {
   const created_at = new Date(services.now()).toISOString()
   const statement = { tenant_id: state.tenant.tenant_id, last_id, hash, created_at }
@@ -271,20 +228,4 @@ export function signHead({ services, state }: Context, { last_id, hash }: Head):
     checkpoint: signCheckpoint(services.signingKey, statement),
     public_key: encodePublicKey(services.signingKey),
   }
-}
-
-/** Signs the end of a part of a log; the caller must know that the entries from there lead to the head. */
-function signEnd(
-  { services, state }: Context,
-  { end, head, created_at }: { end: Position; head: Head; created_at: string },
-): ExportTrailer {
-  const statement = {
-    tenant_id: state.tenant.tenant_id,
-    last_id: end.last_id,
-    hash: end.hash,
-    head_id: head.last_id,
-    head_hash: head.hash,
-    created_at,
-  }
-  return { stretch: signStretch(services.signingKey, statement), public_key: encodePublicKey(services.signingKey) }
 }

@@ -1,4 +1,4 @@
-/** The audit log: lists its entries, verifies it in the database, and signs where it ends. None of these calls writes an entry. */
+/** The audit log: lists its entries, verifies it, and signs where it ends. None of these calls writes an entry. */
 import {
   type Checkpoint,
   CheckpointError,
@@ -6,7 +6,7 @@ import {
   type PublicKeys,
   readCheckpoint,
 } from '@eaas/audit/formats'
-import { type Action, confirmsGuesses, DETAILS, formsOfUser, type WrapContext, type wire } from '@eaas/protocol'
+import { type Action, confirmsGuesses, DETAILS, formsOfUser, type wire } from '@eaas/protocol'
 import { LATER_KEY } from '../audit/append-errors.js'
 import { followAuditKey } from '../audit/audit-key.js'
 import { type AuditKey, allKeys, currentKey, isHeadAuthentic } from '../audit/formats/chain.js'
@@ -39,7 +39,6 @@ import { bindRoutes } from './route.js'
 /** Calls that read a whole log: some ten million entries. */
 const WHOLE_LOG_TIMEOUT_MS = 10 * 60_000
 
-/** The calls on the audit log. */
 export const auditRoutes = bindRoutes({
   listAudit: {
     summary: 'List audit entries',
@@ -65,13 +64,9 @@ export const auditRoutes = bindRoutes({
 })
 
 /**
- * Lists entries, newest first unless the page says otherwise, with the exact number of all that match. A filter by
- * actor, end user, purpose or context reads every entry of the range. Any filter of entries makes it a search: a
- * tenant's searches run one after another, and end when the caller no longer waits.
- *
- * @throws Refusal E_MISSING_PERMISSION, E_VALIDATION, E_NOT_FOUND and E_BUDGET if a context is named, E_VALIDATION if
- * the range is too long; OverloadError if too many searches wait
- * @throws TamperedEntryError if an entry of the page is not as the server wrote it
+ * Lists entries, with the exact number of all that match. Any filter of entries makes it a search: a tenant's searches
+ * run one after another, and end when the caller no longer waits.
+ * @throws Refusal, OverloadError if too many searches wait, TamperedEntryError
  */
 export function listAudit(
   { on_behalf_of, purpose, context, ...filter }: Filter,
@@ -104,11 +99,7 @@ export function listAudit(
   }
 }
 
-/**
- * A caller that is limited to keys confirms guesses in the entries of one of these, as it hashes with them alone.
- *
- * @throws Refusal E_MISSING_PERMISSION, E_VALIDATION, E_NOT_FOUND, E_BUDGET
- */
+/** A caller that is limited to keys confirms guesses in the entries of one of these, as it hashes with them alone. */
 async function assertMayGuess({ state, caller: { apiKey }, allowances }: Context, key_id?: string): Promise<void> {
   if (apiKey) assertPermissions(apiKey, ['hash'])
   if (apiKey && apiKey.keys !== null) {
@@ -118,15 +109,10 @@ async function assertMayGuess({ state, caller: { apiKey }, allowances }: Context
   assertBudget(allowances, 'hash')
 }
 
-interface Filter extends Omit<EntryFilter, 'has'>, Use {}
+type Use = Pick<wire.Queries['listAudit'], 'on_behalf_of' | 'purpose' | 'context'>
+type Filter = Omit<EntryFilter, 'has'> & Use
 
-interface Use {
-  on_behalf_of?: string | undefined
-  purpose?: string | undefined
-  context?: WrapContext | undefined
-}
-
-/** The members that an entry's metadata has for an end user and a use, each with its value or its digests (wrapped-key-v2.md 4). */
+/** What an entry's metadata has for an end user and a use: each member by value or digest (wrapped-key-v2.md 4). */
 function membersOf({ auditKey }: TenantState, { on_behalf_of, purpose, context = {} }: Use): string[][] {
   const member = (name: string, value: string) => `${JSON.stringify(name)}:${JSON.stringify(value)}`
   const contextKeys = allKeys(auditKey).map(deriveContextKey)
@@ -134,12 +120,12 @@ function membersOf({ auditKey }: TenantState, { on_behalf_of, purpose, context =
     member(`context.${name}`, value),
     ...contextKeys.map((contextKey) => member(`context_hmac.${name}`, digestContext(contextKey, name, value))),
   ])
-  const users =
-    on_behalf_of === undefined ? [] : [formsOfUser(on_behalf_of).map((user) => member('on_behalf_of', user))]
-  return [...users, ...(purpose === undefined ? [] : [[member('purpose', purpose)]]), ...pairs]
+  const forms = on_behalf_of === undefined ? [] : formsOfUser(on_behalf_of)
+  const users = forms.map((user) => member('on_behalf_of', user))
+  const purposes = purpose === undefined ? [] : [member('purpose', purpose)]
+  return [users, purposes, ...pairs].filter((any) => any.length > 0)
 }
 
-/** Signs a statement of where the tenant's log ends now. */
 export function readAuditCheckpoint(): Operation<wire.Checkpoint> {
   return async (context) => ({
     entries: [],
@@ -152,8 +138,8 @@ function tooLong(error: unknown): never {
   throw error
 }
 
-// Between two statements a purge may take entries, and another server may renew the log's keys and write entries
-// under them: the list is then read again, from the mark of that purge on or by the new keys.
+// Between two statements a purge may take entries, and another server may renew the log's keys: the list is then read
+// again, from the mark of that purge on or by the new keys.
 async function listProven(
   sql: Sql,
   { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
@@ -175,8 +161,7 @@ async function listProven(
   }
 }
 
-// Clients read the version in the metadata too. It is stored once, in its column.
-// Entries of the installation's log, whose actions no client knows, are shown to its operator only.
+// Clients read the version in the metadata too. Actions of the installation's log are shown to its operator only.
 function viewEntry({ metadata, hash: _, mac: __, previous_hash: ___, ...entry }: ListedEntry): wire.Entry {
   const stored = metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
   const { key_version } = entry
@@ -184,18 +169,11 @@ function viewEntry({ metadata, hash: _, mac: __, previous_hash: ___, ...entry }:
   return { ...entry, action: entry.action as Action, metadata: shown }
 }
 
-interface VerifyScope {
-  /** only the entries after this id */
-  after_id?: number | undefined
-  /** only the entries up to this id */
-  through_id?: number | undefined
-  /** a signed checkpoint that was kept from earlier */
-  checkpoint?: string | undefined
-  /** the keys that may have signed it; by default those of the installation */
+type VerifyScope = wire.Queries['verifyAudit'] & {
+  /** the keys that may have signed the checkpoint; by default those of the installation */
   signers?: PublicKeys | undefined
   onProgress?: ((entries: number) => void) | undefined
-  /** aborted when no caller waits for the answer any more */
-  signal?: AbortSignal | undefined
+  signal?: AbortSignal | undefined // aborted when no caller waits for the answer any more
 }
 
 /** Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
@@ -206,19 +184,14 @@ export function verifyAudit({ checkpoint, signers, signal, ...scope }: VerifySco
     const readKept = async (note: string) =>
       readKeptCheckpoint(note, tenant_id, signers ?? (await listSignersOf(services, tenant_id)))
     const kept = checkpoint === undefined ? undefined : await readKept(checkpoint)
-    const { after_id, through_id } = scope
+    const { after_id = null, through_id = null } = scope
     return {
       entries: [],
       freshness: 'as_found',
       async release() {
         await assertStretch(services.sql, { tenant_id, auditKey, ...scope })
         const alarmed = services.committer.guard.lostHead(tenant_id)
-        const shared = JSON.stringify([
-          after_id ?? null,
-          through_id ?? null,
-          checkpoint ?? null,
-          alarmed?.last_id ?? null,
-        ])
+        const shared = JSON.stringify([after_id, through_id, checkpoint ?? null, alarmed?.last_id ?? null])
         return services.shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
           const witnessed = alarmed ?? (await services.findAnchored(services, tenant_id))
           const named = await findNamedEnd(services.sql, tenant_id)
@@ -235,16 +208,14 @@ async function assertStretch(
   sql: Sql,
   { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: AuditKey } & VerifyScope,
 ): Promise<void> {
-  if (through_id !== undefined && after_id >= through_id) {
+  if (through_id !== undefined && after_id >= through_id)
     throw new Refusal('E_VALIDATION', 'through_id must be greater than after_id')
-  }
   const head = await findHead(sql, tenant_id)
-  if (head && isHeadAuthentic(auditKey, head) && after_id > head.last_id) {
+  if (head && isHeadAuthentic(auditKey, head) && after_id > head.last_id)
     throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
-  }
 }
 
-/** Reads a checkpoint of a log that was kept from earlier. @throws Refusal E_VALIDATION */
+/** @throws Refusal E_VALIDATION */
 export function readKeptCheckpoint(note: string, tenant_id: string, signers: PublicKeys): Checkpoint {
   try {
     const kept = readCheckpoint(note, signers)

@@ -2,14 +2,7 @@
  * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked for its
  * own permissions and has its own entry; all entries are committed together, before any answer is made.
  */
-import {
-  DETAILS,
-  MAX_BATCH_BODY_BYTES,
-  type ProblemDocument,
-  problemDocument,
-  type UnrecordedKind,
-  wire,
-} from '@eaas/protocol'
+import { DETAILS, MAX_BATCH_BODY_BYTES, problemDocument, type UnrecordedKind, wire } from '@eaas/protocol'
 import { createStretches, mapInStretches } from '../event-loop.js'
 import { assertPermissions, inServerMode, refuseServerMode } from '../runner/admission.js'
 import { COST_OF_TURN, costOfElements } from '../runner/blind-hashing.js'
@@ -21,21 +14,17 @@ import { envelopeModeRoutes } from './envelope.js'
 import { bindRoutes, type Perform, parse, type Route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
 
-/** How many keys are loaded at a time: a share of the connections' statements that leaves room for other calls. */
+/** How many keys are loaded at a time: it leaves room for other calls in the connections. */
 const KEYS_AHEAD = 16
 
 type Item = wire.Batch['operations'][number]
 /** What operations of a batch have of its request. */
 type Request = Pick<Parameters<Route['operation']>[0], 'onError'>
-interface Result {
-  status: number
-  body: unknown
-}
+type Result = { status: number; body: unknown }
 
 /** The outcome of one call of a batch: a decision and the status of its success, or a refusal. */
 type Decided = { made: Decision<unknown>; status: number } | { refusal: Refusal }
 
-/** The call that makes many. */
 export const batchRoutes = bindRoutes({
   batch: {
     summary: 'Make many calls in one request',
@@ -116,8 +105,7 @@ function batch(items: readonly Item[], request: Request): Operation<wire.BatchRe
   }
 }
 
-// If an error fails the whole batch, `secrets` has the secrets of the decisions before it. The context is this batch's
-// own.
+// If an error fails the whole batch, `secrets` has those of the decisions before it. The context is this batch's own.
 async function decideAll(
   items: readonly Item[],
   context: Context & { allowances: Allowances },
@@ -201,13 +189,8 @@ function itemOperation(
   if (call && state.tenant.envelope_only) return refuseServerMode(call)
   const { key_id } = item
   if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.itemKey)
-  const operation = row.operation({
-    id: key_id,
-    version: '',
-    body: row.body && parse(row.body, item, DETAILS.E_VALIDATION.item),
-    query: {},
-    ...request,
-  })
+  const body = row.body && parse(row.body, item, DETAILS.E_VALIDATION.item)
+  const operation = row.operation({ id: key_id, version: '', body, query: {}, ...request })
   return call ? inServerMode(call, operation) : operation
 }
 
@@ -229,6 +212,6 @@ function refusedBy(error: unknown): Result {
   return refused(error)
 }
 
-function refused({ status, code, message, caller }: Refusal): { status: number; body: ProblemDocument } {
+function refused({ status, code, message, caller }: Refusal): Result {
   return { status, body: problemDocument(code, message, caller.retryAfterSeconds) }
 }

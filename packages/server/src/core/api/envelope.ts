@@ -12,7 +12,6 @@ import type { Operation } from '../runner/operation.js'
 import { decideWithKey, openWrappedKey, readStatedUse, wrappingFor, wrappingVersion } from './key-use.js'
 import { bindRoutes } from './route.js'
 
-/** The calls of envelope mode. */
 export const envelopeModeRoutes = bindRoutes({
   wrap: {
     summary: 'Wrap a DEK',
@@ -51,10 +50,7 @@ export const envelopeModeRoutes = bindRoutes({
   },
 })
 
-/**
- * Wraps a DEK under the current version of a key, for the use that the call states. `dek` is base64 of 32 bytes.
- * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT
- */
+/** Wraps a DEK, base64 of 32 bytes, under the current version of a key, for the use that the call states. */
 function wrap(key_id: string, call: wire.Wrap): Operation<wire.Wrapped> {
   return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'wrap' }, (key) => {
@@ -71,10 +67,6 @@ function wrap(key_id: string, call: wire.Wrap): Operation<wire.Wrapped> {
     })
 }
 
-/**
- * Opens a wrapped key for the use that the call states. `wrapped_key` is base64.
- * @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
- */
 function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrapped> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'unwrap' }, (key) => {
@@ -89,11 +81,7 @@ function unwrap(key_id: string, call: wire.Unwrap): Operation<wire.Unwrapped> {
     })
 }
 
-/**
- * Wraps the DEK of a wrapped key again, for the same use under the key's current version, and never shows it; the log
- * records a key.wrap.
- * @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT, E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD
- */
+/** Wraps the DEK of a wrapped key again, for the same use, under the current version; recorded as a key.wrap. */
 function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
   return ({ state, services }) =>
     decideWithKey({ state, key_id, call: 'rewrap' }, (key) => {
@@ -111,10 +99,7 @@ function rewrap(key_id: string, call: wire.Unwrap): Operation<wire.Wrapped> {
     })
 }
 
-/**
- * Derives the index secret of a name, with which its holder makes the index of any value without a call: so it has an
- * entry. It does not rotate with the key. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
- */
+/** Derives the index secret of a name, with an entry: its holder makes the index of any value without a call. */
 function indexSecret(key_id: string, { name }: { name: string }): Operation<wire.DerivedSecret> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'indexSecret' }, ({ hashKey, row }) => {
@@ -129,10 +114,7 @@ function indexSecret(key_id: string, { name }: { name: string }): Operation<wire
     })
 }
 
-/**
- * Computes the blind index of a value under the key's hash key, which does not rotate with the key. Writes no entry,
- * and is counted instead. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET
- */
+/** Computes the blind index of a value under the key's hash key, which does not rotate. Counted instead of recorded. */
 function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'hash' }, ({ hashKey }) => {
@@ -142,23 +124,17 @@ function hash({ key_id, value }: { key_id: string; value: string }): Operation<w
     })
 }
 
-/**
- * Evaluates blinded values under a key, each of which counts as a hash (blind-hash.md 4). It is computed last, so a
- * call that is refused for an element is counted too. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_VALIDATION
- */
+/** Evaluates blinded values (blind-hash.md 4), last, so that a call that is refused for an element is counted too. */
 function blindHash({ key_id, elements }: wire.Bodies['blindHash']): Operation<wire.BlindHashed> {
   return ({ state, allowances, services }) =>
     decideWithKey({ state, key_id, call: 'blindHash' }, ({ hashKey }) => {
       assertBudget(allowances, 'hash', elements.length)
       if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
+      const evaluate = () => services.blindHashing.evaluate(hashKey, elements)
       return {
         entries: [],
         unrecorded: new Map([['hash', elements.length]]),
-        release: async () => ({
-          ...(await services.blindHashing.evaluate(hashKey, elements)),
-          key_id,
-          suite: wire.BLIND_HASH_SUITE,
-        }),
+        release: async () => ({ ...(await evaluate()), key_id, suite: wire.BLIND_HASH_SUITE }),
       }
     })
 }

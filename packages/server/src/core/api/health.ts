@@ -1,7 +1,4 @@
-/**
- * Checks whether the service works: the database answers, takes writes and commits them, and the clock is right; and
- * whether an audit chain has an alarm.
- */
+/** Checks whether the database answers and commits, the clock is right, and no audit chain has an alarm. */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
 import { isPartUnreachable } from '../store/db.js'
@@ -16,12 +13,10 @@ const FRESH_MS = 5_000
 /** How long a batch that the database refused counts as a failure while no batch is committed, in milliseconds. */
 const REFUSAL_MS = 10_000
 
-interface HealthSources {
-  /** reads the durability in force from the database */
+export interface HealthSources {
   findDurability: () => Promise<Durability>
   /** appends as a call does, and commits a write that changes nothing */
   probeCommit: () => Promise<void>
-  /** whether the server is stopping */
   isStopping: () => boolean
   /** where the root key is, and whether its last use failed; `none` if this process holds it */
   describeRootKey?: (() => string) | undefined
@@ -31,20 +26,10 @@ interface HealthSources {
   listFailedJobs?: (() => ReadonlyMap<string, unknown>) | undefined
 }
 
-/** What `GET /health` answers. */
-export interface CheckedHealth {
-  health: wire.Health
-  /** Whether calls can be served. An alarm about one tenant's chain stops the calls of that tenant only. */
-  isReady: boolean
-}
-
+/** Whether calls can be served: an alarm about one tenant's chain stops the calls of that tenant only. */
+export type CheckedHealth = { health: wire.Health; isReady: boolean }
 export type HealthCheck = () => Promise<CheckedHealth>
-
-/** A failure: the `database` of the answer, and what is wrong. */
-interface Failure {
-  database: string
-  detail: string
-}
+type Failure = Pick<wire.Health, 'database'> & { detail: string }
 
 /** Creates the check. Concurrent calls share one run. */
 export function createHealthCheck(
@@ -90,13 +75,9 @@ export function createHealthCheck(
     }
     const shownAt = Math.max(succeededAt, probedAt)
     if (shownAt > failedAt && now - shownAt < FRESH_MS) return undefined
-    probing ??= probeCommit()
-      .then(() => {
-        probedAt = performance.now()
-      })
-      .finally(() => {
-        probing = undefined
-      })
+    probing ??= probe().finally(() => {
+      probing = undefined
+    })
     try {
       await inTime(probing)
       return undefined
@@ -105,6 +86,11 @@ export function createHealthCheck(
       if (isPartUnreachable(error)) return undefined // the comparison finds whose logs are there
       return { database: 'failing', detail: describeProbe(error) }
     }
+  }
+
+  async function probe(): Promise<void> {
+    await probeCommit()
+    probedAt = performance.now()
   }
 
   function findOverdue(): Failure | undefined {
@@ -138,10 +124,8 @@ export function createHealthCheck(
     const ahead = committer.guard.ahead(committer.clock)
     const [furthest] = ahead
     if (!furthest) return undefined
-    const logs = nameLogs(
-      ahead.map(({ tenant_id }) => tenant_id),
-      "a tenant's log",
-    )
+    const tenants = ahead.map(({ tenant_id }) => tenant_id)
+    const logs = nameLogs(tenants, "a tenant's log")
     return {
       database: 'clock',
       detail:
@@ -168,18 +152,11 @@ export function createHealthCheck(
     }
   }
 
-  function findStop(): Failure | undefined {
-    return isStopping() ? { database: 'up', detail: 'the server is stopping' } : undefined
-  }
-
   async function check(): Promise<CheckedHealth> {
-    const failure = (await findFailure()) ?? findStop()
-    const { database, detail } = failure ??
-      findAlarm() ??
-      findUnreached() ??
-      findAhead() ??
-      findUnpurged() ??
-      findFailedJobs() ?? { database: 'up', detail: undefined }
+    const stop = isStopping() ? { database: 'up', detail: 'the server is stopping' } : undefined
+    const failure = (await findFailure()) ?? stop
+    const fault = failure ?? findAlarm() ?? findUnreached() ?? findAhead() ?? findUnpurged() ?? findFailedJobs()
+    const { database, detail } = fault ?? { database: 'up', detail: undefined }
     const rest = { database, cache: 'up', hsm: describeRootKey(), durability }
     if (detail === undefined) return { health: { status: 'healthy', ...rest }, isReady: true }
     const title = failure ? { title: 'Service Unavailable' } : {}

@@ -15,7 +15,6 @@ import { changeKey, daysLater, ERASED, viewKey, writeKey, writeKeyVersions } fro
 import { getKey, getKeyInState } from './key-use.js'
 import { bindRoutes } from './route.js'
 
-/** The calls that destroy a key or a version. */
 export const destructionRoutes = bindRoutes({
   destroyKey: {
     summary: 'Destroy a disabled key for good, after a waiting period',
@@ -34,18 +33,14 @@ export const destructionRoutes = bindRoutes({
   },
 })
 
-/**
- * Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws Refusal
- * E_NOT_FOUND, E_STATE, E_VALIDATION
- */
+/** Schedules the destruction of a disabled key. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
     const key = await getKeyInState(state, key_id, 'destroyKey')
     if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
     if (changesNothing('destroyKey', key.row.status)) return { entries: [], release: () => viewKey(key.row) }
     if (services.destroyWindowDays === 0) return completion(state, key)
-    // Begins by the later clock and ends by the earlier one: a wrong clock makes the waiting period longer,
-    // never shorter.
+    // Begins by the later clock and ends by the earlier one: a wrong clock never makes the waiting period shorter.
     const from = Math.max(services.now(), await services.databaseNow(sql))
     return statusChange(state, key, {
       step: 'scheduled',
@@ -64,9 +59,8 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
 }
 
 /**
- * Completes a destruction whose waiting period is over by this clock and by the database's. Does nothing if another
- * process completed it first. While the tenant is suspended, and so cannot cancel, its destructions wait; those of a
- * deleted tenant do not.
+ * Completes a destruction whose waiting period is over by this clock and by the database's, unless another process did.
+ * While a tenant is suspended, and so cannot cancel, its destructions wait; those of a deleted tenant do not.
  */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async ({ state, services, sql }) => {
@@ -83,15 +77,12 @@ export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.
 
 /**
  * Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was deleted while the
- * key was hidden.
- *
- * @throws Refusal E_NOT_FOUND, E_STATE
+ * key was hidden. @throws Refusal E_NOT_FOUND, E_STATE
  */
 export function destroySuspendedKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async ({ state }) => {
-    if (state.tenant.status === 'active') {
+    if (state.tenant.status === 'active')
       throw new Refusal('E_STATE', `tenant ${state.tenant.name} is active: none of its keys is destroyed any more`)
-    }
     const key = await getKey(state, key_id)
     return key.row.status === 'destroyed' ? { entries: [], release: () => viewKey(key.row) } : completion(state, key)
   }
@@ -100,28 +91,20 @@ export function destroySuspendedKey({ key_id }: { key_id: string }): Operation<w
 function statusChange(
   state: TenantState,
   key: OpenKey,
-  { step, status, destroy_at }: { step: string; status: KeyRow['status']; destroy_at: string | null },
+  { step, ...changes }: { step: string } & Pick<KeyRow, 'status' | 'destroy_at'>,
 ): Decision<wire.Key> {
   const { key_id, current_version: key_version } = key.row
-  const metadata = { step, ...(destroy_at && { destroy_at }) }
-  return changeKey(state, key, {
-    entry: { action: 'key.destroy', key_id, key_version, metadata },
-    changes: () => ({ status, destroy_at }),
-  })
+  const metadata = { step, ...(changes.destroy_at && { destroy_at: changes.destroy_at }) }
+  const entry = { action: 'key.destroy', key_id, key_version, metadata } as const
+  return changeKey(state, key, { entry, changes: () => changes })
 }
 
 function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   const { rowKey } = state
-  const { key_id, current_version: key_version } = key.row
+  const { key_id, current_version: key_version, entry_id: replaces } = key.row
+  const metadata = { step: 'completed', versions: key_version, replaces }
   return decision({
-    entries: [
-      {
-        action: 'key.destroy',
-        key_id,
-        key_version,
-        metadata: { step: 'completed', versions: key_version, replaces: key.row.entry_id },
-      },
-    ],
+    entries: [{ action: 'key.destroy', key_id, key_version, metadata }],
     async change(sql, at) {
       assertCurrent(key)
       const changes: Partial<KeyRow> = {
@@ -139,30 +122,19 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   })
 }
 
-// Under the lock of the head no rotation can happen: a version beyond the current one means that an older row was
-// restored.
+// No rotation happens under the lock of the head, so a version beyond the current one means that a row was put back.
 function assertCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
   if (versions.size === current_version) return
   throw new TamperedRowError(`the row of key ${key_id} of tenant ${tenant_id} was restored outside the server`)
 }
 
-/**
- * Destroys a version; `version` is its number as written in a path. Does nothing if it is destroyed already. @throws
- * Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
- */
-export function destroyVersion({
-  key_id,
-  version: text,
-  confirm,
-}: {
-  key_id: string
-  version: string
-  confirm: string
-}): Operation<wire.Key> {
+/** Destroys a version, whose number is as written in a path. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
+export function destroyVersion(asked: Record<'key_id' | 'version' | 'confirm', string>): Operation<wire.Key> {
+  const { key_id, confirm } = asked
   return async ({ state, services, sql }) => {
     const key = await getKeyInState(state, key_id, 'destroyVersion')
     const { row } = key
-    const version = key.versions.get(readVersion(text) ?? 0)
+    const version = key.versions.get(readVersion(asked.version) ?? 0)
     if (!version) throw new Refusal('E_NOT_FOUND', DETAILS.E_NOT_FOUND.version)
     if (confirm !== row.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
     const number = version.row.version

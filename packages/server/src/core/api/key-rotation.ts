@@ -12,7 +12,6 @@ import { changeKey, nextRotation, viewKey, writeKey, writeKeyVersions } from './
 import { currentVersion, getKeyInState } from './key-use.js'
 import { bindRoutes } from './route.js'
 
-/** The calls that rotate keys, and that say which versions open. */
 export const rotationRoutes = bindRoutes({
   rotateKey: {
     summary: 'Rotate a key: a new version encrypts, older ones only decrypt',
@@ -43,10 +42,7 @@ export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   }
 }
 
-/**
- * Rotates a key if its policy says that it is due. Does nothing if another process rotated it first, or if the tenant
- * is suspended.
- */
+/** Rotates a key that is due by its policy: another process may have rotated it first, or its tenant be suspended. */
 export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {
     const key = await context.state.findKey(key_id)
@@ -59,10 +55,7 @@ export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.K
   }
 }
 
-/**
- * Rotates a key whose current version wrapped `rotateAfterWraps` DEKs or more; the entry says how many. Does nothing if
- * another process rotated it first, or if the tenant is suspended. @throws Refusal E_LIMIT
- */
+/** The same, once its version wrapped `rotateAfterWraps` DEKs; the entry says how many. @throws Refusal E_LIMIT */
 export function rotateKeyAfterWraps({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {
     const { state, services, sql } = context
@@ -74,10 +67,7 @@ export function rotateKeyAfterWraps({ key_id }: { key_id: string }): Operation<w
   }
 }
 
-/**
- * Rotates an active key whose current version is sealed under a store key before a number. Does nothing if another
- * process rotated it first.
- */
+/** The same, if its current version is sealed under a store key before a number, and whatever its tenant's status. */
 export function rotateKeyUnderEarlier({ key_id, number }: { key_id: string; number: number }): Operation<unknown> {
   return async (context) => {
     const key = await context.state.findKey(key_id)
@@ -88,40 +78,24 @@ export function rotateKeyUnderEarlier({ key_id, number }: { key_id: string; numb
 }
 
 /** A new version wraps from now on; the one before is retired and still opens what it wrapped. */
-function rotation(
-  { state, services }: Context,
-  { row, ...key }: OpenKey,
-  told: { wraps?: number } = {},
-): Decision<wire.Key> {
-  const { tenant_id } = state.tenant
+function rotation({ state, services }: Context, key: OpenKey, told: { wraps?: number } = {}): Decision<wire.Key> {
   const { rowKey } = state
-  const { key_id } = row
+  const { row } = key
+  const { tenant_id, key_id } = row
   const version = row.current_version + 1
-  if (version > MAX_KEY_VERSIONS) {
-    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.versions)
-  }
+  if (version > MAX_KEY_VERSIONS) throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.versions)
   const wrapped_kek = sealNewSecret(services.storeKeys, { purpose: 'kek', tenant_id, id: key_id, version })
   return decision({
     entries: [{ action: 'key.rotate', key_id, key_version: version, metadata: { ...told, replaces: row.entry_id } }],
     async change(sql, at) {
       const { created_at, entry_id } = at
-      const changes = {
-        current_version: version,
-        next_rotation_at: nextRotation(row.rotation_interval_days, created_at),
-      }
+      const next_rotation_at = nextRotation(row.rotation_interval_days, created_at)
+      const changes = { current_version: version, next_rotation_at }
       const changed = await writeKey(sql, { row, changes, at, rowKey })
-      const retired = await writeKeyVersions(sql, {
-        key: row,
-        versions: [currentVersion({ row, ...key })],
-        changes: { status: 'retired' },
-        at,
-        rowKey,
-      })
-      const added = withMac(
-        { tenant_id, key_id, version, status: 'active' as const, wrapped_kek, created_at, entry_id },
-        keyVersionMac,
-        rowKey,
-      )
+      const before = { key: row, versions: [currentVersion(key)], changes: { status: 'retired' as const } }
+      const retired = await writeKeyVersions(sql, { ...before, at, rowKey })
+      const fields = { tenant_id, key_id, version, status: 'active' as const, wrapped_kek, created_at, entry_id }
+      const added = withMac(fields, keyVersionMac, rowKey)
       await insertKeyVersions(sql, tenant_id, [added])
       return { key: changed, versions: [...retired, added] }
     },
@@ -129,21 +103,16 @@ function rotation(
   })
 }
 
-/** Sets how often the server rotates a key by itself: the interval, counted from now; null ends the policy. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Sets how often the server rotates a key by itself, counted from now; null ends the policy. */
 function setRotation({ key_id, interval_days }: { key_id: string; interval_days: number | null }): Operation<wire.Key> {
   return async ({ state }) => {
     const key = await getKeyInState(state, key_id, 'setRotation')
     const { row } = key
-    if (interval_days === null && row.rotation_interval_days === null) {
-      return { entries: [], release: () => viewKey(row) }
-    }
+    const { current_version: key_version, rotation_interval_days: interval_days_before, status } = row
+    if (interval_days === null && interval_days_before === null) return { entries: [], release: () => viewKey(row) }
+    const metadata = { interval_days, interval_days_before, status }
     return changeKey(state, key, {
-      entry: {
-        action: 'key.rotation_policy',
-        key_id,
-        key_version: row.current_version,
-        metadata: { interval_days, interval_days_before: row.rotation_interval_days, status: row.status },
-      },
+      entry: { action: 'key.rotation_policy', key_id, key_version, metadata },
       changes: ({ created_at }) => ({
         rotation_interval_days: interval_days,
         next_rotation_at: nextRotation(interval_days, created_at),
@@ -152,28 +121,21 @@ function setRotation({ key_id, interval_days }: { key_id: string; interval_days:
   }
 }
 
+type Update = wire.Bodies['updateKey'] & { key_id: string }
+
 /**
- * Sets the oldest version whose wrapped keys open, 1 to the current one. It may be lowered again as long as the
- * versions are not destroyed: an operator who missed rows while rewrapping needs them back. The log has each change
- * with both values. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
+ * Sets the oldest version whose wrapped keys open. It may be lowered again until the versions are destroyed, for an
+ * operator who missed rows while rewrapping. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION
  */
-export function updateKey({
-  key_id,
-  min_unwrap_version,
-}: {
-  key_id: string
-  min_unwrap_version: number
-}): Operation<wire.Key> {
+export function updateKey({ key_id, min_unwrap_version }: Update): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
     const key = await getKeyInState(state, key_id, 'updateKey')
     const { row } = key
     const { current_version: key_version, status, destroyed_through } = row
-    if (min_unwrap_version > key_version) {
+    if (min_unwrap_version > key_version)
       throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.minUnwrapVersion(key_version))
-    }
-    if (min_unwrap_version <= destroyed_through) {
+    if (min_unwrap_version <= destroyed_through)
       throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.destroyedThrough(destroyed_through))
-    }
     if (min_unwrap_version === row.min_unwrap_version) return { entries: [], release: () => viewKey(row) }
     const changes = { min_unwrap_version }
     // By the later clock, as the waiting period of a destruction begins.

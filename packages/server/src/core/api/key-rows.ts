@@ -11,11 +11,19 @@ import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersions } from '.
 
 const MS_PER_DAY = 86_400_000
 
+/** A change of a row, the entry that records it, and the key of the row's MAC. */
+export interface RowChange<Row> {
+  row: Row
+  changes: Partial<Row>
+  at: Omit<EntryPosition, 'entry_hash'>
+  rowKey: KeyObject
+}
+
 /** Decides to change the key's row alone, and to answer with the changed key. */
 export function changeKey(
   { rowKey }: TenantState,
   { row }: OpenKey,
-  { entry, changes }: { entry: EntryNote; changes: (at: Omit<EntryPosition, 'entry_hash'>) => Partial<KeyRow> },
+  { entry, changes }: { entry: EntryNote; changes: (at: EntryPosition) => Partial<KeyRow> },
 ): Decision<wire.Key> {
   return decision({
     entries: [{ ...entry, metadata: { ...entry.metadata, replaces: row.entry_id } }],
@@ -24,19 +32,8 @@ export function changeKey(
   })
 }
 
-/**
- * Writes a key's changed columns, with the id of the entry that records the change; returns the new row.
- * @throws TamperedRowError if the row is gone
- */
-export async function writeKey(
-  sql: Transaction,
-  {
-    row,
-    changes,
-    at,
-    rowKey,
-  }: { row: KeyRow; changes: Partial<KeyRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
-): Promise<KeyRow> {
+/** Writes a key's changed columns, with the id of the entry; returns the row. @throws TamperedRowError if it is gone */
+export async function writeKey(sql: Transaction, { row, changes, at, rowKey }: RowChange<KeyRow>): Promise<KeyRow> {
   const changed = withMac({ ...row, ...changes, updated_at: at.created_at, entry_id: at.entry_id }, keyMac, rowKey)
   assertWritten(await updateKey(sql, changed), changed)
   return changed
@@ -45,25 +42,12 @@ export async function writeKey(
 /** The changes that destroy a version. */
 export const ERASED = { status: 'destroyed', wrapped_kek: null } as const
 
-/**
- * Writes changed columns of versions of a key, however many, as `writeKey` does; returns the new rows. @throws
- * TamperedRowError if a row is gone
- */
+type VersionsChange = Omit<RowChange<KeyVersionRow>, 'row'> & { key: KeyRow; versions: readonly OpenKeyVersion[] }
+
+/** Writes changed columns of versions of a key, however many, as `writeKey` does; returns the new rows. */
 export async function writeKeyVersions(
   sql: Transaction,
-  {
-    key,
-    versions,
-    changes,
-    at,
-    rowKey,
-  }: {
-    key: KeyRow
-    versions: readonly OpenKeyVersion[]
-    changes: Partial<KeyVersionRow>
-    at: Omit<EntryPosition, 'entry_hash'>
-    rowKey: KeyObject
-  },
+  { key, versions, changes, at, rowKey }: VersionsChange,
 ): Promise<KeyVersionRow[]> {
   const changed = await mapInStretches(versions, ({ row }) =>
     withMac({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey),
@@ -84,6 +68,7 @@ export function daysLater(moment: number, days: number): string {
 
 /** The key as the API shows it. Clients know some values under two names, so they appear under both. */
 export function viewKey(row: KeyRow): wire.Key {
+  const { rotation_interval_days: interval_days, next_rotation_at } = row
   return {
     id: row.key_id,
     key_id: row.key_id,
@@ -94,10 +79,7 @@ export function viewKey(row: KeyRow): wire.Key {
     key_version: row.current_version,
     min_unwrap_version: row.min_unwrap_version,
     created_at: row.created_at,
-    rotation:
-      row.rotation_interval_days === null || row.next_rotation_at === null
-        ? null
-        : { interval_days: row.rotation_interval_days, next_rotation_at: row.next_rotation_at },
+    rotation: interval_days === null || next_rotation_at === null ? null : { interval_days, next_rotation_at },
     ...(row.destroy_at === null ? {} : { destroy_at: row.destroy_at }),
   }
 }

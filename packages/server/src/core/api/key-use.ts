@@ -22,10 +22,7 @@ import type { Decision, EntryNote, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 
-/**
- * Gets a key whatever its state. @throws Refusal E_NOT_FOUND, identical for another tenant's key and for a malformed
- * id, so existence never leaks
- */
+/** Gets a key whatever its state. @throws Refusal E_NOT_FOUND, also for another tenant's key and a malformed id */
 export async function getKey(state: TenantState, key_id: string): Promise<OpenKey> {
   return existing(await state.findKey(key_id))
 }
@@ -74,7 +71,6 @@ export function wrappingVersion(key: OpenKey, { spentVersions }: Services): Retu
   return currentVersion(key)
 }
 
-/** How a DEK is wrapped under a version of a key, for the use that the caller states, if any. */
 export function wrappingFor({ row, aad }: Pick<OpenKeyVersion, 'row' | 'aad'>, use: WrapUse | undefined): Wrapping {
   if (!use) return { aad, isBound: false }
   const known = aads.get(row)
@@ -88,11 +84,8 @@ export function wrappingFor({ row, aad }: Pick<OpenKeyVersion, 'row' | 'aad'>, u
 /** What every AAD of format 2 of a version begins with, and the last AAD, while the version is in memory. */
 const aads = new WeakMap<OpenKeyVersion['row'], { head: Uint8Array; use: WrapUse; wrapping: Wrapping }>()
 
-/** What a call states about the use of its wrapped key: the use, and what its entry says about it. */
-interface StatedUse {
-  use: WrapUse | undefined
-  recorded: NonNullable<EntryNote['metadata']> | undefined
-}
+/** The use of a wrapped key as a call states it, and what the entry says about it. */
+type StatedUse = { use: WrapUse | undefined; recorded: EntryNote['metadata'] }
 
 const UNSTATED: StatedUse = { use: undefined, recorded: undefined }
 
@@ -129,7 +122,7 @@ function isSameContext(one: WrapContext | undefined, other: WrapContext | undefi
 function makeStatedUse(auditKey: AuditKey, { record = 'values', ...stated }: Stated): StatedUse {
   const use = readUse(stated)
   if (!use) return UNSTATED
-  const recorded: StatedUse['recorded'] = {}
+  const recorded: NonNullable<StatedUse['recorded']> = {}
   const contextKey = record === 'digests' ? deriveContextKey(currentKey(auditKey)) : undefined
   for (const name of Object.keys(use.context).sort()) {
     const value = use.context[name] ?? ''
@@ -153,11 +146,10 @@ function memberName(name: string): string {
   return made
 }
 
-/**
- * Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal E_WRAPPED_KEY,
- * E_VERSION_DESTROYED, E_VERSION_TOO_OLD
- */
-export function openWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse): { dek: Uint8Array; version: number } {
+type OpenedDek = { dek: Uint8Array; version: number }
+
+/** The same as `tryWrappedKey`. @throws Refusal E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD */
+export function openWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse): OpenedDek {
   const opened = tryWrappedKey(key, wrapped_key, use)
   if (!opened) throw new Refusal('E_WRAPPED_KEY', DETAILS.E_WRAPPED_KEY.wrappedKey)
   return opened
@@ -167,11 +159,7 @@ export function openWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse)
  * Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The caller zeroes
  * the DEK. @throws Refusal E_VERSION_DESTROYED, E_VERSION_TOO_OLD, before anything is opened
  */
-export function tryWrappedKey(
-  key: OpenKey,
-  wrapped_key: string,
-  use?: WrapUse,
-): { dek: Uint8Array; version: number } | undefined {
+export function tryWrappedKey(key: OpenKey, wrapped_key: string, use?: WrapUse): OpenedDek | undefined {
   try {
     const wrapped = Buffer.from(wrapped_key, 'base64') // no secret, so it may be in memory that Buffers share
     const version = wrappedKeyVersion(wrapped, use !== undefined)

@@ -10,7 +10,6 @@ import {
   type KeyCall,
   MAX_BATCH_BODY_BYTES,
   MAX_KEYS,
-  PROBLEMS,
   partsOf,
   problemDocument,
   wire,
@@ -49,7 +48,6 @@ import { authenticated, type Page, Paged, readPages, whole } from './pages.js'
 import { bindRoutes } from './route.js'
 import { assertNotDeleted } from './tenant.js'
 
-/** The calls that create, read, disable and export keys. */
 export const keyRoutes = bindRoutes({
   createKey: {
     summary: 'Create a key',
@@ -63,14 +61,8 @@ export const keyRoutes = bindRoutes({
     countOperations: ({ keys }) => keys.length,
     operation: ({ body }) => createKeys(body),
   },
-  listKeys: {
-    summary: 'List the keys',
-    operation: ({ query }) => listKeysInPages(query),
-  },
-  getKey: {
-    summary: 'Read a key and its versions',
-    operation: ({ id }) => readKey({ key_id: id }),
-  },
+  listKeys: { summary: 'List the keys', operation: ({ query }) => listKeysInPages(query) },
+  getKey: { summary: 'Read a key and its versions', operation: ({ id }) => readKey({ key_id: id }) },
   disableKey: {
     summary: 'Disable a key: it still decrypts, but encrypts nothing new',
     action: 'key.disable',
@@ -88,7 +80,7 @@ export const keyRoutes = bindRoutes({
   },
 })
 
-/** Creates a key with its first version and its hash key. @throws Refusal E_STATE, E_MISSING_PERMISSION, E_NAME_TAKEN, E_LIMIT */
+/** Creates a key with its first version and its hash key. */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {
   return async (context) => {
     const [key] = await planKeys(context, [name])
@@ -104,17 +96,11 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
   }
 }
 
-/**
- * Creates all of the keys that can be created, in one transaction, each with its own entry. A name that is taken or
- * that the caller may not give, or a key beyond the limit, fails by itself. Answers with one result for each, in order.
- * @throws Refusal E_STATE
- */
+/** Creates all of the keys that can be created, in one transaction, each with its entry; others are refused alone. */
 function createKeys({ keys: given }: wire.CreateKeys): Operation<wire.BatchResults> {
   return async (context) => {
-    const planned = await planKeys(
-      context,
-      given.map(({ name }) => name),
-    )
+    const names = given.map(({ name }) => name)
+    const planned = await planKeys(context, names)
     const keys = planned.filter((one): one is NewKey => !(one instanceof Refusal))
     if (keys.length === 0) return { entries: [], release: () => answer(planned, new Map()) }
     return decision({
@@ -145,33 +131,27 @@ async function planKeys(context: Context, names: readonly string[]): Promise<(Ne
 function answer(planned: readonly (NewKey | Refusal)[], created: ReadonlyMap<string, wire.Key>): wire.BatchResults {
   const results = planned.map((one) =>
     one instanceof Refusal
-      ? { status: PROBLEMS[one.code].status, body: problemDocument(one.code, one.message) }
+      ? { status: one.status, body: problemDocument(one.code, one.message) }
       : { status: 201, body: created.get(one.key_id) },
   )
   return { results }
 }
 
-/** A key that is about to be created, with its secrets sealed under the store key. */
-interface NewKey {
-  key_id: string
-  name: string
-  wrapped_kek: Uint8Array
-  wrapped_hash_key: Uint8Array
-}
+type NewKey = ReturnType<typeof newKey>
 
-/** Draws the id and the secrets of a new key; writes nothing. */
-function newKey({ state, services }: Context, name: string): NewKey {
+/** Draws the id and the secrets of a new key, sealed under the store key; writes nothing. */
+function newKey({ state, services: { storeKeys } }: Context, name: string) {
   const { tenant_id } = state.tenant
-  const key_id = randomUUID()
+  const id = randomUUID()
+  const wrapped_kek = sealNewSecret(storeKeys, { purpose: 'kek', tenant_id, id, version: 1 })
   return {
-    key_id,
+    key_id: id,
     name,
-    wrapped_kek: sealNewSecret(services.storeKeys, { purpose: 'kek', tenant_id, id: key_id, version: 1 }),
-    wrapped_hash_key: sealNewSecret(services.storeKeys, { purpose: 'hash-key', tenant_id, id: key_id }),
+    wrapped_kek,
+    wrapped_hash_key: sealNewSecret(storeKeys, { purpose: 'hash-key', tenant_id, id }),
   }
 }
 
-/** The entry that records a new key. */
 function creationEntry({ key_id, name }: NewKey): EntryNote {
   return { action: 'key.create', key_id, key_version: 1, metadata: { folder: folderOf(name), name } }
 }
@@ -181,49 +161,39 @@ function mayCreate({ apiKey }: Caller, name: string): boolean {
   return !apiKey || isListed(apiKey.keys, { key_id: '', folder: folderOf(name) })
 }
 
-/** Writes the rows of new keys, whose entries begin at a position, in the same order; returns the keys. */
+/** Writes the rows of new keys, whose entries begin at a position, in the same order. */
 async function writeNewKeys(
   { state, services }: Context,
   transaction: Transaction,
   { keys, at }: { keys: readonly NewKey[]; at: EntryPosition },
 ): Promise<OpenKey[]> {
-  const { rowKey, tenant } = state
-  const rows = await mapInStretches(keys.entries(), ([number, key]) => {
+  const { tenant_id } = state.tenant
+  const rows: NewKeyRow[] = []
+  const versions: NewKeyVersionRow[] = []
+  const opened = await mapInStretches(keys.entries(), ([number, key]) => {
     const entry = { created_at: at.created_at, entry_id: at.entry_id + number }
-    return rowsOf(key, { tenant_id: tenant.tenant_id, ...entry, rowKey })
+    const { row, version } = rowsOf(key, { tenant_id, ...entry, rowKey: state.rowKey })
+    rows.push(row)
+    versions.push(version)
+    return openKey(services.storeKeys, { row, versions: [version] })
   })
-  await insertKeys(
-    transaction,
-    tenant.tenant_id,
-    rows.map(({ row }) => row),
-  )
-  await insertKeyVersions(
-    transaction,
-    tenant.tenant_id,
-    rows.map(({ version }) => version),
-  )
-  return mapInStretches(rows, ({ row, version }) => openKey(services.storeKeys, { row, versions: [version] }))
+  await insertKeys(transaction, tenant_id, rows)
+  await insertKeyVersions(transaction, tenant_id, versions)
+  return opened
 }
 
 function rowsOf(
   { key_id, name, wrapped_kek, wrapped_hash_key }: NewKey,
   { rowKey, ...entry }: { tenant_id: string; created_at: string; entry_id: number; rowKey: KeyObject },
 ): { row: NewKeyRow; version: NewKeyVersionRow } {
-  const unset = { rotation_interval_days: null, next_rotation_at: null, destroy_at: null }
-  const state = {
-    algorithm: wire.ALGORITHM,
-    status: 'active' as const,
-    current_version: 1 as const,
-    min_unwrap_version: 1 as const,
-    min_unwrap_since: null,
-    destroyed_through: 0 as const,
-  }
-  const row = { key_id, name, ...state, ...unset, wrapped_hash_key, updated_at: entry.created_at, ...entry }
+  const unset = { rotation_interval_days: null, next_rotation_at: null, destroy_at: null, min_unwrap_since: null }
+  const versions = { current_version: 1, min_unwrap_version: 1, destroyed_through: 0 } as const
+  const state = { algorithm: wire.ALGORITHM, status: 'active' as const, ...versions, ...unset }
+  const row = { key_id, name, ...state, wrapped_hash_key, updated_at: entry.created_at, ...entry }
   const version = { key_id, version: 1, status: 'active' as const, wrapped_kek, ...entry }
   return { row: withMac(row, keyMac, rowKey), version: withMac(version, keyVersionMac, rowKey) }
 }
 
-/** Lists keys, oldest first, as a whole. */
 export function listKeys(filter: Omit<KeyFilter, 'on'>): Operation<wire.KeyList> {
   return whole(listKeysInPages(filter))
 }
@@ -241,17 +211,14 @@ export function listKeysInPages({
     release() {
       const { keys = null } = caller.apiKey ?? {}
       const on = keys === null ? undefined : partsOf(keys)
-      const pages = readPages(
-        { limit, offset },
-        authenticated({ state, services }, keyMac, (page: Page<KeyRow>) =>
-          listRows(services.sql, state.tenant.tenant_id, { ...filter, on, ...page }),
-        ),
-        (key) => {
-          if (!isAsked(key, asked) || !isListedKey(keys, key))
-            throw new TamperedRowError(`the database listed key ${key.key_id}, which was not asked for`)
-          return viewKey(key)
-        },
-      )
+      const readPage = (page: Page<KeyRow>) =>
+        listRows(services.sql, state.tenant.tenant_id, { ...filter, on, ...page })
+      const view = (key: KeyRow) => {
+        if (!isAsked(key, asked) || !isListedKey(keys, key))
+          throw new TamperedRowError(`the database listed key ${key.key_id}, which was not asked for`)
+        return viewKey(key)
+      }
+      const pages = readPages({ limit, offset }, authenticated({ state, services }, keyMac, readPage), view)
       return new Paged<wire.KeyList>('keys', pages)
     },
   })
@@ -282,7 +249,7 @@ export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithV
 const blindHashPublicKey = async (hashKey: KeyObject) =>
   (await import('../crypto/blind-hash.js')).findPublicKey(hashKey)
 
-/** Disables a key: it still opens what it protected, and protects nothing new. One that is disabled or waits for its destruction stays so. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Disables a key; one that is disabled or waits for its destruction stays so. @throws Refusal E_NOT_FOUND, E_STATE */
 export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return setStatus(key_id, { status: 'disabled', action: 'key.disable', call: 'disableKey' })
 }
@@ -308,11 +275,7 @@ const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
   'Keep it offline. The server cannot take it back.'
 
-/**
- * Exports a key: the KEK of each version that is not destroyed, and the hash key, in hexadecimal. With these and the
- * published formats, everything that the key protects can be opened without this server. @throws Refusal E_NOT_FOUND,
- * E_STATE
- */
+/** Exports the KEK of each version that is not destroyed, and the hash key. @throws Refusal E_NOT_FOUND, E_STATE */
 export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExport> {
   return async ({ state, services }) => {
     const key = await getKeyInState(state, key_id, 'exportKey')

@@ -1,7 +1,4 @@
-/**
- * Long lists: read in pages, and viewed in stretches between which other calls run, because each row has a MAC to
- * check.
- */
+/** Long lists: read in pages, and checked and viewed in stretches between which other calls run. */
 import type { KeyObject } from 'node:crypto'
 import { findTampering } from '../audit/formats/row-mac.js'
 import { mapInStretches } from '../event-loop.js'
@@ -36,8 +33,8 @@ export async function* readPages<Row, View>(
 }
 
 /**
- * Refuses pages with a row whose MAC is not the tenant's. A rotation of the store key may renew the key of the MACs
- * between two pages: a page that is not authentic is read again if there is a newer key. @throws TamperedRowError
+ * Refuses pages with a row whose MAC is not the tenant's. A rotation of the store key may renew that key between two
+ * pages: a page that is not authentic is read again if there is a newer key. @throws TamperedRowError
  */
 export function authenticated<Row extends { tenant_id: string; mac: Uint8Array }>(
   { state, services }: Pick<Context, 'state' | 'services'>,
@@ -60,15 +57,13 @@ export function authenticated<Row extends { tenant_id: string; mac: Uint8Array }
 
 const readRowKey: Operation<KeyObject> = ({ state }) => ({ entries: [], release: () => state.rowKey })
 
-/** An answer of one list and its `count`, whose pages are read while it is sent. */
+/** An answer with one list, the member `name`, and its `count`; the pages are read while it is sent. */
 export class Paged<Answer> {
   constructor(
-    /** the member that has the list */
     readonly name: string,
     readonly pages: AsyncGenerator<readonly unknown[], undefined>,
   ) {}
 
-  /** Reads all pages. */
   async whole(): Promise<Answer> {
     const views: unknown[] = []
     for await (const page of this.pages) for (const view of page) views.push(view)

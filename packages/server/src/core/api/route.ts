@@ -1,7 +1,4 @@
-/**
- * What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. http/serve.ts serves
- * all of them alike.
- */
+/** What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. */
 import {
   CALL_RULES,
   type CallRule,
@@ -29,31 +26,23 @@ interface RouteInput<Body, Query> {
   version: string
   body: Body
   query: Query
-  /**
-   * Makes the signal that is aborted when the client disconnects, or when the time of a route with `timeoutMs` is over.
-   */
+  /** makes the signal that is aborted when the client disconnects, or the time of a route with `timeoutMs` is over */
   signal?: () => AbortSignal
   /** logs an unexpected error that does not fail the call as a whole */
   onError: (error: unknown) => void
 }
 
-/** What an operation needs before it is decided, as `Binding` says. */
-interface Room {
-  operations?: number | undefined
-  hashingCost?: number | undefined
-}
-
-/** Performs an operation as the caller's. */
-export type Perform = <Answer>(operation: Operation<Answer>, room: Room) => Promise<Answer>
+/** Performs an operation as the caller's, once there is room for what it needs. */
+export type Perform = <Answer>(
+  operation: Operation<Answer>,
+  room: { operations?: number | undefined; hashingCost?: number | undefined },
+) => Promise<Answer>
 
 /** What the server adds to a row of the contract. */
 export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
   summary: string
-  /**
-   * the operation's own refusals, without those that every call of its kind may get (docs/openapi/problems.ts) and
-   * those of the key's state
-   */
+  /** its own refusals, besides those of every call of its kind (docs/openapi/problems.ts) and of the key's state */
   problems?: readonly ProblemCode[]
   /** the content type of an answer that streams text, instead of JSON by a schema */
   contentType?: 'application/x-ndjson'
@@ -79,16 +68,13 @@ export interface ServedRoute<Body = unknown, Query = unknown, Answer = unknown>
     Binding<Body, Query, Answer> {
   operationId: string
   permissions: readonly HeldPermission[]
-  /** whether it takes operators' API keys, and no others */
-  isOperators?: true
-  /** the status of success */
+  isOperators?: true // it takes operators' API keys, and no others
   status: 200 | 201 | 204
   body?: ZodMiniType<Body>
   query?: ZodMiniType<Query>
   answer?: wire.Answer<Answer>
 }
 
-/** A row of the contract, with what the server adds to it. */
 export interface Route extends ServedRoute {
   operationId: OperationId
   permissions: CallRule['permissions']
@@ -104,18 +90,9 @@ export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: Bindin
   const entries = Object.entries<Binding<never, never, unknown>>(bindings).map(([name, binding]) => {
     const operationId = name as OperationId
     const rule = CALL_RULES[operationId]
-    return [
-      operationId,
-      {
-        status: 200,
-        ...ROUTES[operationId],
-        ...rule,
-        operationId,
-        ...wire.getSchemas(operationId),
-        ...binding,
-        problems: [...(rule.key ? findKeyProblems(rule.key) : []), ...(binding.problems ?? [])],
-      },
-    ]
+    const problems = [...(rule.key ? findKeyProblems(rule.key) : []), ...(binding.problems ?? [])]
+    const row = { status: 200, ...ROUTES[operationId], ...rule, operationId, ...wire.getSchemas(operationId) }
+    return [operationId, { ...row, ...binding, problems }]
   })
   return Object.fromEntries(entries) as Record<Id, Route>
 }

@@ -19,12 +19,11 @@ import { open, randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import { assertBudget } from '../runner/budgets.js'
 import type { OpenKey } from '../runner/load-key.js'
-import type { Context, Decision, Operation } from '../runner/operation.js'
+import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { decideWithKey, getKeyInState, tryWrappedKey, wrappingFor, wrappingVersion } from './key-use.js'
 import { bindRoutes } from './route.js'
 
-/** The calls of server mode. */
 export const serverModeRoutes = bindRoutes({
   encrypt: {
     summary: 'Encrypt on the server',
@@ -40,50 +39,35 @@ export const serverModeRoutes = bindRoutes({
   },
 })
 
-/** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_LIMIT, E_QUOTA_EXCEEDED */
 function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {
-  return async (context) => {
-    const { plaintext_encoding } = context.state.tenant
+  return async ({ state, services, quotaLeft }) => {
+    const { plaintext_encoding, monthly_encrypt_quota } = state.tenant
     const bytes = (encoding ?? plaintext_encoding) === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
     try {
-      assertSize(bytes)
-      return await encryption(context, key_id, bytes)
+      if (bytes.length > MAX_SERVER_MODE_BYTES)
+        throw new Refusal('E_PLAINTEXT_TOO_LARGE', DETAILS.E_PLAINTEXT_TOO_LARGE.plaintext(bytes.length))
+      const key = await getKeyInState(state, key_id, 'encrypt')
+      if (quotaLeft < 1) throw new Refusal('E_QUOTA_EXCEEDED', DETAILS.E_QUOTA_EXCEEDED.encrypt(monthly_encrypt_quota))
+      const version = wrappingVersion(key, services)
+      const { version: key_version } = version.row
+      const dek = randomKey()
+      const sealed = seal(dek, bytes)
+      const wrapped = wrapDek(version.kek, key_version, wrappingFor(version, undefined), dek)
+      return {
+        entries: [{ action: 'encrypt', key_id, key_version }],
+        release: () => ({
+          ciphertext: encodeBase64(sealed.subarray(IV_BYTES)),
+          wrapped_key: encodeBase64(wrapped),
+          iv: encodeBase64(sealed.subarray(0, IV_BYTES)),
+          key_id,
+          key_version,
+        }),
+        secrets: [dek],
+      }
     } finally {
       bytes.fill(0)
     }
   }
-}
-
-async function encryption(
-  { state, services, quotaLeft }: Context,
-  key_id: string,
-  bytes: Uint8Array,
-): Promise<Decision<wire.Bundle>> {
-  const key = await getKeyInState(state, key_id, 'encrypt')
-  if (quotaLeft < 1) {
-    throw new Refusal('E_QUOTA_EXCEEDED', DETAILS.E_QUOTA_EXCEEDED.encrypt(state.tenant.monthly_encrypt_quota))
-  }
-  const version = wrappingVersion(key, services)
-  const { kek, row } = version
-  const dek = randomKey()
-  const sealed = seal(dek, bytes)
-  const wrapped = wrapDek(kek, row.version, wrappingFor(version, undefined), dek)
-  return {
-    entries: [{ action: 'encrypt', key_id, key_version: row.version }],
-    release: () => ({
-      ciphertext: encodeBase64(sealed.subarray(IV_BYTES)),
-      wrapped_key: encodeBase64(wrapped),
-      iv: encodeBase64(sealed.subarray(0, IV_BYTES)),
-      key_id,
-      key_version: row.version,
-    }),
-    secrets: [dek],
-  }
-}
-
-function assertSize({ length }: Uint8Array): void {
-  if (length <= MAX_SERVER_MODE_BYTES) return
-  throw new Refusal('E_PLAINTEXT_TOO_LARGE', DETAILS.E_PLAINTEXT_TOO_LARGE.plaintext(length))
 }
 
 function readBase64(text: string): Uint8Array {
@@ -94,7 +78,6 @@ function readBase64(text: string): Uint8Array {
   }
 }
 
-/** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_BUDGET, E_VERSION_DESTROYED, E_VERSION_TOO_OLD, E_DECRYPTION_FAILED */
 function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {
   return ({ state, allowances }) =>
     decideWithKey({ state, key_id, call: 'decrypt' }, (key) => {

@@ -16,7 +16,7 @@ function makeContext() {
     inSearchPlace: createSearchPlaces(),
   }
   const context = { state: { tenant: { tenant_id: 't' } }, services } as unknown as Context
-  const read = async (signal?: AbortSignal) => (await readUsage({ signal })(context)).release({})
+  const read = async (signal?: AbortSignal) => (await readUsage({}, signal)(context)).release({})
   return { statements, read }
 }
 

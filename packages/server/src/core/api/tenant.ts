@@ -8,44 +8,33 @@ import type { TenantRow } from '../store/tenants.js'
 import { listApiKeyUsage, listUnrecordedCalls } from '../store/unrecorded-calls.js'
 import { bindRoutes } from './route.js'
 
-/** The calls about the tenant. */
+const readTenant: Operation<wire.Tenant> = ({ state: { tenant } }) => ({
+  entries: [],
+  release: () => viewTenant(tenant),
+})
+
 export const tenantRoutes = bindRoutes({
   getTenant: {
     summary: 'Read the tenant that the API key belongs to',
-    operation: () => readTenant(),
+    operation: () => readTenant,
   },
   getUsage: {
     summary: 'Count what the tenant did in a month',
-    operation: ({ query, signal }) => readUsage({ ...query, signal: signal?.() }),
+    operation: ({ query, signal }) => readUsage(query, signal?.()),
   },
 })
-
-/** Reads the tenant's settings. */
-function readTenant(): Operation<wire.Tenant> {
-  return async ({ state: { tenant } }) => ({ entries: [], release: () => viewTenant(tenant) })
-}
 
 /**
  * Counts the tenant's entries by action in a month, `YYYY-MM` in UTC, the current one by default; lists the calls
  * without an entry, which other processes write within some seconds, and what each API key does today. Covers the whole
- * tenant, as the log does, whatever keys the caller is limited to. Takes turns with the tenant's searches of the log.
- *
- * @throws OverloadError if too many of them wait
+ * tenant, whatever keys the caller is limited to. Takes turns with searches of the log. @throws OverloadError
  */
-export function readUsage({
-  month,
-  signal,
-}: {
-  month?: string | undefined
-  signal?: AbortSignal | undefined
-}): Operation<wire.Usage> {
-  return async ({ state: { tenant }, services }) => ({
-    entries: [],
-    release: () =>
-      services.inSearchPlace({ tenant_id: tenant.tenant_id, signal }, () =>
-        sumUsage(services, tenant.tenant_id, month),
-      ),
-  })
+export function readUsage({ month }: wire.Queries['getUsage'], signal?: AbortSignal): Operation<wire.Usage> {
+  return async ({ state: { tenant }, services }) => {
+    const { tenant_id } = tenant
+    const sum = () => sumUsage(services, tenant_id, month)
+    return { entries: [], release: () => services.inSearchPlace({ tenant_id, signal }, sum) }
+  }
 }
 
 async function sumUsage(

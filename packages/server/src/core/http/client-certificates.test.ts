@@ -5,7 +5,7 @@ import { type AddressInfo, connect as connectTcp } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Certificates, createCertificates } from '../../../../../test/support/service/certificates.js'
-import { createClientCertificates, WITHDRAWN } from './client-certificates.js'
+import { createClientCertificates, WITHDRAWN } from './tls-listener.js'
 
 const DAY_MS = 86_400_000
 

@@ -7,8 +7,8 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { expect, it, onTestFinished } from 'vitest'
-import { WITHDRAWN } from './client-certificates.js'
 import { endConnections, onParserError } from './connections.js'
+import { WITHDRAWN } from './tls-listener.js'
 
 const UNREAD_MS = 100
 

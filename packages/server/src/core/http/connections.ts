@@ -9,32 +9,18 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Server as TlsServer } from 'node:tls'
 import type { Holding } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { WITHDRAWN } from './client-certificates.js'
 import { endWithoutAnswer, linger, sendParserError } from './early-answers.js'
+import { WITHDRAWN } from './tls-listener.js'
 
-/**
- * How long a connection without a call may still begin one after the server stops, because its request may be on the
- * way. In milliseconds.
- */
+/** How long after the server stops a connection may still begin a call: its request may be on the way. */
 const LAST_CALL_MS = 500
-/**
- * How long calls under way may continue after the server stops; a slow reader or a stalled body is then cut off. In
- * milliseconds.
- */
+/** How long after that calls may continue; a slow reader or a stalled body is then cut off. */
 const GRACE_MS = 5_000
-/**
- * How long a client may read nothing of an answer that waits for it, in milliseconds: until then it holds the answer's
- * memory. Node notices after one to two times as long, because it first compares with what was left to send when
- * sending began.
- */
+/** How long a client may leave an answer unread, which holds memory. Node notices after one to two times as long. */
 const UNREAD_MS = 30_000
-
-/**
- * Most calls under way on one connection. Each holds memory, and a client may pipeline any number without waiting for
- * answers.
- */
+/** Most calls under way on one connection: each holds memory, and a client may pipeline any number. */
 const MOST_CALLS = 100
-/** The longest that a stopping server accepts waiting connections, in milliseconds, if clients keep connecting. */
+/** The longest that a stopping server accepts waiting connections, if clients keep connecting. */
 const MOST_ACCEPTING_MS = 500
 
 declare module 'fastify' {
@@ -45,17 +31,11 @@ declare module 'fastify' {
 }
 
 interface Connection {
-  /** calls that arrived and are not answered yet; several if the client pipelines */
-  calls: number
-  /** begin those behind the first, one after another, each once the call before it is answered */
-  waiting: (() => void)[]
-  /** whether its first call is still to come */
-  isUnused: boolean
-  /** bytes that had arrived when the last call was answered; any more bytes begin another call */
-  readBefore: number
-  /** whether it takes no more calls: its client's certificate is no longer accepted, or what it sent is no request */
-  isWithdrawn: boolean
-  /** the call that arrived last */
+  calls: number // that arrived and are not answered yet; several if the client pipelines
+  waiting: (() => void)[] // begin those behind the first, each once the call before it is answered
+  isUnused: boolean // its first call is still to come
+  readBefore: number // bytes that had arrived when the last call was answered; any more bytes begin another call
+  isWithdrawn: boolean // it takes no more calls: its certificate is not accepted now, or it sent what is no request
   newest?: { request: IncomingMessage; response: ServerResponse }
 }
 
@@ -68,12 +48,9 @@ export function onParserError(error: NodeJS.ErrnoException, socket: Duplex): voi
 
 /**
  * Closes the connections when the application closes: those without a call half a second later, the others when their
- * call is answered, and all that remain after five seconds. A call counts from its first byte on. Node and the
- * framework would close idle connections at once, resetting a request that may already have arrived, and would wait for
- * clients that never send or never read. Once the server begins to stop, each answer asks its client to reconnect, so
- * that a balancer can send it elsewhere.
- *
- * Also closes a connection if its client has read nothing of an answer for `unreadMs`.
+ * call, which counts from its first byte on, is answered, and all that remain after five seconds. Node and the
+ * framework would reset requests that may already have arrived, and wait for clients that never send or read. Once the
+ * server begins to stop, each answer asks its client to reconnect. Also closes connections with unread answers.
  */
 export function endConnections(app: FastifyInstance, isStopping: () => boolean, { unreadMs = UNREAD_MS } = {}): void {
   const open = new Map<Socket, Connection>()
@@ -81,8 +58,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   const timers: NodeJS.Timeout[] = []
   app.server.closeIdleConnections = () => undefined
 
-  // Node reports a connection over which nothing has moved for this long. It stays open while the server works on its
-  // call, or while it still waits for its first call.
+  // A connection over which nothing has moved stays open while the server works on its call, or waits for its first.
   app.server.timeout = unreadMs
   app.server.on('timeout', (socket: Socket) => {
     const { calls = 0, isUnused = false } = open.get(socket) ?? {}
@@ -93,19 +69,11 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   // Under TLS, calls arrive on the socket that the handshake makes of the connection.
   const isTls = app.server instanceof TlsServer
   app.server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
-    // Asked for now, and kept by Node: of a connection that is reset later, the system tells no address. A call without
-    // one would be on record without its origin, so it is not begun.
-    if (socket.remoteAddress === undefined && typeof app.server.address() !== 'string') {
-      socket.destroy()
-      return
-    }
-    const connection: Connection = {
-      calls: 0,
-      waiting: [],
-      isUnused: true,
-      readBefore: socket.bytesRead,
-      isWithdrawn: false,
-    }
+    // Asked for now, and kept by Node: of a connection that is reset later, the system tells no address, and a call
+    // without one would be on record without its origin.
+    if (socket.remoteAddress === undefined && typeof app.server.address() !== 'string') return socket.destroy()
+    const unused = { calls: 0, waiting: [], isUnused: true, isWithdrawn: false }
+    const connection: Connection = { ...unused, readBefore: socket.bytesRead }
     open.set(socket, connection)
     socket.once(WITHDRAWN, () => {
       connection.isWithdrawn = true
@@ -131,26 +99,19 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
   }
   app.addHook('onRequest', (request, reply, done) => {
     const connection = open.get(request.raw.socket)
-    if (connection) {
-      connection.newest = { request: request.raw, response: reply.raw }
-      connection.calls += 1
-      connection.isUnused = false
-      if (connection.calls > MOST_CALLS) {
-        request.raw.socket.destroy()
-        return // nobody is left to answer
-      }
-      if (connection.calls > 1) {
-        connection.waiting.push(done)
-        return
-      }
-    }
-    done()
+    if (!connection) return done()
+    connection.newest = { request: request.raw, response: reply.raw }
+    connection.calls += 1
+    connection.isUnused = false
+    if (connection.calls > MOST_CALLS)
+      request.raw.socket.destroy() // nobody is left to answer
+    else if (connection.calls > 1) connection.waiting.push(done)
+    else done()
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const connection = open.get(request.raw.socket)
     const isLast = (connection?.calls ?? 1) <= 1
-    // Not while the server closes and still listens: a new connection may then be reset before it is
-    // accepted.
+    // Not while the server closes and still listens: a new connection may then be reset before it is accepted.
     const isLeaving = isClosing ? !app.server.listening : isStopping()
     // After an upgrade that is not made, the protocol of the next bytes is unclear.
     const asksUpgrade = request.headers.upgrade !== undefined
@@ -192,9 +153,8 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean, 
 }
 
 /**
- * Waits until no connection is left for the server to accept; the system resets those left when the server closes.
- * libuv accepts one connection in each turn of the event loop. A connection that arrives after the last turn can still
- * be reset, so the caller closes at once.
+ * Waits until no connection is left for the server to accept, one in each turn of the event loop: the system resets
+ * those left when the server closes. One that arrives after the last turn can still be reset: close at once.
  */
 export async function acceptWaiting(server: Server): Promise<void> {
   const from = performance.now()
@@ -227,23 +187,17 @@ export function endHoldings(app: FastifyInstance): void {
 export function beginHolding(request: FastifyRequest, holding: Holding): void {
   const { socket } = request.raw
   request.holding = holding
-  if (socket.destroyed) {
-    holding.end() // the client left during admission, so no close event follows
-    return
-  }
+  if (socket.destroyed) return void holding.end() // the client left during admission, so no close event follows
   if (!underWay.has(socket)) socket.once('close', () => underWay.get(socket)?.end())
   underWay.set(socket, holding)
 }
 
-type Answer = Parameters<RequestListener>[1]
-
 /**
- * Sends the head of such a request's answer by itself. Until the previous answer on the connection is fully sent, Node
- * queues both the 100 and the answer, and puts a head whose body begins with bytes in front of the queue. The 100 would
- * then be inside the body, and the client would misread every later answer.
+ * Sends the head of an answer after a 100 by itself. Until the previous answer on the connection is sent, Node queues
+ * both, and puts a head whose body begins with bytes in front of the queue: the 100 would then be inside the body.
  */
 export function continueInOrder(app: FastifyInstance): void {
-  app.server.on('checkContinue', (request, answer: Answer) => {
+  app.server.on('checkContinue', (request, answer: Parameters<RequestListener>[1]) => {
     answer.writeContinue()
     const { writeHead } = answer
     answer.writeHead = (...head: unknown[]) => {

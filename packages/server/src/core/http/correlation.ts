@@ -1,7 +1,6 @@
 /**
- * What connects a call with those that caused it: the request's id, which the caller may choose, and the trace of W3C
- * Trace Context. Both go into the answer, the line of the log and, if the caller sent them, the audit entries.
- * Malformed values are ignored, as the specification says for `traceparent`.
+ * The request's id, which the caller may choose, and the trace of W3C Trace Context. Both go into the answer, the line
+ * of the log and, if the caller sent them, the audit entries. Malformed values are ignored, as the specification says.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -14,7 +13,6 @@ const REQUEST_ID = /^(?!eaas_)[A-Za-z0-9._~+/=:@-]{1,64}$/
 /** Version 00; neither id may be all zeros. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/
 
-/** Makes the spans of requests. */
 export interface Tracing {
   /** Starts the span of a request, in the trace that the caller sent; undefined if no SDK is registered. */
   begin(request: FastifyRequest, sent: Trace | undefined): Trace | undefined
@@ -23,13 +21,8 @@ export interface Tracing {
   end(request: FastifyRequest, reply: FastifyReply): void
 }
 
-/** The trace that a call belongs to, and a span in it: the call's own or, as the caller sent it, the caller's. */
-export interface Trace {
-  trace_id: string
-  span_id: string
-  /** two hexadecimal digits */
-  flags: string
-}
+/** A trace, and a span in it: the call's own or, as the caller sent it, the caller's. `flags` are two hexadecimals. */
+export type Trace = Record<'trace_id' | 'span_id' | 'flags', string>
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -66,7 +59,7 @@ export function sentIds(headers: IncomingHttpHeaders): Correlation | undefined {
   const request_id = readRequestId(headers)
   const [, trace_id] = TRACEPARENT.exec(String(headers.traceparent)) ?? []
   if (request_id === undefined && trace_id === undefined) return undefined
-  return { ...(request_id === undefined ? {} : { request_id }), ...(trace_id === undefined ? {} : { trace_id }) }
+  return { ...(request_id !== undefined && { request_id }), ...(trace_id !== undefined && { trace_id }) }
 }
 
 function readRequestId(headers: IncomingHttpHeaders): string | undefined {
@@ -74,7 +67,6 @@ function readRequestId(headers: IncomingHttpHeaders): string | undefined {
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : undefined
 }
 
-/** The trace and the span that the caller named. */
 function readTrace({ traceparent }: IncomingHttpHeaders): Trace | undefined {
   if (typeof traceparent !== 'string') return undefined
   const [, trace_id, span_id = '', flags = ''] = TRACEPARENT.exec(traceparent) ?? []

@@ -30,10 +30,7 @@ export function findParserProblem({ code = '' }: NodeJS.ErrnoException): [Proble
 export function sendParserError(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (socket.writableEnded) return // already answered: Node reports each further piece of what it could not parse
   const problem = findParserProblem(error)
-  if (!problem || !socket.writable) {
-    socket.destroy()
-    return
-  }
+  if (!problem || !socket.writable) return void socket.destroy()
   const { status, title } = PROBLEMS[problem[0]]
   const body = JSON.stringify(problemDocument(...problem))
   socket.end(
@@ -54,10 +51,7 @@ export function endWithoutAnswer(socket: Duplex): void {
 const MOST_BYTES = 16_777_216
 const MOST_MS = 10_000
 
-/**
- * Discards the rest of a request until it has arrived, or is too long or in too many pieces; only then may the
- * connection be closed.
- */
+/** Discards the rest of a request; only once it has arrived, or is too much, may the connection be closed. */
 export function linger(request: IncomingMessage): void {
   const { socket } = request
   let isLast = false
@@ -74,23 +68,16 @@ export function linger(request: IncomingMessage): void {
   })
 }
 
-/**
- * How fast all discarded bytes together are read, in bytes a millisecond, and how far ahead of that they may be, in
- * milliseconds. Each piece that is read is garbage, and collecting more of it would delay the other calls.
- */
+/** How fast discarded bytes are read, and how far ahead of that: collecting more garbage would delay other calls. */
 const BYTES_A_MS = 65_536
 const AHEAD_MS = 4
 let discardedUntil = 0
 
-/**
- * Discards what arrives until a time, a length or a number of pieces is exceeded, then destroys the socket. Returns a
- * function that lifts the time limit.
- */
+/** Discards what arrives, and destroys the socket after too much or too long. Returns what lifts the time limit. */
 function discard(source: Readable, socket: Duplex): () => void {
   let left = MOST_BYTES
   const isOnePieceTooMany = createPieceCount()
-  const timer = setTimeout(() => socket.destroy(), MOST_MS)
-  timer.unref()
+  const timer = setTimeout(() => socket.destroy(), MOST_MS).unref()
   const stop = () => clearTimeout(timer)
   source.on('data', (chunk: Uint8Array) => {
     left -= chunk.length

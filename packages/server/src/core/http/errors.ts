@@ -31,8 +31,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     noteRefusal(request, error)
     return sendProblem(reply, error.code, error.message, error.caller.retryAfterSeconds)
   }
-  // The client is gone and reads no answer; but its broken connection must not be mistaken for the database's, nor
-  // for a refusal.
+  // The client is gone; but its broken connection must not be mistaken for the database's, nor for a refusal.
   if (error === request.raw.errored) return writeProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive')
   const failure = findFailure(error)
   if (failure) {
@@ -46,32 +45,21 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   return sendProblem(reply, 'E_INTERNAL', DETAILS.E_INTERNAL.unexpected)
 }
 
-/** Answers with a problem document. */
 function sendProblem(reply: FastifyReply, code: ProblemCode, detail: string, retryAfterSeconds?: number): FastifyReply {
   noteRefusal(reply.request, { code })
   return writeProblem(reply, code, detail, retryAfterSeconds)
 }
 
-function writeProblem(
-  reply: FastifyReply,
-  code: ProblemCode,
-  detail: string,
-  retryAfterSeconds?: number,
-): FastifyReply {
+function writeProblem(reply: FastifyReply, code: ProblemCode, detail: string, seconds?: number): FastifyReply {
+  const { status } = PROBLEMS[code]
   if (code === 'E_UNAUTHORIZED') reply.header('www-authenticate', 'Bearer')
-  if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
-  else if (PROBLEMS[code].status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
-  return reply
-    .code(PROBLEMS[code].status)
-    .header('x-request-id', reply.request.id)
-    .header('content-type', PROBLEM_CONTENT_TYPE)
-    .send(Buffer.from(JSON.stringify(problemDocument(code, detail, retryAfterSeconds)))) // as bytes: to text, the framework adds a charset
+  if (seconds !== undefined) reply.header('retry-after', String(seconds))
+  else if (status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
+  reply.code(status).header('x-request-id', reply.request.id).header('content-type', PROBLEM_CONTENT_TYPE)
+  return reply.send(Buffer.from(JSON.stringify(problemDocument(code, detail, seconds)))) // to text, a charset is added
 }
 
-/**
- * Answers for paths and methods that no route has: 404, or 405 if the path has other methods. Must be called before
- * preflights and routes are registered, which it observes.
- */
+/** Answers for paths and methods without a route: 404 or 405. Call it before preflights and routes are registered. */
 export function answerNotFound(app: FastifyInstance): void {
   const known: { pattern: RegExp; methods: string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {
@@ -80,8 +68,7 @@ export function answerNotFound(app: FastifyInstance): void {
     known.push({ pattern, methods: [method].flat() })
   })
   app.setNotFoundHandler((request, reply) => sendNotFound(request, reply))
-  // Before preflights are answered: otherwise every path would have them, and an invalid one would be
-  // answered in plain text.
+  // Before preflights are answered: otherwise every path would have them, and an invalid one an answer in plain text.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.method === 'OPTIONS' && !isPreflight(request)) sendNotFound(request, reply)
     else done()

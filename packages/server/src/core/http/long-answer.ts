@@ -1,7 +1,4 @@
-/**
- * Writes and sends the JSON of a long list in stretches, so that no call waits until all of it is written, and counts
- * the memory that it holds.
- */
+/** Writes and sends the JSON of a long list in stretches, so that no call waits until all of it is written. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import type { Paged } from '../api/pages.js'
@@ -9,24 +6,16 @@ import { createStretches, ownTurn } from '../event-loop.js'
 
 /** A list with at least this many items is long: in server mode, fewer have 1.4 MB at most. */
 const LONG_ITEMS = 16
-/** Bytes that are sent at once. */
-const PIECE_BYTES = 65_536
-/**
- * The bytes held for an answer that is read from the database while it is sent: two pages of it, and what waits for the
- * client.
- */
+const PIECE_BYTES = 65_536 // that are sent at once
+/** Held for an answer that is read from the database while it is sent: two pages, and what waits for the client. */
 export const STREAMED_BYTES = 2_097_152
 
-/** Whether an answer has a long list as one of its members. */
 export function isLong(answer: unknown): answer is object {
   if (typeof answer !== 'object' || answer === null) return false
   return Object.values(answer).some((member) => Array.isArray(member) && member.length >= LONG_ITEMS)
 }
 
-/**
- * Answers with the same headers and bytes as the framework would. `hold` is called with the bytes of the answer, and
- * refuses it by throwing.
- */
+/** Answers with the headers and bytes of the framework. `hold` gets the length, and refuses it by throwing. */
 export async function sendLong(
   reply: FastifyReply,
   answer: object,
@@ -42,9 +31,8 @@ export async function sendLong(
 }
 
 /**
- * Answers with a list of several pages, which are read while it is sent. A fault in the first two pages is answered as
- * an error; after them, the client only sees that the answer ends too soon. Returns an answer of one page instead of
- * sending it.
+ * Answers with a list of several pages, which are read while it is sent: after a fault in the third or a later one, the
+ * client only sees that the answer ends too soon. Returns an answer of one page instead of sending it.
  */
 export async function sendPaged<Answer>(
   reply: FastifyReply,
@@ -55,14 +43,11 @@ export async function sendPaged<Answer>(
   const begun = first.done ? [] : first.value
   const second = await pages.next()
   if (second.done) return { [name]: begun, count: begun.length }
-  const read = [begun, second.value]
   hold(STREAMED_BYTES)
-  let count = 0
+  let count = begun.length + second.value.length
   async function* counted() {
-    for (const page of read) {
-      count += page.length
-      yield page
-    }
+    yield begun
+    yield second.value
     for await (const page of pages) {
       count += page.length
       yield page

@@ -5,16 +5,10 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { BUILT_DIRECTORY } from '../../package-directory.js'
 import type { HealthCheck } from '../api/health.js'
 
-/** How long a client may keep the files, in seconds: they change only with the server. */
-const MAX_AGE_S = 3_600
-
+const MAX_AGE_S = 3_600 // how long a client may keep the files, which change only with the server
 const JSON_TYPE = 'application/json'
 
-/**
- * Serves the API's description for readers and programs: GET /docs, /openapi.json and, for operators,
- * /admin/openapi.json. The build makes these files of the routes and their schemas (docs/openapi); each is read once,
- * at its first request.
- */
+/** Serves the API's description. The build makes the files (docs/openapi); each is read at its first request. */
 export function serveDocs(app: FastifyInstance, { operatorApi }: { operatorApi: boolean }): void {
   serveFile(app, '/openapi.json', 'openapi.json', JSON_TYPE)
   if (operatorApi) serveFile(app, '/admin/openapi.json', 'operators-openapi.json', JSON_TYPE)
@@ -26,14 +20,8 @@ function serveFile(app: FastifyInstance, url: string, name: string, type: string
   app.get(url, async (_, reply) => {
     content ??= await readBuilt(name)
     if (type !== JSON_TYPE) reply.header('content-security-policy', policyOf(content))
-    return reply
-      .headers({
-        'x-content-type-options': 'nosniff',
-        'referrer-policy': 'no-referrer',
-        'cache-control': `public, max-age=${MAX_AGE_S}`,
-      })
-      .type(type)
-      .send(content)
+    reply.headers({ 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' })
+    return reply.header('cache-control', `public, max-age=${MAX_AGE_S}`).type(type).send(content)
   })
 }
 
@@ -54,7 +42,6 @@ export function policyOf(page: Buffer): string {
 
 export const LIVE_PATH = '/livez'
 export const READY_PATH = '/readyz'
-/** The answer to /livez. */
 export const ALIVE = { status: 'alive' }
 
 /**

@@ -1,13 +1,11 @@
-/** The end of a call, whether or not its client waited for the answer, and the notes of it that the log line and the metrics read. */
+/** The end of a call, whether or not its client waited for the answer, and the notes for its log line and metrics. */
 import { PROBLEMS, type ProblemCode, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Refusal, RefusedCaller } from '../runner/refusal.js'
 
-/** What was refused in a call. */
+/** What was refused in a call, by code; `code` is the answer's, if not only operations of a batch were refused. */
 export interface Refusals {
-  /** the code of the answer; undefined if the call succeeded and only operations in it were refused */
   code?: ProblemCode
-  /** how often each code was the reason */
   counts: ReadonlyMap<ProblemCode, number>
   caller: RefusedCaller
 }
@@ -38,10 +36,7 @@ export const refusalsOf = (request: FastifyRequest): Refusals | undefined => ref
 /** The log's message for an unexpected error. */
 export const UNEXPECTED = 'unexpected error'
 
-export interface Failure {
-  error: unknown
-  msg: string
-}
+export type Failure = { error: unknown; msg: string }
 
 const failures = new WeakMap<FastifyRequest, Failure>()
 
@@ -68,10 +63,7 @@ type AtEnd = (request: FastifyRequest, reply: FastifyReply, isAnswered: boolean)
 
 const ofApplication = new WeakMap<FastifyInstance, AtEnd[]>()
 
-/**
- * Runs a function at the end of each call: when its answer is sent or cut off, or made for a client that has left. The
- * framework's `onResponse` runs for answers that are sent alone.
- */
+/** Runs a function when the answer of a call is sent or cut off, or made for a client that has left. */
 export function atCallEnd(app: FastifyInstance, run: AtEnd): void {
   const before = ofApplication.get(app)
   if (before) before.push(run)

@@ -13,17 +13,11 @@ import { sentIds } from './correlation.js'
 /** RFC 7235 section 2.1: the scheme is case-insensitive. */
 const SCHEME = /^bearer (.*)$/i
 
-/**
- * Refuses two Host headers, since a proxy may use the other one, and any coding of the body but `chunked`, since
- * nothing here decodes it.
- */
+/** Refuses two Host headers, since a proxy may use the other one, and codings of the body, which nothing decodes. */
 export function refuseAmbiguousHeads(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     const fault = findFault(request)
-    if (fault === undefined) {
-      done()
-      return
-    }
+    if (fault === undefined) return done()
     reply.header('connection', 'close') // where the request ends may be ambiguous too
     done(new Refusal('E_MALFORMED_REQUEST', fault))
   })
@@ -46,15 +40,14 @@ export function requestCredentials(services: Services, request: FastifyRequest, 
     apiKey,
     owner,
     ip_address: clientAddress(request.ip),
-    on_behalf_of: readHeader(request, ON_BEHALF_OF_HEADER),
+    on_behalf_of: request.headers[ON_BEHALF_OF_HEADER]?.toString(), // of several, joined by commas, none is accepted
     correlation: sentIds(request.headers),
   })
 }
 
 /**
- * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped, and so is
- * the port that some proxies add. Anything else that a trusted proxy passes on becomes `unknown`, which is on no
- * allow-list; so does a peer on a unix socket, which has no address.
+ * A caller's address in one form: `::ffff:10.0.0.1` is 10.0.0.1, without a zone id and the port that some proxies add.
+ * Anything else, and a peer on a unix socket, is `unknown`, which is on no allow-list.
  */
 export function clientAddress(address: string | undefined = ''): string {
   const [plain = ''] = withoutPort(address).split('%')
@@ -68,15 +61,7 @@ function withoutPort(address: string): string {
   return (v6 !== undefined && isIP(v6) === 6 ? v6 : v4) ?? address
 }
 
-// Node joins repeated headers by commas, which a user's name must not contain.
-function readHeader(request: FastifyRequest, name: string): string | undefined {
-  return request.headers[name]?.toString()
-}
-
-/**
- * Counts how often a header was sent, by its name in lower case: of some repeated headers, Node silently keeps only the
- * first.
- */
+/** Counts how often a header was sent, by its name in lower case: of some, Node silently keeps only the first. */
 function countHeader(request: FastifyRequest, name: string): number {
   const { rawHeaders } = request.raw
   let count = 0

@@ -15,14 +15,11 @@ import { requestCredentials } from './request-head.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** who the caller says it is */
-    credentials: Credentials | null
-    /** what is known of it once it is admitted */
-    admitted: Admitted | null
+    credentials: Credentials | null // who the caller says it is
+    admitted: Admitted | null // what is known of it once it is admitted
   }
 }
 
-/** Registers the routes. */
 export function serveRoutes(app: FastifyInstance, services: Services, routes: readonly ServedRoute[]): void {
   app.decorateRequest('credentials', null)
   app.decorateRequest('admitted', null)
@@ -30,10 +27,10 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
     app.route({
       method: row.method,
       url: row.path,
-      ...(row.bodyLimit === undefined ? {} : { bodyLimit: row.bodyLimit }),
-      ...(row.timeoutMs === undefined ? {} : { handlerTimeout: row.timeoutMs }),
+      ...(row.bodyLimit !== undefined && { bodyLimit: row.bodyLimit }),
+      ...(row.timeoutMs !== undefined && { handlerTimeout: row.timeoutMs }),
       onRequest: (request) => admitCaller(services, row, request),
-      ...(row.serverMode ? { preParsing: refuseEnvelopeOnly(services, row) } : {}),
+      ...(row.serverMode && { preParsing: refuseEnvelopeOnly(services, row) }),
       handler: (request, reply) => answer(services, row, request, reply),
     })
   }
@@ -69,19 +66,20 @@ function refuseEnvelopeOnly(services: Services, { operationId, permissions, body
 const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
 
 /**
- * Returns what makes the signal that is aborted when the client disconnects, one for all items of a batch. That of the
- * framework is not used: it follows the request, which Node closes as soon as its body is read.
+ * Makes the signal that is aborted when the client disconnects, one for all items of a batch. That of the framework is
+ * not used: it follows the request, which Node closes as soon as its body is read.
  */
 function createSignal({ raw }: FastifyReply): () => AbortSignal {
-  let gone: AbortController | undefined
-  return () => {
-    if (!gone) {
-      const made = new AbortController()
-      if (raw.closed) made.abort()
-      else raw.once('close', () => made.abort())
-      gone = made
-    }
+  let signal: AbortSignal | undefined
+  const make = () => {
+    const gone = new AbortController()
+    if (raw.closed) gone.abort()
+    else raw.once('close', () => gone.abort())
     return gone.signal
+  }
+  return () => {
+    signal ??= make()
+    return signal
   }
 }
 
@@ -111,11 +109,8 @@ async function answer(
   const perform: Perform = (operation, { operations, hashingCost: cost }) => {
     const hashing = cost === undefined ? undefined : { cost, api_key_id, signal: signal() }
     const serverMode = row.serverMode && { operation: row.operationId, body: request.body }
-    return performAdmitted(
-      services,
-      { credentials, permissions: row.permissions, operations, hashing, serverMode },
-      operation,
-    )
+    const call = { credentials, permissions: row.permissions, operations, hashing, serverMode }
+    return performAdmitted(services, call, operation)
   }
   const room = { operations: row.countOperations?.(body), hashingCost: row.hashingCost?.(body) }
   const value = await (row.inParts?.(input, perform) ?? perform<unknown>(row.operation(input), room))

@@ -1,21 +1,16 @@
 /** The file of a unix socket that the server listens on. */
 import { randomBytes } from 'node:crypto'
-import { chmodSync, linkSync, lstatSync, renameSync, rmSync } from 'node:fs'
+import { linkSync, lstatSync, renameSync, rmSync } from 'node:fs'
 import { answers, ListenError } from '@eaas/audit/node'
 
-/**
- * Removes the socket that a process left when it ended without removing it. Node does not.
- *
- * @throws ListenError if a process listens there, or if the file is not a socket
- */
+/** Removes the socket that a killed process left. @throws ListenError if a process listens there, or it is no socket */
 export async function claimSocketFile(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (!found) return
   if (!found.isSocket())
     throw new ListenError(`Cannot listen on ${path}: it is no socket. Remove it, or set EAAS_SOCKET to another path.`)
   if (await isTaken(path)) throw inUse(path)
-  // Another process may claim the path at the same time, and listen by now. So the file is moved aside before it is
-  // removed.
+  // Another process may claim the path at the same time, and listen by now: so the file is moved aside first.
   const aside = `${path}.${randomBytes(8).toString('hex')}`
   renameSync(path, aside)
   if (await isTaken(aside)) {
@@ -24,11 +19,6 @@ export async function claimSocketFile(path: string): Promise<void> {
     throw inUse(path)
   }
   rmSync(aside)
-}
-
-/** Sets who may connect: on Linux, who may write the file. */
-export function openSocketFile(path: string, mode: number): void {
-  chmodSync(path, mode)
 }
 
 function inUse(path: string): ListenError {

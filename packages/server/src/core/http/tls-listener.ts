@@ -1,17 +1,15 @@
 /**
  * The server's own TLS. The files are read again while it runs: new connections get the new certificate, and open ones
- * stay, unless the authorities of clients change. Files that cannot be used are refused at the start; later, the old
- * certificate stays in use.
+ * stay, unless the authorities of clients change. If the new files cannot be used, the old certificate stays in use.
  */
 import { constants, createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { RequestListener } from 'node:http'
 import { createServer, type Server } from 'node:https'
-import { createSecureContext, type SecureContextOptions } from 'node:tls'
+import type { Socket } from 'node:net'
+import { createSecureContext, type DetailedPeerCertificate, type SecureContextOptions, type TLSSocket } from 'node:tls'
 import type { TlsSetting } from '../config.js'
-import { createClientCertificates } from './client-certificates.js'
 
-/** How long a client may take for the handshake, in milliseconds. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
 
 /** Thrown when the files of TLS cannot be used. */
@@ -19,20 +17,13 @@ export class TlsError extends Error {
   override readonly name = 'TlsError'
 }
 
-/** The certificate that is in use. */
-interface TlsState {
-  /** when it expires, in milliseconds since 1970 */
-  expiresAt: number
-  /** whether the files cannot be used now, so that an earlier certificate is still in use */
-  isStale: boolean
-}
-
 export interface TlsListener {
   /** Makes a server; several share the certificate. */
   createServer(options: object, handler: RequestListener): Server
   /** Reads the files again. Returns whether they changed. @throws TlsError; the certificate in use then stays */
   reload(): boolean
-  state(): TlsState
+  /** When the certificate in use expires, in milliseconds since 1970, and whether the files cannot be used now. */
+  state(): { expiresAt: number; isStale: boolean }
 }
 
 /** What the files hold, checked. */
@@ -43,7 +34,7 @@ interface TlsMaterial extends Pick<SecureContextOptions, 'cert' | 'key' | 'ca' |
   expiresAt: number
 }
 
-/** Creates the listener. @throws TlsError */
+/** @throws TlsError */
 export function createTlsListener(files: TlsSetting): TlsListener {
   const servers: Server[] = []
   const clients = createClientCertificates()
@@ -52,13 +43,11 @@ export function createTlsListener(files: TlsSetting): TlsListener {
   return {
     createServer(options, handler) {
       const { expiresAt: _, ...material } = used
-      const asksClients = { requestCert: files.clientCaFile !== undefined, rejectUnauthorized: true }
-      const server = createServer(
-        { ...options, ...material, ...asksClients, handshakeTimeout: HANDSHAKE_TIMEOUT_MS },
-        handler,
-      )
+      const requestCert = files.clientCaFile !== undefined
+      const asked = { requestCert, rejectUnauthorized: true, handshakeTimeout: HANDSHAKE_TIMEOUT_MS }
+      const server = createServer({ ...options, ...material, ...asked }, handler)
       servers.push(server)
-      if (asksClients.requestCert) clients.watch(server)
+      if (requestCert) clients.watch(server)
       return server
     },
     reload() {
@@ -81,15 +70,11 @@ export function readTls({ certFile, keyFile, clientCaFile, minVersion }: TlsSett
   const key = readText('EAAS_TLS_KEY_FILE', keyFile)
   const ca = clientCaFile === undefined ? undefined : readText('EAAS_TLS_CLIENT_CA_FILE', clientCaFile)
   const [leaf] = readCertificates('EAAS_TLS_CERT_FILE', certFile, cert)
-  const privateKey = attempt(
-    () => createPrivateKey(key),
-    `EAAS_TLS_KEY_FILE must hold a private key in PEM, without a passphrase: ${keyFile}`,
-  )
-  if (!leaf.checkPrivateKey(privateKey)) {
+  const badKey = `EAAS_TLS_KEY_FILE must hold a private key in PEM, without a passphrase: ${keyFile}`
+  if (!leaf.checkPrivateKey(attempt(() => createPrivateKey(key), badKey)))
     throw new TlsError(
       `the key in ${keyFile} (EAAS_TLS_KEY_FILE) is not that of the first certificate in ${certFile} (EAAS_TLS_CERT_FILE)`,
     )
-  }
   const expiresAt = Date.parse(leaf.validTo)
   if (expiresAt <= now)
     throw new TlsError(`the certificate in ${certFile} (EAAS_TLS_CERT_FILE) expired: ${leaf.validTo}`)
@@ -109,9 +94,8 @@ function readText(variable: string, path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    throw new TlsError(
-      `${variable} names a file that cannot be read (${(error as NodeJS.ErrnoException).code}): ${path}`,
-    )
+    const { code } = error as NodeJS.ErrnoException
+    throw new TlsError(`${variable} names a file that cannot be read (${code}): ${path}`)
   }
 }
 
@@ -119,9 +103,8 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs
 
 function readCertificates(variable: string, path: string, text: string): [X509Certificate, ...X509Certificate[]] {
   const message = `${variable} must hold certificates in PEM: ${path}`
-  const [first, ...others] = (text.match(CERTIFICATE) ?? []).map((pem) =>
-    attempt(() => new X509Certificate(pem), message),
-  )
+  const pems = text.match(CERTIFICATE) ?? []
+  const [first, ...others] = pems.map((pem) => attempt(() => new X509Certificate(pem), message))
   if (!first) throw new TlsError(message)
   return [first, ...others]
 }
@@ -133,4 +116,56 @@ function attempt<T>(work: () => T, message: string): T {
   } catch (error) {
     throw new TlsError(`${message} (${(error as Error).message})`)
   }
+}
+
+const GRACE_MS = 5_000 // how long the call, or the handshake, under way on a connection that ends may take
+const LOOK_MS = 10_000 // how often the clock is read: it may be set, and timers stop while a machine sleeps
+
+/** Emitted on the socket of a connection that is to take no more calls. */
+export const WITHDRAWN = 'withdrawn'
+
+/**
+ * Watches the connections of clients that show certificates: each ends when its certificate expires, and all of them
+ * with `endAll`, when the authorities change. Such clients get no session to resume: each connection has a certificate.
+ */
+export function createClientCertificates({ now = Date.now, lookMs = LOOK_MS, graceMs = GRACE_MS } = {}) {
+  const open = new Set<Socket>()
+  const end = (socket: Socket) => {
+    socket.emit(WITHDRAWN)
+    const timer = setTimeout(() => socket.destroy(), graceMs).unref()
+    socket.once('close', () => clearTimeout(timer))
+  }
+  const endAt = (socket: TLSSocket, expiresAt: number) => {
+    let timer: NodeJS.Timeout | undefined
+    const look = () => {
+      const left = expiresAt - now()
+      if (left > 0) timer = setTimeout(look, Math.min(left, lookMs)).unref()
+      else end(socket)
+    }
+    look()
+    socket.once('close', () => clearTimeout(timer))
+  }
+  const add = (socket: Socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  }
+  return {
+    watch(server: Server) {
+      server.on('connection', add) // the connection below TLS: its handshake may still end with an earlier authority
+      server.on('secureConnection', (socket: TLSSocket) => {
+        add(socket)
+        endAt(socket, findEnd(socket.getPeerCertificate(true)))
+      })
+    },
+    endAll() {
+      for (const socket of open) end(socket)
+    },
+  }
+}
+
+/** When the first certificate of the chain expires: from then on a handshake with it fails. */
+function findEnd(certificate: DetailedPeerCertificate): number {
+  const { valid_to, issuerCertificate: issuer, fingerprint256 } = certificate
+  const expiresAt = Date.parse(valid_to)
+  return !issuer || issuer.fingerprint256 === fingerprint256 ? expiresAt : Math.min(expiresAt, findEnd(issuer))
 }

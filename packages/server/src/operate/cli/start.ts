@@ -1,5 +1,6 @@
 /** `eaas start`: serves the API until a signal stops it, as `eaas dev` does too. */
 import { once } from 'node:events'
+import { chmodSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
@@ -7,7 +8,7 @@ import { explainListening, listenOn, outliveOutput } from '@eaas/audit/node'
 import type { Command } from 'commander'
 import { createVerificationThread, type ThreadDatabase } from '../../core/audit/verification-thread.js'
 import { type Config, getPort, readConfig } from '../../core/config.js'
-import { claimSocketFile, openSocketFile } from '../../core/http/socket-file.js'
+import { claimSocketFile } from '../../core/http/socket-file.js'
 import { hasEmbeddedDatabase } from '../../embedded/database.js'
 import { openBlindHasher } from '../../installation.js'
 import type { Server } from '../../server.js'
@@ -75,7 +76,7 @@ async function listen({ app }: Server, { host, socket, tls, ...config }: Config)
   if (socket) {
     await claimSocketFile(socket.path)
     await app.listen({ path: socket.path, listenTextResolver })
-    openSocketFile(socket.path, socket.mode)
+    chmodSync(socket.path, socket.mode) // on Linux, who may write the file may connect
     return `unix:${socket.path}`
   }
   const port = getPort(config)

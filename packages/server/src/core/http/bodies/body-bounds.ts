@@ -13,10 +13,7 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 const COLON = 0x3a
 const BACKSLASH = 0x5c
-/**
- * Bytes of a string that are checked one by one before the rest is searched for its end: in shorter strings a search
- * costs more.
- */
+/** Bytes of a string that are checked one by one before its end is searched: in shorter strings a search costs more. */
 const STRING_BYTES = 16
 /** Brackets with the bit set that distinguishes `[` from `{` and `]` from `}`. */
 const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
@@ -54,10 +51,7 @@ export function createStructureCount(onBracket?: OnBracket): StructureCount {
     }
   }
 
-  /**
-   * Skips to the next quote, or to the end. A quote after an odd number of backslashes is escaped. `from` must follow a
-   * plain byte.
-   */
+  /** Skips to the next quote, or to the end. `from` must follow a plain byte. */
   function skipString(bytes: Uint8Array, from: number): number {
     const quote = bytes.indexOf(QUOTE, from)
     const end = quote < 0 ? bytes.length : quote

@@ -1,16 +1,15 @@
-/**
- * Reads JSON bodies: only UTF-8, with a limited depth and number of values, and each member of an object once; an empty
- * body where none is needed.
- */
+/** Reads JSON bodies: only UTF-8, with a limited depth and number of values, and each member of an object once. */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import {
+  type CollectedBytes,
   collectBytes,
   countMembers,
   createBodyHold,
   createPieceCount,
   DETAILS,
   decodeUtf8,
+  encodeUtf8,
   type Holding,
   JSON_MEDIA_TYPE,
   MAX_BODY_BYTES,
@@ -20,10 +19,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ownTurn } from '../../event-loop.js'
 import { Refusal } from '../../runner/refusal.js'
 import { createStructureCount, type StructureCount } from './body-bounds.js'
-import { createPartedJson, type PartedJson } from './streamed-json.js'
 
-/** A longer body takes turns with other calls. */
-const WHOLE_BYTES = 131_072
+const WHOLE_BYTES = 131_072 // a longer body takes turns with other calls
 /** A body that may be longer, a batch, is parsed in parts of at most this many bytes: what a single call may send. */
 const PART_BYTES = MAX_BODY_BYTES
 
@@ -40,8 +37,7 @@ export function readJsonBodies(app: FastifyInstance): void {
     const { holding, routeOptions } = request
     return (await readBody(payload, { limit: routeOptions.bodyLimit, holding })).parse()
   })
-  // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without
-  // fields.
+  // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
     if (payload.errored) return done(payload.errored)
     payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body)))
@@ -72,12 +68,10 @@ export async function peekBody(
   try {
     read = await readBody(payload, bounds)
   } catch (error) {
-    return {
-      body: undefined,
-      replay() {
-        throw error
-      },
+    const replay = () => {
+      throw error
     }
+    return { body: undefined, replay }
   }
   return { body: parseIfJson(read), replay: () => Readable.from([read.bytes()], { objectMode: false }) }
 }
@@ -92,17 +86,13 @@ function parseIfJson(read: Body): unknown {
 }
 
 interface Bounds {
-  /** most bytes of the body */
-  limit: number
-  /** null for a call that was not admitted, whose body is not read */
-  holding: Holding | null
+  limit: number // most bytes of the body
+  holding: Holding | null // null for a call that was not admitted, whose body is not read
 }
 
 interface Body {
-  /** of a body that is read as a whole */
-  bytes(): Uint8Array
-  /** @throws Refusal E_MALFORMED_REQUEST */
-  parse(): unknown
+  bytes(): Uint8Array // of a body that is read as a whole
+  parse(): unknown // throws Refusal E_MALFORMED_REQUEST
 }
 
 /**
@@ -114,7 +104,7 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
     const collected = collectBytes()
     const isOnePieceTooMany = createPieceCount()
     let structure: StructureCount = createStructureCount()
-    let parted: PartedJson | undefined
+    let parted: ReturnType<typeof createPartedJson> | undefined
     let length = 0
     const holdBody = holding ? createBodyHold(holding) : () => undefined
     const hold = (bytes: number) => {
@@ -157,8 +147,7 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
     try {
       hold(Number(payload.headers?.['content-length'] ?? 0)) // before it is sent: an admitted body arrives whole
     } catch (error) {
-      reject(error)
-      return
+      return reject(error)
     }
     payload.on('data', read)
     payload.once('end', finish)
@@ -168,4 +157,76 @@ function readBody(payload: IncomingMessage, { limit, holding }: Bounds): Promise
 
 function assertSize(length: number, limit: number): void {
   if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', DETAILS.E_BODY_TOO_LARGE.body)
+}
+
+const OPENING_BRACE = 0x7b
+const OPENING_BRACKET = 0x5b
+const ITEM_DEPTH = 3
+
+/**
+ * Parses a long body item by item as it arrives, so that no call waits until all of it is parsed. Items are the objects
+ * in arrays that are members of the body, such as the operations of a batch. Each is taken out, and replaced by an
+ * object with its number: items and remainder are JSON if and only if the body is. None is longer than `partBytes`.
+ */
+export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partBytes: number) {
+  const items: unknown[] = []
+  const rest = createPart(partBytes)
+  let item: ReturnType<typeof createPart> | undefined
+  let isBodyObject = false
+  let isInList = false
+  let chunk: Uint8Array = new Uint8Array(0)
+  let from = 0
+
+  const structure = createStructureCount((byte, at, depth) => {
+    if (item) {
+      if (depth !== ITEM_DEPTH) return
+      item.add(chunk.subarray(from, at + 1))
+      from = at + 1
+      rest.add(encodeUtf8(JSON.stringify({ item: items.length })))
+      items.push(parse(item.bytes()))
+      item = undefined
+    } else if (depth === 1) isBodyObject = byte === OPENING_BRACE
+    else if (depth === 2) isInList = isBodyObject && byte === OPENING_BRACKET
+    else if (depth === ITEM_DEPTH && isInList && byte === OPENING_BRACE) {
+      rest.add(chunk.subarray(from, at))
+      from = at
+      item = createPart(partBytes)
+    }
+  })
+
+  return {
+    add(bytes: Uint8Array) {
+      chunk = bytes
+      from = 0
+      structure.add(bytes)
+      ;(item ?? rest).add(chunk.subarray(from))
+    },
+    members: structure.members,
+    /** Returns the whole body. @throws Refusal E_MALFORMED_REQUEST */
+    finish(): unknown {
+      const body = parse(rest.bytes())
+      if (typeof body !== 'object' || body === null || Array.isArray(body)) return body
+      for (const list of Object.values(body)) {
+        if (!Array.isArray(list)) continue
+        for (const [at, value] of list.entries()) {
+          if (typeof value === 'object' && value !== null && !Array.isArray(value)) list[at] = items[value.item]
+        }
+      }
+      return body
+    },
+  }
+}
+
+function createPart(limit: number): Pick<CollectedBytes, 'add' | 'bytes'> {
+  const collected = collectBytes()
+  let length = 0
+  return {
+    add(bytes) {
+      length += bytes.length
+      if (length > limit)
+        throw new Refusal('E_BODY_TOO_LARGE', 'a part of the body is larger than a single call accepts')
+      collected.add(bytes)
+    },
+    bytes: collected.bytes,
+  }
 }

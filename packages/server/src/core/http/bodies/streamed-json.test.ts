@@ -2,7 +2,7 @@
 // body is cut into chunks.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createPartedJson } from './streamed-json.js'
+import { createPartedJson } from './json-body.js'
 
 const parseWhole = (bytes: Uint8Array) => JSON.parse(Buffer.from(bytes).toString())
 

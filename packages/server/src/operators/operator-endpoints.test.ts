@@ -1,7 +1,7 @@
 // A page of tenants for the operator.
 import { expect, it } from 'vitest'
 import type { Context } from '../core/runner/operation.js'
-import { listTenants } from './operate-tenants.js'
+import { listTenants } from './operator-endpoints.js'
 
 /** Longer than one stretch of long work, in milliseconds. */
 const ROW_MS = 1
