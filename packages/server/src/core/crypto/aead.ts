@@ -1,4 +1,4 @@
-/** AES-256-GCM by node:crypto. Each sealed value begins with its iv, which depends on the value (key-hierarchy.md 6). */
+/** AES-256-GCM by node:crypto. A sealed value begins with its iv, which depends on the value (key-hierarchy.md 6). */
 import {
   createCipheriv,
   createDecipheriv,

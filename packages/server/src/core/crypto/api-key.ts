@@ -13,7 +13,7 @@ const SECRET_CHARACTERS = 43
 const SHOWN_SECRET_CHARACTERS = 4
 const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
 
-/** Its bytes are drawn at the call: every copy of this process's memory has the same cache of Node's `randomInt`. */
+/** Draws the bytes at the call: copies of this process's memory share the cache of `randomInt`, and so its API keys. */
 export function generateApiKey(tenant_id: string): string {
   let secret = ''
   while (secret.length < SECRET_CHARACTERS) {

@@ -20,7 +20,7 @@ export interface SecretBinding {
   version?: number
 }
 
-/** The store keys of an installation, by number; `current` seals new secrets. Plain data, because threads get a copy. */
+/** The store keys by number; the `current` one seals new secrets. Plain data, because threads get a copy. */
 export type StoreKeys = { current: number; keys: Map<number, KeyObject> }
 
 /** Thrown for a secret under a store key that this process does not have, or no longer has. */
@@ -55,13 +55,8 @@ export function openSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed:
 }
 
 /** Seals a secret again under the current store key, by default for the same binding. @throws as `openSecret` */
-export function resealSecret(
-  storeKeys: StoreKeys,
-  binding: SecretBinding,
-  sealed: Uint8Array,
-  next?: SecretBinding,
-): Uint8Array {
-  return moveSecret({ from: storeKeys, to: storeKeys }, binding, sealed, next)
+export function resealSecret(keys: StoreKeys, binding: SecretBinding, sealed: Uint8Array, next?: SecretBinding) {
+  return moveSecret({ from: keys, to: keys }, binding, sealed, next)
 }
 
 /** The same under the current store key of another installation. @throws as `openSecret` */

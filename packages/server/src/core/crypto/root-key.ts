@@ -1,4 +1,4 @@
-/** What wraps the store keys: the root key in this process, from a text or a file, or a program or service that holds it. */
+/** What wraps the store keys: the root key in this process, or a program or service that holds it. */
 import type { KeyObject } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'

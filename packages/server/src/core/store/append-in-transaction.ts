@@ -1,6 +1,7 @@
 /**
- * Appends to one log as `appendEntries` does, by plain statements in a transaction: a database that spans machines sends
- * each to the tenant's machine, and would copy the parts of the one statement to all, for three times the CPU time.
+ * Appends to one log as `appendEntries` does, by plain statements in a transaction: a database that spans machines
+ * sends each to the tenant's machine, and would copy the parts of the one statement to all, for three times the CPU
+ * time.
  */
 import { ANY_SKEW_MS, type Append, type Appended, countByKind } from './audit.js'
 import { assertInserted, type Sql, type Transaction } from './db.js'

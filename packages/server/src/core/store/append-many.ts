@@ -7,8 +7,8 @@ import { writeArray, writeBytes, writeColumns } from './entry-columns.js'
 type AppendedToMany = { moved: number[]; database_time: number }
 
 /**
- * Appends for each tenant as `appendEntries` does for one, and leaves out those whose head is locked or not the previous
- * one: a wait for one tenant would be a wait for all. Two such statements never wait for each other. Fails as
+ * Appends for each tenant as `appendEntries` does for one, and leaves out those whose head is locked or not the
+ * previous one: a wait for one tenant would be a wait for all. Two such statements never wait for each other. Fails as
  * `appendEntries` does if an entry of any of them was dropped.
  */
 export async function appendToMany(

@@ -101,16 +101,10 @@ export async function listEntries(
   }
   // If so many entries match, the page is likely among the first `NEAR` in its order.
   if (total * NEAR > 2 * (page.offset + page.limit) * size) {
-    const entries = await readPage(list, endOf(range, page.order), page)
+    const entries = await readPage(list, narrow(range, { ...page, offset: 0, limit: NEAR }), page)
     if (entries.length === page.limit) return { entries, total }
   }
   return { entries: await readPageOfBlocks(list, range, page), total }
-}
-
-/** The stretch of a range that a page begins in. */
-function endOf({ after_id, through_id }: Range, order: Page['order']): Range {
-  if (order === 'asc') return { after_id, through_id: Math.min(through_id, after_id + NEAR) }
-  return { after_id: Math.max(after_id, through_id - NEAR), through_id }
 }
 
 /** Counts and reads entries that no index finds, a stretch of the range at a time, in the order of the page. */
@@ -211,7 +205,7 @@ function readPageOfBlocks(list: List, range: Range, page: Page): Promise<ListedE
   return readEntries(list, page.order, pageOfBlocks(sql, tenant_id, condition, page))
 }
 
-/** Reads the entries that `where` selects, each with the hash before it, which is not read for those before an offset. */
+/** Reads entries, each with the hash before it, which is not read for those before an offset. */
 function readEntries(
   { sql, tenant_id, whenAdmitted }: List,
   order: Page['order'],
@@ -260,7 +254,7 @@ async function hasAcceptedClock(sql: Queryable, tenant_id: string): Promise<bool
   return exists(sql, sql`select 1 from audit_counts where tenant_id = ${tenant_id} and action = 'audit.clock_accepted'`)
 }
 
-/** Sums the counts of days. Those under the nil UUID are of entries without a key, and so of no key that a filter names. */
+/** Counts under the nil UUID are of entries without a key, and so of no key that a filter names. */
 async function sumDays(
   { sql, tenant_id, filter: { key_id, action } }: List,
   days: { first: string; last: string } | { after: string; before: string },

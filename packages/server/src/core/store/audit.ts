@@ -231,7 +231,7 @@ export async function findFirstId(sql: Queryable, tenant_id: string): Promise<nu
   return row?.id ?? 1
 }
 
-/** No server writes longer metadata, in bytes: the longest is of a change of an API key, with two of each of its lists. */
+/** No server writes longer metadata, in bytes: the longest is of a change of an API key, with its lists twice. */
 export const MAX_METADATA = 16_384
 /** No actor and no address is longer, in characters. */
 const MAX_ORIGIN = 1_024

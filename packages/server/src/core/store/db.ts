@@ -5,8 +5,8 @@ import { createLogin } from './login.js'
 import { startupFormats } from './text-formats.js'
 
 /**
- * Times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is neither, which no server wrote,
- * is read as one that no MAC matches, so that verification reports it instead of failing.
+ * Times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is neither, which no server
+ * wrote, is read as one that no MAC matches, so that verification reports it instead of failing.
  */
 const types = {
   timestamptz: { to: 1184, from: [1184], serialize: (time: string) => time, parse: readTime },
@@ -139,8 +139,9 @@ export function connect(given: ConnectOptions): Sql {
     : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as postgres.Options<
         typeof types
       >)
-  const limited = isPooled ? withLocalLimits(sql) : sql
-  return (given.isSpread ? markSpread(limited) : limited) as unknown as Sql
+  if (isPooled) beforeWork(sql, setLimits)
+  if (given.isSpread) beforeWork(markSpread(sql), markSpread)
+  return sql as unknown as Sql
 }
 
 // Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its data may be
@@ -154,17 +155,24 @@ function target(url: string, options: postgres.Options<Record<string, postgres.P
   return [first, { ...options, target_session_attrs, database, ...place }] as const
 }
 
-/** Marks connections to a database that spans machines, and their transactions. */
-function markSpread(sql: postgres.Sql): postgres.Sql {
+/** Has each transaction do something before its work, in the same round trip. */
+function beforeWork(sql: postgres.Sql, act: (transaction: postgres.TransactionSql) => unknown): void {
   const begin = sql.begin.bind(sql) as (...args: unknown[]) => unknown
-  const beginMarked = (...args: unknown[]) => {
-    const work = args.pop() as (transaction: object) => unknown
-    return begin(...args, (transaction: object) => work(Object.assign(transaction, { isSpread: true })))
+  const beginAfter = (...args: unknown[]) => {
+    const work = args.pop() as typeof act
+    return begin(...args, (transaction: postgres.TransactionSql) => {
+      act(transaction)
+      return work(transaction)
+    })
   }
-  return Object.assign(sql, { isSpread: true, begin: beginMarked })
+  Object.assign(sql, { begin: beginAfter })
 }
 
-/** If they are, a few statements name the tenant, for which another database would choose a worse plan. */
+function markSpread<Marked extends object>(sql: Marked): Marked {
+  return Object.assign(sql, { isSpread: true })
+}
+
+/** Whether the tables are spread: a few statements then name the tenant, for which others would plan worse. */
 export function isSpread(sql: Queryable): boolean {
   return 'isSpread' in sql
 }
@@ -182,20 +190,6 @@ function setLimits(transaction: postgres.TransactionSql): void {
     set local row_security = off`
     .simple()
     .execute()
-}
-
-/** Sends the limits with the first statement of each transaction, so that they cost no round trip of their own. */
-function withLocalLimits(sql: postgres.Sql): postgres.Sql {
-  type Work = (transaction: postgres.TransactionSql) => unknown
-  const begin = sql.begin.bind(sql) as (options: string, work: Work) => Promise<unknown>
-  const beginWithLimits = (first: string | Work, second?: Work) => {
-    const [options, work] = typeof first === 'string' ? [first, second] : ['', first]
-    return begin(options, (transaction) => {
-      setLimits(transaction)
-      return work?.(transaction)
-    })
-  }
-  return Object.assign(sql, { begin: beginWithLimits })
 }
 
 /** The code of the patched driver (packages/postgres) for a COMMIT that the database answered with the tag ROLLBACK. */

@@ -29,7 +29,7 @@ export async function withDeadline<T>(
   }
 }
 
-/** Wraps `sql` so that each statement outside of a transaction, and each whole transaction, rejects after its deadline. */
+/** Has each statement outside of a transaction, and each whole transaction, reject after its deadline. */
 export function withDeadlines(
   sql: Sql,
   { statementMs = DATABASE_DEADLINE_MS, transactionMs = TRANSACTION_DEADLINE_MS } = {},

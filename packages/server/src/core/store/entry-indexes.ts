@@ -11,8 +11,8 @@ type BlockPage = { limit: number; offset?: number; order?: 'asc' | 'desc' }
 
 /**
  * What follows `from audit_log`: a page of entries under a condition that names the first columns of an index, which is
- * read in its order up to the block in which the page ends; only these blocks are sorted. A condition on the id must say
- * `is true`, or PostgreSQL could read a range of the primary key.
+ * read in its order up to the block in which the page ends; only these blocks are sorted. A condition on the id must
+ * say `is true`, or PostgreSQL could read a range of the primary key.
  */
 export function pageOfBlocks(
   sql: Queryable,

@@ -12,21 +12,11 @@ interface LockHolder {
   since: string | null
 }
 
-interface HolderWatch {
-  /** Starts to look up who holds the lock that this session waits for. */
-  watch(pid: number): void
-  isWatching(): boolean
-  /** The holders that the last successful look-up found. */
-  found(): readonly LockHolder[]
-  stop(): void
-}
-
-/** The watch uses another connection than the session that waits. */
-export function watchHolders(sql: Sql): HolderWatch {
+/** Looks up who holds the lock that a session waits for, on another connection, from `watch` to `stop`. */
+export function watchHolders(sql: Sql) {
   let timer: NodeJS.Timeout | undefined
-  let isWatching = false
   let isStopped = false
-  let last: readonly LockHolder[] = []
+  let last: readonly LockHolder[] | undefined
   const look = async (pid: number) => {
     // A failure loses only the holders' names, and must not end the migration.
     const holders = await findHolders(sql, pid).catch(() => [])
@@ -34,11 +24,11 @@ export function watchHolders(sql: Sql): HolderWatch {
     if (!isStopped) timer = setTimeout(look, LOOK_MS, pid)
   }
   return {
-    watch(pid) {
-      isWatching = true
+    watch(pid: number) {
+      last = []
       timer = setTimeout(look, LOOK_MS, pid)
     },
-    isWatching: () => isWatching,
+    /** The holders that the last successful look-up found; undefined before `watch`. */
     found: () => last,
     stop() {
       isStopped = true

@@ -14,7 +14,7 @@ export interface Login {
   urlFile?: string | undefined
 }
 
-/** For the patched driver (16-credentials-of-each-connection.diff, 23-scram-as-in-libpq.diff); undefined: as its options say. */
+/** For the driver, patched by 16-credentials-of-each-connection.diff and 23-scram-as-in-libpq.diff. */
 interface Credentials {
   user: string | undefined
   pass: string | undefined

@@ -16,13 +16,13 @@ import { assertWhole } from './whole-tables.js'
 const BUILT_BEFORE = /^create index if not exists (\w+) (on [^;]+)/gm
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
-/** What the loser gets if two processes create the lock table at once: a unique violation, or the table or type exists. */
+/** If two processes create the lock table at once, one gets a unique violation, or that the table or type exists. */
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 const LOCK_NOT_AVAILABLE = '55P03'
 const DEADLOCK = '40P01'
 /** One that holds locks on the tables may wait for this process: a busy PostgreSQL detects that deadlock first. */
 const HELD_BY_OTHERS = [LOCK_NOT_AVAILABLE, DEADLOCK]
-/** The function of PostgreSQL that reports that a row of its catalog changed meanwhile ("tuple concurrently updated"). */
+/** The function of PostgreSQL that reports that a row of its catalog changed ("tuple concurrently updated"). */
 const CHANGED_MEANWHILE = 'simple_heap_update'
 
 /** How long a process waits while another one migrates. */
@@ -46,6 +46,13 @@ export class SchemaVersionError extends Error {
 /** Thrown when others held locks on the tables for as long as the migration tried to get them. Nothing was changed. */
 export class LockedTablesError extends Error {
   override readonly name = 'LockedTablesError'
+
+  constructor(who: string, ms: number) {
+    super(
+      `The migration got no locks on the tables for ${Math.round(ms / 1_000)} s, because they were held by ${who}. Nothing was changed. ` +
+        'Wait until that has ended, or end it with pg_terminate_backend, and repeat',
+    )
+  }
 }
 
 interface MigrateOptions {
@@ -82,14 +89,13 @@ export async function migrate(
     try {
       return await acknowledged((workIsDone) => applyMissing(sql, { migrations, complete, holders, workIsDone }))
     } catch (error) {
-      // While this process waits for the lock row, another one migrates.
-      if (!holders.isWatching() || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
-      const seen = holders.found()
+      const seen = holders.found() // undefined while this process waits for the lock row: another one migrates
+      if (!seen || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
       // Failing to name the holders must not end the migration.
       const found = seen.length > 0 ? seen : await findHoldersBefore(sql, TABLE_TIMEOUT_MS).catch(() => [])
       const who = describeHolders(found)
       const now = performance.now()
-      if (now - from >= lockedMs) throw locked(who, lockedMs)
+      if (now - from >= lockedMs) throw new LockedTablesError(who, lockedMs)
       if (now - reportedAt >= REPORT_MS) {
         onLocked?.(`the migration waits for locks on the tables, which are held by ${who}; calls go on meanwhile`)
         reportedAt = now
@@ -137,13 +143,6 @@ async function buildIndex(sql: Sql, name: string, on: string): Promise<void> {
     if (index) await session.unsafe(`drop index concurrently ${name}`) // left by an interrupted build
     await session.unsafe(`create index concurrently ${name} ${on}`)
   })
-}
-
-function locked(who: string, ms: number): LockedTablesError {
-  return new LockedTablesError(
-    `The migration got no locks on the tables for ${Math.round(ms / 1_000)} s, because they were held by ${who}. Nothing was changed. ` +
-      'Wait until that has ended, or end it with pg_terminate_backend, and repeat',
-  )
 }
 
 // The deadline begins after the statements, which may take long.

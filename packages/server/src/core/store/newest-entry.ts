@@ -79,8 +79,8 @@ export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promis
 }
 
 /**
- * The error of a row that does not name the newest entry about it: an attacker who can write to the database restored an
- * older row, whose MAC is valid (chain.md 11). The log has an entry about each row: a purge restates those it takes.
+ * The error of a row that does not name the newest entry about it: an attacker who can write to the database restored
+ * an older row, whose MAC is valid (chain.md 11). The log has an entry about each row: a purge restates those it takes.
  */
 export function findPutBack(
   { tenant_id, entry_id, newest_entry }: WithNewestEntry<{ tenant_id: string; entry_id: number }>,

@@ -16,7 +16,7 @@ import { type Durability, findDurability, probeCommit } from './writability.js'
 /** The embedded database serves every client over one back end and gets one connection. */
 const POSTGRES_CONNECTIONS = 10
 const CLOSE_TIMEOUT_S = 5
-/** What a server uses at its start: for its first jobs, for what it compares each second, and for the installation's log. */
+/** For a server's first jobs, for what it compares each second, and for the installation's log. */
 const START_CONNECTIONS = 3
 
 interface Location {

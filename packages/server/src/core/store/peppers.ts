@@ -58,8 +58,8 @@ export async function renewDigest(
 }
 
 /**
- * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor of a tenant that
- * was moved, nor expired by both the database's clock and `now`, in milliseconds since 1970.
+ * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor of a tenant
+ * that was moved, nor expired by both the database's clock and `now`, in milliseconds since 1970.
  */
 export async function countWaiting(sql: Queryable, now: number): Promise<number> {
   const [row] = await sql<{ pepper: number }[]>`

@@ -39,7 +39,7 @@ export function describeElsewhere({ own, others }: Schemas): string | undefined 
   )
 }
 
-/** In which schemas a server would find an installation, if its role's search path led there. Reads the catalog alone. */
+/** Finds where a server would find an installation, if its role's search path led there. Reads the catalog alone. */
 export async function findSchemas(sql: Queryable): Promise<Schemas> {
   const [row] = await sql<Schemas[]>`
     with home as (

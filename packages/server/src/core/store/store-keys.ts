@@ -1,7 +1,7 @@
 /** The rows of store keys, and of the secrets that are sealed under them. */
 import type { Queryable, Transaction } from './db.js'
 
-/** In seconds: how long a new store key or pepper is not used, while every process reads it, which each does once a second. */
+/** How long a new store key or pepper is not used, so that every process reads it, which each does once a second. */
 export const LEARN_SECONDS = 10
 /** How long a server may refuse a new store key: its refusal is committed before anything is sealed under that. */
 const REFUSE_SECONDS = LEARN_SECONDS - 2

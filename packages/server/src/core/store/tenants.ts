@@ -29,7 +29,7 @@ export interface TenantRow {
   mac: Uint8Array
 }
 
-/** As for heads, at most one character or byte more than a server writes is read: a longer value breaks the row's MAC. */
+// As for heads, at most one character or byte more than a server writes is read: a longer value breaks the row's MAC.
 function tenantColumns(sql: Queryable) {
   return sql`tenants.tenant_id, pg_catalog.substr(tenants.name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, tenants.envelope_only,
     tenants.monthly_encrypt_quota, pg_catalog.substr(tenants.plaintext_encoding, 1, 33) as plaintext_encoding,

@@ -20,7 +20,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
   client_encoding: { value: 'UTF8' },
   // The tables are compared with what the catalogs say in text.
   quote_all_identifiers: { value: 'off' },
-  // With it off, row level security fails a statement instead of hiding rows. A pooler gets it with each statement (db.ts).
+  // Off, row level security fails a statement instead of hiding rows. A pooler gets it with each statement (db.ts).
   row_security: { value: 'off' },
   // With another value, transactions that wait for each other's rows would fail.
   default_transaction_isolation: { value: 'read committed', isReadAlike: (value) => value === 'read uncommitted' },

@@ -1,4 +1,4 @@
-/** What API keys did: their calls that wrote no entry, by day, kind and address, and what they open and hash in a day. */
+/** The calls of API keys that wrote no entry, by day, kind and address, and what API keys open and hash in a day. */
 import { type BudgetKind, COUNTED_AS_UNWRAP, MAX_LISTED_COUNTS, type UnrecordedKind, USUAL_DAYS } from '@eaas/protocol'
 import { NIL_UUID } from './audit.js'
 import type { Queryable } from './db.js'

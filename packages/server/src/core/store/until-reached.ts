@@ -1,4 +1,4 @@
-/** Waits for PostgreSQL while it cannot be reached or has no free connection. The error at the end says which it was. */
+/** Waits for PostgreSQL while it cannot be reached or has no free connection; the error at the end says which. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type DatabaseSetting, nameSetting, readDatabaseUrl } from '../database-url.js'
 import { DatabaseDeadlineError } from './deadline.js'

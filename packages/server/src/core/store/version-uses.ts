@@ -43,8 +43,8 @@ export async function countWraps(
 export type WrappingKey = CurrentVersion & { wraps: number }
 
 /**
- * A page of the keys that wrap, of all tenants. `wraps` is 0 for those that were not used since the day `since`, however
- * many were before: an unused key does not come nearer to a limit.
+ * A page of the keys that wrap, of all tenants. `wraps` is 0 for those that were not used since the day `since`,
+ * however many were before: an unused key does not come nearer to a limit.
  */
 export function listWrappingKeys(sql: Queryable, since: string, page: PageOf<KeyPlace>): Promise<WrappingKey[]> {
   const { after, limit } = page

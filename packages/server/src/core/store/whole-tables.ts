@@ -1,6 +1,6 @@
 /**
- * Whether this role sees every row of our tables. Otherwise the absence of a row says nothing about the data, so this is
- * asked before an alarm is raised or a backup is advised. Row level security also fails each statement that it would
+ * Whether this role sees every row of our tables. Otherwise the absence of a row says nothing about the data, so this
+ * is asked before an alarm is raised or a backup is advised. Row level security also fails each statement that it would
  * hide rows from (text-formats.ts); a view in the place of a table hides them without an error.
  */
 import type { Queryable } from './db.js'
