@@ -1,7 +1,4 @@
-/**
- * AES-256-GCM by node:crypto, over cached KeyObjects. Each sealed value begins with its iv, which depends on the value
- * (key-hierarchy.md 6).
- */
+/** AES-256-GCM by node:crypto. A sealed value begins with its iv, which depends on the value (key-hierarchy.md 6). */
 import {
   createCipheriv,
   createDecipheriv,
@@ -25,10 +22,7 @@ const ivKeys = new WeakMap<KeyObject, KeyObject>()
 /** The bytes that sealing adds: the iv before and the tag after the ciphertext. */
 export const SEAL_OVERHEAD = IV_BYTES + TAG_BYTES
 
-/**
- * Creates a KeyObject from a 32-byte key and zeroes the bytes: from then on the key is kept outside the JavaScript
- * heap.
- */
+/** Creates a KeyObject from a 32-byte key, which is then kept outside the JavaScript heap, and zeroes the bytes. */
 export function importKey(secret: Uint8Array): KeyObject {
   if (secret.length !== KEY_BYTES) throw new Error(`a key must be ${KEY_BYTES} bytes, got ${secret.length}`)
   const key = createSecretKey(secret)
@@ -36,7 +30,6 @@ export function importKey(secret: Uint8Array): KeyObject {
   return key
 }
 
-/** 32 random bytes. */
 export function randomKey(): Uint8Array {
   return randomFillSync(new Uint8Array(KEY_BYTES))
 }
@@ -72,10 +65,7 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
   return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
 }
 
-/**
- * Makes the iv of a seal (key-hierarchy.md 6). Seals of different plaintexts or AADs get different ivs even if `random`
- * repeats, as it does after a machine is restored: OpenSSL's generator is in this process's memory.
- */
+/** Makes different ivs for different plaintexts or AADs even if `random` repeats, as after a machine is restored. */
 export function makeIv(
   ivKey: KeyObject | Uint8Array,
   { random, aad, plaintext }: Record<'random' | 'aad' | 'plaintext', Uint8Array>,
@@ -86,9 +76,8 @@ export function makeIv(
 }
 
 /**
- * Returns the key that makes the ivs under a sealing key (key-hierarchy.md 4). For a KeyObject, the result is cached.
- * For bytes, a DEK that is used once, the result is bytes too, which the caller zeroes: creating a KeyObject costs more
- * than the seal.
+ * The key that makes the ivs under a sealing key (key-hierarchy.md 4). For the bytes of a DEK that is used once it is
+ * bytes too, which the caller zeroes: creating a KeyObject costs more than the seal.
  */
 export function ivKeyOf(key: KeyObject | Uint8Array): KeyObject | Uint8Array {
   if (key instanceof Uint8Array) return hmac(key, IV_KEY_LABEL)

@@ -1,7 +1,6 @@
 /**
- * API keys: `eaas_sk_<tenant>_<secret>`. `<tenant>` is the tenant's UUID as 32 hexadecimal digits, so that
- * authentication reads one tenant only. `<secret>` is 43 characters of an alphabet of 62, 256 bits. Only an HMAC under
- * the pepper is stored.
+ * API keys: `eaas_sk_<tenant>_<secret>`, the tenant's UUID as 32 hexadecimal digits, so that authentication reads one
+ * tenant only, and 43 characters of an alphabet of 62, 256 bits. Only an HMAC under the pepper is stored.
  */
 import { type KeyObject, randomBytes } from 'node:crypto'
 import { hmacHex } from './hmac.js'
@@ -14,10 +13,7 @@ const SECRET_CHARACTERS = 43
 const SHOWN_SECRET_CHARACTERS = 4
 const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
 
-/**
- * Generates a new API key for a tenant. Its bytes are drawn at the call: node's `randomInt` would take them from a
- * cache that holds some twenty API keys, and every copy of this process's memory would issue the same ones.
- */
+/** Draws the bytes at the call: copies of this process's memory share the cache of `randomInt`, and so its API keys. */
 export function generateApiKey(tenant_id: string): string {
   let secret = ''
   while (secret.length < SECRET_CHARACTERS) {
@@ -32,15 +28,12 @@ export function apiKeyTenant(apiKey: string): string | undefined {
   return match ? match.slice(1).join('-') : undefined
 }
 
-/** The digest that is stored and searched for instead of an API key: HMAC-SHA-256 under the pepper, in hexadecimal. */
+/** The digest that is stored and searched for instead of an API key. */
 export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
   return hmacHex(pepper, apiKey)
 }
 
-/**
- * The part of an API key that lists show: all but the last 39 characters of its secret. It is a copy, because a
- * tenant's state keeps it and a slice would keep the whole API key in memory.
- */
+/** The part of an API key that lists show, as a copy: a slice in a tenant's state would keep the whole API key. */
 export function apiKeyPrefix(apiKey: string): string {
   return Buffer.from(apiKey.slice(0, SHOWN_SECRET_CHARACTERS - SECRET_CHARACTERS)).toString('latin1')
 }

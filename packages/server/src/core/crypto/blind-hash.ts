@@ -1,13 +1,10 @@
-/** Evaluates blinded values under a key, as a thread is told to (blind-hash.md of the protocol). */
+/** Evaluates blinded values under a key (blind-hash.md of the protocol). */
 import type { KeyObject } from 'node:crypto'
 import { decodeBase64, encodeBase64 } from '@eaas/protocol'
 import { type BlindHashKeys, deriveBlindHashKeys, ElementError, evaluateBlinded } from '@eaas/protocol/blind-hash'
 
 /** Elements are base64 of 32 bytes. */
-export interface BlindHashTask {
-  hashKey: KeyObject
-  elements: readonly string[]
-}
+export type BlindHashTask = { hashKey: KeyObject; elements: readonly string[] }
 
 /** The evaluated elements with their proof, or the position of one that is no element. */
 export type BlindHashResult = { wrong?: undefined; elements: string[]; proof: string } | { wrong: number }

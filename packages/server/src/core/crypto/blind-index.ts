@@ -1,4 +1,4 @@
-/** The blind index of a value, and the secret with which a client makes its own, see blind-index.md. */
+/** The blind index of a value, and the secret with which a client makes its own (blind-index.md). */
 import { createHmac, type KeyObject } from 'node:crypto'
 import { indexSecretInfo, KEY_BYTES } from '@eaas/protocol'
 import { hmacHex } from './hmac.js'

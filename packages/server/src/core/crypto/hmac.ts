@@ -1,6 +1,6 @@
 /**
- * HMAC-SHA-256 (RFC 2104) of short messages, by two one-shot digests. An `Hmac` of node:crypto allocates an object
- * outside the heap for each call, which costs more than authenticating a short message.
+ * HMAC-SHA-256 (RFC 2104) by two one-shot digests: the object outside the heap that node:crypto allocates for each
+ * `Hmac` costs more than authenticating a short message.
  */
 import { createHmac, hash, type KeyObject } from 'node:crypto'
 
@@ -12,22 +12,15 @@ const MOST_BYTES_A_CHARACTER = 3
 const INNER_PAD = 0x36
 const OUTER_PAD = 0x5c
 
-/** A key under each of the two pads. */
-interface PaddedKey {
-  inner: Uint8Array
-  outer: Uint8Array
-}
-
+type PaddedKey = Record<'inner' | 'outer', Uint8Array>
 const paddedKeys = new WeakMap<KeyObject, PaddedKey>()
 
-// The input of each digest is assembled here, and zeroed afterwards: buffers of Node's pool would keep their
-// content.
+// The input of each digest is assembled here, and zeroed afterwards: Node's pool would keep it.
 const innerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + SHORT_BYTES)
 const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
 
 /** Bytes, or a text that stands for its UTF-8 bytes. */
 type Part = Uint8Array | string
-
 /** A key that is kept as a KeyObject, or the bytes of one that is used once. */
 type Key = KeyObject | Uint8Array
 
@@ -36,10 +29,7 @@ export function hmacHex(key: KeyObject, ...message: readonly Part[]): string {
   return authenticate(key, message, 'hex')
 }
 
-/**
- * HMAC-SHA-256, 32 bytes, of a message that may come in parts. The bytes have memory of their own: a Buffer of Node's
- * pool that is kept with a row keeps 8 KiB.
- */
+/** The same as 32 bytes with memory of their own: a Buffer of Node's pool that is kept with a row keeps 8 KiB. */
 export function hmac(key: Key, ...message: readonly Part[]): Uint8Array {
   const mac = Buffer.allocUnsafeSlow(DIGEST_BYTES)
   mac.write(authenticate(key, message, 'binary'), 'binary')
@@ -48,7 +38,7 @@ export function hmac(key: Key, ...message: readonly Part[]): Uint8Array {
 
 function authenticate(key: Key, message: readonly Part[], encoding: 'hex' | 'binary'): string {
   let most = 0
-  for (const part of message) most += mostBytes(part)
+  for (const part of message) most += typeof part === 'string' ? MOST_BYTES_A_CHARACTER * part.length : part.length
   if (most > SHORT_BYTES) return authenticateLong(key, message, encoding)
   putKey(key)
   let end = BLOCK_BYTES
@@ -66,10 +56,6 @@ function authenticateLong(key: Key, message: readonly Part[], encoding: 'hex' | 
   return made.digest().toString(encoding)
 }
 
-function mostBytes(part: Part): number {
-  return typeof part === 'string' ? MOST_BYTES_A_CHARACTER * part.length : part.length
-}
-
 function put(part: Part, at: number): number {
   if (typeof part === 'string') return innerBlock.write(part, at)
   innerBlock.set(part, at)
@@ -79,32 +65,30 @@ function put(part: Part, at: number): number {
 /** Puts the key under its two pads, at the beginning of the blocks. */
 function putKey(key: Key): void {
   if (key instanceof Uint8Array) {
-    pad(key, INNER_PAD, innerBlock)
-    pad(key, OUTER_PAD, outerBlock)
+    pad(key, innerBlock, outerBlock)
     return
   }
-  const { inner, outer } = paddedKey(key)
+  const { inner, outer } = paddedKeys.get(key) ?? padKey(key)
   innerBlock.set(inner)
   outerBlock.set(outer)
 }
 
-function paddedKey(key: KeyObject): PaddedKey {
-  const known = paddedKeys.get(key)
-  if (known) return known
+function padKey(key: KeyObject): PaddedKey {
   const padded = { inner: new Uint8Array(BLOCK_BYTES), outer: new Uint8Array(BLOCK_BYTES) }
   const secret = key.export()
-  pad(secret, INNER_PAD, padded.inner)
-  pad(secret, OUTER_PAD, padded.outer)
+  pad(secret, padded.inner, padded.outer)
   secret.fill(0)
   paddedKeys.set(key, padded)
   return padded
 }
 
 // All keys here have 32 bytes. RFC 2104 digests a key first only if it is longer than a block.
-function pad(secret: Uint8Array, byte: number, block: Uint8Array): void {
+function pad(secret: Uint8Array, inner: Uint8Array, outer: Uint8Array): void {
   if (secret.length > BLOCK_BYTES) throw new Error(`a key must be at most ${BLOCK_BYTES} bytes, got ${secret.length}`)
-  block.fill(byte, 0, BLOCK_BYTES)
+  inner.fill(INNER_PAD, 0, BLOCK_BYTES)
+  outer.fill(OUTER_PAD, 0, BLOCK_BYTES)
   secret.forEach((value, at) => {
-    block[at] = value ^ byte
+    inner[at] = value ^ INNER_PAD
+    outer[at] = value ^ OUTER_PAD
   })
 }

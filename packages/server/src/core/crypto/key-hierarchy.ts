@@ -1,4 +1,4 @@
-/** The secrets that the store keys protect, see key-hierarchy.md. */
+/** The secrets that the store keys protect (key-hierarchy.md). */
 import { createHmac, type KeyObject } from 'node:crypto'
 import { concatBytes, encodeUtf8, KEY_BYTES, lengthPrefixed, OpenError, readU32, writeU32 } from '@eaas/protocol'
 import { importKey, open, randomKey, SEAL_OVERHEAD, seal } from './aead.js'
@@ -20,12 +20,8 @@ export interface SecretBinding {
   version?: number
 }
 
-/** The store keys of an installation, by number. Plain data, because threads get a copy. */
-export interface StoreKeys {
-  /** the number of the store key that seals new secrets */
-  current: number
-  keys: Map<number, KeyObject>
-}
+/** The store keys by number; the `current` one seals new secrets. Plain data, because threads get a copy. */
+export type StoreKeys = { current: number; keys: Map<number, KeyObject> }
 
 /** Thrown for a secret under a store key that this process does not have, or no longer has. */
 export class UnknownStoreKeyError extends Error {
@@ -59,19 +55,11 @@ export function openSecret(storeKeys: StoreKeys, binding: SecretBinding, sealed:
 }
 
 /** Seals a secret again under the current store key, by default for the same binding. @throws as `openSecret` */
-export function resealSecret(
-  storeKeys: StoreKeys,
-  binding: SecretBinding,
-  sealed: Uint8Array,
-  next: SecretBinding = binding,
-): Uint8Array {
-  return moveSecret({ from: storeKeys, to: storeKeys }, binding, sealed, next)
+export function resealSecret(keys: StoreKeys, binding: SecretBinding, sealed: Uint8Array, next?: SecretBinding) {
+  return moveSecret({ from: keys, to: keys }, binding, sealed, next)
 }
 
-/**
- * Seals a secret under the current store key of another installation, by default for the same binding.
- * @throws as `openSecret`
- */
+/** The same under the current store key of another installation. @throws as `openSecret` */
 export function moveSecret(
   { from, to }: Record<'from' | 'to', StoreKeys>,
   binding: SecretBinding,

@@ -1,7 +1,4 @@
-/**
- * Wraps and unwraps DEKs (wrapped-key.md, wrapped-key-v2.md), in the server's own bytes: this is the hot path of every
- * call.
- */
+/** Wraps and unwraps DEKs (wrapped-key.md, wrapped-key-v2.md): the hot path of every call. */
 import type { KeyObject } from 'node:crypto'
 import { KEY_BYTES, OpenError, readU32, WRAPPED_KEY_V2_FORMAT, writeU32 } from '@eaas/protocol'
 import { open, SEAL_OVERHEAD, seal } from './aead.js'
@@ -11,10 +8,7 @@ const HEADER_BYTES = 5
 const TOKEN_BYTES = HEADER_BYTES + KEY_BYTES + SEAL_OVERHEAD
 
 /** How a DEK is wrapped: in format 1 with its AAD, or in format 2 with an AAD that binds the DEK's use. */
-export interface Wrapping {
-  aad: Uint8Array
-  isBound: boolean
-}
+export type Wrapping = { aad: Uint8Array; isBound: boolean }
 
 /** Wraps a DEK under the KEK of a key version: returns the 65 bytes of wrapped-key.md 1. */
 export function wrapDek(kek: KeyObject, version: number, { aad, isBound }: Wrapping, dek: Uint8Array): Uint8Array {
@@ -31,9 +25,7 @@ export function wrappedKeyVersion(token: Uint8Array, isBound = false): number {
   return readU32(token, 1)
 }
 
-/**
- * Unwraps: returns the DEK, which the caller zeroes. @throws OpenError when it is not authentic for this KEK and AAD
- */
+/** Returns the DEK, which the caller zeroes. @throws OpenError when it is not authentic for this KEK and AAD */
 export function unwrapDek(kek: KeyObject, aad: Uint8Array, token: Uint8Array): Uint8Array {
   return open(kek, token.subarray(HEADER_BYTES), aad)
 }

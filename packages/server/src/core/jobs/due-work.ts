@@ -5,12 +5,12 @@
 import { destroyKeyIfDue } from '../api/key-destruction.js'
 import { rotateKeyAfterWraps, rotateKeyIfDue } from '../api/key-rotation.js'
 import { nameVersion } from '../runner/load-key.js'
-import type { Services } from '../runner/operation.js'
+import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
+import type { PageOf } from '../store/db.js'
 import { type DueKey, listDueKeys } from '../store/keys.js'
 import { listWrappingKeys, type WrappingKey } from '../store/version-uses.js'
 
-/** Keys listed at a time. */
 const PAGE_KEYS = 500
 const DAY_MS = 86_400_000
 
@@ -20,69 +20,59 @@ const MOST_WRAPS = 2 ** 32
 const MARGIN = 2 ** 28
 
 interface DueWorkOptions {
-  /**
-   * called for a key that failed, which is tried again next time; the others continue. Without it, the error is thrown
-   */
+  /** called for a key that failed, and is tried again next time; without it, the error is thrown */
   onError?: (error: unknown, key_id: string) => void
   /** ends the work after the current key */
   signal?: AbortSignal
 }
 
 /** Changes every key that is due by this clock and by the database's, once; returns how many it changed. */
-export async function doDueWork(services: Services, { onError, signal }: DueWorkOptions = {}): Promise<number> {
+export async function doDueWork(services: Services, options: DueWorkOptions = {}): Promise<number> {
   const now = new Date(Math.min(services.now(), await services.databaseNow())).toISOString()
-  let changed = 0
-  for await (const { tenant_id, key_id, status } of dueKeys(services, now)) {
-    if (signal?.aborted) break
-    const operation = status === 'active' ? rotateKeyIfDue({ key_id }) : destroyKeyIfDue({ key_id })
-    try {
-      if (await performAsSystem(services, tenant_id, operation)) changed += 1
-    } catch (error) {
-      if (!onError) throw error
-      onError(error, key_id)
-    }
-  }
-  return changed
-}
-
-// Keyset pagination: processed keys drop out and failed ones remain, so an offset would skip keys.
-async function* dueKeys({ sql }: Services, now: string): AsyncGenerator<DueKey> {
-  for (let after: DueKey | undefined; ; ) {
-    const page = await listDueKeys(sql, now, { after, limit: PAGE_KEYS })
-    yield* page
-    after = page.at(-1)
-    if (!after || page.length < PAGE_KEYS) return
-  }
+  const listDue = (page: PageOf<DueKey>) => listDueKeys(services.sql, now, page)
+  return changeKeys(services, options, listDue, ({ key_id, status }) =>
+    status === 'active' ? rotateKeyIfDue({ key_id }) : destroyKeyIfDue({ key_id }),
+  )
 }
 
 /**
  * Rotates each key whose current version wrapped as many DEKs as `EAAS_ROTATE_AFTER_WRAPS` says, once; returns how many
  * it rotated. If a rotation fails until the KEK is nearly spent, the key wraps nothing more.
  */
-export async function rotateAfterWraps(services: Services, { onError, signal }: DueWorkOptions = {}): Promise<number> {
+export async function rotateAfterWraps(services: Services, options: DueWorkOptions = {}): Promise<number> {
+  const since = new Date(services.now() - DAY_MS).toISOString().slice(0, 10)
+  const listWrapping = (page: PageOf<WrappingKey>) => listWrappingKeys(services.sql, since, page)
   const spent = new Set<string>()
-  let rotated = 0
-  for await (const { tenant_id, key_id, current_version, wraps } of wrappingKeys(services)) {
-    if (signal?.aborted) break
-    if (wraps < services.rotateAfterWraps) continue
+  const rotated = await changeKeys(services, options, listWrapping, ({ key_id, current_version, wraps }) => {
+    if (wraps < services.rotateAfterWraps) return undefined
     if (wraps >= MOST_WRAPS - MARGIN) spent.add(nameVersion({ key_id, current_version }))
-    try {
-      if (await performAsSystem(services, tenant_id, rotateKeyAfterWraps({ key_id }))) rotated += 1
-    } catch (error) {
-      if (!onError) throw error
-      onError(error, key_id)
-    }
-  }
-  if (!signal?.aborted) services.spentVersions = spent
+    return rotateKeyAfterWraps({ key_id })
+  })
+  if (!options.signal?.aborted) services.spentVersions = spent
   return rotated
 }
 
-async function* wrappingKeys({ sql, now }: Services): AsyncGenerator<WrappingKey> {
-  const since = new Date(now() - DAY_MS).toISOString().slice(0, 10)
-  for (let after: WrappingKey | undefined; ; ) {
-    const page = await listWrappingKeys(sql, since, { after, limit: PAGE_KEYS })
-    yield* page
-    after = page.at(-1)
-    if (!after || page.length < PAGE_KEYS) return
+// Keyset pagination: processed keys drop out and failed ones remain, so an offset would skip keys.
+async function changeKeys<Key extends { tenant_id: string; key_id: string }>(
+  services: Services,
+  { onError, signal }: DueWorkOptions,
+  list: (page: PageOf<Key>) => Promise<Key[]>,
+  findChange: (key: Key) => Operation<unknown> | undefined,
+): Promise<number> {
+  let changed = 0
+  for (let after: Key | undefined; ; ) {
+    const keys = await list({ after, limit: PAGE_KEYS })
+    for (const key of keys) {
+      if (signal?.aborted) return changed
+      const change = findChange(key)
+      try {
+        if (change && (await performAsSystem(services, key.tenant_id, change))) changed += 1
+      } catch (error) {
+        if (!onError) throw error
+        onError(error, key.key_id)
+      }
+    }
+    after = keys.at(-1)
+    if (!after || keys.length < PAGE_KEYS) return changed
   }
 }

@@ -1,4 +1,4 @@
-/** Runs work periodically, one run at a time, until the server stops. After a run that failed, the next one comes within minutes. */
+/** Runs work periodically, one run at a time, until the server stops. A run that failed is repeated within minutes. */
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { Refusal } from '../runner/refusal.js'
 import { TamperedRowError } from '../store/tampered-row.js'
@@ -16,31 +16,22 @@ export interface Periodic {
   stop(): Promise<void>
 }
 
-/**
- * Called with what a run could not do or find out, while it goes on with the rest: the run then counts as failed,
- * unless the error is a finding.
- */
+/** Called with what a run could not do while it goes on: the run then counts as failed, unless this is a finding. */
 type Failed = (error: unknown) => void
 
 /** The same, which also logs the error with this message. */
 export type Fail = (error: unknown, message: string, details?: object) => void
 
 /** One run of a job. */
-export interface Run {
-  signal: AbortSignal
-  fail: Fail
-}
+export type Run = { signal: AbortSignal; fail: Fail }
 
+type LogLine = { (details: object, message: string): void; (message: string): void }
 /** Where jobs write what they found. */
-export type Log = Record<
-  'info' | 'warn' | 'error' | 'fatal',
-  { (details: object, message: string): void; (message: string): void }
->
+export type Log = Record<'info' | 'warn' | 'error' | 'fatal', LogLine>
 
 export interface PeriodicOptions {
-  /** from one run to the next, after one that succeeded */
   intervalMs: number
-  /** what to do; the signal tells long work that the server is stopping */
+  /** the signal tells long work that the server is stopping */
   work: (signal: AbortSignal, failed: Failed) => Promise<void>
   /** called with the error of a run; the next run takes place nevertheless */
   onError: (error: unknown) => void
@@ -50,7 +41,6 @@ export interface PeriodicOptions {
   after?: Promise<void>
 }
 
-/** Starts the work. */
 export function startPeriodic({ intervalMs, work, onError, onRun, after }: PeriodicOptions): Periodic {
   const stopping = new AbortController()
   let running: Promise<void> | undefined
@@ -70,10 +60,8 @@ export function startPeriodic({ intervalMs, work, onError, onRun, after }: Perio
     if (failure === undefined && failedRuns === 0) return
     failedRuns = failure === undefined ? 0 : failedRuns + 1
     clearInterval(timer)
-    timer = setInterval(
-      run,
-      failedRuns === 0 ? intervalMs : retryAfter(intervalMs, failedRuns, performance.now() - from),
-    )
+    const tookMs = performance.now() - from
+    timer = setInterval(run, failedRuns === 0 ? intervalMs : retryAfter(intervalMs, failedRuns, tookMs))
   }
   const run = () => {
     running ??= attempt().finally(() => {
@@ -99,10 +87,7 @@ function retryAfter(intervalMs: number, failedRuns: number, tookMs: number): num
   return Math.max(Math.min(RETRY_MS * 2 ** (failedRuns - 1), LONGEST_RETRY_MS), PAUSE_FACTOR * tookMs)
 }
 
-/**
- * Whether an error says something about the data, rather than that a job could not find out or do something: trying
- * again does not help, the data must change or an operator must act.
- */
+/** Whether an error says something about the data: trying again does not help, an operator must act. */
 export function isFinding(error: unknown): boolean {
   return error instanceof Refusal || error instanceof TamperedRowError || error instanceof ChainAlarmError
 }

@@ -1,6 +1,6 @@
 /** The rows of API keys. */
 import { type HeldPermission, type KeyListParts, MAX_NAME_CHARACTERS } from '@eaas/protocol'
-import { assertInserted, exists, type Queryable, type Transaction } from './db.js'
+import { assertInserted, exists, type Fragment, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './tampered-row.js'
 
@@ -28,7 +28,6 @@ export interface ApiKeyRow {
   last_used_at: string | null
 }
 
-/** Inserts an API key. */
 export async function insertApiKey(sql: Transaction, row: ApiKeyRow): Promise<void> {
   const result = await sql`
     insert into api_keys (tenant_id, api_key_id, digest, pepper, name, prefix, permissions, allowed_ips, keys, budgets, expires_at,
@@ -39,46 +38,35 @@ export async function insertApiKey(sql: Transaction, row: ApiKeyRow): Promise<vo
   assertInserted(result, 'api_keys')
 }
 
-/** Finds the API key that has this digest. @throws TamperedRowError if there are several */
-export async function findApiKeyByDigest(
-  sql: Queryable,
-  tenant_id: string,
-  digest: string,
-): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
+type Found = WithNewestEntry<ApiKeyRow> | undefined
+
+/** @throws TamperedRowError if there are several */
+export async function findApiKeyByDigest(sql: Queryable, tenant_id: string, digest: string): Promise<Found> {
   const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
     select ${columns(sql)}, ${newestEntryOfApiKey(sql, tenant_id)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
   return onlyRow(rows, `an API key of tenant ${tenant_id}`, { tenant_id, digest })
 }
 
-/** Finds an API key by its id. @throws TamperedRowError if there are several */
-export async function findApiKey(
-  sql: Queryable,
-  tenant_id: string,
-  api_key_id: string,
-): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
+/** @throws TamperedRowError if there are several */
+export async function findApiKey(sql: Queryable, tenant_id: string, api_key_id: string): Promise<Found> {
   const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
     select ${columns(sql)}, ${newestEntryOfApiKey(sql, tenant_id)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
   return onlyRow(rows, `API key ${api_key_id} of tenant ${tenant_id}`, { tenant_id, api_key_id })
 }
 
-/**
- * A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default. With
- * `within`, only those that are limited to keys on that list.
- */
+interface ApiKeyPage {
+  limit?: number
+  offset?: number
+  after?: ApiKeyRow | undefined
+  /** only those that are limited to keys on this list */
+  within?: KeyListParts | undefined
+}
+
+/** A page of the tenant's API keys, oldest first, or all of them. */
 export async function listApiKeys(
   sql: Queryable,
   tenant_id: string,
-  {
-    limit,
-    offset,
-    after,
-    within,
-  }: {
-    limit?: number
-    offset?: number
-    after?: ApiKeyRow | undefined
-    within?: KeyListParts | undefined
-  } = {},
+  { limit, offset, after, within }: ApiKeyPage = {},
 ): Promise<ApiKeyRow[]> {
   return sql<ApiKeyRow[]>`
     select ${columns(sql)} from api_keys
@@ -100,29 +88,31 @@ function isWithin(sql: Queryable, tenant_id: string, { ids, folders }: KeyListPa
 }
 
 /** Whether a tenant has an API key that is not revoked. */
-export async function hasApiKey(sql: Queryable, tenant_id: string): Promise<boolean> {
+export function hasApiKey(sql: Queryable, tenant_id: string): Promise<boolean> {
   return exists(sql, sql`select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null`)
 }
 
 /** Whether a tenant has that many API keys that are neither revoked nor expired at a time. */
-export async function hasUsableApiKeys(
+export function hasUsableApiKeys(
   sql: Queryable,
   tenant_id: string,
   { count, at }: { count: number; at: string },
 ): Promise<boolean> {
-  const rows: ReturnType<Queryable> = sql`
+  const rows: Fragment = sql`
     select 1 from api_keys
     where tenant_id = ${tenant_id} and revoked_at is null and (expires_at is null or expires_at > ${at})
     offset ${count - 1}`
   return exists(sql, rows)
 }
 
+type Digest = Pick<ApiKeyRow, 'digest' | 'pepper' | 'mac'>
+
 /** Locks an API key's row; returns its digest, which `renewDigest` may have replaced. */
 export async function lockDigest(
   sql: Transaction,
   { tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>,
-): Promise<Pick<ApiKeyRow, 'digest' | 'pepper' | 'mac'> | undefined> {
-  const [row] = await sql<Pick<ApiKeyRow, 'digest' | 'pepper' | 'mac'>[]>`
+): Promise<Digest | undefined> {
+  const [row] = await sql<Digest[]>`
     select pg_catalog.substr(digest, 1, 65) as digest, pepper, pg_catalog.substr(mac, 1, 33) as mac from api_keys
     where tenant_id = ${tenant_id} and api_key_id = ${api_key_id} for update`
   return row
@@ -139,9 +129,8 @@ export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<bo
 }
 
 /**
- * Writes when API keys of a tenant were last used: times in milliseconds since 1970, by API key id. Never replaces a
- * later time, unless it is after `implausible`. Rows are locked in a fixed order, so that processes writing the same
- * ones cannot deadlock.
+ * Writes when API keys were last used, in milliseconds since 1970, by API key id. Never replaces a later time, unless
+ * it is after `implausible`. Rows are locked in a fixed order, so that processes writing the same ones cannot deadlock.
  */
 export async function noteUses(
   sql: Queryable,
@@ -167,9 +156,8 @@ const MAX_LIST_BYTES = 16_384
 /** More than the longest budgets have. */
 const MAX_BUDGETS_CHARACTERS = 256
 
-// As for tenants, at most one character or byte more than a server writes is read of a value: a longer one then breaks
-// the row's MAC. Lists that are too long are not read. Their size is that on disk, where a value is compressed to a
-// 250th at best.
+// As for tenants, at most one character or byte more than a server writes is read: a longer value breaks the row's MAC.
+// Lists that are too long are not read. Their size is that on disk, where a value is compressed to a 250th at best.
 function columns(sql: Queryable) {
   return sql`api_key_id, tenant_id, pg_catalog.substr(digest, 1, 65) as digest, pepper,
              pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, pg_catalog.substr(prefix, 1, 65) as prefix,

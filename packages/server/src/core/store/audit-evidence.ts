@@ -7,7 +7,6 @@ import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from
 import { listMarks } from './purge-marks.js'
 import { listTenantRows, type TenantRow } from './tenants.js'
 
-/** The rows that grant rights. */
 export interface RightsRows {
   tenant: TenantRow | undefined
   keys: KeyRow[]
@@ -30,10 +29,7 @@ export interface Evidence {
   repeated: number | undefined
 }
 
-/**
- * Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all; without the rows
- * if they are not compared.
- */
+/** A concurrent change is in the snapshot completely or not at all. */
 export async function readEvidence(sql: Sql, tenant_id: string, { withRows = true } = {}): Promise<Evidence> {
   return sql.begin('isolation level repeatable read read only', async (snapshot) => {
     const [head, ...otherHeads] = await listTenantHeads(snapshot, tenant_id)

@@ -1,50 +1,39 @@
 /**
  * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a range of ids,
  * whose ends an index finds. Totals sum the counts of whole days, and count rows only on the first and the last day, or
- * on all days of a log in which an operator accepted that a clock was ahead: times go back there, and a range of ids
- * holds all that happened between its ends.
+ * on all days of a log in which an operator accepted that a clock was ahead: times go back there.
  */
 import type { AuditEntry } from '@eaas/audit/formats'
 import { type Action, MAX_SCANNED_ENTRIES } from '@eaas/protocol'
 import { NIL_UUID } from './audit.js'
-import { exists, type Queryable } from './db.js'
+import { exists, type Fragment, type Queryable } from './db.js'
 import { lastIdWithin, ofKeyAndAction, pageOfBlocks, type Range, sampledWithin, withinBlocks } from './entry-indexes.js'
 
-/**
- * An entry with what proves it: its hash, its MAC, and the hash of the entry before, or of the mark of the purge that
- * took that entry.
- */
+/** An entry with what proves it; `previous_hash` is of the entry before, or of the mark of the purge that took it. */
 export interface ListedEntry extends AuditEntry {
   hash: Uint8Array
   mac: Uint8Array
   previous_hash: Uint8Array | null
 }
 
-/** What to list; times are inclusive, RFC 3339. */
+/** What to list; times are inclusive, RFC 3339. No index finds `actor` and `has`: every entry of the range is read. */
 export interface EntryFilter {
   key_id?: string | undefined
   action?: Action | undefined
-  /** no index finds it, so every entry of the range is read */
   actor?: string | undefined
   date_from?: string | undefined
   date_to?: string | undefined
   after_id?: number | undefined
-  /** texts in the metadata, at least one of each group; no index finds them, so every entry of the range is read */
+  /** texts in the metadata, at least one of each group */
   has?: readonly (readonly string[])[] | undefined
 }
 
-export interface Page {
-  limit: number
-  offset: number
-  order: 'asc' | 'desc'
-}
+export type Page = { limit: number; offset: number; order: 'asc' | 'desc' }
 
 /** Entries that one statement of a search reads: other calls of an embedded database wait for no more at a time. */
 const SEARCHED_AT_ONCE = 5_000
-
 /** Entries that a statement counts by key or action, whose metadata it does not read. */
 const COUNTED_AT_ONCE = 10_000
-
 /** Entries at an end of a range: so many are read faster than a block of an index. */
 const NEAR = 1_000
 
@@ -52,6 +41,8 @@ const ALL_DAYS = { first: '0001-01-01', last: '9999-12-31' }
 
 /** Runs a statement that reads many entries once that is admitted. */
 export type WhenAdmitted = <Result>(read: () => Promise<Result>) => Promise<Result>
+
+type List = { sql: Queryable; tenant_id: string; filter: EntryFilter; whenAdmitted: WhenAdmitted }
 
 /** Whether a list reads more entries than it returns, to filter or to count them. */
 export function isSearch(filter: EntryFilter): boolean {
@@ -61,6 +52,11 @@ export function isSearch(filter: EntryFilter): boolean {
 /** Whether an index by blocks finds entries of a filter. */
 function isByBlocks({ key_id, action }: EntryFilter): boolean {
   return key_id !== undefined || action !== undefined
+}
+
+/** Whether a filter reads each entry of its range. */
+function isScan({ actor, has = [] }: EntryFilter): boolean {
+  return actor !== undefined || has.length > 0
 }
 
 /** Thrown for a filter that would read more entries than it may. */
@@ -78,68 +74,48 @@ export class ScanError extends Error {
  */
 export async function listEntries(
   sql: Queryable,
-  log: { tenant_id: string; purged_through: number },
+  { tenant_id, purged_through }: { tenant_id: string; purged_through: number },
   filter: EntryFilter,
   page: Page,
   whenAdmitted: WhenAdmitted,
 ): Promise<{ entries: ListedEntry[]; total: number; range?: Range }> {
+  const list = { sql, tenant_id, filter, whenAdmitted }
   const scans = isScan(filter)
   const isWhole = filter.date_from === undefined && filter.date_to === undefined && filter.after_id === undefined
   const [range, sum] = await Promise.all([
-    findRange(sql, log, filter),
-    isWhole && !scans && isSearch(filter) ? sumDays(sql, log.tenant_id, filter, ALL_DAYS) : undefined,
+    findRange(list, purged_through),
+    isWhole && !scans && isSearch(filter) ? sumDays(list, ALL_DAYS) : undefined,
   ])
-  if (range.through_id <= range.after_id) return { entries: [], total: 0 }
-  if (scans && range.through_id - range.after_id > MAX_SCANNED_ENTRIES) {
-    throw new ScanError(range.through_id - range.after_id)
-  }
+  const size = range.through_id - range.after_id
+  if (size <= 0) return { entries: [], total: 0 }
+  if (scans && size > MAX_SCANNED_ENTRIES) throw new ScanError(size)
+  if (scans) return search(list, range, page)
   if (!isSearch(filter)) {
     const shown = narrow(range, page)
-    return {
-      entries: await whenAdmitted(() => readPage(sql, log.tenant_id, filter, shown, { ...page, offset: 0 })),
-      total: range.through_id - range.after_id,
-      range: shown,
-    }
+    return { entries: await readPage(list, shown, { ...page, offset: 0 }), total: size, range: shown }
   }
-  if (scans) return search(sql, log.tenant_id, filter, { range, page, whenAdmitted })
-  const total = sum ?? (await countEntries(sql, log.tenant_id, filter, { range, whenAdmitted }))
+  const total = sum ?? (await countEntries(list, range))
   const { key_id, action } = filter
   if (key_id !== undefined && action !== undefined) {
-    const of = { tenant_id: log.tenant_id, key_id, action }
-    return { entries: await whenAdmitted(() => readPageOfKeyAndAction(sql, of, range, page)), total }
+    return { entries: await readPageOfKeyAndAction(list, { tenant_id, key_id, action }, range, page), total }
   }
   // If so many entries match, the page is likely among the first `NEAR` in its order.
-  const near = endOf(range, page.order)
-  if (total * NEAR > 2 * (page.offset + page.limit) * (range.through_id - range.after_id)) {
-    const entries = await whenAdmitted(() => readPage(sql, log.tenant_id, filter, near, page))
+  if (total * NEAR > 2 * (page.offset + page.limit) * size) {
+    const entries = await readPage(list, narrow(range, { ...page, offset: 0, limit: NEAR }), page)
     if (entries.length === page.limit) return { entries, total }
   }
-  return { entries: await whenAdmitted(() => readPageOfBlocks(sql, log.tenant_id, filter, range, page)), total }
-}
-
-/** The stretch of a range that a page begins in. */
-function endOf({ after_id, through_id }: Range, order: Page['order']): Range {
-  if (order === 'asc') return { after_id, through_id: Math.min(through_id, after_id + NEAR) }
-  return { after_id: Math.max(after_id, through_id - NEAR), through_id }
+  return { entries: await readPageOfBlocks(list, range, page), total }
 }
 
 /** Counts and reads entries that no index finds, a stretch of the range at a time, in the order of the page. */
-async function search(
-  sql: Queryable,
-  tenant_id: string,
-  filter: EntryFilter,
-  { range, page, whenAdmitted }: { range: Range; page: Page; whenAdmitted: WhenAdmitted },
-): Promise<{ entries: ListedEntry[]; total: number }> {
+async function search(list: List, range: Range, page: Page): Promise<{ entries: ListedEntry[]; total: number }> {
   const entries: ListedEntry[] = []
   let total = 0
   for (const stretch of stretchesOf(range, SEARCHED_AT_ONCE, page.order)) {
-    const found = await whenAdmitted(() => countRows(sql, tenant_id, filter, stretch))
+    const found = await countRows(list, stretch)
     const offset = Math.max(0, page.offset - total)
     const limit = page.limit - entries.length
-    if (offset < found && limit > 0) {
-      const shown = { ...page, limit, offset }
-      entries.push(...(await whenAdmitted(() => readPage(sql, tenant_id, filter, stretch, shown))))
-    }
+    if (offset < found && limit > 0) entries.push(...(await readPage(list, stretch, { ...page, limit, offset })))
     total += found
   }
   return { entries, total }
@@ -153,18 +129,9 @@ function* stretchesOf({ after_id, through_id }: Range, size: number, order: Page
   }
 }
 
-/** Whether a filter reads each entry of its range. */
-function isScan({ actor, has = [] }: EntryFilter): boolean {
-  return actor !== undefined || has.length > 0
-}
-
-async function findRange(
-  sql: Queryable,
-  { tenant_id, purged_through }: { tenant_id: string; purged_through: number },
-  { date_from, date_to, after_id = 0 }: EntryFilter,
-): Promise<Range> {
-  // If a wrong clock was accepted, times go back, and the entries between two times need not be one stretch: the range
-  // then spans all of them.
+async function findRange({ sql, tenant_id, filter }: List, purged_through: number): Promise<Range> {
+  const { date_from, date_to, after_id = 0 } = filter
+  // If a wrong clock was accepted, times go back, and the range spans all entries between two times.
   const isOrdered = (date_from === undefined && date_to === undefined) || !(await hasAcceptedClock(sql, tenant_id))
   const [row] = await sql<{ before_from: number | null; through: number | null }[]>`
     select
@@ -179,8 +146,7 @@ function lastId(sql: Queryable, tenant_id: string) {
 
 /**
  * The id before the first entry from a time on; the last one if there is none. If times go back, that entry is among
- * the 256 that end with one of these: the first sampled entry from that time on, an entry that accepts a clock, or the
- * last entry.
+ * the 256 that end with the first sampled entry from that time on, an entry that accepts a clock, or the last entry.
  */
 function idBefore(sql: Queryable, tenant_id: string, time: string, { isOrdered }: { isOrdered: boolean }) {
   if (isOrdered) return lastIdWithin(sql, tenant_id, sql`< ${time}`, { isOrdered })
@@ -202,41 +168,30 @@ function idBefore(sql: Queryable, tenant_id: string, time: string, { isOrdered }
 
 // Without a filter the ids of a page follow from its offset, however large that is.
 function narrow({ after_id, through_id }: Range, { limit, offset, order }: Page): Range {
-  if (order === 'asc')
+  if (order === 'asc') {
     return { after_id: after_id + offset, through_id: Math.min(through_id, after_id + offset + limit) }
+  }
   return { after_id: Math.max(after_id, through_id - offset - limit), through_id: through_id - offset }
 }
 
-function readPage(
-  sql: Queryable,
-  tenant_id: string,
-  filter: EntryFilter,
-  range: Range,
-  { limit, offset, order }: Page,
-): Promise<ListedEntry[]> {
-  return readEntries(
-    sql,
-    tenant_id,
-    order,
-    sql`where ${within(sql, tenant_id, filter, range)}
-    order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
-  )
+function readPage(list: List, range: Range, { limit, offset, order }: Page): Promise<ListedEntry[]> {
+  const { sql } = list
+  const where: Fragment = sql`where ${within(sql, list, range)}
+    order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`
+  return readEntries(list, order, where)
 }
 
 /** Reads a page by the index of keys with actions, whose entries are in order. */
 async function readPageOfKeyAndAction(
-  sql: Queryable,
+  list: List,
   of: { tenant_id: string; key_id: string; action: Action },
   { after_id, through_id }: Range,
   { limit, offset, order }: Page,
 ): Promise<ListedEntry[]> {
-  const entries = await readEntries(
-    sql,
-    of.tenant_id,
-    order,
-    sql`where ${ofKeyAndAction(sql, of)} and id > ${after_id} and id <= ${through_id}
-    order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`,
-  )
+  const { sql } = list
+  const where: Fragment = sql`where ${ofKeyAndAction(sql, of)} and id > ${after_id} and id <= ${through_id}
+    order by id ${order === 'asc' ? sql`asc` : sql`desc`} limit ${limit} offset ${offset}`
+  const entries = await readEntries(list, order, where)
   const isOther = ({ tenant_id, key_id, action }: ListedEntry) =>
     tenant_id !== of.tenant_id || key_id !== of.key_id || action !== of.action
   if (entries.some(isOther)) throw new Error('entries of another key or action have the same hash')
@@ -244,25 +199,19 @@ async function readPageOfKeyAndAction(
 }
 
 /** Reads a page by an index by blocks, through all of the range if necessary. */
-function readPageOfBlocks(
-  sql: Queryable,
-  tenant_id: string,
-  filter: EntryFilter,
-  range: Range,
-  page: Page,
-): Promise<ListedEntry[]> {
-  const condition: ReturnType<typeof sql> = sql`${withinBlocks(sql, range)} and ${matching(sql, filter)}`
-  return readEntries(sql, tenant_id, page.order, pageOfBlocks(sql, tenant_id, condition, page))
+function readPageOfBlocks(list: List, range: Range, page: Page): Promise<ListedEntry[]> {
+  const { sql, tenant_id, filter } = list
+  const condition: Fragment = sql`${withinBlocks(sql, range)} and ${matching(sql, filter)}`
+  return readEntries(list, page.order, pageOfBlocks(sql, tenant_id, condition, page))
 }
 
-/** Reads the entries that `where` selects, each with the hash before it, which is not read for those before an offset. */
+/** Reads entries, each with the hash before it, which is not read for those before an offset. */
 function readEntries(
-  sql: Queryable,
-  tenant_id: string,
+  { sql, tenant_id, whenAdmitted }: List,
   order: Page['order'],
-  where: ReturnType<typeof sql>,
+  where: Fragment,
 ): Promise<ListedEntry[]> {
-  return sql<ListedEntry[]>`
+  const read = () => sql<ListedEntry[]>`
     select page.*,
            coalesce(
              (select p.hash from audit_log as p where p.tenant_id = ${tenant_id} and p.id = page.id - 1),
@@ -274,19 +223,15 @@ function readEntries(
       from audit_log ${where}
     ) as page
     order by id ${order === 'asc' ? sql`asc` : sql`desc`}`
+  return whenAdmitted(read)
 }
 
 /** Counts the entries of a range that is not the whole log. */
-async function countEntries(
-  sql: Queryable,
-  tenant_id: string,
-  filter: EntryFilter,
-  { range, whenAdmitted }: { range: Range; whenAdmitted: WhenAdmitted },
-): Promise<number> {
+async function countEntries(list: List, range: Range): Promise<number> {
+  const { sql, tenant_id } = list
   const count = async (counted: Range) => {
     let entries = 0
-    for (const stretch of stretchesOf(counted, COUNTED_AT_ONCE))
-      entries += await whenAdmitted(() => countRows(sql, tenant_id, filter, stretch))
+    for (const stretch of stretchesOf(counted, COUNTED_AT_ONCE)) entries += await countRows(list, stretch)
     return entries
   }
   const [days] = await sql<{ first: string; last: string }[]>`
@@ -300,23 +245,18 @@ async function countEntries(
     select ${lastIdWithin(sql, tenant_id, sql`< ((${days.first}::date + 1)::timestamp at time zone 'UTC')`, { isOrdered })} as first_end,
            ${lastIdWithin(sql, tenant_id, sql`< (${days.last}::date::timestamp at time zone 'UTC')`, { isOrdered })} as last_start`
   if (!edges) throw new Error('the edges of a range of entries were not found')
-  const parts = [
-    await count({ after_id: range.after_id, through_id: edges.first_end }),
-    await sumDays(sql, tenant_id, filter, { after: days.first, before: days.last }),
-    await count({ after_id: edges.last_start, through_id: range.through_id }),
-  ]
-  return parts.reduce((sum, part) => sum + part, 0)
+  const first = await count({ after_id: range.after_id, through_id: edges.first_end })
+  const between = await sumDays(list, { after: days.first, before: days.last })
+  return first + between + (await count({ after_id: edges.last_start, through_id: range.through_id }))
 }
 
 async function hasAcceptedClock(sql: Queryable, tenant_id: string): Promise<boolean> {
   return exists(sql, sql`select 1 from audit_counts where tenant_id = ${tenant_id} and action = 'audit.clock_accepted'`)
 }
 
-/** Sums the counts of days. Those under the nil UUID are of entries without a key, and so of no key that a filter names. */
+/** Counts under the nil UUID are of entries without a key, and so of no key that a filter names. */
 async function sumDays(
-  sql: Queryable,
-  tenant_id: string,
-  { key_id, action }: EntryFilter,
+  { sql, tenant_id, filter: { key_id, action } }: List,
   days: { first: string; last: string } | { after: string; before: string },
 ): Promise<number> {
   const [row] = await sql<{ entries: number }[]>`
@@ -328,9 +268,11 @@ async function sumDays(
   return row?.entries ?? 0
 }
 
-async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range): Promise<number> {
-  const [row] = await sql<{ entries: number }[]>`
-    select pg_catalog.count(*) as entries from audit_log where ${within(sql, tenant_id, filter, range)}`
+async function countRows(list: List, range: Range): Promise<number> {
+  const { sql, tenant_id, filter } = list
+  const count = () => sql<{ entries: number }[]>`
+    select pg_catalog.count(*) as entries from audit_log where ${within(sql, { tenant_id, filter }, range)}`
+  const [row] = await list.whenAdmitted(count)
   return row?.entries ?? 0
 }
 
@@ -338,7 +280,7 @@ async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter,
  * The entries of a range. A key with an action has an index of its own; a scan for one of them reads its index by
  * blocks; any other filter reads the primary key, since no index has columns for a condition that `is true`.
  */
-function within(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range) {
+function within(sql: Queryable, { tenant_id, filter }: Pick<List, 'tenant_id' | 'filter'>, range: Range): Fragment {
   const { key_id, action } = filter
   const { after_id, through_id } = range
   if (key_id !== undefined && action !== undefined) {
@@ -346,8 +288,9 @@ function within(sql: Queryable, tenant_id: string, filter: EntryFilter, range: R
       ${ofKeyAndAction(sql, { tenant_id, key_id, action })} and id > ${after_id} and id <= ${through_id}
       and (tenant_id = ${tenant_id} and ${matching(sql, filter)}) is true`
   }
-  if (isScan(filter) && isByBlocks(filter))
+  if (isScan(filter) && isByBlocks(filter)) {
     return sql`tenant_id = ${tenant_id} and ${withinBlocks(sql, range)} and ${matching(sql, filter)}`
+  }
   return sql`
     tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id} and (${matching(sql, filter)}) is true`
 }

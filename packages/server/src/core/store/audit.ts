@@ -2,7 +2,7 @@
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { type Action, COUNTED_AS_UNWRAP, isUuid, type LogAction } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
-import { assertInserted, exists, type Queryable, readInteger, readTime, type Transaction } from './db.js'
+import { assertInserted, exists, type Fragment, type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeArray, writeColumns } from './entry-columns.js'
 import { onlyRow } from './tampered-row.js'
 import { MOST_AUDIT_KEY_BYTES } from './tenants.js'
@@ -12,50 +12,43 @@ export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
 /**
  * The columns of a head `h`. An attacker who writes rows can make a value as long as memory, and heads are read each
- * second. So only one byte more than a server writes is read of a hash or MAC, which still makes it differ.
+ * second: so only one byte more than a server writes is read of a hash or MAC, which still makes it differ.
  */
 export function headColumns(sql: Queryable) {
   return sql`h.tenant_id, h.last_id, pg_catalog.substr(h.hash, 1, 33) as hash, h.policy_version, h.created_at,
     pg_catalog.substr(h.mac, 1, 33) as mac`
 }
 
-/** Finds the head of a tenant's chain. @throws TamperedRowError if there are several */
+/** @throws TamperedRowError if there are several */
 export async function findHead(sql: Queryable, tenant_id: string): Promise<Head | undefined> {
   return onlyRow(await listTenantHeads(sql, tenant_id), `the head of tenant ${tenant_id}`)
 }
 
-/**
- * The heads of a tenant's chain: at most two are read, and there is a second one only if the primary key was dropped.
- */
+/** At most two heads are read; there is a second one only if the primary key was dropped. */
 export function listTenantHeads(sql: Queryable, tenant_id: string): Promise<Head[]> {
   return sql<Head[]>`select ${headColumns(sql)} from heads h where h.tenant_id = ${tenant_id} limit 2`
 }
 
-/** Finds the head and locks it until the transaction ends. @throws TamperedRowError if there are several */
+/** Locks the head until the transaction ends. @throws TamperedRowError if there are several */
 export async function lockHead(sql: Transaction, tenant_id: string): Promise<Head | undefined> {
   const rows = await sql<Head[]>`
     select ${headColumns(sql)} from heads h where h.tenant_id = ${tenant_id} limit 2 for update`
   return onlyRow(rows, `the head of tenant ${tenant_id}`)
 }
 
-/** The heads of all logs; the rows are not authenticated here. */
 export function listHeads(sql: Queryable): Promise<Head[]> {
   return sql<Head[]>`select ${headColumns(sql)} from heads h order by h.tenant_id`
 }
 
-/** The tenants that have a head, in the order of their ids, after one of them. */
 export async function listTenantsWithHeads(sql: Queryable, after: string, limit: number): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`
     select tenant_id from heads where tenant_id > ${after} order by tenant_id limit ${limit}`
   return rows.map(({ tenant_id }) => tenant_id)
 }
 
-/**
- * A head with the wrapped key that authenticates it: null for the installation's own log, and without the tenant's row.
- */
+/** A head with its audit key: null for the installation's own log, and without the tenant's row. */
 export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
 
-/** The heads of tenants. */
 export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[]): Promise<HeadWithKey[]> {
   return sql<HeadWithKey[]>`
     select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, ${MOST_AUDIT_KEY_BYTES + 1}::integer) as wrapped_audit_key
@@ -63,7 +56,6 @@ export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[])
     where h.tenant_id = any(${[...tenant_ids]}::uuid[]) limit ${2 * tenant_ids.length}`
 }
 
-/** Inserts the head of a new tenant. */
 export async function insertHead(sql: Transaction, head: Head): Promise<void> {
   const result = await sql`
     insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
@@ -71,7 +63,7 @@ export async function insertHead(sql: Transaction, head: Head): Promise<void> {
   assertInserted(result, 'heads')
 }
 
-/** Writes the head of a log, replacing the one that is there. */
+/** Replaces the head that is there, if any. */
 export async function putHead(sql: Transaction, head: Head): Promise<void> {
   await sql`
     insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
@@ -93,22 +85,18 @@ export interface Append {
   clock: { time: number; toleranceMs: number }
 }
 
-export interface Appended {
-  isMoved: boolean
-  /** the time of the database's clock, in milliseconds since 1970 */
-  database_time: number
-}
+/** `database_time` is of the database's clock, in milliseconds since 1970. */
+export type Appended = { isMoved: boolean; database_time: number }
 
 /**
  * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them.
- * Changes nothing if the head in the database is not `previous` or another transaction has locked it, or if the
- * database's clock differs from the server's by more than the tolerance. It does not wait for the lock: the driver may
- * have sent other tenants' statements behind it. The update checks only that there is a locked row: a join with it took
- * 5 % more of the database's CPU time for one entry.
+ * Changes nothing if the head in the database is not `previous` or is locked, or if the database's clock differs from
+ * the server's by more than the tolerance. It does not wait for the lock: the driver may have sent other tenants'
+ * statements behind it. A join with the locked row would take 5 % more of the database's CPU time.
  *
  * The statement fails, so that nothing is written, if a trigger dropped an entry: it counts what was inserted. A rule
- * that writes elsewhere makes it fail because it can't return `tableoid`. Whether a trigger altered an entry is not
- * checked, which would take 10 % to 17 % more of that time: verification finds that, as it finds later edits.
+ * that writes elsewhere makes it fail because it can't return `tableoid`. An entry that a trigger altered is found by
+ * verification; to check it here would take 10 % to 17 % more of that time.
  */
 export async function appendEntries(sql: Queryable, { previous, next, entries, clock }: Append): Promise<Appended> {
   const counts = countByKind(entries)
@@ -158,19 +146,10 @@ export async function appendEntries(sql: Queryable, { previous, next, entries, c
   return result
 }
 
-/** How many entries a log has of one action about one version of a key; 0 and `NIL_UUID` stand for none. */
-interface Kind {
-  action: LogAction
-  key_id: string
-  key_version: number
-  api_key_id: string
-  entries: number
-}
+/** 0 and `NIL_UUID` stand for none. */
+type Kind = { action: LogAction; key_id: string; key_version: number; api_key_id: string; entries: number }
 
-/**
- * Counts entries by action, key, version, and API key, as `audit_counts` does. Groups are long, so it builds no text
- * for each entry.
- */
+/** Counts entries as `audit_counts` does. Groups are long, so it builds no text for each entry. */
 export function countByKind(entries: readonly ChainedEntry[]): Kind[] {
   const byKey = new Map<string | null, Kind[]>()
   for (const entry of entries) {
@@ -183,12 +162,8 @@ export function countByKind(entries: readonly ChainedEntry[]): Kind[] {
 
 function findKind(kinds: Kind[], { action, key_id, key_version, actor }: ChainedEntry): Kind {
   const version = key_version ?? 0
-  const find = (id: string) => {
-    for (const kind of kinds) {
-      if (kind.api_key_id === id && kind.key_version === version && kind.action === action) return kind
-    }
-    return undefined
-  }
+  const find = (id: string) =>
+    kinds.find((kind) => kind.api_key_id === id && kind.key_version === version && kind.action === action)
   // For other actions, counts by API key would only multiply the rows that totals sum.
   const caller = COUNTED_AS_UNWRAP.includes(action) ? actor : NIL_UUID
   const known = find(caller)
@@ -199,36 +174,23 @@ function findKind(kinds: Kind[], { action, key_id, key_version, actor }: Chained
   return kind
 }
 
-/**
- * The hash of one entry as stored; undefined if there is no such entry. @throws TamperedRowError if there are several
- */
+/** @throws TamperedRowError if there are several */
 export async function findEntryHash(sql: Queryable, tenant_id: string, id: number): Promise<Uint8Array | undefined> {
   const rows = await sql<{ hash: Uint8Array }[]>`
     select hash from audit_log where tenant_id = ${tenant_id} and id = ${id}`
   return onlyRow(rows, `entry ${id} of tenant ${tenant_id}`)?.hash
 }
 
-/** An entry by its action and its metadata. */
-export interface ToldEntry {
-  id: number
-  action: string
-  /** null too if it is longer than any that a server writes */
-  metadata: string | null
-}
+/** `metadata` is null too if it is longer than any that a server writes. */
+export type ToldEntry = { id: number; action: string; metadata: string | null }
 
-/**
- * Entries of a log with one of these actions, and with metadata that holds a text, after an id and in order, at most
- * `limit`; the caller authenticates them.
- */
+/** Which entries to list: in order after an id, with one of the actions, and with metadata that holds the text. */
+type Told = { actions: readonly LogAction[]; text?: string | undefined; after_id: number; limit: number }
+
 export function listEntriesOf(
   sql: Queryable,
   tenant_id: string,
-  {
-    actions,
-    text = '',
-    after_id,
-    limit,
-  }: { actions: readonly LogAction[]; text?: string | undefined; after_id: number; limit: number },
+  { actions, text = '', after_id, limit }: Told,
 ): Promise<ToldEntry[]> {
   return sql<ToldEntry[]>`
     select id, action, metadata from (
@@ -242,12 +204,12 @@ export function listEntriesOf(
     order by id limit ${limit}`
 }
 
-/** Whether a log has an entry of an action from a day on, `YYYY-MM-DD` in UTC, whose metadata has these texts. */
+/** Whether there is an entry from a day on, `YYYY-MM-DD` in UTC, whose metadata has these texts. */
 export async function hasEntrySince(
   sql: Queryable,
   { tenant_id, action, day, texts }: { tenant_id: string; action: LogAction; day: string; texts: readonly string[] },
 ): Promise<boolean> {
-  const rows: ReturnType<Queryable> = sql`
+  const rows: Fragment = sql`
     select from audit_log
     where tenant_id = ${tenant_id} and action = ${action} and created_at >= ${day}::date::timestamp at time zone 'UTC'
       and not exists (
@@ -269,10 +231,7 @@ export async function findFirstId(sql: Queryable, tenant_id: string): Promise<nu
   return row?.id ?? 1
 }
 
-/**
- * No server writes longer metadata, in bytes. Callers choose most of it in the change of an API key: two names, two
- * lists of keys and two of addresses.
- */
+/** No server writes longer metadata, in bytes: the longest is of a change of an API key, with its lists twice. */
 export const MAX_METADATA = 16_384
 /** No actor and no address is longer, in characters. */
 const MAX_ORIGIN = 1_024
@@ -291,19 +250,16 @@ type EntryFields = [
   mac: string,
 ]
 
+/** The entries of a log after `after_id` up to and including `through_id`. */
+type Stretch = { tenant_id: string; after_id: number; through_id: number }
+
 /**
- * A stretch of the chain in order: the entries after `after_id` up to and including `through_id`, at most `limit` of
- * them. They are sent as one JSON text, which takes about half the time that the driver needs for as many rows. As for
- * heads, at most one character more than a server writes is read of each value, so that a page always fits into memory.
+ * Reads the first `limit` entries of a stretch in order. One JSON text takes half the time that the driver needs for as
+ * many rows. As for heads, at most one character more than a server writes is read, so that a page fits into memory.
  */
 export async function readChain(
   sql: Queryable,
-  {
-    tenant_id,
-    after_id,
-    through_id,
-    limit,
-  }: { tenant_id: string; after_id: number; through_id: number; limit: number },
+  { tenant_id, after_id, through_id, limit }: Stretch & { limit: number },
 ): Promise<ChainedEntry[]> {
   const [row] = await sql<{ entries: EntryFields[] | null }[]>`
     select ${entriesJson(sql)} as entries
@@ -315,13 +271,10 @@ export async function readChain(
   return readEntries(tenant_id, row?.entries)
 }
 
-/**
- * Reads stretches of several logs, of each the first `limit` ids; returns them by tenant, as `readChain` does. A log
- * without an entry there is left out.
- */
+/** The same for several logs, of each the first `limit` ids, by tenant. A log without an entry there is left out. */
 export async function readChains(
   sql: Queryable,
-  stretches: readonly { tenant_id: string; after_id: number; through_id: number }[],
+  stretches: readonly Stretch[],
   limit: number,
 ): Promise<Map<string, ChainedEntry[]>> {
   const rows = await sql<{ tenant_id: string; entries: EntryFields[] | null }[]>`
@@ -372,14 +325,12 @@ function readEntries(tenant_id: string, entries: readonly EntryFields[] | null |
   )
 }
 
-/** How many entries of each action a tenant has in a month, `YYYY-MM` in UTC. Purged entries are included. */
-export async function countMonth(
-  sql: Queryable,
-  tenant_id: string,
-  month: string,
-): Promise<{ action: Action; entries: number }[]> {
+type ActionCount = { action: Action; entries: number }
+
+/** Counts the entries of a month, `YYYY-MM` in UTC. Purged entries are included. */
+export async function countMonth(sql: Queryable, tenant_id: string, month: string): Promise<ActionCount[]> {
   const first = `${month}-01`
-  return sql<{ action: Action; entries: number }[]>`
+  return sql<ActionCount[]>`
     select action, pg_catalog.sum(entries)::bigint as entries from audit_counts
     where tenant_id = ${tenant_id} and day >= ${first}::date and day < ${first}::date + interval '1 month'
     group by action order by action`

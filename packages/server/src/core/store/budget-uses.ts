@@ -14,7 +14,7 @@ export interface BudgetRequest {
   marks: boolean
 }
 
-/** What a request was granted, by the windows of the database's clock. */
+/** By the windows of the database's clock. */
 export interface BudgetUse {
   granted: number
   /** what the minute would have granted alone */
@@ -29,9 +29,8 @@ export interface BudgetUse {
 }
 
 /**
- * Counts a request as far as the limits grant it. The day counts what the minute grants. The lock of the row orders the
- * processes, and the clock is read under it: a process that waited for the lock does not reopen a window that has
- * ended.
+ * Counts a request as far as the limits grant it. The day counts what the minute grants. The clock is read under the
+ * lock of the row: a process that waited for the lock does not reopen a window that has ended.
  */
 export async function countBudgetUse(sql: Queryable, request: BudgetRequest): Promise<BudgetUse> {
   const known = await update(sql, request)
@@ -84,12 +83,7 @@ async function update(
   return use
 }
 
-/** What an API key exceeded. */
-export interface Exceeded {
-  kind: BudgetKind
-  window: BudgetWindow
-  limit: number
-}
+export type Exceeded = { kind: BudgetKind; window: BudgetWindow; limit: number }
 
 /** Marks a window as exceeded, unless a later one has begun since. */
 export async function markExceeded(

@@ -1,21 +1,15 @@
-/** The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both. */
+/** The connection: postgres.js for PostgreSQL and the embedded database alike. */
 import postgres from '@eaas/postgres'
 import { readDatabaseUrl } from '../database-url.js'
 import { createLogin } from './login.js'
 import { startupFormats } from './text-formats.js'
 
 /**
- * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is
- * neither was not written by the server: it is read as one that no MAC matches, so that verification reports it instead
- * of failing.
+ * Times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is neither, which no server
+ * wrote, is read as one that no MAC matches, so that verification reports it instead of failing.
  */
 const types = {
-  timestamptz: {
-    to: 1184,
-    from: [1184],
-    serialize: (time: string) => time,
-    parse: readTime,
-  },
+  timestamptz: { to: 1184, from: [1184], serialize: (time: string) => time, parse: readTime },
   bigint: { to: 20, from: [20], serialize: String, parse: readInteger },
   date: { to: 1082, from: [1082], serialize: (day: string) => day, parse: (text: string) => text },
 }
@@ -25,8 +19,12 @@ type Types = { timestamptz: string; bigint: number; date: string }
 export type Sql = postgres.Sql<Types>
 /** A transaction: every query of it runs on one connection. Code within it must not await another connection. */
 export type Transaction = postgres.TransactionSql<Types>
-/** Where a query may run. */
 export type Queryable = Sql | Transaction
+/** A part of a statement. */
+export type Fragment = ReturnType<Queryable>
+
+/** The next rows of a list, after one of them. */
+export type PageOf<Row> = { after: Row | undefined; limit: number }
 
 /** How long one statement may take before the database gives up, in milliseconds. */
 const STATEMENT_TIMEOUT_MS = 5_000
@@ -38,18 +36,12 @@ const TCP_USER_TIMEOUT_MS = 20_000
 /** After how long without a packet this side sends a keep-alive probe. */
 const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
-/**
- * After how long without an answer the database is probed on another connection, which has as long again to answer
- * (packages/postgres/patches/19-silent-host.diff).
- */
+/** After this long without an answer, the database is probed on another connection (patches/19-silent-host.diff). */
 const SILENCE_S = 3
 /** After how long a connection is replaced by a new one, so that no change to its session lasts. */
 const MAX_LIFETIME_S = 600
 const IDLE_TIMEOUT_S = 300
-/**
- * At most this long between two attempts to connect. The driver's own delay grows to 20 s, which would prolong every
- * outage.
- */
+/** The driver's own delay between two attempts to connect grows to 20 s, which would prolong every outage. */
 const RECONNECT_DELAY_S = 1
 
 interface ConnectOptions {
@@ -60,7 +52,6 @@ interface ConnectOptions {
   /** called when that file cannot be used, so that a connection logs in as the last one did */
   onStaleLogin?: ((error: Error) => void) | undefined
   socketPath?: string | undefined
-  /** most connections held; the embedded database serves all over one back end, so it gets 1 */
   max: number
   /** whether a pooler gives each transaction another back end, so that no state may be kept in a session */
   isPooled?: boolean
@@ -71,8 +62,8 @@ interface ConnectOptions {
 }
 
 /**
- * Has PostgreSQL refuse a statement from which row level security would hide rows, for the statement's transaction. It
- * is executed before each statement that a pooler gets outside of a transaction, so it returns no row.
+ * Has PostgreSQL refuse a statement from which row level security would hide rows. A pooler gets it before each
+ * statement outside of a transaction, so it returns no row.
  */
 const WHOLE_TABLES = "select from pg_catalog.set_config('row_security', 'off', true) as s (value) where value is null"
 
@@ -86,10 +77,8 @@ const SESSION_LIMITS = {
 const TIMED_OUT = ['57014', '55P03']
 
 /**
- * Runs slow statements in a session without the limits that are meant for calls. A pooler's sessions never have ours,
- * and keep those of the role.
- *
- * @param directly what to run without the pooler, if the limits of the role are too short
+ * Runs slow statements in a session without the limits that are meant for calls. A pooler's sessions have those of the
+ * role: if these are too short, the error says to run the command `directly` without the pooler.
  */
 export async function withoutLimits<Result>(
   sql: Sql,
@@ -118,18 +107,10 @@ function explainPooled(error: unknown, directly: string): unknown {
 }
 
 /** Connects lazily: the first query opens the first connection. */
-export function connect({
-  url,
-  urlFile,
-  onStaleLogin,
-  socketPath,
-  max,
-  isPooled = false,
-  isSpread = false,
-  searchPath,
-}: ConnectOptions): Sql {
+export function connect(given: ConnectOptions): Sql {
+  const { url, socketPath, isPooled = false, searchPath } = given
   const options: postgres.Options<Record<string, postgres.PostgresType>> = {
-    max,
+    max: given.max,
     types,
     connect_timeout: CONNECT_TIMEOUT_S,
     idle_timeout: IDLE_TIMEOUT_S,
@@ -139,8 +120,7 @@ export function connect({
     onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
     // Only the back end that prepared a named statement knows it.
     prepare: !isPooled,
-    // pgbouncer refuses parameters at startup that it does not know; it knows application_name and a few
-    // formats.
+    // pgbouncer refuses parameters at startup that it does not know; it knows application_name and a few formats.
     connection: {
       ...(socketPath ? {} : { application_name: 'eaas', ...startupFormats({ isPooled }) }),
       ...(socketPath || isPooled ? {} : { ...SESSION_LIMITS, tcp_user_timeout: TCP_USER_TIMEOUT_MS }),
@@ -153,18 +133,19 @@ export function connect({
           ...options,
           silence: SILENCE_S,
           ...(isPooled ? { before: WHOLE_TABLES } : {}),
-          credentials: createLogin({ url, urlFile }, onStaleLogin),
+          credentials: createLogin({ url, urlFile: given.urlFile }, given.onStaleLogin),
         } as typeof options),
       )
     : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as postgres.Options<
         typeof types
       >)
-  const limited = isPooled ? withLocalLimits(sql) : sql
-  return (isSpread ? markSpread(limited) : limited) as unknown as Sql
+  if (isPooled) beforeWork(sql, setLimits)
+  if (given.isSpread) beforeWork(markSpread(sql), markSpread)
+  return sql as unknown as Sql
 }
 
-// Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its
-// data may be old, so that a revoked API key would still work, and a log would seem to have gone back.
+// Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its data may be
+// old, so that a revoked API key would still work, and a log would seem to have gone back.
 function target(url: string, options: postgres.Options<Record<string, postgres.PostgresType>>) {
   const { first, hosts, socketPath, database } = readDatabaseUrl(url) ?? { first: url, hosts: [], database: '' }
   const target_session_attrs = hosts.length > 1 ? ('read-write' as const) : ('primary' as const)
@@ -174,26 +155,35 @@ function target(url: string, options: postgres.Options<Record<string, postgres.P
   return [first, { ...options, target_session_attrs, database, ...place }] as const
 }
 
-/** Marks connections to a database that spans machines, and their transactions. */
-function markSpread(sql: postgres.Sql): postgres.Sql {
+/** Has each transaction do something before its work, in the same round trip. */
+function beforeWork(sql: postgres.Sql, act: (transaction: postgres.TransactionSql) => unknown): void {
   const begin = sql.begin.bind(sql) as (...args: unknown[]) => unknown
-  const beginMarked = (...args: unknown[]) => {
-    const work = args.pop() as (transaction: object) => unknown
-    return begin(...args, (transaction: object) => work(Object.assign(transaction, { isSpread: true })))
+  const beginAfter = (...args: unknown[]) => {
+    const work = args.pop() as typeof act
+    return begin(...args, (transaction: postgres.TransactionSql) => {
+      act(transaction)
+      return work(transaction)
+    })
   }
-  return Object.assign(sql, { isSpread: true, begin: beginMarked })
+  Object.assign(sql, { begin: beginAfter })
 }
 
-/**
- * Whether statements go to a database that spans machines: a few of them then name the tenant, for which another one
- * would choose a worse plan.
- */
+function markSpread<Marked extends object>(sql: Marked): Marked {
+  return Object.assign(sql, { isSpread: true })
+}
+
+/** Whether the tables are spread: a few statements then name the tenant, for which others would plan worse. */
 export function isSpread(sql: Queryable): boolean {
   return 'isSpread' in sql
 }
 
-// Repeats SESSION_LIMITS and WHOLE_TABLES as text, because a statement with parameters would have to be prepared. If it fails,
-// the driver rolls back.
+/** Whether Citus spreads the tables over machines (docs/scaling.md). Only a superuser makes the table that says so. */
+export async function areTablesSpread(sql: Queryable): Promise<boolean> {
+  if (!(await hasTable(sql, 'pg_catalog.pg_dist_partition'))) return false
+  return exists(sql, sql`select from pg_catalog.pg_dist_partition where logicalrelid = pg_catalog.to_regclass('heads')`)
+}
+
+// SESSION_LIMITS and WHOLE_TABLES as text: parameters would have to be prepared. If it fails, the driver rolls back.
 function setLimits(transaction: postgres.TransactionSql): void {
   transaction`
     set local statement_timeout = 5000; set local lock_timeout = 4000; set local idle_in_transaction_session_timeout = 5000;
@@ -202,69 +192,37 @@ function setLimits(transaction: postgres.TransactionSql): void {
     .execute()
 }
 
-/**
- * Sends the limits and the setting of row level security with the first statement of each transaction, so that they
- * cost no round trip of their own.
- */
-function withLocalLimits(sql: postgres.Sql): postgres.Sql {
-  const begin = sql.begin.bind(sql) as (
-    options: string,
-    work: (transaction: postgres.TransactionSql) => unknown,
-  ) => Promise<unknown>
-  type Work = (transaction: postgres.TransactionSql) => unknown
-  const beginWithLimits = (first: string | Work, second?: Work) => {
-    const [options, work] = typeof first === 'string' ? [first, second] : ['', first]
-    return begin(options, (transaction) => {
-      setLimits(transaction)
-      return work?.(transaction)
-    })
-  }
-  return Object.assign(sql, { begin: beginWithLimits })
-}
-
 /** The code of the patched driver (packages/postgres) for a COMMIT that the database answered with the tag ROLLBACK. */
 const COMMIT_ROLLED_BACK = 'COMMIT_ROLLED_BACK'
 /** SQLSTATEs of the connection: a pooler answers with one after it has lost its own connection to the database. */
 const CONNECTION_EXCEPTION = /^08/
 
 /**
- * Whether an error says that the transaction was rolled back: the database refused a statement of it, or answered
- * COMMIT with ROLLBACK. After any other error, such as a connection that ended, the transaction may have been
- * committed.
+ * Whether the database refused a statement of the transaction, or answered COMMIT with ROLLBACK. After any other error,
+ * such as a connection that ended, the transaction may have been committed.
  */
 export function isRolledBack(error: unknown): boolean {
-  if (error instanceof postgres.PostgresError)
-    return error.severity === 'ERROR' && !CONNECTION_EXCEPTION.test(error.code)
+  if (error instanceof postgres.PostgresError) return error.severity === 'ERROR' && !isPartUnreachable(error)
   if (error instanceof DroppedRowsError) return true
   return error instanceof Error && 'code' in error && error.code === COMMIT_ROLLED_BACK
 }
 
-/**
- * Whether a database that spans machines answered that one of them does not: a statement then fails that asks for rows
- * which that machine holds, and others do not.
- */
+/** Whether a database that spans machines lacks one of them: only statements about rows which that one holds fail. */
 export function isPartUnreachable(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.severity === 'ERROR' && CONNECTION_EXCEPTION.test(error.code)
 }
 
-/**
- * Thrown within a transaction when the database says that it inserted fewer rows than it was given: a trigger or a rule
- * dropped them.
- */
+/** Thrown within a transaction when a trigger or a rule dropped rows. */
 export class DroppedRowsError extends Error {
   override readonly name = 'DroppedRowsError'
 }
 
-/** @throws DroppedRowsError if an insert did not insert as many rows as it was given */
 export function assertInserted({ count }: { count: number }, table: string, rows = 1): void {
   if (count !== rows)
     throw new DroppedRowsError(`the database dropped rows of ${table}: ${count} of ${rows} were written`)
 }
 
-/**
- * In seconds; longer with each failed attempt, and partly random, so that the connections of a pool do not all retry at
- * once.
- */
+/** In seconds; partly random, so that the connections of a pool do not all retry at once. */
 function reconnectDelay(attempts: number): number {
   return (0.5 + Math.random() / 2) * Math.min(3 ** attempts / 100, RECONNECT_DELAY_S)
 }
@@ -281,15 +239,17 @@ export function readTime(text: string): string {
   return lastRead.time
 }
 
-/**
- * A number beyond 2^53 is clamped to the last safe integer: larger than every id in use, and still valid in a query.
- */
+/** Clamps to the last safe integer, which is larger than every id in use, and still valid in a query. */
 export function readInteger(value: string | number): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number(value), Number.MAX_SAFE_INTEGER))
 }
 
-/** Whether a query finds a row. */
-export async function exists(sql: Queryable, query: ReturnType<Queryable>): Promise<boolean> {
+export async function exists(sql: Queryable, query: Fragment): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`select exists (${query}) as found`
+  return row?.found ?? false
+}
+
+export async function hasTable(sql: Queryable, name: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass(${name}) is not null as found`
   return row?.found ?? false
 }

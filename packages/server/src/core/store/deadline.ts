@@ -1,13 +1,10 @@
-/** Deadlines for the database: how long a caller waits before its call fails. */
+/** How long a caller waits for the database before its call fails. */
 import type { Sql } from './db.js'
 
 /** In milliseconds: longer than any statement should take, shorter than a client waits. */
 export const DATABASE_DEADLINE_MS = 4_000
 
-/**
- * For a whole transaction, in milliseconds. The database limits each statement; this one catches a database that is
- * silent.
- */
+/** For a whole transaction. The database limits each statement; this one catches a database that is silent. */
 const TRANSACTION_DEADLINE_MS = 30_000
 
 /** Thrown when the database did not answer in time. The statement may still take effect. */
@@ -32,10 +29,7 @@ export async function withDeadline<T>(
   }
 }
 
-/**
- * Wraps `sql` so that each statement, or whole transaction, rejects after its deadline. Statements within a transaction
- * have none of their own.
- */
+/** Has each statement outside of a transaction, and each whole transaction, reject after its deadline. */
 export function withDeadlines(
   sql: Sql,
   { statementMs = DATABASE_DEADLINE_MS, transactionMs = TRANSACTION_DEADLINE_MS } = {},
@@ -62,15 +56,12 @@ export function withoutDeadlines(sql: Sql): Sql {
   return unlimited.get(sql) ?? sql
 }
 
-// The driver sends a query when its `then` is called. A query that is a fragment of another one is never
-// awaited, and so gets no deadline.
+// The driver sends a query when its `then` is called. A fragment of another query is never awaited, and so gets no
+// deadline.
 function bounded<T>(query: Promise<T>, ms: number): Promise<T> {
-  const send = query.then.bind(query)
+  const then = query.then.bind(query)
+  const send = () => then((answer) => answer)
   return Object.defineProperty(query, 'then', {
-    value: (...callbacks: Parameters<Promise<T>['then']>) =>
-      withDeadline(
-        send((answer) => answer),
-        ms,
-      ).then(...callbacks),
+    value: (...callbacks: Parameters<Promise<T>['then']>) => withDeadline(send(), ms).then(...callbacks),
   })
 }

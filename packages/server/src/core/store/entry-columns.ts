@@ -1,6 +1,6 @@
 /**
  * The columns of audit entries as arrays in PostgreSQL's text format (its manual, 8.15), written in stretches between
- * which other calls run. The driver would write the arrays of many entries in one go.
+ * which other calls run: the driver would write the arrays of many entries in one go.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { createStretches } from '../event-loop.js'
@@ -16,12 +16,10 @@ export async function writeColumns(appends: readonly { entries: readonly Chained
   let separator = '{'
   let at = 0
   const pause = createStretches()
-  const [writeAction, writeKeyId, writeActor, writeAddress] = [
-    rememberLast(),
-    rememberLast(),
-    rememberLast(),
-    rememberLast(),
-  ]
+  const writeAction = rememberLast()
+  const writeKeyId = rememberLast()
+  const writeActor = rememberLast()
+  const writeAddress = rememberLast()
   for (const { entries } of appends) {
     for (const entry of entries) {
       const due = pause()
@@ -40,18 +38,8 @@ export async function writeColumns(appends: readonly { entries: readonly Chained
     }
     at += 1
   }
-  return {
-    append: `${append}}`,
-    id: `${id}}`,
-    action: `${action}}`,
-    key_id: `${key_id}}`,
-    key_version: `${key_version}}`,
-    actor: `${actor}}`,
-    ip_address: `${ip_address}}`,
-    metadata: `${metadata}}`,
-    hash: `${hash}}`,
-    mac: `${mac}}`,
-  }
+  const columns = { append, id, action, key_id, key_version, actor, ip_address, metadata, hash, mac }
+  return Object.fromEntries(Object.entries(columns).map(([name, text]) => [name, `${text}}`])) as EntryColumns
 }
 
 /** Writes an array of values that need no quotes: ids, integers and times. */
@@ -59,7 +47,6 @@ export function writeArray(values: readonly (string | number)[]): string {
   return `{${values.join()}}`
 }
 
-/** Writes an array of bytes. */
 export function writeBytes(values: readonly Uint8Array[]): string {
   return `{${values.map(hex).join()}}`
 }
@@ -81,9 +68,7 @@ function quoted(text: string | null): string {
   return text === null ? 'null' : `"${text.replace(ESCAPED, '\\$&')}"`
 }
 
-/**
- * Quotes JSON, which has no control characters: so JSON's own escapes are PostgreSQL's too, and one call writes them.
- */
+/** JSON has no control characters: so JSON's own escapes are PostgreSQL's too, and one call writes them. */
 function quotedJson(text: string | null): string {
   return text === null ? 'null' : JSON.stringify(text)
 }

@@ -1,28 +1,18 @@
 /**
  * Queries with exactly the expressions of the indexes of `audit_log`: by blocks of ids and by sampled times (migration
- * 027), and by the hash of a key with an action (029). Each reads a few blocks at most, however few or many entries
- * PostgreSQL expects to find.
+ * 027), and by the hash of a key with an action (029). Each reads a few blocks, whatever PostgreSQL expects to find.
  */
-import { isSpread, type Queryable } from './db.js'
-
-type Fragment = ReturnType<Queryable>
+import { type Fragment, isSpread, type Queryable } from './db.js'
 
 /** The entries after one id, up to and including another; none if that is not after it. */
-export interface Range {
-  after_id: number
-  through_id: number
-}
+export type Range = { after_id: number; through_id: number }
 
-interface BlockPage {
-  limit: number
-  offset?: number
-  order?: 'asc' | 'desc'
-}
+type BlockPage = { limit: number; offset?: number; order?: 'asc' | 'desc' }
 
 /**
- * What follows `from audit_log`: a page of a log's entries in the order of their ids, under a condition that names the
- * first columns of an index. That index is read in its order up to the block in which the page ends, and only these
- * blocks are sorted. A condition on the id must say `is true`, or PostgreSQL could read a range of the primary key.
+ * What follows `from audit_log`: a page of entries under a condition that names the first columns of an index, which is
+ * read in its order up to the block in which the page ends; only these blocks are sorted. A condition on the id must
+ * say `is true`, or PostgreSQL could read a range of the primary key.
  */
 export function pageOfBlocks(
   sql: Queryable,
@@ -41,10 +31,7 @@ export function pageOfBlocks(
     order by id / 4096 ${direction}, id ${direction} limit ${limit} offset ${offset}`
 }
 
-/**
- * A condition for the entries of a range in an index by blocks. PostgreSQL must expect about as many as there are: if
- * it expected few, it would read the logs of all tenants for a page with an offset.
- */
+/** If PostgreSQL expected too few of these, it would read the logs of all tenants for a page with an offset. */
 export function withinBlocks(sql: Queryable, { after_id, through_id }: Range): Fragment {
   return sql`
     id / 4096 >= ${after_id}::bigint / 4096 and id / 4096 <= ${through_id}::bigint / 4096
@@ -52,9 +39,8 @@ export function withinBlocks(sql: Queryable, { after_id, through_id }: Range): F
 }
 
 /**
- * A condition for the entries of a key with an action, whose index has them in the order of their ids. Combine it only
- * with conditions on the id: with others, PostgreSQL would expect too few entries and sort them all. Hashes may
- * collide, so code that shows entries checks their tenant, key and action again.
+ * The index of a key with an action has entries in the order of their ids. Combine this only with conditions on the id:
+ * with others, PostgreSQL would expect too few entries and sort them all. Hashes may collide: check what is shown.
  */
 export function ofKeyAndAction(
   sql: Queryable,
@@ -75,8 +61,8 @@ export function sampledWithin(sql: Queryable, tenant_id: string | Fragment, boun
 
 /**
  * The last id of a log whose time is within a bound, such as `<= …`; null if there is none. Times never go back from
- * one sampled entry to the next, so that entry is before the one that follows the last sampled one within the bound. In
- * a log in which they never go back at all, that is the latest one.
+ * one sampled entry to the next, so it is before the one that follows the last sampled one within the bound: the latest
+ * one, in a log in which they never go back at all.
  */
 export function lastIdWithin(
   sql: Queryable,

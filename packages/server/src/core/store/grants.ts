@@ -1,5 +1,5 @@
 /** The rights of a role that serves but does not own the tables: it reads and writes rows, and alters no table. */
-import type { Queryable, Sql, Transaction } from './db.js'
+import type { Fragment, Queryable, Sql, Transaction } from './db.js'
 
 /** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
 const GRANTS = {
@@ -21,12 +21,14 @@ const GRANTS = {
   chain_alarms: ['select', 'insert', 'update', 'delete'],
 } as const
 
+/** Each right with its table. */
+const RIGHTS = Object.entries(GRANTS).flatMap(([table, rights]) => rights.map((right: string) => ({ table, right })))
+
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 /** Every table that a role gets rights on: a migration that creates a table adds it here. */
 export const GRANTED_TABLES: readonly string[] = Object.keys(GRANTS)
 
-/** Thrown when a role cannot be granted the rights of a serving role. */
 export class RoleError extends Error {
   override readonly name = 'RoleError'
 }
@@ -37,17 +39,13 @@ export interface Granted {
   schema: string
   /** whether the role may still create tables in the schema, as PUBLIC may by default before PostgreSQL 15 */
   may_create: boolean
-  /**
-   * the statement that makes names in the role's sessions lead to the schema; null if they do, by the settings of the
-   * role and the database
-   */
+  /** the statement that makes names in the role's sessions lead to the schema; null if its settings do */
   set_path: string | null
 }
 
 /**
- * Grants a role the rights that serving needs, and revokes every other right on our tables. To be run by the owner of
- * the tables; running it again changes nothing. With `mayPurge` the role may also delete audit entries; it may never
- * update one.
+ * Grants a role the rights that serving needs, and revokes every other right on our tables, as their owner. With
+ * `mayPurge` the role may also delete audit entries; it may never update one.
  *
  * @throws RoleError if the role does not exist, is a superuser, or owns the tables, or if only another owner can grant
  * a right; nothing is granted then
@@ -118,16 +116,14 @@ function isDenied(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE
 }
 
-/**
- * The rights that serving needs and this connection's role lacks, such as `insert on heads`. A missing table counts as
- * no missing right.
- */
-export async function findMissingRights(sql: Queryable): Promise<{ role: string; missing: string[] }> {
-  const each = Object.entries(GRANTS).flatMap(([table, rights]) => rights.map((right) => ({ table, right })))
-  const [row] = await sql<{ role: string; missing: string[] }[]>`
+type MissingRights = { role: string; missing: string[] }
+
+/** The rights that this connection's role lacks, such as `insert on heads`; none on a table that is missing. */
+export async function findMissingRights(sql: Queryable): Promise<MissingRights> {
+  const [row] = await sql<MissingRights[]>`
     select current_user::text as role, array(
       select t.granted || ' on ' || t.name
-      from unnest(${each.map(({ table }) => table)}::text[], ${each.map(({ right }) => right)}::text[]) as t (name, granted)
+      from unnest(${RIGHTS.map(({ table }) => table)}::text[], ${RIGHTS.map(({ right }) => right)}::text[]) as t (name, granted)
       where not coalesce(
         case when t.granted like 'update (%'
           then ${mayUpdateColumn(sql, sql`current_user`)}
@@ -139,7 +135,7 @@ export async function findMissingRights(sql: Queryable): Promise<{ role: string;
 }
 
 // Whether a role may update the column that `t.granted` names in parentheses; null in a table that lacks it.
-function mayUpdateColumn(sql: Queryable, role: ReturnType<Queryable>) {
+function mayUpdateColumn(sql: Queryable, role: Fragment) {
   return sql`(
     select pg_catalog.has_column_privilege(${role}, a.attrelid, a.attnum, 'update') from pg_catalog.pg_attribute as a
     where a.attrelid = pg_catalog.to_regclass(t.name)::oid
@@ -147,8 +143,7 @@ function mayUpdateColumn(sql: Queryable, role: ReturnType<Queryable>) {
   )`
 }
 
-/** Says which rights a role lacks, and what to do. */
-export function describeMissingRights({ role, missing }: { role: string; missing: readonly string[] }): string {
+export function describeMissingRights({ role, missing }: MissingRights): string {
   return `this role lacks rights that the server needs: ${missing.join(', ')}. Run eaas migrate --role ${role} as the owner of the tables`
 }
 
@@ -174,20 +169,13 @@ async function assertServingRole(sql: Transaction, role: string): Promise<void> 
   }
 }
 
-interface Statement {
-  statement: string
-  /** whether the role lacks the right that it grants */
-  is_missing: boolean
-}
+/** `is_missing`: whether the role lacks the right that the statement grants */
+type Statement = { statement: string; is_missing: boolean }
 
-// The database quotes the names. A right that the role has already, such as usage of the schema, is not
-// granted again: the schema may belong to another owner.
+// The database quotes the names. A right that the role has already, such as usage of the schema, is not granted again:
+// the schema may belong to another owner.
 async function findStatements(sql: Transaction, role: string, mayPurge: boolean): Promise<Statement[]> {
-  const grants = Object.entries(GRANTS).map(([table, rights]) => ({
-    table,
-    rights: [...rights, ...(mayPurge && table === 'audit_log' ? ['delete'] : [])],
-  }))
-  const each = grants.flatMap(({ table, rights }) => rights.map((right) => ({ table, right })))
+  const each = mayPurge ? [...RIGHTS, { table: 'audit_log', right: 'delete' }] : RIGHTS
   return sql<Statement[]>`
     select pg_catalog.format(s.form, s.object, ${role}::text) as statement, s.is_missing
     from (

@@ -1,6 +1,6 @@
 /** The one row that belongs to the whole installation. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { Queryable, Transaction } from './db.js'
+import { hasTable, type Queryable, type Transaction } from './db.js'
 import type { CurrentTenant } from './tenants.js'
 
 export interface InstanceRow {
@@ -11,11 +11,9 @@ export interface InstanceRow {
 
 /** Finds the installation's row; undefined before the first start, even if its table does not exist yet. */
 export async function findInstance(sql: Queryable): Promise<InstanceRow | undefined> {
-  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('instance') is not null as found`
-  if (!table?.found) return undefined
-  const [row] = await sql<
-    InstanceRow[]
-  >`select wrapped_pepper, wrapped_signing_key, created_at from instance where id = 1`
+  if (!(await hasTable(sql, 'instance'))) return undefined
+  const [row] = await sql<InstanceRow[]>`
+    select wrapped_pepper, wrapped_signing_key, created_at from instance where id = 1`
   return row
 }
 
@@ -28,22 +26,18 @@ export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<
   return result.count === 1
 }
 
-/** Finds the wrapped key of the installation's own log. */
+/** The wrapped key of the installation's own log. */
 export async function findInstallationKey(sql: Queryable): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ wrapped_audit_key: Uint8Array | null }[]>`
     select wrapped_audit_key from instance where id = 1`
   return row?.wrapped_audit_key ?? undefined
 }
 
-/** Sets the wrapped key of the installation's own log. */
 export async function setInstallationKey(sql: Transaction, wrapped_audit_key: Uint8Array): Promise<void> {
   await sql`update instance set wrapped_audit_key = ${wrapped_audit_key} where id = 1`
 }
 
-/**
- * The metadata of the entries that have statements about new signing keys, in their order. Nothing in it is
- * authenticated here: each statement has signatures of its own.
- */
+/** The metadata of the entries with statements about new signing keys, in order; the statements have signatures. */
 export async function listKeyChanges(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ metadata: string | null }[]>`
     select pg_catalog.substr(metadata, 1, 4096) as metadata from audit_log
@@ -51,17 +45,12 @@ export async function listKeyChanges(sql: Queryable): Promise<string[]> {
   return rows.map(({ metadata }) => metadata ?? '')
 }
 
-/**
- * The installation in the form of a tenant, whose log is read, verified and exported by the same code. It has no row in
- * `tenants`.
- */
+type InstallationRow = Pick<CurrentTenant, 'policy_version' | 'last_id' | 'head_hash'> &
+  Pick<CurrentTenant['tenant'], 'wrapped_audit_key' | 'created_at'>
+
+/** The installation as a tenant, without a row in `tenants`: the same code reads, verifies and exports its log. */
 export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTenant | undefined> {
-  const [row] = await sql<
-    (Pick<CurrentTenant, 'policy_version' | 'last_id' | 'head_hash'> & {
-      wrapped_audit_key: Uint8Array
-      created_at: string
-    })[]
-  >`
+  const [row] = await sql<InstallationRow[]>`
     select i.wrapped_audit_key, i.created_at, coalesce(h.policy_version, 0)::bigint as policy_version,
            coalesce(h.last_id, 0)::bigint as last_id, h.hash as head_hash
     from instance i left join heads h on h.tenant_id = ${INSTALLATION_ID}
@@ -91,10 +80,7 @@ export async function noteBackup(sql: Queryable, takenAt: string): Promise<void>
       or backed_up_at not between ${takenAt} and pg_catalog.statement_timestamp())`
 }
 
-/**
- * Seconds since the newest backup that was noted, by the database's clock; null if none was, or if its time is infinite
- * or in the future.
- */
+/** Seconds since the newest noted backup; null if none was, or if its time is infinite or in the future. */
 export async function findBackupAge(sql: Queryable): Promise<number | null> {
   const [row] = await sql<{ seconds: number | null }[]>`
     select extract(epoch from pg_catalog.clock_timestamp() - backed_up_at)::float8 as seconds

@@ -1,6 +1,6 @@
 /** The rows of keys and their versions. */
 import { type KeyListParts, MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
-import { assertInserted, exists, type Queryable, type Transaction } from './db.js'
+import { assertInserted, exists, type Fragment, type PageOf, type Queryable, type Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
 import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './tampered-row.js'
@@ -28,6 +28,9 @@ export interface KeyRow {
   mac: Uint8Array
 }
 
+export type KeyPlace = Pick<KeyRow, 'tenant_id' | 'key_id'>
+type RecordedKey = WithNewestEntry<KeyRow>
+
 export interface KeyVersionRow {
   tenant_id: string
   key_id: string
@@ -53,12 +56,8 @@ export interface NewKeyRow extends KeyRow {
 }
 
 /** A version that was never used. */
-export interface NewKeyVersionRow extends KeyVersionRow {
-  status: 'active'
-  wrapped_kek: Uint8Array
-}
+export type NewKeyVersionRow = KeyVersionRow & { status: 'active'; wrapped_kek: Uint8Array }
 
-/** Inserts new keys of a tenant in one statement. */
 export async function insertKeys(sql: Transaction, tenant_id: string, rows: readonly NewKeyRow[]): Promise<void> {
   const result = await sql`
     insert into keys (tenant_id, key_id, name, algorithm, status, current_version, wrapped_hash_key, created_at,
@@ -77,8 +76,8 @@ export async function insertKeys(sql: Transaction, tenant_id: string, rows: read
 }
 
 /**
- * Updates a key's columns that can change; returns whether the row exists. The sealed secret is erased or left as it
- * is: it may have been sealed again since the row was read.
+ * Updates a key's columns that can change; returns whether the row exists. The sealed secret is erased or kept: it may
+ * have been sealed again since the row was read.
  */
 export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean> {
   const result = await sql`
@@ -92,7 +91,6 @@ export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean>
   return result.count === 1
 }
 
-/** Inserts new versions of keys of a tenant in one statement. */
 export async function insertKeyVersions(
   sql: Transaction,
   tenant_id: string,
@@ -110,10 +108,7 @@ export async function insertKeyVersions(
   assertInserted(result, 'key_versions', rows.length)
 }
 
-/**
- * Updates the columns of key versions of a tenant that can change, as `updateKey` does, in one statement; returns
- * whether all rows exist.
- */
+/** Updates as `updateKey` does; returns whether all rows exist. */
 export async function updateKeyVersions(
   sql: Transaction,
   tenant_id: string,
@@ -132,24 +127,16 @@ export async function updateKeyVersions(
   return result.count === rows.length
 }
 
-/** Finds a key by its id. @throws TamperedRowError if there are several */
-export async function findKey(
-  sql: Queryable,
-  tenant_id: string,
-  key_id: string,
-): Promise<WithNewestEntry<KeyRow> | undefined> {
-  const rows = await sql<WithNewestEntry<KeyRow>[]>`
+/** @throws TamperedRowError if there are several */
+export async function findKey(sql: Queryable, tenant_id: string, key_id: string): Promise<RecordedKey | undefined> {
+  const rows = await sql<RecordedKey[]>`
     select ${keyColumns(sql)}, ${newestEntryOfKey(sql, tenant_id)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
   return onlyRow(rows, `key ${key_id} of tenant ${tenant_id}`, { tenant_id, key_id })
 }
 
 /** Whether a key is on a list, by its id or by a folder of its name. */
-export async function isKeyListed(
-  sql: Queryable,
-  { tenant_id, key_id }: Pick<KeyRow, 'tenant_id' | 'key_id'>,
-  list: KeyListParts,
-): Promise<boolean> {
-  const rows: ReturnType<Queryable> = sql`
+export function isKeyListed(sql: Queryable, { tenant_id, key_id }: KeyPlace, list: KeyListParts): Promise<boolean> {
+  const rows: Fragment = sql`
     select 1 from keys where tenant_id = ${tenant_id} and key_id = ${key_id} and ${isOnList(sql, list)}`
   return exists(sql, rows)
 }
@@ -160,17 +147,13 @@ function isOnList(sql: Queryable, { ids, folders }: KeyListParts) {
 }
 
 /** Which of these names keys of the tenant have, whatever their status. */
-export async function listTakenNames(
-  sql: Queryable,
-  tenant_id: string,
-  names: readonly string[],
-): Promise<Set<string>> {
+export async function listTakenNames(sql: Queryable, tenant_id: string, of: readonly string[]): Promise<Set<string>> {
   const rows = await sql<{ name: string }[]>`
-    select name from keys where tenant_id = ${tenant_id} and name = any(${[...names]}::text[])`
+    select name from keys where tenant_id = ${tenant_id} and name = any(${[...of]}::text[])`
   return new Set(rows.map(({ name }) => name))
 }
 
-/** How many keys a tenant has, whatever their status. */
+/** Counts keys of every status. */
 export async function countKeys(sql: Queryable, tenant_id: string): Promise<number> {
   const [row] = await sql<{ keys: number }[]>`
     select pg_catalog.count(*)::integer as keys from keys where tenant_id = ${tenant_id}`
@@ -190,7 +173,7 @@ export async function countKeyMaterial(sql: Queryable, tenant_id: string): Promi
 /** A page of the versions of a key, oldest first. */
 export async function listKeyVersions(
   sql: Queryable,
-  { tenant_id, key_id }: Pick<KeyRow, 'tenant_id' | 'key_id'>,
+  { tenant_id, key_id }: KeyPlace,
   { after, limit }: { after: number; limit: number },
 ): Promise<KeyVersionRow[]> {
   return sql<KeyVersionRow[]>`
@@ -199,7 +182,7 @@ export async function listKeyVersions(
     order by version limit ${limit}`
 }
 
-/** A page of the versions of all of a tenant's keys, beginning after the version `after`; all of them by default. */
+/** A page of the versions of all of a tenant's keys, or all of them. */
 export async function listTenantKeyVersions(
   sql: Queryable,
   tenant_id: string,
@@ -222,7 +205,7 @@ export interface KeyFilter {
   offset?: number | undefined
 }
 
-/** A page of the tenant's keys, oldest first, beginning after the key `after`; all of them by default. */
+/** A page of the tenant's keys, oldest first, or all of them. */
 export async function listKeys(
   sql: Queryable,
   tenant_id: string,
@@ -240,19 +223,13 @@ export async function listKeys(
 }
 
 /** A key whose rotation or destruction is due since `due_at`. */
-export interface DueKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> {
-  due_at: string
-}
+export type DueKey = Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> & { due_at: string }
 
 /**
- * A page of the keys whose rotation or destruction is due at a time, longest overdue first, beginning after the key
- * `after`. Leaves out keys of suspended tenants, and rotations of deleted tenants' keys.
+ * A page of the keys that are due at a time, longest overdue first. Leaves out keys of suspended tenants, and rotations
+ * of deleted tenants' keys.
  */
-export async function listDueKeys(
-  sql: Queryable,
-  now: string,
-  { after, limit }: { after: DueKey | undefined; limit: number },
-): Promise<DueKey[]> {
+export async function listDueKeys(sql: Queryable, now: string, { after, limit }: PageOf<DueKey>): Promise<DueKey[]> {
   return sql<DueKey[]>`
     select tenant_id, key_id, status, coalesce(destroy_at, next_rotation_at) as due_at from keys
     where status in ('active', 'pending_destruction') and coalesce(destroy_at, next_rotation_at) <= ${now}
@@ -264,8 +241,7 @@ export async function listDueKeys(
     order by coalesce(destroy_at, next_rotation_at), tenant_id, key_id limit ${limit}`
 }
 
-// As for tenants, at most one character or byte more than a server writes is read of a value: a longer one then breaks
-// the row's MAC.
+// As for tenants, at most one character or byte more than a server writes is read: a longer value breaks the row's MAC.
 function keyColumns(sql: Queryable) {
   return sql`tenant_id, key_id, pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name,
              pg_catalog.substr(algorithm, 1, 33) as algorithm, pg_catalog.substr(status, 1, 33) as status, current_version,

@@ -1,10 +1,9 @@
 /** Who holds the locks that a session waits for: for the operator, who ends or awaits them. */
 import type { Sql } from './db.js'
 
-/** Between two look-ups, in milliseconds: several fit into one wait for a lock. */
+/** Between two look-ups: several fit into one wait for a lock. */
 const LOOK_MS = 50
 
-/** A session that holds a lock. */
 interface LockHolder {
   pid: number
   application_name: string
@@ -13,21 +12,11 @@ interface LockHolder {
   since: string | null
 }
 
-interface HolderWatch {
-  /** Starts to look up who holds the lock that this session waits for. */
-  watch(pid: number): void
-  isWatching(): boolean
-  /** The holders that the last successful look-up found. */
-  found(): readonly LockHolder[]
-  stop(): void
-}
-
-/** Creates a watch that uses another connection than the session that waits. */
-export function watchHolders(sql: Sql): HolderWatch {
+/** Looks up who holds the lock that a session waits for, on another connection, from `watch` to `stop`. */
+export function watchHolders(sql: Sql) {
   let timer: NodeJS.Timeout | undefined
-  let isWatching = false
   let isStopped = false
-  let last: readonly LockHolder[] = []
+  let last: readonly LockHolder[] | undefined
   const look = async (pid: number) => {
     // A failure loses only the holders' names, and must not end the migration.
     const holders = await findHolders(sql, pid).catch(() => [])
@@ -35,11 +24,11 @@ export function watchHolders(sql: Sql): HolderWatch {
     if (!isStopped) timer = setTimeout(look, LOOK_MS, pid)
   }
   return {
-    watch(pid) {
-      isWatching = true
+    watch(pid: number) {
+      last = []
       timer = setTimeout(look, LOOK_MS, pid)
     },
-    isWatching: () => isWatching,
+    /** The holders that the last successful look-up found; undefined before `watch`. */
     found: () => last,
     stop() {
       isStopped = true
@@ -56,9 +45,8 @@ async function findHolders(sql: Sql, pid: number): Promise<LockHolder[]> {
 }
 
 /**
- * The sessions that have locks on our tables, oldest first, of transactions from before a wait of so many milliseconds
- * that has just failed: for when no look-up during that wait returned in time. While a session waits for a table, no
- * later session gets a lock on it.
+ * The sessions that have locks on our tables, oldest first, since before a wait of so many milliseconds that has just
+ * failed: for when no look-up returned in time. While a session waits for a table, no later one gets a lock on it.
  */
 export async function findHoldersBefore(sql: Sql, waitedMs: number): Promise<LockHolder[]> {
   return sql<LockHolder[]>`
@@ -73,7 +61,6 @@ export async function findHoldersBefore(sql: Sql, waitedMs: number): Promise<Loc
     order by a.xact_start`
 }
 
-/** Names them in a sentence. */
 export function describeHolders(holders: readonly LockHolder[]): string {
   if (holders.length === 0) return 'a session that could not be determined (see pg_locks)'
   return holders

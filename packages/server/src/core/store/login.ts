@@ -7,7 +7,6 @@ import { ConfigError, readUrlFile } from '../config.js'
 import { type DatabaseUrl, readDatabaseUrl } from '../database-url.js'
 import { createScram, type Scram } from './scram.js'
 
-/** Where the URL is. */
 export interface Login {
   /** as at the start: it identifies the database */
   url: string
@@ -15,10 +14,7 @@ export interface Login {
   urlFile?: string | undefined
 }
 
-/**
- * For the patched driver (16-credentials-of-each-connection.diff, 23-scram-as-in-libpq.diff). Undefined: as the
- * driver's own options say.
- */
+/** For the driver, patched by 16-credentials-of-each-connection.diff and 23-scram-as-in-libpq.diff. */
 interface Credentials {
   user: string | undefined
   pass: string | undefined
@@ -28,8 +24,7 @@ interface Credentials {
 
 /**
  * Creates the function that each new connection calls. Files that cannot be used are reported once, and the connection
- * logs in as the last one did: the database may still accept that. @throws ConfigError if they cannot be used at the
- * start
+ * logs in as the last one did: the database may still accept that. @throws ConfigError if they never could be used
  */
 export function createLogin(login: Login, onStale: (error: Error) => void = () => undefined): () => Credentials {
   let last = readLogin(login)
@@ -71,11 +66,10 @@ function placeOf(url: string): string {
 
 function readCertificates({ sslMode, certFile, keyFile, caFile }: DatabaseUrl): Credentials['ssl'] {
   if (certFile === undefined && caFile === undefined) return undefined
+  const hasCert = certFile !== undefined && keyFile !== undefined
   return {
-    ...(certFile !== undefined && keyFile !== undefined
-      ? { cert: readText('sslcert', certFile), key: readText('sslkey', keyFile) }
-      : {}),
-    ...(caFile === undefined ? {} : { ca: readText('sslrootcert', caFile) }),
+    ...(hasCert && { cert: readText('sslcert', certFile), key: readText('sslkey', keyFile) }),
+    ...(caFile !== undefined && { ca: readText('sslrootcert', caFile) }),
     rejectUnauthorized: sslMode !== 'require',
   }
 }

@@ -4,7 +4,7 @@
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Queryable, type Sql, type Transaction, withoutLimits } from './db.js'
+import { hasTable, type Queryable, type Sql, type Transaction, withoutLimits } from './db.js'
 import { withDeadline } from './deadline.js'
 import { describeHolders, findHoldersBefore, watchHolders } from './lock-holders.js'
 import { assertWhole } from './whole-tables.js'
@@ -16,38 +16,26 @@ import { assertWhole } from './whole-tables.js'
 const BUILT_BEFORE = /^create index if not exists (\w+) (on [^;]+)/gm
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
-/**
- * If two processes create the lock table at once, PostgreSQL reports to the loser a unique violation, or that the table
- * or its type exists.
- */
+/** If two processes create the lock table at once, one gets a unique violation, or that the table or type exists. */
 const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 const LOCK_NOT_AVAILABLE = '55P03'
 const DEADLOCK = '40P01'
-/**
- * Others hold locks on the tables. One of them may wait for this process: on a busy machine PostgreSQL detects that
- * deadlock first.
- */
+/** One that holds locks on the tables may wait for this process: a busy PostgreSQL detects that deadlock first. */
 const HELD_BY_OTHERS = [LOCK_NOT_AVAILABLE, DEADLOCK]
-/** The function of PostgreSQL that reports that a row of its catalog changed meanwhile ("tuple concurrently updated"). */
+/** The function of PostgreSQL that reports that a row of its catalog changed ("tuple concurrently updated"). */
 const CHANGED_MEANWHILE = 'simple_heap_update'
 
 /** How long a process waits while another one migrates. */
 const OTHERS_TIMEOUT = '10min'
-/**
- * How long one try waits for a table lock, in milliseconds: every call waits behind it. Its statements themselves have
- * no limit.
- */
+/** How long one try waits for a table lock: every call waits behind it. Its statements themselves have no limit. */
 const TABLE_TIMEOUT_MS = 200
-/** Between two tries, in milliseconds: calls that waited behind the last one are answered meanwhile. */
+/** Between two tries: calls that waited behind the last one are answered meanwhile. */
 const PAUSE_MS = 1_000
-/** How long the migration tries to get the locks in total, in milliseconds. */
+/** How long the migration tries to get the locks in total. */
 const LOCKED_MS = 300_000
-/** Between two reports of who holds them, in milliseconds. */
+/** Between two reports of who holds them. */
 const REPORT_MS = 10_000
-/**
- * How long the database may take to acknowledge a commit, in milliseconds: it never does while its synchronous standby
- * is missing.
- */
+/** How long a commit may take to be acknowledged: it never is while the synchronous standby is missing. */
 const COMMIT_DEADLINE_MS = 30_000
 
 /** Thrown for a schema that this version neither serves nor migrates. */
@@ -58,29 +46,29 @@ export class SchemaVersionError extends Error {
 /** Thrown when others held locks on the tables for as long as the migration tried to get them. Nothing was changed. */
 export class LockedTablesError extends Error {
   override readonly name = 'LockedTablesError'
+
+  constructor(who: string, ms: number) {
+    super(
+      `The migration got no locks on the tables for ${Math.round(ms / 1_000)} s, because they were held by ${who}. Nothing was changed. ` +
+        'Wait until that has ended, or end it with pg_terminate_backend, and repeat',
+    )
+  }
 }
 
 interface MigrateOptions {
-  /** work of the server in the transaction of the migrations */
   complete?: Complete | undefined
   /** called now and then while others hold locks on the tables; `message` says who */
   onLocked?: ((message: string) => void) | undefined
-  /** how long the migration tries to get the locks, in milliseconds */
   lockedMs?: number
 }
 
-/**
- * Work in the transaction of the migrations, which is repeated with it; `from` is the version before, 0 in a new
- * database.
- */
+/** Work in the transaction of the migrations, which is repeated with it; `from` is 0 in a new database. */
 export type Complete = (transaction: Transaction, versions: { from: number; to: number }) => Promise<void>
 
 /**
  * Applies the missing migrations; returns their numbers. Processes that start together take turns on the lock row.
- * Writes nothing if none is missing, so that a command that only reads works on a database that takes no writes.
- *
- * Every later call queues behind a transaction that waits for a table's lock. So each try waits only briefly, and
- * releases all its locks before the next.
+ * Writes nothing if none is missing, so that a command that only reads works on a database that takes no writes. Calls
+ * queue behind a transaction that waits for a table's lock: so each try waits briefly, and then releases all its locks.
  *
  * @throws SchemaVersionError, LockedTablesError, DatabaseDeadlineError
  */
@@ -101,14 +89,13 @@ export async function migrate(
     try {
       return await acknowledged((workIsDone) => applyMissing(sql, { migrations, complete, holders, workIsDone }))
     } catch (error) {
-      // While this process waits for the lock row, another one migrates.
-      if (!holders.isWatching() || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
-      const seen = holders.found()
+      const seen = holders.found() // undefined while this process waits for the lock row: another one migrates
+      if (!seen || !HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
       // Failing to name the holders must not end the migration.
       const found = seen.length > 0 ? seen : await findHoldersBefore(sql, TABLE_TIMEOUT_MS).catch(() => [])
       const who = describeHolders(found)
       const now = performance.now()
-      if (now - from >= lockedMs) throw locked(who, lockedMs)
+      if (now - from >= lockedMs) throw new LockedTablesError(who, lockedMs)
       if (now - reportedAt >= REPORT_MS) {
         onLocked?.(`the migration waits for locks on the tables, which are held by ${who}; calls go on meanwhile`)
         reportedAt = now
@@ -121,9 +108,8 @@ export async function migrate(
 }
 
 /**
- * Builds the indexes of the missing migrations while calls run. One process at a time does: two that build on one table
- * would wait for each other. The others poll, because an index build would wait for a statement that waits for the lock
- * row.
+ * Builds the indexes of the missing migrations while calls run, in one process at a time: two builds on one table would
+ * wait for each other. The others poll, because a build would wait for a statement that waits for the lock row.
  */
 async function buildIndexes(sql: Sql, migrations: readonly Migration[]): Promise<void> {
   if (sql.options.max === 1) return // the embedded database, which no calls use yet
@@ -159,13 +145,6 @@ async function buildIndex(sql: Sql, name: string, on: string): Promise<void> {
   })
 }
 
-function locked(who: string, ms: number): LockedTablesError {
-  return new LockedTablesError(
-    `The migration got no locks on the tables for ${Math.round(ms / 1_000)} s, because they were held by ${who}. Nothing was changed. ` +
-      'Wait until that has ended, or end it with pg_terminate_backend, and repeat',
-  )
-}
-
 // The deadline begins after the statements, which may take long.
 function acknowledged<T>(transaction: (workIsDone: () => void) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -174,20 +153,14 @@ function acknowledged<T>(transaction: (workIsDone: () => void) => Promise<T>): P
   })
 }
 
-async function applyMissing(
-  sql: Sql,
-  {
-    migrations,
-    complete,
-    holders,
-    workIsDone,
-  }: {
-    migrations: readonly Migration[]
-    complete: Complete | undefined
-    holders: { watch: (pid: number) => void }
-    workIsDone: () => void
-  },
-): Promise<number[]> {
+interface Applying {
+  migrations: readonly Migration[]
+  complete: Complete | undefined
+  holders: { watch: (pid: number) => void }
+  workIsDone: () => void
+}
+
+async function applyMissing(sql: Sql, { migrations, complete, holders, workIsDone }: Applying): Promise<number[]> {
   return sql.begin(async (transaction) => {
     // The session's limits are meant for calls.
     await transaction`
@@ -210,16 +183,13 @@ async function applyMissing(
   })
 }
 
-/**
- * The schema of the database, and the newest that this version of the server knows, to which it can be migrated. A
- * start, a migration and a report all decide by this. @throws SchemaVersionError
- */
+/** The schema of the database, and the newest, to which it can be migrated. @throws SchemaVersionError */
 export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
   // In this order, because another process that migrates commits both together.
-  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('instance') is not null as found`
+  const hasInstance = await hasTable(sql, 'instance')
   const version = await findSchemaVersion(sql)
   const migrations = await readMigrations(directory)
-  if (version === 0 && table?.found) {
+  if (version === 0 && hasInstance) {
     throw new SchemaVersionError(
       'The database has the tables of eaas, but schema_version does not say of which schema: somebody changed it. Set it to the version that it had, or restore a backup.',
     )
@@ -230,7 +200,7 @@ export async function compareSchemas(sql: Sql, directory: URL): Promise<{ versio
 
 /** The number of the last migration that was applied; 0 for a new database. */
 export async function findSchemaVersion(sql: Queryable): Promise<number> {
-  if (!(await hasTable(sql))) return 0
+  if (!(await hasTable(sql, 'schema_version'))) return 0
   const [row] = await sql<{ version: number }[]>`select version from schema_version where id = 1`
   if (!row) await assertWhole(sql)
   return row?.version ?? 0
@@ -257,11 +227,6 @@ function assertMigrated(version: number, migrations: readonly Migration[]): void
   )
 }
 
-async function hasTable(sql: Queryable): Promise<boolean> {
-  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('schema_version') is not null as found`
-  return table?.found ?? false
-}
-
 /**
  * Makes the tables of a schema, the newest by default, in a database that has none.
  *
@@ -280,11 +245,10 @@ export async function makeTables(transaction: Transaction, directory: URL, schem
   await transaction`update schema_version set version = ${version} where id = 1`
 }
 
-// PostgreSQL requires the right to create tables even if `if not exists` finds one, and a role without that
-// right must be able to start.
+// A role without the right to create tables, which `if not exists` requires too, must be able to start.
 async function ensureTable(sql: Sql): Promise<void> {
   try {
-    if (!(await hasTable(sql))) await createVersionTable(sql)
+    if (!(await hasTable(sql, 'schema_version'))) await createVersionTable(sql)
   } catch (error) {
     if (!CREATED_MEANWHILE.includes((error as { code?: string }).code ?? '')) throw error
   }
@@ -300,17 +264,10 @@ async function insertVersion(sql: Queryable): Promise<void> {
   await sql`insert into schema_version (id, version) values (1, 0) on conflict (id) do nothing`
 }
 
-interface Migration {
-  version: number
-  text: string
-}
+type Migration = { version: number; text: string }
 
 async function readMigrations(directory: URL): Promise<Migration[]> {
   const names = (await readdir(directory)).filter((name) => FILE_NAME.test(name)).sort()
-  return Promise.all(
-    names.map(async (name) => ({
-      version: Number(name.slice(0, 3)),
-      text: await readFile(new URL(name, directory), 'utf8'),
-    })),
-  )
+  const read = (name: string) => readFile(new URL(name, directory), 'utf8')
+  return Promise.all(names.map(async (name) => ({ version: Number(name.slice(0, 3)), text: await read(name) })))
 }

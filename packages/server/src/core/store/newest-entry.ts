@@ -1,7 +1,7 @@
 /**
  * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the row: a change
- * writes both in one transaction, so no reader sees one without the other. One look-up in an index each. An entry that
- * a purge took does not count, even if its row is still there, or was restored. The entries are not authenticated here.
+ * writes both in one transaction, so no reader sees one without the other. An entry that a purge took does not count,
+ * even if its row is still there, or was restored. The entries are not authenticated here.
  */
 import type { Queryable } from './db.js'
 import { ofKeyAndAction, pageOfBlocks } from './entry-indexes.js'
@@ -60,7 +60,7 @@ function purgedOf(sql: Queryable, tenant_id: string) {
   return sql`coalesce((select pg_catalog.max(m.purged_through) from purge_marks as m where m.tenant_id = ${tenant_id}), 0)`
 }
 
-/** A row that grants rights, with a name for people. */
+/** `what` names the row to people. */
 type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: string }>
 
 /** A row of a tenant that does not name the newest entry about it. */
@@ -79,9 +79,8 @@ export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promis
 }
 
 /**
- * Returns the error of a row that does not name the newest entry about it: an attacker who can write to the database
- * restored an older row, whose MAC is valid (chain.md 11). The log has an entry about each row: a purge restates the
- * rows whose entries it takes.
+ * The error of a row that does not name the newest entry about it: an attacker who can write to the database restored
+ * an older row, whose MAC is valid (chain.md 11). The log has an entry about each row: a purge restates those it takes.
  */
 export function findPutBack(
   { tenant_id, entry_id, newest_entry }: WithNewestEntry<{ tenant_id: string; entry_id: number }>,

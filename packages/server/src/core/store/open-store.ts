@@ -6,21 +6,19 @@ import {
   type RunningEmbedded,
 } from '../../embedded/database.js'
 import { readDatabaseUrl } from '../database-url.js'
-import { connect, type Sql } from './db.js'
+import { areTablesSpread, connect, type Sql } from './db.js'
 import type { Login } from './login.js'
 import { EMBEDDED_PATH, ownPath } from './search-path.js'
-import { areTablesSpread } from './spread-tables.js'
 import { assertFormats } from './text-formats.js'
 import { untilReached } from './until-reached.js'
 import { type Durability, findDurability, probeCommit } from './writability.js'
 
-/** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
+/** The embedded database serves every client over one back end and gets one connection. */
 const POSTGRES_CONNECTIONS = 10
 const CLOSE_TIMEOUT_S = 5
-/** What a server uses at its start: for its first jobs, for what it compares each second, and for the installation's log. */
+/** For a server's first jobs, for what it compares each second, and for the installation's log. */
 const START_CONNECTIONS = 3
 
-/** Where the database is: on PostgreSQL, or in the data directory. */
 interface Location {
   databaseUrl: string | undefined
   databaseUrlFile?: string | undefined
@@ -31,17 +29,17 @@ interface Location {
 /** What is between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is detected. */
 type Pooler = 'auto' | 'transaction' | 'none'
 
-/** A database, opened. */
+/** A database, opened; what is said of it holds at its opening. */
 export interface Store {
   sql: Sql
   isEmbedded: boolean
   /** whether it is reached through a pooler that gives each transaction another back end */
   isPooled: boolean
-  /** whether its tables are spread over machines, as at its opening */
+  /** whether its tables are spread over machines */
   isSpread: boolean
   /** the search path that its sessions begin with */
   searchPath: string | undefined
-  /** as at its opening; undefined beside a server of the embedded database that does not report it */
+  /** undefined beside a server of the embedded database that does not report it */
   durability: Durability | undefined
   /** Reads the durability in force, which the database's operator may have changed. */
   findDurability(): Promise<Durability>
@@ -56,13 +54,9 @@ export class NoDatabaseError extends Error {
   override readonly name = 'NoDatabaseError'
 }
 
-/**
- * Encodings that return text unchanged. PostgreSQL converts to any other one: a character that it lacks is an error,
- * and some characters come back as others, so that the MAC of their row no longer matches. SQL_ASCII converts nothing.
- */
+/** In any other encoding, some characters are errors or come back as others, and the MAC of their row fails. */
 const LOSSLESS_ENCODINGS = ['UTF8', 'SQL_ASCII']
 
-/** Thrown if the database stores text in an encoding that does not return every text unchanged. */
 export class DatabaseEncodingError extends Error {
   override readonly name = 'DatabaseEncodingError'
 
@@ -78,7 +72,6 @@ export class DatabaseEncodingError extends Error {
 interface OpenStoreOptions {
   /** connect to the process that holds the embedded database, if there is one */
   beside: boolean
-  /** create the embedded database if there is none */
   mayCreate: boolean
   /** open the connections to PostgreSQL that a server needs at its start; by default one */
   serves?: boolean
@@ -193,17 +186,8 @@ function end(sql: Sql): Promise<void> {
   return sql.end({ timeout: CLOSE_TIMEOUT_S })
 }
 
-/** How a database is reached. */
-interface Reached {
-  /** through a pooler, such as pgbouncer */
-  isPooled: boolean
-  /** the search path by which sessions find or make our tables; undefined if the role's leads to no schema */
-  searchPath: string | undefined
-  /** the encoding in which the database stores text, such as `UTF8`; it was chosen when the database was created */
-  encoding: string | undefined
-  /** whether our tables are spread over machines */
-  isSpread: boolean
-}
+/** How a database is reached. `searchPath` is undefined if the role's leads to no schema. */
+type Reached = Pick<Store, 'isPooled' | 'isSpread' | 'searchPath'> & { encoding: string | undefined }
 
 /**
  * Detects a pooler, where our tables are and how text is stored. PostgreSQL sends each client the id of its back end

@@ -3,7 +3,7 @@ import type { Queryable } from './db.js'
 import { countSealed, LEARN_SECONDS } from './store-keys.js'
 
 interface PepperRow {
-  /** its number, from 1 */
+  /** from 1 */
   pepper: number
   wrapped_pepper: Uint8Array
   /** that of the number before, while an API key needs it */
@@ -12,7 +12,6 @@ interface PepperRow {
   may_digest: boolean
 }
 
-/** Gets the peppers. */
 export async function getPeppers(sql: Queryable): Promise<PepperRow> {
   const [row] = await sql<PepperRow[]>`
     select pepper, wrapped_pepper, wrapped_former_pepper,
@@ -30,7 +29,7 @@ export interface TenantPepperRow {
   wrapped_pepper: Uint8Array
 }
 
-/** Lists the former peppers of tenants, of all or of one. */
+/** The former peppers of all tenants, or of one. */
 export function listTenantPeppers(sql: Queryable, tenant_id?: string): Promise<TenantPepperRow[]> {
   return sql<TenantPepperRow[]>`
     select tenant_id, number, pg_catalog.substr(wrapped_pepper, 1, 256) as wrapped_pepper from tenant_peppers
@@ -59,9 +58,8 @@ export async function renewDigest(
 }
 
 /**
- * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor expired, nor of
- * a tenant that was moved. An API key counts as expired if it is by the database's clock and by `now`, in milliseconds
- * since 1970.
+ * Counts the API keys that need the former pepper: neither used since it was replaced, nor revoked, nor of a tenant
+ * that was moved, nor expired by both the database's clock and `now`, in milliseconds since 1970.
  */
 export async function countWaiting(sql: Queryable, now: number): Promise<number> {
   const [row] = await sql<{ pepper: number }[]>`
@@ -69,21 +67,13 @@ export async function countWaiting(sql: Queryable, now: number): Promise<number>
   return row ? countOfEarlier(sql, row.pepper, now) : 0
 }
 
-/** How much still needs what a rotation of the store key replaced. */
-interface Former {
-  /** rows whose secret is sealed under an earlier store key */
-  sealed: number
-  /** API keys that need the former pepper */
-  api_keys: number
-}
-
-/** Counts what still needs a former pepper or store key. */
-export async function countFormer(sql: Queryable, now: number): Promise<Former> {
+/** Counts the rows that are sealed under an earlier store key, and the API keys that need the former pepper. */
+export async function countFormer(sql: Queryable, now: number): Promise<{ sealed: number; api_keys: number }> {
   const sealed = (await countSealed(sql)).slice(0, -1).reduce((sum, { rows }) => sum + rows, 0)
   return { sealed, api_keys: await countWaiting(sql, now) }
 }
 
-/** Deletes the former pepper if no API key needs it. It stays for a minute in any case, for calls that are under way. */
+/** Deletes the former pepper if no API key needs it. It stays for a minute, for calls that are under way. */
 export async function deleteFormerPepper(sql: Queryable, now: number): Promise<void> {
   const [row] = await sql<{ pepper: number }[]>`
     select pepper from instance where id = 1 and wrapped_former_pepper is not null

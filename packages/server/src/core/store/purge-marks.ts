@@ -18,14 +18,13 @@ export async function findLastMarks(sql: Queryable, tenant_ids: readonly string[
   return new Map(rows.map((mark) => [mark.tenant_id, mark]))
 }
 
-/** The marks of all purges, in order. */
+/** In order. */
 export async function listMarks(sql: Queryable, tenant_id: string): Promise<PurgeMark[]> {
   return sql<PurgeMark[]>`
     select tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac
     from purge_marks where tenant_id = ${tenant_id} order by purged_through`
 }
 
-/** Inserts a mark. */
 export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<void> {
   const result = await sql`
     insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
@@ -35,11 +34,8 @@ export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<voi
 }
 
 /** Replaces the MACs of a mark, when the audit key was renewed. */
-export async function replaceMark(
-  sql: Transaction,
-  { tenant_id, purged_through, previous_mac, mac }: PurgeMark,
-): Promise<void> {
+export async function replaceMark(sql: Transaction, mark: PurgeMark): Promise<void> {
   await sql`
-    update purge_marks set previous_mac = ${previous_mac}, mac = ${mac}
-    where tenant_id = ${tenant_id} and purged_through = ${purged_through}`
+    update purge_marks set previous_mac = ${mark.previous_mac}, mac = ${mark.mac}
+    where tenant_id = ${mark.tenant_id} and purged_through = ${mark.purged_through}`
 }

@@ -7,7 +7,7 @@ const NOTHING = /\u{ad}|\u{34f}|\u{1806}|[\u{180b}-\u{180d}]|\u{200c}|\u{200d}|\
 // biome-ignore lint/suspicious/noControlCharactersInRegex: ASCII has them
 const ASCII = /^[\u{0}-\u{7f}]*$/u
 
-/** Returns the password that is hashed: unchanged where RFC 4013 would refuse it, as PostgreSQL then hashes what was typed. */
+/** The password that is hashed: unchanged where RFC 4013 would refuse it, as PostgreSQL then hashes what was typed. */
 export function saslPrep(password: string): string {
   if (ASCII.test(password)) return password
   const mapped = password.replace(OTHER_SPACES, ' ').replace(NOTHING, '')
@@ -22,10 +22,10 @@ function mixesDirections(text: string): boolean {
   return LEFT_TO_RIGHT.test(text) || ![characters[0], characters.at(-1)].every((end = '') => RIGHT_TO_LEFT.test(end))
 }
 
-// The tables of RFC 3454 (stringprep, Unicode 3.2) that SASLprep needs, made with the module `stringprep` of Python. Each range is
-// the gap since the one before and, where it has more than one code point, how many follow its first; both in base 36.
+// Tables of RFC 3454 (stringprep, Unicode 3.2), made with Python's module `stringprep`. Each range is the gap since the
+// one before and, where it has more than one code point, how many follow its first; both in base 36.
 
-/** What RFC 4013 2.3 and 2.5 prohibit: tables C.1.2, C.2 to C.9, and A.1, the code points that Unicode 3.2 does not assign. */
+/** RFC 4013 2.3 and 2.5: tables C.1.2, C.2 to C.9, and A.1, the code points that Unicode 3.2 does not assign. */
 const PROHIBITED = readRanges(`
   0-v 2n-x ao i-r 2m-1 1r-g 1s-1 e-f g-3 2-3 1-2 1-4 7 1 k 18 13-8 3r 1z 12-1 2-5 g-w 12-1 7 13 2-5 h n a-a r-4
   5-m 1-d 1-2 1 q-4 m-9 3h g-1 f e-1 t-2 r-1g 1e-9a 3 1h-1 i-1 5-2 p-f 3 8-1 2-1 m 7 1-2 4-1 1 7-1 2-1 3-8 1-3 2

@@ -1,7 +1,6 @@
 /**
  * Logins by SCRAM as libpq makes them: the password by SASLprep, and the login bound to the connection's certificate
- * (RFC 5802 6, `tls-server-end-point` of RFC 5929 4.1). The database then proves that it holds that certificate, so
- * nobody passes a login on.
+ * (RFC 5802 6, RFC 5929 4.1). The database then proves that it holds that certificate, so nobody passes a login on.
  */
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
@@ -31,7 +30,7 @@ interface Binding {
 const PLUS = 'SCRAM-SHA-256-PLUS'
 const UNBOUND = { mechanism: 'SCRAM-SHA-256', data: new Uint8Array() } as const
 
-/** Creates the part of a login that concerns SCRAM. Its functions throw Error (NO_CHANNEL_BINDING) if that is required and cannot be done. */
+/** The functions throw Error (NO_CHANNEL_BINDING) if the binding is required and cannot be done. */
 export function createScram(mode: ChannelBinding): Scram {
   return {
     prepare: saslPrep,
@@ -54,23 +53,19 @@ function bindChannel(mode: ChannelBinding, socket: Socket, mechanisms: readonly 
     )
   }
   if (mechanisms.includes(PLUS)) {
-    return {
-      mechanism: PLUS,
-      header: 'p=tls-server-end-point,,',
-      data: createHash(hash).update(certificate).digest(),
-    }
+    const data = createHash(hash).update(certificate).digest()
+    return { mechanism: PLUS, header: 'p=tls-server-end-point,,', data }
   }
   if (mode === 'require') throw unbound(`it offers ${mechanisms.filter(Boolean).join(', ')}, but not ${PLUS}`)
   return { ...UNBOUND, header: 'y,,' }
 }
 
 function unbound(why: string): Error {
-  return Object.assign(new Error(`the database cannot be bound to its certificate: ${why}`), {
-    code: NO_CHANNEL_BINDING,
-  })
+  const error = new Error(`the database cannot be bound to its certificate: ${why}`)
+  return Object.assign(error, { code: NO_CHANNEL_BINDING })
 }
 
-/** A certificate's algorithm of signature, in hexadecimal DER, and the hash that it uses. MD5 and SHA-1 count as SHA-256 (RFC 5929 4.1). */
+/** Algorithms of signatures, in hexadecimal DER, and their hashes. MD5 and SHA-1 count as SHA-256 (RFC 5929 4.1). */
 const HASHES: readonly (readonly [RegExp, string])[] = [
   [/^06092a864886f70d0101(?:04|05|0b)/, 'sha256'], // RSA
   [/^06092a864886f70d01010c/, 'sha384'],
@@ -87,7 +82,7 @@ const HASHES: readonly (readonly [RegExp, string])[] = [
   [/^06092a864886f70d01010a30..a0..30..0609608648016503040204/, 'sha224'],
 ]
 
-/** Returns the hash of a certificate's signature; undefined for one that has none. */
+/** The hash of a certificate's signature; undefined for one that has none. */
 function findHash(certificate: Uint8Array): string | undefined {
   const body = contentsAt(certificate, 0)
   const algorithm = contentsAt(certificate, contentsAt(certificate, body.start).end)

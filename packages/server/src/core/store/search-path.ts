@@ -1,16 +1,13 @@
 /**
  * Where unqualified names lead. Each session begins with one schema, that of our tables, after PostgreSQL's own catalog
- * and before temporary tables, regardless of the settings of the role or the database. A pooler in transaction mode
- * does not pass that on. A function that runs in our session can change it there (session-watch.ts).
+ * and before temporary tables, whatever the settings of the role or the database. A pooler in transaction mode does not
+ * pass that on. A function that runs in our session can change it there (session-watch.ts).
  *
  * The statements here name everything with its schema, and use no operator of another schema.
  */
 import type { Queryable } from './db.js'
 
-/**
- * For a session whose role has a search path of its own: an expression for the path that leads to our tables; null if
- * it leads nowhere.
- */
+/** The path that leads to our tables in a session whose role has one of its own; null if it leads nowhere. */
 export function ownPath(sql: Queryable) {
   return sql`(
     select pg_catalog.concat(pg_catalog.quote_ident(coalesce(
@@ -22,25 +19,16 @@ export function ownPath(sql: Queryable) {
   )`
 }
 
-/** The path of the embedded database, whose tables are in one schema. */
 export const EMBEDDED_PATH = 'public, pg_temp'
 
-/**
- * The operators that our statements use without a schema: operators of other names are never called. A test compares
- * them.
- */
+/** The operators that our statements use without a schema, as a test compares: others are never called. */
 export const USED_OPERATORS = ['*', '+', '-', '/', '<', '<=', '<>', '=', '>', '>=', '||', '~~']
 
 /** Tables that every version of an installation has. */
 const TABLES = ['schema_version', 'instance', 'heads', 'audit_log']
 
-/** Schemas, quoted as in SQL. */
-interface Schemas {
-  /** the one of the tables that a session reads; null if names lead to none */
-  own: string | null
-  /** the others of this database that have tables of ours too */
-  others: string[]
-}
+/** Schemas, quoted as in SQL: where names lead, if anywhere, and the others that have tables of ours too. */
+type Schemas = { own: string | null; others: string[] }
 
 /** Says where the tables are if a session's path leads past them; undefined if no other schema has any. */
 export function describeElsewhere({ own, others }: Schemas): string | undefined {
@@ -51,10 +39,7 @@ export function describeElsewhere({ own, others }: Schemas): string | undefined 
   )
 }
 
-/**
- * Finds in which schemas of this database a server would find an installation, if its role's search path led there.
- * Reads the catalog alone.
- */
+/** Finds where a server would find an installation, if its role's search path led there. Reads the catalog alone. */
 export async function findSchemas(sql: Queryable): Promise<Schemas> {
   const [row] = await sql<Schemas[]>`
     with home as (

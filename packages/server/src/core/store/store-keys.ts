@@ -1,10 +1,7 @@
 /** The rows of store keys, and of the secrets that are sealed under them. */
 import type { Queryable, Transaction } from './db.js'
 
-/**
- * How long every process has to read a new store key or pepper before one uses it, in seconds. A process reads them
- * each second.
- */
+/** How long a new store key or pepper is not used, so that every process reads it, which each does once a second. */
 export const LEARN_SECONDS = 10
 /** How long a server may refuse a new store key: its refusal is committed before anything is sealed under that. */
 const REFUSE_SECONDS = LEARN_SECONDS - 2
@@ -16,10 +13,7 @@ export interface StoreKeyRow {
   created_at: string
 }
 
-/**
- * All store keys, oldest first; `may_seal` once every process has had the time to read it, unless one of them could not
- * open it. The oldest is never refused.
- */
+/** Oldest first; `may_seal` once every process had the time to read it, unless one could not open it. */
 export function listStoreKeys(sql: Queryable): Promise<(StoreKeyRow & { may_seal: boolean; is_refused: boolean })[]> {
   return sql`
     with k as (
@@ -46,7 +40,7 @@ export async function refuseStoreKeysAfter(sql: Queryable, number: number): Prom
 /** Inserts a store key, dated by the database's clock; false if its number is taken. */
 export async function insertStoreKey(
   sql: Transaction,
-  { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
+  { number, wrapped }: Omit<StoreKeyRow, 'created_at'>,
 ): Promise<boolean> {
   const result = await sql`
     insert into store_keys (number, wrapped, created_at) values (${number}, ${wrapped}, pg_catalog.statement_timestamp())
@@ -54,15 +48,13 @@ export async function insertStoreKey(
   return result.count === 1
 }
 
-/**
- * Whether the database refused a row whose store key is gone, or the deletion of a store key that a row still needs.
- */
+const FOREIGN_KEY_VIOLATION = '23503'
+
+/** Whether the database refused a row whose store key is gone, or to delete a store key that a row still needs. */
 export function isStoreKeyGone(error: unknown): boolean {
   const { code, constraint_name } = (error ?? {}) as { code?: unknown; constraint_name?: unknown }
   return code === FOREIGN_KEY_VIOLATION && /_store_key_fkey$/.test(String(constraint_name))
 }
-
-const FOREIGN_KEY_VIOLATION = '23503'
 
 /** How many rows have secrets that are sealed under each store key, oldest first. */
 export function countSealed(sql: Queryable): Promise<{ number: number; created_at: string; rows: number }[]> {

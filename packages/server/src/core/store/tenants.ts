@@ -29,10 +29,7 @@ export interface TenantRow {
   mac: Uint8Array
 }
 
-/**
- * The columns of a row of `tenants`. As for heads, which are read as often, at most one character or byte more than a
- * server writes is read of a value: a longer one then breaks the row's MAC.
- */
+// As for heads, at most one character or byte more than a server writes is read: a longer value breaks the row's MAC.
 function tenantColumns(sql: Queryable) {
   return sql`tenants.tenant_id, pg_catalog.substr(tenants.name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, tenants.envelope_only,
     tenants.monthly_encrypt_quota, pg_catalog.substr(tenants.plaintext_encoding, 1, 33) as plaintext_encoding,
@@ -62,7 +59,6 @@ export async function findWrappedAuditKey(sql: Queryable, tenant_id: string): Pr
   return row?.wrapped_audit_key
 }
 
-/** Inserts a tenant. */
 export async function insertTenant(sql: Queryable, row: TenantRow): Promise<void> {
   const result = await sql`
     insert into tenants (tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
@@ -83,7 +79,7 @@ export async function updateTenant(sql: Transaction, row: TenantRow): Promise<bo
   return result.count === 1
 }
 
-/** Tenants, oldest first, all by default; the caller checks the MACs of their rows. */
+/** Oldest first, all by default; the caller checks the MACs of their rows. */
 export async function listTenants(
   sql: Queryable,
   { limit, offset }: { limit?: number; offset?: number } = {},
@@ -93,7 +89,7 @@ export async function listTenants(
     from tenants order by created_at, tenant_id limit ${limit ?? null} offset ${offset ?? 0}`
 }
 
-/** Finds a tenant by its id. @throws TamperedRowError if there are several */
+/** @throws TamperedRowError if there are several */
 export async function findTenant(sql: Queryable, tenant_id: string): Promise<TenantRow | undefined> {
   return onlyRow(await listTenantRows(sql, tenant_id), `tenant ${tenant_id}`, { tenant_id })
 }
@@ -115,10 +111,7 @@ export interface CurrentTenant {
   mark: PurgeMark | undefined
 }
 
-/**
- * Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next append then
- * raises the alarm.
- */
+/** If the head is missing, versions and ids are 0; the next append then raises the alarm. */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
   const rows = await sql<Row[]>`
     select ${tenantColumns(sql)}, ${newestEntryOfTenant(sql, tenant_id)},
@@ -135,32 +128,16 @@ export async function findCurrentTenant(sql: Queryable, tenant_id: string): Prom
   if (!row) return undefined
   const { policy_version, last_id, head_hash, purged_through, mark_hash, marked_at, mark_mac, ...rest } = row
   const { entries, cutoff, previous_mac, ...tenant } = rest
-  const mark = {
-    tenant_id,
-    purged_through,
-    hash: mark_hash,
-    entries,
-    cutoff,
-    created_at: marked_at,
-    previous_mac,
-    mac: mark_mac,
-  }
-  // A left join leaves every column of the mark empty, or none.
-  return { tenant, policy_version, last_id, head_hash, mark: purged_through === null ? undefined : (mark as PurgeMark) }
+  const current = { tenant, policy_version, last_id, head_hash }
+  if (purged_through === null) return { ...current, mark: undefined } // the left join then left its columns empty
+  const mark = { tenant_id, purged_through, entries, cutoff, previous_mac }
+  return { ...current, mark: { ...mark, hash: mark_hash, created_at: marked_at, mac: mark_mac } }
 }
 
-type Row = WithNewestEntry<TenantRow> &
-  Pick<CurrentTenant, 'policy_version' | 'last_id' | 'head_hash'> & {
-    purged_through: number | null
-    mark_hash: Uint8Array
-    entries: number
-    cutoff: string
-    marked_at: string
-    previous_mac: Uint8Array
-    mark_mac: Uint8Array
-  }
+type MarkColumns = Pick<PurgeMark, 'entries' | 'cutoff' | 'previous_mac'> &
+  Record<'mark_hash' | 'mark_mac', Uint8Array> & { purged_through: number | null; marked_at: string }
+type Row = WithNewestEntry<TenantRow> & Pick<CurrentTenant, 'policy_version' | 'last_id' | 'head_hash'> & MarkColumns
 
-/** The ids of all tenants. */
 export async function listTenantIds(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`select tenant_id from tenants order by tenant_id`
   return rows.map(({ tenant_id }) => tenant_id)
@@ -182,16 +159,12 @@ export async function findMissingTenants(sql: Queryable, tenant_ids: readonly st
   return tenant_ids.filter((tenant_id) => tenant_id !== INSTALLATION_ID && !found.has(tenant_id))
 }
 
-/**
- * Finds the id of a tenant by its name; the caller compares the name with the authenticated row of that id.
- * @throws TamperedRowError if there are several
- */
+/** The caller compares the name with the authenticated row of the id. @throws TamperedRowError if there are several */
 export async function findTenantByName(sql: Queryable, name: string): Promise<{ tenant_id: string } | undefined> {
   const rows = await sql<{ tenant_id: string }[]>`select tenant_id from tenants where name = ${name}`
   return onlyRow(rows, `a tenant named ${name}`)
 }
 
-/** Whether there is any tenant yet. */
-export async function hasTenants(sql: Queryable): Promise<boolean> {
+export function hasTenants(sql: Queryable): Promise<boolean> {
   return exists(sql, sql`select 1 from tenants`)
 }

@@ -7,10 +7,7 @@
 import type { Queryable } from './db.js'
 
 /** The value that is set, and which others are read alike: none by default. */
-interface Format {
-  value: string
-  isReadAlike?: (value: string) => boolean
-}
+type Format = { value: string; isReadAlike?: (value: string) => boolean }
 
 const FORMATS: Readonly<Record<string, Format>> = {
   DateStyle: { value: 'ISO, MDY', isReadAlike: (value) => value.startsWith('ISO') },
@@ -23,11 +20,9 @@ const FORMATS: Readonly<Record<string, Format>> = {
   client_encoding: { value: 'UTF8' },
   // The tables are compared with what the catalogs say in text.
   quote_all_identifiers: { value: 'off' },
-  // Not a form of text, but as easily changed. Row level security would hide rows, and now fails a statement that reads
-  // such a table. A pooler gets it with each statement (db.ts).
+  // Off, row level security fails a statement instead of hiding rows. A pooler gets it with each statement (db.ts).
   row_security: { value: 'off' },
-  // With another value, transactions that wait for each other's rows would
-  // fail, with an error for the caller.
+  // With another value, transactions that wait for each other's rows would fail.
   default_transaction_isolation: { value: 'read committed', isReadAlike: (value) => value === 'read uncommitted' },
 }
 
@@ -45,13 +40,8 @@ export const SET_FORMATS = Object.entries(FORMATS)
   .map(([name, { value }]) => `set ${name} = '${value}'`)
   .join('; ')
 
-/** A setting with a value that the server cannot read rows by. */
-export interface WrongFormat {
-  name: string
-  value: string
-  /** what to do about it */
-  remedy: string
-}
+/** A setting with a value that the server cannot read rows by, and what to do about it. */
+export type WrongFormat = { name: string; value: string; remedy: string }
 
 /** Thrown before rows are judged that were read in a form that the server does not understand. */
 export class WrongFormatError extends Error {
@@ -72,9 +62,7 @@ export async function assertFormats(sql: Queryable): Promise<void> {
   if (wrong.length > 0) throw new WrongFormatError(wrong)
 }
 
-/**
- * Finds the session's settings with values that the server cannot read rows by. One cheap statement if there are none.
- */
+/** One cheap statement if there are none. */
 export async function findWrongFormats(sql: Queryable): Promise<WrongFormat[]> {
   const names = Object.keys(FORMATS)
   const rows = await sql<{ name: string; value: string }[]>`
@@ -91,7 +79,7 @@ function isRead(name: string, value: string): boolean {
 /** Finds what to do about changed settings, by where PostgreSQL has their values from. */
 export async function findRemedies(
   sql: Queryable,
-  wrong: readonly { name: string; value: string }[],
+  wrong: readonly Omit<WrongFormat, 'remedy'>[],
 ): Promise<WrongFormat[]> {
   const rows = await sql<SettingRow[]>`
     select name, source, boot_val, pg_catalog.quote_ident(pg_catalog.current_database()) as database, pg_catalog.quote_ident(session_user) as role
@@ -102,31 +90,19 @@ export async function findRemedies(
   })
 }
 
-interface SettingRow {
-  name: string
-  /** where its value is from, as in pg_settings */
-  source: string
-  /** PostgreSQL's own value */
-  boot_val: string
-  /** the names of the database and of the role that logged in, quoted */
-  database: string
-  role: string
-}
+/** Columns of pg_settings, and the names of the database and of the role that logged in, quoted. */
+type SettingRow = Record<'name' | 'source' | 'boot_val' | 'database' | 'role', string>
 
 function findRemedy({ name, source, database, role, boot_val }: SettingRow): string {
-  switch (source) {
-    case 'database':
-      return `Reset it: alter database ${database} reset ${name}`
-    case 'user':
-      return `Reset it: alter role ${role} reset ${name}`
-    case 'database user':
-      return `Reset it: alter role ${role} in database ${database} reset ${name}`
-    case 'global':
-      return `Reset it: alter role all reset ${name}`
-    case 'client':
-    case 'session':
-      return `A client set ${name} in this session: restart what holds the session, the server or the pooler`
-    default:
-      return `The cluster's configuration says so: alter database ${database} set ${name} = '${FORMATS[name]?.value ?? boot_val}'`
+  const scopes: Record<string, string> = {
+    database: `database ${database}`,
+    user: `role ${role}`,
+    'database user': `role ${role} in database ${database}`,
+    global: 'role all',
   }
+  if (scopes[source]) return `Reset it: alter ${scopes[source]} reset ${name}`
+  if (source === 'client' || source === 'session') {
+    return `A client set ${name} in this session: restart what holds the session, the server or the pooler`
+  }
+  return `The cluster's configuration says so: alter database ${database} set ${name} = '${FORMATS[name]?.value ?? boot_val}'`
 }

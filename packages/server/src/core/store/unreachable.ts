@@ -3,56 +3,35 @@ import { DatabaseDeadlineError } from './deadline.js'
 
 /** Of the patched driver (packages/postgres): none of the hosts takes writes. */
 const NOT_PRIMARY = 'NOT_PRIMARY'
-/** Of the patched driver: the database offers no TLS, which `sslmode` requires. */
-const NO_TLS = 'NO_TLS'
-
 /** The code of a login that ends because `channel_binding=require` cannot be met (scram.ts). */
 export const NO_CHANNEL_BINDING = 'NO_CHANNEL_BINDING'
 
 /** Codes of Node's sockets and of the driver for a connection that was never made: nothing was sent on it. */
-const NEVER_CONNECTED = [
-  'ECONNREFUSED',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'CONNECT_TIMEOUT',
-  NO_TLS,
-  NO_CHANNEL_BINDING,
-]
-/** Those, and those of a connection that may have been lost. */
-const CONNECTION: ReadonlySet<unknown> = new Set([
-  ...NEVER_CONNECTED,
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'CONNECTION_CLOSED',
-  'CONNECTION_DESTROYED',
-  'CONNECTION_ENDED',
-  NOT_PRIMARY,
-])
-/**
- * PostgreSQL's SQLSTATEs: connection exceptions, a refused login, too many connections, shut down by its operator,
- * crashed, not up yet.
- */
+const NEVER_CONNECTED = /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT)$/
+/** The same for a database without the TLS or the binding that its URL requires; the first is of the patched driver. */
+const NOT_SECURED = /^(?:NO_TLS|NO_CHANNEL_BINDING)$/
+/** Codes for a connection that may have been lost. */
+const LOST = /^(?:ECONNRESET|EPIPE|ETIMEDOUT|CONNECTION_(?:CLOSED|DESTROYED|ENDED)|NOT_PRIMARY)$/
+/** SQLSTATEs: connection exceptions, a refused login, too many connections, shut down, crashed, not up yet. */
 const SQLSTATE = /^(?:08...|28000|28P01|53300|57P0[123])$/
-
-/** PostgreSQL's SQLSTATEs before it accepts a statement: a refused login, too many connections, not up yet. */
+/** SQLSTATEs before PostgreSQL accepts a statement: a refused login, too many connections, not up yet. */
 const NOT_ADMITTED = /^(?:28000|28P01|53300|57P03)$/
+/** SQLSTATEs for a user, a password or a certificate that PostgreSQL does not accept. */
+const REFUSED_LOGIN = /^(?:28000|28P01)$/
 
-/**
- * Whether an error says that there was no connection to the database, so that the statement cannot have taken effect.
- */
+/** Whether there was no connection to the database, so that the statement cannot have taken effect. */
 export function isNotConnected(error: unknown): boolean {
-  const code = codeOf(error)
-  return code !== undefined && (NEVER_CONNECTED.includes(code) || NOT_ADMITTED.test(code))
+  return hasCode(error, NEVER_CONNECTED, NOT_SECURED, NOT_ADMITTED)
 }
 
 /** Whether an error says that the database does not answer. The statement may have taken effect nevertheless. */
 export function isUnreachable(error: unknown): boolean {
-  if (error instanceof DatabaseDeadlineError) return true
+  return error instanceof DatabaseDeadlineError || hasCode(error, NEVER_CONNECTED, NOT_SECURED, LOST, SQLSTATE)
+}
+
+function hasCode(error: unknown, ...patterns: readonly RegExp[]): boolean {
   const code = codeOf(error)
-  return code !== undefined && (CONNECTION.has(code) || SQLSTATE.test(code))
+  return code !== undefined && patterns.some((pattern) => pattern.test(code))
 }
 
 // While PostgreSQL does not run, its unix socket is not there.
@@ -64,7 +43,7 @@ function codeOf(error: unknown): string | undefined {
 
 /** Whether the database was reached, and is a standby or read-only. */
 export function isNotPrimary(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === NOT_PRIMARY
+  return codeOf(error) === NOT_PRIMARY
 }
 
 /** Whether the database refused a statement because it accepts no writes. */
@@ -78,24 +57,18 @@ export function isWithoutConnection(error: unknown): boolean {
   return code === '53300' || (code === '08P01' && /no more connections allowed/.test(String(message))) // pgbouncer's
 }
 
-/** PostgreSQL's SQLSTATEs for a user, a password or a certificate that it does not accept. */
-const REFUSED_LOGIN = ['28000', '28P01']
-
 /** The SQLSTATE with which the database refused a login, by itself or by a pooler; undefined for any other error. */
 export function findLoginFault(error: unknown): string | undefined {
-  const code = findRefusedLogin(error) ?? (error instanceof Error && 'code' in error ? error.code : undefined)
-  return REFUSED_LOGIN.find((known) => known === code)
+  const code = findRefusedLogin(error) ?? codeOf(error)
+  return code !== undefined && REFUSED_LOGIN.test(code) ? code : undefined
 }
 
 /** Whether waiting does not help, because the database answers and the configuration is wrong. */
 export function isMisconfigured(error: unknown): boolean {
-  if (findRefusedLogin(error) !== undefined || findLoginFault(error) !== undefined) return true
-  return error instanceof Error && 'code' in error && (error.code === NO_TLS || error.code === NO_CHANNEL_BINDING)
+  return findRefusedLogin(error) !== undefined || hasCode(error, REFUSED_LOGIN, NOT_SECURED)
 }
 
-/**
- * pgbouncer's texts for logins that failed, and the SQLSTATEs that PostgreSQL gives them. pgbouncer uses 08P01 for all.
- */
+/** pgbouncer's texts for logins that failed, all with 08P01, and the SQLSTATEs that PostgreSQL gives them. */
 const REFUSED_LOGINS = [
   [/authentication failed/i, '28P01'],
   [/no such user|role ".*" does not exist/i, '28000'],
@@ -105,6 +78,6 @@ const REFUSED_LOGINS = [
 
 /** The SQLSTATE of a login that a pooler refused, so that waiting does not help; undefined for any other error. */
 export function findRefusedLogin(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !('code' in error) || error.code !== '08P01') return undefined
+  if (!(error instanceof Error) || codeOf(error) !== '08P01') return undefined
   return REFUSED_LOGINS.find(([text]) => text.test(error.message))?.[1]
 }

@@ -1,9 +1,8 @@
-/** What API keys did: their calls that wrote no entry, by day, kind and address, and what they open and hash in a day. */
+/** The calls of API keys that wrote no entry, by day, kind and address, and what API keys open and hash in a day. */
 import { type BudgetKind, COUNTED_AS_UNWRAP, MAX_LISTED_COUNTS, type UnrecordedKind, USUAL_DAYS } from '@eaas/protocol'
 import { NIL_UUID } from './audit.js'
 import type { Queryable } from './db.js'
 
-/** A count to add. */
 export interface UnrecordedCount {
   tenant_id: string
   api_key_id: string
@@ -15,10 +14,7 @@ export interface UnrecordedCount {
   calls: number
 }
 
-/**
- * Adds to the counts, of all tenants in one statement. Rows are locked in a fixed order, so that processes adding to
- * the same ones cannot deadlock.
- */
+/** Rows are locked in a fixed order, so that processes adding to the same ones cannot deadlock. */
 export async function addUnrecordedCalls(sql: Queryable, counts: readonly UnrecordedCount[]): Promise<void> {
   const column = <Name extends keyof UnrecordedCount>(name: Name) => counts.map((count) => count[name])
   await sql`
@@ -31,13 +27,7 @@ export async function addUnrecordedCalls(sql: Queryable, counts: readonly Unreco
     on conflict (tenant_id, day, api_key_id, kind, ip_address) do update set calls = c.calls + excluded.calls`
 }
 
-interface Listed {
-  day: string
-  api_key_id: string
-  kind: UnrecordedKind
-  ip_address: string | null
-  count: number
-}
+type Listed = Pick<UnrecordedCount, 'day' | 'api_key_id' | 'kind'> & { ip_address: string | null; count: number }
 
 /** Lists the largest counts of a tenant in a month, `YYYY-MM` in UTC. */
 export async function listUnrecordedCalls(sql: Queryable, tenant_id: string, month: string): Promise<Listed[]> {
@@ -48,20 +38,16 @@ export async function listUnrecordedCalls(sql: Queryable, tenant_id: string, mon
     order by calls desc, unrecorded_calls.day, api_key_id, kind, unrecorded_calls.ip_address limit ${MAX_LISTED_COUNTS}`
 }
 
-/** What an API key did on a day, of one kind. */
+/** What an API key did on a day; `median` is of the days before on which it did any. */
 export interface ApiKeyUsage {
   tenant_id: string
   api_key_id: string
   kind: BudgetKind
   today: number
-  /** the median of the days before on which it did any; null if there is none */
   median: number | null
 }
 
-/**
- * Lists what API keys of a tenant opened and hashed on a day, `YYYY-MM-DD`, against the days before, the largest first:
- * from the counts of the entries, which are committed with them, and from those of calls without an entry.
- */
+/** Lists what API keys opened and hashed on a day, `YYYY-MM-DD`, against the days before, the largest first. */
 export function listApiKeyUsage(
   sql: Queryable,
   { tenant_id, day, limit = null }: { tenant_id: string; day: string; limit?: number | null },

@@ -1,18 +1,16 @@
-/** Waits for PostgreSQL while it cannot be reached or has no free connection. The error at the end says which it was. */
+/** Waits for PostgreSQL while it cannot be reached or has no free connection; the error at the end says which. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type DatabaseSetting, nameSetting, readDatabaseUrl } from '../database-url.js'
 import { DatabaseDeadlineError } from './deadline.js'
 import { isMisconfigured, isUnreachable, isWithoutConnection } from './unreachable.js'
 
-/** Between two attempts to reach the database, in milliseconds. */
+/** Between two attempts to reach the database. */
 export const RETRY_MS = 500
 
-/** What to do if PostgreSQL has no free connection. */
 export const FREE_CONNECTIONS =
   'a server needs up to 13 connections, 3 of them at its start, and a command up to 5. Raise max_connections, or what the role or the database may have ' +
   '(alter role … connection limit …), or end what holds them'
 
-/** Thrown if PostgreSQL cannot be reached, even after waiting. */
 export class UnreachableDatabaseError extends Error {
   override readonly name = 'UnreachableDatabaseError'
 
@@ -35,10 +33,7 @@ export interface Wait {
   onWait: (details: { database: string; seconds: number; error: unknown }) => void
 }
 
-/**
- * Opens something in the database, again and again while it cannot be reached, as during a start or a failover. Any
- * other error ends the waiting. @throws UnreachableDatabaseError once the time is over
- */
+/** Tries again while the database cannot be reached. @throws UnreachableDatabaseError, or any other error at once */
 export async function untilReached<T>(open: () => Promise<T>, setting: DatabaseSetting, wait?: Wait): Promise<T> {
   const seconds = wait?.seconds ?? 0
   const until = performance.now() + seconds * 1_000

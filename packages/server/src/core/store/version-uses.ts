@@ -3,30 +3,19 @@
  * committed with them, so a use costs no further write, and none is lost.
  */
 import type { Action } from '@eaas/protocol'
-import type { Queryable } from './db.js'
-import type { KeyRow } from './keys.js'
+import type { PageOf, Queryable } from './db.js'
+import type { KeyPlace, KeyRow } from './keys.js'
 
 /** The actions with an entry for each DEK that a KEK sealed, in a rewrap and in server mode too. */
 const WRAPS: Action[] = ['key.wrap', 'encrypt']
-/**
- * The actions with an entry for each DEK that a caller got opened; a rewrap is none, because it moves the DEK off the
- * version that it opens.
- */
+/** Those with an entry for each DEK that a caller got opened; a rewrap moves the DEK off the version that it opens. */
 const OPENS: Action[] = ['key.unwrap', 'decrypt']
 
-/** What a version did. */
-interface VersionUse {
-  version: number
-  wraps: number
-  /** the last UTC day on which it opened something, YYYY-MM-DD */
-  opened_on: string | null
-}
+/** What a version did; `opened_on` is the last UTC day on which it opened something, YYYY-MM-DD. */
+type VersionUse = { version: number; wraps: number; opened_on: string | null }
 
-/** What the versions of a key did; those that did nothing are left out. */
-export function listVersionUses(
-  sql: Queryable,
-  { tenant_id, key_id }: Pick<KeyRow, 'tenant_id' | 'key_id'>,
-): Promise<VersionUse[]> {
+/** Versions that did nothing are left out. */
+export function listVersionUses(sql: Queryable, { tenant_id, key_id }: KeyPlace): Promise<VersionUse[]> {
   return sql<VersionUse[]>`
     select key_version as version,
            coalesce(pg_catalog.sum(entries) filter (where action = any(${WRAPS}::text[])), 0)::bigint as wraps,
@@ -36,10 +25,12 @@ export function listVersionUses(
     group by key_version`
 }
 
-/** How many DEKs a version of a key wrapped. */
+type CurrentVersion = KeyPlace & Pick<KeyRow, 'current_version'>
+
+/** How many DEKs the current version of a key wrapped. */
 export async function countWraps(
   sql: Queryable,
-  { tenant_id, key_id, current_version }: Pick<KeyRow, 'tenant_id' | 'key_id' | 'current_version'>,
+  { tenant_id, key_id, current_version }: CurrentVersion,
 ): Promise<number> {
   const [row] = await sql<{ wraps: number }[]>`
     select coalesce(pg_catalog.sum(entries), 0)::bigint as wraps from audit_counts
@@ -49,20 +40,14 @@ export async function countWraps(
 }
 
 /** A key that wraps, with how many DEKs its current version wrapped. */
-export interface WrappingKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'current_version'> {
-  /** 0 if nothing was wrapped since `since`, however many were before */
-  wraps: number
-}
+export type WrappingKey = CurrentVersion & { wraps: number }
 
 /**
- * A page of the keys that wrap, of all tenants, beginning after the key `after`. Sums are computed only for those used
- * since the day `since`: an unused key does not come nearer to a limit.
+ * A page of the keys that wrap, of all tenants. `wraps` is 0 for those that were not used since the day `since`,
+ * however many were before: an unused key does not come nearer to a limit.
  */
-export function listWrappingKeys(
-  sql: Queryable,
-  since: string,
-  { after, limit }: { after: Pick<KeyRow, 'tenant_id' | 'key_id'> | undefined; limit: number },
-): Promise<WrappingKey[]> {
+export function listWrappingKeys(sql: Queryable, since: string, page: PageOf<KeyPlace>): Promise<WrappingKey[]> {
+  const { after, limit } = page
   return sql<WrappingKey[]>`
     select k.tenant_id, k.key_id, k.current_version, case when exists (
              select from audit_counts as c

@@ -1,17 +1,15 @@
 /**
- * Whether this role sees every row of our tables. Otherwise the absence of a row says nothing about the data, so it is
- * asked before an alarm is raised or a backup is advised. Row level security also fails each statement that it would
+ * Whether this role sees every row of our tables. Otherwise the absence of a row says nothing about the data, so this
+ * is asked before an alarm is raised or a backup is advised. Row level security also fails each statement that it would
  * hide rows from (text-formats.ts); a view in the place of a table hides them without an error.
  */
 import type { Queryable } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 import { assertFormats } from './text-formats.js'
 
-/** What to do about row level security. */
 export const SHOW_ROWS =
   'as the owner of the tables, turn row level security off (alter table … disable row level security), which eaas does not need: nobody else has rights on them'
 
-/** Thrown before anything is concluded from the absence of rows that this role may not see. */
 export class HiddenRowsError extends Error {
   override readonly name = 'HiddenRowsError'
 

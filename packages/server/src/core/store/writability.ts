@@ -1,4 +1,4 @@
-/** What the database promises now: whether it takes writes, whether a commit is on disk when it is acknowledged, and its time. */
+/** What the database promises now: whether it takes writes, whether an acknowledged commit is on disk, and its time. */
 import { randomUUID } from 'node:crypto'
 import { appendByStatements } from './append-in-transaction.js'
 import { ANY_SKEW_MS, appendEntries, insertHead } from './audit.js'
@@ -6,12 +6,8 @@ import { isSpread, type Queryable, type Sql } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 import { hidingTables } from './whole-tables.js'
 
-/** Why a write would fail. */
-interface WriteObstacle {
-  part: 'read_only' | 'schema'
-  /** for the operator: what is wrong, without anything secret */
-  detail: string
-}
+/** Why a write would fail; `detail` tells the operator, without anything secret. */
+type WriteObstacle = { part: 'read_only' | 'schema'; detail: string }
 
 /** The tables that calls write, with the privileges that they need. */
 const WRITTEN = {
@@ -26,22 +22,15 @@ const WRITTEN = {
 }
 const NEEDED = Object.entries(WRITTEN).flatMap(([table, each]) => each.map((privilege) => ({ table, privilege })))
 
-/** What to do about a primary that is read-only. */
 export const WHEN_READ_ONLY =
   'turn default_transaction_read_only off where it is set: by alter role, alter database or in postgresql.conf'
 
+type State = Record<'in_recovery' | 'is_read_only', boolean> &
+  Record<'closed' | 'unread' | 'hiding' | 'missing', string[]>
+
 /** Finds why the database takes no writes, as far as reading shows; undefined if nothing prevents them. */
 export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle | undefined> {
-  const [row] = await sql<
-    {
-      in_recovery: boolean
-      is_read_only: boolean
-      closed: string[]
-      unread: string[]
-      hiding: string[]
-      missing: string[]
-    }[]
-  >`
+  const [row] = await sql<State[]>`
     select pg_catalog.pg_is_in_recovery() as in_recovery, pg_catalog.current_setting('transaction_read_only') = 'on' as is_read_only,
            array(
              select distinct t.name from unnest(${NEEDED.map(({ table }) => table)}::text[], ${NEEDED.map(({ privilege }) => privilege)}::text[]) as t (name, privilege)
@@ -62,17 +51,14 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
   if (!row) throw new Error('the database did not say whether it accepts writes')
   if (row.in_recovery) return { part: 'read_only', detail: 'the database is a standby, which accepts no writes' }
   if (row.is_read_only) return { part: 'read_only', detail: `the database is read-only: ${WHEN_READ_ONLY}` }
-  if (row.missing.length > 0) {
-    return { part: 'schema', detail: `tables are missing: ${row.missing.join(', ')}. Restore a backup` }
-  }
-  if (row.hiding.length > 0) {
-    return { part: 'schema', detail: `rows may be hidden from this role: ${row.hiding.join(', ')}` }
-  }
-  if (row.unread.length > 0) {
-    return { part: 'schema', detail: `this role may not read these tables: ${row.unread.join(', ')}` }
-  }
-  if (row.closed.length === 0) return undefined
-  return { part: 'schema', detail: `this role may not write these tables: ${row.closed.join(', ')}` }
+  const obstacles = [
+    { tables: row.missing, say: (names: string) => `tables are missing: ${names}. Restore a backup` },
+    { tables: row.hiding, say: (names: string) => `rows may be hidden from this role: ${names}` },
+    { tables: row.unread, say: (names: string) => `this role may not read these tables: ${names}` },
+    { tables: row.closed, say: (names: string) => `this role may not write these tables: ${names}` },
+  ]
+  const found = obstacles.find(({ tables }) => tables.length > 0)
+  return found && { part: 'schema', detail: found.say(found.tables.join(', ')) }
 }
 
 /**
@@ -107,7 +93,6 @@ const UNDONE = new Error('rolled back')
 /** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */
 export type Durability = 'synchronous' | 'asynchronous'
 
-/** Whether a commit is on disk when it is acknowledged. */
 export async function findDurability(sql: Queryable): Promise<Durability> {
   const [row] = await sql<{ fsync: string; full_page_writes: string; synchronous_commit: string }[]>`
     select pg_catalog.current_setting('fsync') as fsync, pg_catalog.current_setting('full_page_writes') as full_page_writes,

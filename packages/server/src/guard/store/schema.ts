@@ -5,10 +5,9 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import type { Sql, Transaction } from '../../core/store/db.js'
+import { areTablesSpread, type Sql, type Transaction } from '../../core/store/db.js'
 import { GRANTED_TABLES } from '../../core/store/grants.js'
 import { USED_OPERATORS } from '../../core/store/search-path.js'
-import { areTablesSpread } from '../../core/store/spread-tables.js'
 import { findRemedies, findWrongFormats, type WrongFormat } from '../../core/store/text-formats.js'
 
 /** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
