@@ -1,7 +1,6 @@
 /**
- * Appends to one log by plain statements in a transaction, as `appendEntries` does by one statement. A database that
- * spans machines sends each of them to the tenant's machine as it is, and would copy the parts of the one statement to
- * every machine, for three times the CPU time.
+ * Appends to one log as `appendEntries` does, by several statements: a database that spans machines sends each to the
+ * tenant's machine, and would copy the parts of the one statement to every machine, for three times the CPU time.
  */
 import { ANY_SKEW_MS, type Append, type Appended, countByKind } from './audit.js'
 import { assertInserted, type Sql, type Transaction } from './db.js'
@@ -9,7 +8,6 @@ import { assertInserted, type Sql, type Transaction } from './db.js'
 /** Rows of one statement: each number of them is a statement of its own, which the session keeps prepared. */
 const ROWS_AT_ONCE = 64
 
-/** Appends entries as `appendEntries` does. */
 export function appendInTransaction(sql: Sql, append: Append): Promise<Appended> {
   return sql.begin(async (transaction): Promise<Appended> => {
     const { previous, clock } = append

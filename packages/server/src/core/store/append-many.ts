@@ -2,18 +2,9 @@
  * Appends to the logs of many tenants in one statement. An engine that shards by tenant would have to run it on many
  * shards.
  */
-import type { ChainedEntry } from '@eaas/audit/formats'
-import type { Head } from '../audit/formats/chain.js'
-import { ANY_SKEW_MS, countByKind } from './audit.js'
+import { ANY_SKEW_MS, type Append, countByKind } from './audit.js'
 import type { Queryable } from './db.js'
 import { writeArray, writeBytes, writeColumns } from './entry-columns.js'
-
-/** The entries of one tenant. */
-interface TenantAppend {
-  previous: Head
-  next: Head
-  entries: readonly ChainedEntry[]
-}
 
 interface AppendedToMany {
   /** the positions of the appends that were made */
@@ -23,14 +14,13 @@ interface AppendedToMany {
 }
 
 /**
- * Appends for each tenant as `appendEntries` does for one: those whose head in the database is not the previous one are
- * left out, and so are those whose head is locked, because a wait for one tenant would be a wait for all. Two such
- * statements never wait for each other. Fails as `appendEntries` does if an entry of any of them was dropped.
+ * Appends for each tenant as `appendEntries` does for one. Those whose head is locked are left out too, because a wait
+ * for one tenant would be a wait for all: so two such statements never wait for each other.
  */
 export async function appendToMany(
   sql: Queryable,
-  appends: readonly TenantAppend[],
-  clock: { time: number; toleranceMs: number },
+  appends: readonly Omit<Append, 'clock'>[],
+  clock: Append['clock'],
 ): Promise<AppendedToMany> {
   const columns = await writeColumns(appends)
   const previous = appends.map((append) => append.previous)
