@@ -9,7 +9,7 @@ import type { Config } from './core/config.js'
 import type { BlindHashResult, BlindHashTask } from './core/crypto/blind-hash.js'
 import type { RootKeyProvider } from './core/crypto/root-key.js'
 import { createBlindHashing, type RunBlindHash } from './core/runner/blind-hashing.js'
-import { createBudgetCounts } from './core/runner/budgets.js'
+import { createTakeUses } from './core/runner/budgets.js'
 import { createApiKeyUses, createUnrecordedCalls } from './core/runner/noted-calls.js'
 import type { Services } from './core/runner/operation.js'
 import { createSharedVerifications } from './core/runner/shared-verification.js'
@@ -190,7 +190,7 @@ function createServices(
     }),
     apiKeyUses: createApiKeyUses(sql, clock.now),
     unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
-    budgetCounts: createBudgetCounts(sql),
+    takeUses: createTakeUses(sql),
     gate: createWorkGate(),
     readGate: createPatientGate(READS_AT_ONCE),
     inSearchPlace: createSearchPlaces(),

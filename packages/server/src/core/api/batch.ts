@@ -7,9 +7,10 @@ import { createStretches, mapInStretches } from '../event-loop.js'
 import { assertPermissions, inServerMode, refuseServerMode } from '../runner/admission.js'
 import { COST_OF_TURN, costOfElements } from '../runner/blind-hashing.js'
 import { type Allowances, spend } from '../runner/budgets.js'
-import { describeTampering, failsOneItem } from '../runner/failure.js'
+import { describeTampering } from '../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { envelopeModeRoutes } from './envelope.js'
 import { bindRoutes, type Perform, parse, type Route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
@@ -173,7 +174,7 @@ function decide(item: Item, context: Context, request: Request): Decided | Promi
 // A tampered key fails only the items that use it. Any other error fails the batch.
 function refusedItem(error: unknown, { onError }: Request): Decided {
   if (error instanceof Refusal) return { refusal: error }
-  if (!failsOneItem(error)) throw error
+  if (!(error instanceof TamperedRowError)) throw error
   onError(error)
   const { code, detail } = describeTampering(error)
   return { refusal: new Refusal(code, detail) }

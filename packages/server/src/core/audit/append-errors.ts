@@ -3,7 +3,7 @@ import { UnknownStoreKeyError } from '../crypto/key-hierarchy.js'
 import { isRolledBack } from '../store/db.js'
 import { isNotConnected } from '../store/unreachable.js'
 
-/** Where the documentation says what to do about a log that does not verify; for messages. */
+/** For messages about a log that does not verify. */
 export const RECOVERY_PAGE = 'The page "Repair a log that does not verify" says what to do'
 
 /** A possible explanation of a checkpoint that none of the installation's keys signed. */
@@ -11,9 +11,7 @@ export const LATER_KEY =
   'After a restore of a backup from before the signing key was replaced, the installation does not know the later key, and cannot compare what it signed. ' +
   'The lines of a server\'s checkpoint file have the statement of the later key, and can be compared. The page "Come back from a rollback" says more under "Rare cases"'
 
-/**
- * Thrown when entries could not be written, or when it is not known whether they were. No answer may be released then.
- */
+/** The entries were not written, or it is not known whether they were. No answer may be released then. */
 export class AuditWriteError extends Error {
   override readonly name: string = 'AuditWriteError'
   /** whether the entries, and with them the change that they record, may be in the database nevertheless */
@@ -25,19 +23,19 @@ export class AuditWriteError extends Error {
   }
 }
 
-/** Thrown for a tenant whose chain in the database is not the one that was written: the tenant is no longer served. */
+/** The chain of the tenant in the database is not the one that was written: the tenant is no longer served. */
 export class ChainAlarmError extends AuditWriteError {
   override readonly name = 'ChainAlarmError'
 }
 
-/** Thrown while the chains could not be compared for too long. Nothing was written. */
+/** The chains could not be compared for too long. Nothing was written. */
 export class ComparisonOverdueError extends AuditWriteError {
   override readonly name = 'ComparisonOverdueError'
 }
 
 /**
- * Thrown when a log has more entries after the one that this process witnessed than it could follow in time. What it
- * followed is kept, so the next attempt continues from there. Nothing was written.
+ * A log has more entries after the one that this process witnessed than it could follow in time. What it followed is
+ * kept, so the next attempt continues from there. Nothing was written.
  */
 export class UnfollowedLogError extends AuditWriteError {
   override readonly name = 'UnfollowedLogError'
@@ -49,7 +47,7 @@ export class UnfollowedLogError extends AuditWriteError {
   }
 }
 
-/** Repeats work that reads a log until the log has been followed to its end; for work that no caller gives up on. */
+/** For work that no caller gives up on: repeats it until the log has been followed to its end. */
 export async function untilFollowed<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -60,7 +58,6 @@ export async function untilFollowed<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Thrown when more calls wait than the server can hold. */
 export class OverloadError extends Error {
   override readonly name = 'OverloadError'
 
@@ -73,16 +70,13 @@ export class OverloadError extends Error {
   }
 }
 
-/** The error for a caller, made from an error of the database. */
 export function auditWriteError(
   cause: unknown,
   { mayBeWritten = !isNeverWritten(cause) }: { mayBeWritten?: boolean } = {},
 ): AuditWriteError {
   if (cause instanceof AuditWriteError) return cause
-  return new AuditWriteError(`the audit entry could not be written${describeObstacle(cause) ?? ''}`, {
-    cause,
-    mayBeWritten,
-  })
+  const message = `the audit entry could not be written${describeObstacle(cause) ?? ''}`
+  return new AuditWriteError(message, { cause, mayBeWritten })
 }
 
 // A missing store key is noticed before the entry is sent, or ends the transaction.
@@ -90,7 +84,7 @@ function isNeverWritten(cause: unknown): boolean {
   return isRolledBack(cause) || isNotConnected(cause) || cause instanceof UnknownStoreKeyError
 }
 
-/** Returns the database's error or, if it is known what in the tables prevents the write, an error that says so. */
+/** The database's error or, if it is known what in the tables prevents the write, an error that says so. */
 export function explainObstacle(error: unknown): unknown {
   return describeObstacle(error) === undefined ? error : auditWriteError(error)
 }

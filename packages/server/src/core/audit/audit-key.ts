@@ -20,23 +20,20 @@ import { type AuditKey, type AuditKeys, type Head, isHeadAuthentic } from './for
 
 const ID_BYTES = 8
 
-/** The keys of a log, and what they are opened with. Plain data, because threads get a copy. */
+/** Plain data, because threads get a copy. */
 interface OpenAuditKey extends AuditKeys {
   tenant_id: string
   storeKeys: StoreKeys
   sealed: Uint8Array
 }
 
-/** A sealed key of a log; the last id that it holds for, undefined for the current one. */
+/** `through` is the last id that a key of a log holds for, undefined for the current one. */
 interface SealedKey {
   through: number | undefined
   sealed: Uint8Array
 }
 
-/**
- * Opens a log's keys. @throws TamperedRowError if they are not those that the server wrote for this tenant;
- * UnknownStoreKeyError
- */
+/** @throws TamperedRowError if the server did not write these keys for this tenant; UnknownStoreKeyError */
 export function openAuditKey(
   storeKeys: StoreKeys,
   { tenant_id, wrapped_audit_key: sealed }: Pick<TenantRow, 'tenant_id' | 'wrapped_audit_key'>,
@@ -52,7 +49,7 @@ export function openAuditKey(
   }
 }
 
-/** Whether a log's keys open. @throws UnknownStoreKeyError */
+/** @throws UnknownStoreKeyError */
 export function opensAuditKey(storeKeys: StoreKeys, tenant: Parameters<typeof openAuditKey>[1]): boolean {
   try {
     openAuditKey(storeKeys, tenant)
@@ -63,7 +60,7 @@ export function opensAuditKey(storeKeys: StoreKeys, tenant: Parameters<typeof op
   }
 }
 
-/** Reads and opens the keys of these logs; leaves out what the database lacks, and what does not open. */
+/** Leaves out what the database lacks, and what does not open. */
 export async function readAuditKeys(
   sql: Queryable,
   storeKeys: StoreKeys,
@@ -80,12 +77,12 @@ export async function readAuditKeys(
   return keys
 }
 
-/** Seals a log's keys again, under the current store key. @throws OpenError, UnknownStoreKeyError */
+/** Under the current store key. @throws OpenError, UnknownStoreKeyError */
 export function resealAuditKey(storeKeys: StoreKeys, tenant_id: string, sealed: Uint8Array): Uint8Array {
   return moveAuditKey({ from: storeKeys, to: storeKeys }, tenant_id, sealed)
 }
 
-/** Seals a log's keys under the store key of another installation. @throws OpenError, UnknownStoreKeyError */
+/** Under the store key of another installation. @throws OpenError, UnknownStoreKeyError */
 export function moveAuditKey(
   storeKeys: Record<'from' | 'to', StoreKeys>,
   tenant_id: string,
@@ -99,8 +96,8 @@ export function moveAuditKey(
 }
 
 /**
- * Makes a log's next key, which holds after an id, and returns it with the earlier ones, without those that were only
- * for purged entries. @throws TamperedRowError; OpenError, UnknownStoreKeyError
+ * The log's next key, which holds after an id, with the earlier ones, but for those of purged entries only.
+ * @throws TamperedRowError, OpenError, UnknownStoreKeyError
  */
 export function renewAuditKey(
   { tenant_id, storeKeys, sealed }: Pick<OpenAuditKey, 'tenant_id' | 'storeKeys' | 'sealed'>,
@@ -109,23 +106,20 @@ export function renewAuditKey(
   const [current, ...earlier] = splitKeys(sealed)
   if (earlier.some(({ through = 0 }) => through > after_id))
     throw new TamperedRowError(`tenant ${tenant_id} has a former audit key for entries that its log does not have yet`)
-  const former = [...earlier, current]
-    .filter(({ through = after_id }) => through > purged_through)
-    .map(({ through, sealed }) => {
-      const next = through ?? after_id
-      const binding = bindingOf(tenant_id, through)
-      return { through: next, sealed: resealSecret(storeKeys, binding, sealed, bindingOf(tenant_id, next)) }
-    })
+  const reseal = ({ through, sealed }: SealedKey) => {
+    const last = through ?? after_id
+    const [from, to] = [bindingOf(tenant_id, through), bindingOf(tenant_id, last)]
+    return { through: last, sealed: resealSecret(storeKeys, from, sealed, to) }
+  }
+  const former = [...earlier, current].filter(({ through = after_id }) => through > purged_through).map(reseal)
   const fresh = { through: undefined, sealed: sealNewSecret(storeKeys, bindingOf(tenant_id, undefined)) }
   const joined = joinKeys([fresh, ...former])
-  if (joined.length > MOST_AUDIT_KEY_BYTES) {
-    throw new TamperedRowError(
-      tenant_id === INSTALLATION_ID
-        ? "the installation's log has had too many audit keys: rotate the store key with --keep-secrets, which makes none"
-        : `the log of tenant ${tenant_id} has had too many audit keys: purge its oldest entries`,
-    )
-  }
-  return joined
+  if (joined.length <= MOST_AUDIT_KEY_BYTES) return joined
+  throw new TamperedRowError(
+    tenant_id === INSTALLATION_ID
+      ? "the installation's log has had too many audit keys: rotate the store key with --keep-secrets, which makes none"
+      : `the log of tenant ${tenant_id} has had too many audit keys: purge its oldest entries`,
+  )
 }
 
 /**
@@ -146,8 +140,8 @@ export async function followAuditKey(sql: Queryable, auditKey: AuditKey): Promis
 }
 
 /**
- * Whether a log's keys authenticate something. If they do not, reads them from the database again and checks once more,
- * even if this call found no new ones: another call may have put them into the same object.
+ * If a log's keys do not authenticate something, they are read again and checked once more, even if this call found no
+ * new ones: another call may have put them into the same object.
  */
 export async function isAuthenticByNewest(
   sql: Queryable,
@@ -159,7 +153,6 @@ export async function isAuthenticByNewest(
   return isAuthentic()
 }
 
-/** Whether a server wrote this head. */
 export function isHeadGenuine(sql: Queryable, auditKey: AuditKey, head: Head): Promise<boolean> {
   return isAuthenticByNewest(sql, auditKey, () => isHeadAuthentic(auditKey, head))
 }

@@ -1,6 +1,6 @@
 /**
- * The door to the guard of the logs: it detects that a log in the database is not the one that servers wrote. The core
- * decides and commits, and asks the guard which head a log may be continued from.
+ * The door to the guard, which detects that a log in the database is not the one that servers wrote. The core asks it
+ * which head a log may be continued from.
  */
 import type { ExportAnchor, ExportLinks } from '@eaas/audit/formats'
 import type { Queryable } from '../store/db.js'
@@ -9,29 +9,22 @@ import type { AuditKey, Head, Witness } from './formats/chain.js'
 export interface Guard {
   /** @throws ChainAlarmError, ComparisonOverdueError while the tenant is not served */
   assertServed(tenant_id: string): void
-  /** The head in the database, as far as this process knows. */
   knownHead(tenant_id: string): Head | undefined
-  /**
-   * Reads the head of a log, which is the one that servers wrote; `find` may also lock it.
-   *
-   * @throws ChainAlarmError, UnfollowedLogError
-   */
+  /** The head that servers wrote; `find` may also lock it. @throws ChainAlarmError, UnfollowedLogError */
   readHead<Where extends Queryable>(
     sql: Where,
     log: { tenant_id: string; auditKey: AuditKey },
     find?: (sql: Where, tenant_id: string) => Promise<Head | undefined>,
   ): Promise<Head>
-  /** Records a head that this process committed. */
   committed(head: Head): void
-  /** Records that the outcome of a commit is unknown: no head is known until one is read. */
+  /** Of a commit: no head is known then until one is read. */
   outcomeUnknown(tenant_id: string): void
   /** The head that the log must contain according to an alarm about it. */
   lostHead(tenant_id: string): Witness | undefined
-  /** The tenants that are not served because their log is not the one that was written. */
+  /** Their log is not the one that was written, so they are not served. */
   alarmedTenants(): string[]
   /** The logs whose last entry is ahead of this clock, the furthest first. */
   ahead(clock: { isAhead(last: { created_at: string }): boolean }): { tenant_id: string; created_at: string }[]
-  /** how the periodic comparisons of the logs go */
   readonly comparisons: {
     /** whether no tenant is served, because they have failed for too long */
     readonly isOverdue: boolean
@@ -42,13 +35,13 @@ export interface Guard {
   }
 }
 
-/** The newest anchor of the installation's log, which covers a tenant, and what links kept checkpoints to it (export.md 8, 9). */
+/** The newest anchor that covers a tenant, and what links kept checkpoints to it (export.md 8, 9). */
 export interface Covering {
   anchor: ExportAnchor
   links: ExportLinks | undefined
 }
 
-/** The entries of the installation's log, by their ids, that an export is to link to its anchor. */
+/** By their ids, the entries of the installation's log that an export is to link to its anchor. */
 export interface ToLink {
   /** left out if they cannot be linked */
   known: readonly number[]

@@ -1,7 +1,4 @@
-/**
- * Finds faults of a log's head that show without the entries before the last one (chain.md 5), and entries beyond the
- * head (chain.md 9).
- */
+/** Faults of a log's head that show without the entries before the last one, and entries beyond it (chain.md 5, 9). */
 import { entryHash } from '@eaas/audit/formats'
 import { findEntryHash, findFirstId, listTenantHeads, readChain } from '../store/audit.js'
 import type { Queryable, Sql } from '../store/db.js'
@@ -9,22 +6,16 @@ import { isHeadGenuine } from './audit-key.js'
 import { type AuditKey, entryMac, equalBytes, type Head } from './formats/chain.js'
 import type { Fault } from './verify/verify.js'
 
-/** Entries after a head that are read at a time. */
 const PAGE_ENTRIES = 250
 
 export interface HeadFault {
-  /** the reason by which a verification names it */
+  /** as a verification names it */
   reason: Fault
-  /** the same in words */
   detail: string
 }
 
-export const HEAD_MISMATCH: HeadFault = {
-  reason: 'head_mismatch',
-  detail: 'the head does not match the last entry',
-}
-
-/** Finds a fault in one snapshot, while appends continue; undefined if the head is authentic and of the last entry. */
+export const HEAD_MISMATCH: HeadFault = { reason: 'head_mismatch', detail: 'the head does not match the last entry' }
+/** In one snapshot, while appends continue; undefined if the head is authentic and of the last entry. */
 export function findHeadFault(
   sql: Sql,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
@@ -38,11 +29,9 @@ export function findHeadFault(
     const last = await findEntryHash(snapshot, tenant_id, head.last_id)
     if (!last || !equalBytes(last, head.hash)) return HEAD_MISMATCH
     const beyond = await findBeyond(snapshot, { tenant_id, auditKey }, head)
+    const { last_id } = head
     if (beyond?.isGenuine)
-      return {
-        reason: 'head_behind',
-        detail: `the head is of entry ${head.last_id}, and a server wrote entries after it`,
-      }
+      return { reason: 'head_behind', detail: `the head is of entry ${last_id}, and a server wrote entries after it` }
     if (beyond)
       return {
         reason: 'entry_beyond_head',
@@ -54,21 +43,15 @@ export function findHeadFault(
   }) as Promise<HeadFault | undefined>
 }
 
-interface EntriesBeyond {
-  /** the first of them */
-  id: number
-  /**
-   * whether the server wrote one of them to follow the entry before it: then the head is an older one that was restored
-   */
-  isGenuine: boolean
-}
-
-/** Reads the entries beyond a head; undefined if there are none. */
+/**
+ * The first entry beyond the head, if there is one; genuine if the server wrote one of those there to follow the entry
+ * before it: then an older head was restored.
+ */
 export async function findBeyond(
   sql: Queryable,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },
   { last_id, hash }: Pick<Head, 'last_id' | 'hash'>,
-): Promise<EntriesBeyond | undefined> {
+): Promise<{ id: number; isGenuine: boolean } | undefined> {
   let first: number | undefined
   let previous = { id: last_id, hash }
   while (true) {

@@ -1,7 +1,4 @@
-/**
- * Proves the entries of a page before they are shown, and those before a head that is signed: the server wrote each of
- * them, and it follows from the one before.
- */
+/** Proves entries before they are shown or signed: the server wrote each, and it follows from the one before. */
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { createStretches } from '../event-loop.js'
 import { readChain } from '../store/audit.js'
@@ -13,38 +10,33 @@ import { type AuditKey, entryMac, equalBytes, type Head, type Witness } from './
 
 const PAGE_ENTRIES = 1_000
 
-/**
- * Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server wrote it.
- */
+/** Names the first entry of a page, or before it, that is not as the server wrote it. */
 export class TamperedEntryError extends TamperedRowError {
   override readonly name = 'TamperedEntryError'
 
   constructor(
     tenant_id: string,
     readonly entry_id: number,
-    what: 'missing' | 'not as the server wrote it',
+    what: 'missing' | 'not as the server wrote it' = 'not as the server wrote it',
   ) {
     super(`entry ${entry_id} of the audit log of tenant ${tenant_id} is ${what}`)
   }
 }
 
-/** Proves entries that follow the entry with this hash, in order. @throws TamperedEntryError */
+/** They follow the entry with this hash, in order. @throws TamperedEntryError */
 export function assertFollowing(
   entries: readonly ChainedEntry[],
   { tenant_id, auditKey, hash: last }: { tenant_id: string; auditKey: AuditKey; hash: Uint8Array },
 ): void {
   let previous = last
   for (const entry of entries) {
-    if (isForged(entry, { previous, auditKey }))
-      throw new TamperedEntryError(tenant_id, entry.id, 'not as the server wrote it')
+    if (isForged(entry, { previous, auditKey })) throw new TamperedEntryError(tenant_id, entry.id)
     previous = entry.hash
   }
 }
 
 /**
- * Proves the entries of a page. The hash before an entry needs no proof of its own: with another one, the hash of the
- * entry would differ from that under its MAC.
- *
+ * The hash before an entry needs no proof: with another one, the entry's would differ from that under its MAC.
  * @throws TamperedEntryError if an entry was changed, or one of `range` is missing
  */
 export function assertListed(
@@ -58,8 +50,7 @@ export function assertListed(
       throw new TamperedEntryError(tenant_id, range.after_id + 1 + at, 'missing')
     const previous = id === 1 ? genesisHash(tenant_id) : entry.previous_hash
     if (!previous) throw new TamperedEntryError(tenant_id, id - 1, 'missing')
-    if (isForged(entry, { previous, auditKey }))
-      throw new TamperedEntryError(tenant_id, id, 'not as the server wrote it')
+    if (isForged(entry, { previous, auditKey })) throw new TamperedEntryError(tenant_id, id)
   }
   if (!range) return
   const last_id = range.after_id + ordered.length
@@ -67,11 +58,9 @@ export function assertListed(
 }
 
 /**
- * Proves that the entries of a log lead from one of them to an authentic head, before a statement is signed that names
- * both, a page of entries at a time. The MAC of an entry proves only that a server wrote it: it can be from another
- * history of the log, which an attacker shows for a moment.
- *
- * @throws TamperedEntryError if the entries do not lead there, and the signal's reason once it is aborted
+ * Before a statement is signed that names an entry and an authentic head: the entries between them lead from one to the
+ * other. A MAC proves less: the entry can be from another history of the log, which an attacker shows for a moment.
+ * @throws TamperedEntryError if they do not lead there, and the signal's reason once it is aborted
  */
 export async function assertLeadsToHead(
   sql: Queryable,
@@ -84,7 +73,7 @@ export async function assertLeadsToHead(
     from: Pick<Witness, 'last_id' | 'hash'>
     head: Head
     signal?: AbortSignal
-    /** reads a page once that is admitted; by default at once */
+    /** reads a page once that is admitted */
     whenAdmitted?: <Page>(read: () => Promise<Page>) => Promise<Page>
   },
 ): Promise<void> {
@@ -99,14 +88,13 @@ export async function assertLeadsToHead(
     for (const entry of page) {
       if (entry.id !== last_id + 1) throw new TamperedEntryError(tenant_id, last_id + 1, 'missing')
       hash = entryHash(hash, entry)
-      if (!equalBytes(entry.hash, hash)) throw new TamperedEntryError(tenant_id, entry.id, 'not as the server wrote it')
+      if (!equalBytes(entry.hash, hash)) throw new TamperedEntryError(tenant_id, entry.id)
       last_id = entry.id
       const due = pause()
       if (due) await due
     }
   }
-  if (last_id !== head.last_id || !equalBytes(hash, head.hash))
-    throw new TamperedEntryError(tenant_id, head.last_id, 'not as the server wrote it')
+  if (last_id !== head.last_id || !equalBytes(hash, head.hash)) throw new TamperedEntryError(tenant_id, head.last_id)
 }
 
 function isForged(entry: ChainedEntry, { previous, auditKey }: { previous: Uint8Array; auditKey: AuditKey }): boolean {

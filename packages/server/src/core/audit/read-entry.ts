@@ -1,7 +1,4 @@
-/**
- * Reads an entry or a purge mark and proves that a server wrote it, before anything relies on it. If the log's keys do
- * not prove it, they are read again, because another server may have renewed them.
- */
+/** Proves that a server wrote an entry or a purge mark, before anything relies on it. */
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
@@ -9,10 +6,7 @@ import { findLastMark } from '../store/purge-marks.js'
 import { isAuthenticByNewest } from './audit-key.js'
 import { type AuditKey, entryMac, equalBytes, isPurgeMarkAuthentic, type PurgeMark } from './formats/chain.js'
 
-/**
- * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if there is none.
- * `previousHash` replaces the entry before it if a purge has deleted that.
- */
+/** Undefined if a server wrote no such entry there. `previousHash` replaces the entry before it if that was purged. */
 export async function readAuthenticEntry(
   sql: Queryable,
   { tenant_id, id, auditKey }: { tenant_id: string; id: number; auditKey: AuditKey },
@@ -28,12 +22,11 @@ export async function readAuthenticEntry(
   return (await isAuthenticByNewest(sql, auditKey, isAuthentic)) ? entry : undefined
 }
 
-/** Whether a server wrote this purge mark. */
 export function isMarkGenuine(sql: Queryable, auditKey: AuditKey, mark: PurgeMark): Promise<boolean> {
   return isAuthenticByNewest(sql, auditKey, () => isPurgeMarkAuthentic(auditKey, mark))
 }
 
-/** Finds the mark of a log's last purge, if a server wrote it. */
+/** Undefined if the log was never purged, or no server wrote its last mark. */
 export async function findAuthenticMark(
   sql: Queryable,
   { tenant_id, auditKey }: { tenant_id: string; auditKey: AuditKey },

@@ -1,6 +1,6 @@
 /**
- * What the installation's log says of tenants: which ones must exist, what their logs must hold, and what the logs of
- * gone tenants held (anchor.md 4).
+ * What the installation's log says of tenants: which ones must exist, what their logs must hold, and what those of gone
+ * tenants held (anchor.md 4).
  */
 import { readMetadata } from '@eaas/audit/formats'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
@@ -9,14 +9,13 @@ import type { Queryable } from '../store/db.js'
 import type { AuditKey, Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
 
-/** The actions after which a tenant must exist. */
+/** A tenant must exist after these. */
 const PRESENT_ACTIONS: readonly string[] = [
   'installation.tenant_create',
   'installation.tenant_arrive',
   'installation.rollback_accepted',
 ]
 
-/** The actions of the entries that say which tenants there are, and which entries of their logs. */
 export const TENANT_ACTIONS: readonly LogAction[] = [
   'installation.tenant_create',
   'installation.tenant_update',
@@ -32,39 +31,34 @@ export const TENANT_ACTIONS: readonly LogAction[] = [
 export interface RecordedTenants {
   /** created, or accepted by an operator after a loss, and not gone since; with the entry that says so */
   present: ReadonlyMap<string, number>
-  /** the entry by which an operator accepted that the tenant is gone */
+  /** with the entry by which an operator accepted that */
   gone: ReadonlyMap<string, number>
-  /**
-   * the last entry of the tenant's own log that this log names; entries that it named before an accepted rollback may
-   * be lost
-   */
+  /** what this log names last of the tenant's own log; after an accepted rollback, the entries before may be lost */
   ends: ReadonlyMap<string, NamedEntry>
   /** the status that the last such entry gave the tenant, if one did since its creation or an accepted rollback */
   statuses: ReadonlyMap<string, string>
 }
 
-/** An entry of a tenant's own log, as the installation's log names it. */
 export interface NamedEntry {
   id: number
   hash: Uint8Array
 }
 
-/** The actions whose entries state the status. */
+/** Their entries state the status. */
 const MOVES: readonly string[] = ['installation.tenant_move', 'installation.tenant_arrive']
 
-/** The status that a tenant has after such an entry. */
 const STATUSES: Readonly<Record<string, string>> = {
   'installation.tenant_suspend': 'suspended',
   'installation.tenant_resume': 'active',
   'installation.tenant_delete': 'deleted',
 }
 
-/** Entries read at a time, which take at most 80 MB even if an attacker edited them. */
+/** Read at a time; they take at most 80 MB even if an attacker edited them. */
 const PAGE_ENTRIES = 5_000
 
 /**
- * Reads which tenants the log has, or what it has of one; the entries are not authenticated here. `altered_id` is the
- * first entry whose metadata is missing or longer than any that a server writes: it says nothing.
+ * Reads what the log has of all tenants, or of one; it is not authenticated. `altered_id` is the first entry that says
+ * nothing: its metadata is missing or longer than a server writes.
  */
 export async function readRecordedTenants(
   sql: Queryable,
@@ -85,12 +79,10 @@ export async function readRecordedTenants(
   }
 }
 
-/** The last entry of a tenant's own log that the installation's log names; undefined if it names none. */
 export async function findNamedEnd(sql: Queryable, tenant_id: string): Promise<NamedEntry | undefined> {
   return (await readRecordedTenants(sql, tenant_id)).ends.get(tenant_id)
 }
 
-/** What these entries, given in order, say of tenants. */
 export function recordedTenants(entries: readonly ToldEntry[]): RecordedTenants {
   const record = createRecord()
   for (const entry of entries) record.read(entry)
@@ -131,8 +123,8 @@ function readNamed({ entry_id: id, entry_hash }: Partial<Record<string, unknown>
 }
 
 /**
- * Reads the head that was known of a tenant when an operator accepted that it is gone. Undefined if none was known, if
- * the alarm was not proven, so that more may have been known, or if the entry is not authentic or says something else.
+ * The head that was known of a tenant when an operator accepted that it is gone. Undefined also if the alarm was not
+ * proven, so that more may have been known, or if the entry is not authentic or says something else.
  */
 export async function readLostHead(
   sql: Queryable,
@@ -142,18 +134,12 @@ export async function readLostHead(
   return entry && readMetadata(entry).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
 }
 
-/**
- * Whether an operator accepted, in the installation's log, that the tenant is gone with all that was witnessed of its
- * log.
- */
+/** Whether an operator accepted that the tenant is gone with all that was witnessed of its log. */
 export async function isLossAccepted(
   sql: Queryable,
-  {
-    installationKey,
-    tenant_id,
-    witness,
-  }: { installationKey: AuditKey; tenant_id: string; witness: Witness | undefined },
+  of: { installationKey: AuditKey; tenant_id: string; witness: Witness | undefined },
 ): Promise<boolean> {
+  const { installationKey, tenant_id, witness } = of
   const id = (await readRecordedTenants(sql, tenant_id)).gone.get(tenant_id)
   if (id === undefined) return false
   const entry = await readLoss(sql, { auditKey: installationKey, tenant_id, id })
@@ -169,7 +155,7 @@ async function readLoss(
   return isOf ? entry : undefined
 }
 
-/** The head that the metadata of such an entry names; undefined if it names none. */
+/** Undefined if the metadata names no head. */
 export function lostHead(metadata: string | null): Witness | undefined {
   const { witnessed_id, witnessed_hash } = readMetadata({ metadata })
   if (typeof witnessed_id !== 'number' || witnessed_id === 0 || typeof witnessed_hash !== 'string') return undefined

@@ -1,11 +1,9 @@
 /**
- * Decides whether a call is admitted: every reason to refuse a caller except those of the operation itself, in the
- * order of the checks.
+ * Decides whether a call is admitted. The checks, in order; those of the operation itself follow.
  *
  * Before the body is read, by `admitCall`:
  * 1. the API key is well formed, which names its tenant;
- * 2. it is an API key of that tenant, neither revoked nor expired; each of these failures gives the same refusal after
- *    the same time;
+ * 2. it is one of that tenant, neither revoked nor expired: each failure gives the same refusal after the same time;
  * 3. the address is on the API key's list;
  * 4. the tenant is neither suspended nor moved elsewhere;
  * 5. the API key has the permissions of the call;
@@ -18,9 +16,7 @@
  * 10. 2 to 5 hold on the state that the operation decides on: only a refusal on the current state counts;
  * 11. server mode is open to the tenant; a refusal of it is committed as an entry before the caller gets it.
  *
- * The committer decides the rest, because it alone knows the head of the log: that the tenant has no alarm
- * (`#assertWatched` in audit/append/tenant-log.ts), that the log's queue has room (append-queue.ts), and what the
- * tenant's quota leaves, on which `encrypt` decides.
+ * The committer checks that the tenant has no alarm, and that the queue and the tenant's quota have room.
  */
 import { BlockList, isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -45,12 +41,11 @@ import type { TenantState } from './tenant-state.js'
 import { whenAdmitted } from './work-gate.js'
 
 /**
- * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, which differ between an unknown
- * tenant, an unknown API key and a revoked one. So the time of a refusal does not tell a caller which it is.
+ * How long it takes to refuse an API key, in milliseconds: longer than the look-ups, so that the time does not tell an
+ * unknown tenant, an unknown API key and a revoked one apart.
  */
 const REFUSAL_MS = 20
 
-/** Who calls, and from where. */
 export interface Credentials {
   tenant_id: string
   /** HMACs of the API key under the peppers, in the order to search for them */
@@ -61,20 +56,11 @@ export interface Credentials {
   correlation?: Correlation | undefined
 }
 
-/** A caller, and the permissions that its call needs. */
 interface Access {
   credentials: Credentials
   permissions: readonly HeldPermission[]
 }
 
-/** What a call needs before its body is read. */
-interface CallNeeds {
-  permissions: readonly HeldPermission[]
-  /** whether it has many operations, for which there must be room */
-  isBatch: boolean
-}
-
-/** What is known of a call once its caller is admitted. */
 export interface Admitted {
   api_key_id: string
   /** whether the tenant was envelope-only when its state was last read; that may have changed since */
@@ -82,48 +68,42 @@ export interface Admitted {
 }
 
 /**
- * Admits a call before its body is read. `identify` reads the caller's credentials.
- *
  * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_TENANT_MOVED, E_UNAVAILABLE,
  * E_MISSING_PERMISSION, E_VALIDATION; OverloadError
  */
 export async function admitCall(
   services: Services,
-  { permissions, isBatch }: CallNeeds,
+  { permissions, isBatch }: { permissions: readonly HeldPermission[]; isBatch: boolean },
   identify: () => Credentials,
 ): Promise<Admitted & { holding: Holding }> {
   const credentials = identify()
   const admitted = await admitCaller(services, { credentials, permissions })
-  assertOnBehalfOf(credentials, admitted)
-  if (isBatch) services.gate.assertRoom(credentials.tenant_id) // before a large body is read for nothing
-  const { api_key_id, envelope_only } = admitted
-  return { api_key_id, envelope_only, holding: services.hold(credentials.tenant_id, api_key_id) }
+  const { api_key_id } = admitted
+  const { tenant_id, on_behalf_of } = credentials
+  if (on_behalf_of !== undefined && !isOnBehalfOf(on_behalf_of))
+    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.onBehalfOf, { api_key_id })
+  if (isBatch) services.gate.assertRoom(tenant_id) // before a large body is read for nothing
+  return { ...admitted, holding: services.hold(tenant_id, api_key_id) }
 }
 
-/** An admitted call with its body. */
 interface AdmittedCall extends Access {
   /** how many operations it has, if it is a batch */
   operations?: number | undefined
   /** whose turn the call waits for, if it evaluates blind hashes */
   hashing?: { cost: number; api_key_id: string; signal: AbortSignal | undefined } | undefined
-  /** of a call of server mode */
   serverMode?: ServerModeCall | undefined
 }
 
-/**
- * Runs the operation of an admitted call; answers once its entries are committed. @throws Refusal, AuditWriteError,
- * OverloadError
- */
+/** Answers once the entries of the operation are committed. @throws Refusal, AuditWriteError, OverloadError */
 export function performAdmitted<Answer>(
   services: Services,
-  { credentials, permissions, operations, hashing, serverMode }: AdmittedCall,
+  call: AdmittedCall,
   operation: Operation<Answer>,
 ): Promise<Answer> {
-  const { tenant_id } = credentials
-  const access = { credentials, permissions }
-  const now = () => services.committer.clock.latest()
+  const { operations, hashing, serverMode } = call
+  const { tenant_id } = call.credentials
   const work = serverMode ? inServerMode(serverMode, operation) : operation
-  const findCaller = (state: TenantState) => admitOn(services, state, { access, now: now() })
+  const findCaller = (state: TenantState) => admitOn(services, state, call)
   const perform = () => carryOut(services, { tenant_id, findCaller }, work)
   if (hashing) return services.blindHashing.inTurn({ tenant_id, ...hashing }, hashing.cost, perform)
   return operations === undefined ? perform() : whenAdmitted(services.gate, { tenant_id, operations }, perform)
@@ -132,7 +112,7 @@ export function performAdmitted<Answer>(
 /** Whose API key a call needs: a tenant's, or an operator's, which belongs to the installation. */
 export type ApiKeyOwner = 'tenant' | 'operator'
 
-/** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key of this kind */
+/** @throws Refusal E_UNAUTHORIZED if the text is not an API key of this kind */
 export function readCredentials(
   { peppers }: Pick<Services, 'peppers'>,
   { apiKey, owner, ...rest }: Omit<Credentials, 'tenant_id' | 'digests'> & { apiKey: string; owner: ApiKeyOwner },
@@ -159,10 +139,7 @@ const whoCalls: Operation<Admitted> = ({ state, caller: { actor } }) => ({
   release: () => ({ api_key_id: actor, envelope_only: state.tenant.envelope_only }),
 })
 
-/**
- * Admits by the cached state of the caller's tenant; undefined if it is not loaded or would refuse: the current state
- * then decides.
- */
+/** Undefined if the state of the tenant is not loaded or would refuse: the current one then decides. */
 function admitOnCached({ states, committer }: Services, access: Access): Admitted | undefined {
   const state = states.find(access.credentials.tenant_id)
   if (!state || state instanceof Promise) return undefined
@@ -173,18 +150,18 @@ function admitOnCached({ states, committer }: Services, access: Access): Admitte
     const { api_key_id } = assertAdmitted(found.row, { state, access, now: committer.clock.latest() })
     return { api_key_id, envelope_only: state.tenant.envelope_only }
   } catch (error) {
-    if (error instanceof Refusal) return undefined // refused only on the current state
+    if (error instanceof Refusal) return undefined
     throw error
   }
 }
 
-/** Finds the caller of a decision, and any fault in its rows. `now` is in milliseconds since 1970. */
 async function admitOn(
-  { peppers }: Pick<Services, 'peppers'>,
+  { peppers, committer }: Services,
   state: TenantState,
-  { access, now }: { access: Access; now: number },
+  access: Access,
 ): Promise<{ caller: Caller; fault: TamperedRowError | undefined }> {
   const { digests, ip_address, on_behalf_of, correlation } = access.credentials
+  const now = committer.clock.latest()
   const found = await findByDigest(state, digests)
   const apiKey = assertAdmitted(found?.row, { state, access, now })
   if (!found?.fault) peppers.noteUse(apiKey, digests, state.rowKey)
@@ -219,7 +196,6 @@ function assertAdmitted(
   return apiKey
 }
 
-/** The status of an API key at a time, in milliseconds since 1970. */
 export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expired' | 'revoked' {
   if (apiKey.revoked_at !== null) return 'revoked'
   return apiKey.expires_at !== null && Date.parse(apiKey.expires_at) <= now ? 'expired' : 'active'
@@ -233,7 +209,6 @@ function assertServed({ tenant: { status }, fault, moved_to }: TenantState, api_
   throw new Refusal('E_TENANT_SUSPENDED', DETAILS.E_TENANT_SUSPENDED.tenant, { api_key_id })
 }
 
-/** @throws Refusal E_MISSING_PERMISSION naming the first of the permissions that the API key lacks */
 export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly HeldPermission[]): void {
   const missing = findMissingPermission(apiKey.permissions, permissions)
   if (!missing) return
@@ -241,15 +216,9 @@ export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly HeldP
   throw new Refusal('E_MISSING_PERMISSION', DETAILS.E_MISSING_PERMISSION.call(missing), { api_key_id })
 }
 
-/** @throws Refusal E_VALIDATION if the name of the end user is not 1 to 255 visible ASCII characters */
-function assertOnBehalfOf({ on_behalf_of }: Credentials, { api_key_id }: Admitted): void {
-  if (on_behalf_of === undefined || isOnBehalfOf(on_behalf_of)) return
-  throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.onBehalfOf, { api_key_id })
-}
-
 /**
- * Whether an address is on an allow-list, by Node's BlockList. `::ffff:10.0.0.1` counts as 10.0.0.1, also in a list. An
- * IPv4 address matches IPv4 ranges only: BlockList alone would also find it in `::/0`, by which a user means IPv6.
+ * Whether an address is on an allow-list. `::ffff:10.0.0.1` counts as 10.0.0.1, also in a list. An IPv4 address matches
+ * IPv4 ranges only: Node's BlockList alone would also find it in `::/0`, by which a user means IPv6.
  */
 export function isAllowed(list: readonly string[], address: string): boolean {
   if (isIP(address) === 0) return false
@@ -257,15 +226,10 @@ export function isAllowed(list: readonly string[], address: string): boolean {
   return (isIPv4(address) ? ipv4 : ipv6).check(address, familyOf(address))
 }
 
-interface Ranges {
-  ipv4: BlockList
-  ipv6: BlockList
-}
-
 // An allow-list is parsed once while its API key is cached.
-const parsed = new WeakMap<readonly string[], Ranges>()
+const parsed = new WeakMap<readonly string[], Record<'ipv4' | 'ipv6', BlockList>>()
 
-function parseList(list: readonly string[]): Ranges {
+function parseList(list: readonly string[]): Record<'ipv4' | 'ipv6', BlockList> {
   const known = parsed.get(list)
   if (known) return known
   const ranges = { ipv4: new BlockList(), ipv6: new BlockList() }
@@ -290,21 +254,17 @@ function familyOf(address: string): 'ipv4' | 'ipv6' {
   return isIP(address) === 4 ? 'ipv4' : 'ipv6'
 }
 
-/** A call of server mode: its name, and its body, which is not validated yet. */
 interface ServerModeCall {
   operation: string
   body: unknown
 }
 
-/** Runs an operation of server mode for tenants whose server mode is open; refuses it on record for others. */
+/** Refuses server mode on record to tenants that are envelope-only. */
 export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {
   return (context) => (context.state.tenant.envelope_only ? refuseServerMode(call)(context) : operation(context))
 }
 
-/**
- * Refuses a call on record, with the key that its body names. @throws Refusal E_ENVELOPE_ONLY once the entry is
- * committed
- */
+/** With the key that the body names. @throws Refusal E_ENVELOPE_ONLY once the entry is committed */
 export function refuseServerMode({ operation, body }: ServerModeCall): Operation<never> {
   return async ({ state }) => ({
     entries: [{ action: 'envelope_only.refused', ...(await findNamedKey(state, body)), metadata: { operation } }],
@@ -314,8 +274,7 @@ export function refuseServerMode({ operation, body }: ServerModeCall): Operation
   })
 }
 
-// The version is the one that the body names, if the key has it, as on decrypt; otherwise the current one,
-// which would have been used.
+// A version that the key lacks is not recorded: the current one would have been used.
 async function findNamedKey(
   state: TenantState,
   body: unknown,

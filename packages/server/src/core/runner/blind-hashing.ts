@@ -1,8 +1,6 @@
 /**
- * Has blind hashes evaluated in turns, because an element costs some forty times what a hash does. A call waits for its
- * turn before anything is decided: so a call that is refused, or that nobody waits for any more, has used nothing, and
- * what was taken away meanwhile is noticed. The tenants take turns, and one API key cannot take all that is admitted of
- * its tenant.
+ * Has blind hashes evaluated in turns of the tenants, because an element costs some forty times what a hash does. A
+ * call waits for its turn before anything is decided, so one that is refused or given up has used nothing.
  */
 import type { KeyObject } from 'node:crypto'
 import { DETAILS, MAX_BLINDED_ELEMENTS, type wire } from '@eaas/protocol'
@@ -13,13 +11,10 @@ import { createWorkGate, whenAdmitted } from './work-gate.js'
 
 /** What a call costs, in elements: besides its own, its keys and its proof (blind-hash.md 4). */
 export const costOfElements = (elements: number): number => elements + 4
-
 /** The cost of a turn: that of the largest call, some 0.4 seconds. */
 export const COST_OF_TURN = costOfElements(MAX_BLINDED_ELEMENTS)
-
 /** The cost of what one API key may have wait or be evaluated in a process: that of six of the largest calls. */
 const COST_OF_API_KEY = 6 * COST_OF_TURN
-
 /** Whose turn it is; `signal` is aborted when it is not waited for any more. */
 interface Caller {
   tenant_id: string
@@ -27,7 +22,6 @@ interface Caller {
   signal: AbortSignal | undefined
 }
 
-/** Runs a task, in a thread of its own where calls must not wait for it. */
 export type RunBlindHash = (task: BlindHashTask) => Promise<BlindHashResult>
 
 export interface BlindHashing {
@@ -37,7 +31,6 @@ export interface BlindHashing {
   evaluate(hashKey: KeyObject, elements: readonly string[]): Promise<Pick<wire.BlindHashed, 'elements' | 'proof'>>
 }
 
-/** Creates it; once per process. */
 export function createBlindHashing(run: RunBlindHash): BlindHashing {
   const gate = createWorkGate({ runningOperations: COST_OF_TURN })
   const underWay = new Map<string, number>()

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { BudgetUse } from '../store/budget-uses.js'
 import type { Sql } from '../store/db.js'
-import { type BudgetedApiKey, createBudgetCounts, nothingTaken, shareOf } from './budgets.js'
+import { type BudgetedApiKey, createTakeUses, nothingTaken, shareOf } from './budgets.js'
 
 const budgetedBy = (budgets: object) =>
   ({ tenant_id: 't', api_key_id: 'a', budgets: JSON.stringify(budgets) }) as BudgetedApiKey
@@ -17,8 +17,8 @@ it('calls of an API key that wait for a statement which fails have its error, an
   const failing: ((error: Error) => void)[] = []
   const sql = (() => new Promise((_, reject) => failing.push(reject))) as unknown as Sql
   const apiKey = budgetedBy({ unwrap: { per_day: 9 } })
-  const counts = createBudgetCounts(sql)
-  const take = () => counts.take(sql, apiKey, opened(1), nothingTaken(apiKey))
+  const takeUses = createTakeUses(sql)
+  const take = () => takeUses(sql, apiKey, opened(1), nothingTaken(apiKey))
 
   const first = take()
   await settle()
@@ -40,8 +40,8 @@ it('counts what is asked of a budget while a statement is under way by the next 
   const sent: { values: unknown[]; answer: (uses: object[]) => void }[] = []
   const sql = ((_: unknown, ...values: unknown[]) =>
     new Promise((answer) => sent.push({ values, answer }))) as unknown as Sql
-  const counts = createBudgetCounts(sql)
-  const take = (apiKey: BudgetedApiKey, count: number) => counts.take(sql, apiKey, opened(count), nothingTaken(apiKey))
+  const takeUses = createTakeUses(sql)
+  const take = (apiKey: BudgetedApiKey, count: number) => takeUses(sql, apiKey, opened(count), nothingTaken(apiKey))
   const answer = (at: number, granted: number) =>
     sent[at]?.answer([{ granted, granted_by_minute: granted, minute_ends_in: 7, day_ends_in: 8 }])
   const of6 = budgetedBy({ unwrap: { per_minute: 6 } })

@@ -1,6 +1,6 @@
 /**
- * The budgets of API keys. How much a call opens and hashes is known once its operation has decided. It is then taken
- * from the budgets, before anything is committed; another decision refuses what they do not leave.
+ * The budgets of API keys. How much a call opens and hashes is known once its operation has decided, and is then taken
+ * before anything is committed; another decision refuses what they do not leave.
  */
 import {
   BUDGET_KINDS,
@@ -26,17 +26,11 @@ import { Refusal } from './refusal.js'
 interface Over {
   window: BudgetWindow
   limit: number
-  /** Undefined where the API key expires for it. */
+  /** undefined if the API key expires instead */
   retryAfterSeconds: number | undefined
 }
 
-/** What a budget leaves a call. */
-interface Allowance {
-  left: number
-  over?: Over
-}
-
-export type Allowances = Record<BudgetKind, Allowance>
+export type Allowances = Record<BudgetKind, { left: number; over?: Over }>
 
 /** For callers without budgets, and until the needs of a call are known. */
 export const UNLIMITED: Readonly<Allowances> = {
@@ -44,10 +38,7 @@ export const UNLIMITED: Readonly<Allowances> = {
   hash: { left: Number.POSITIVE_INFINITY },
 }
 
-/**
- * What was taken for a call. It may be decided several times, on different states: whatever a decision needs beyond
- * this is taken before that decision counts.
- */
+/** What was taken for a call. Whatever a decision needs beyond this is taken before that decision counts. */
 interface Taken {
   /** the budgets it was taken from: if the API key gets others meanwhile, counting begins again */
   budgets: string
@@ -71,7 +62,7 @@ export function assertBudget(allowances: Readonly<Allowances>, kind: BudgetKind,
 /** What a decision counts that hashes one value, or confirms a guess as a hash does. */
 export const ONE_HASH: NonNullable<Decision<unknown>['unrecorded']> = new Map([['hash', 1]])
 
-/** Subtracts what one decision of a batch needs from what is left for the next ones. */
+/** Subtracts what a decision of a batch needs from what is left for the next ones. */
 export function spend(allowances: Allowances, made: Decision<unknown>): void {
   for (const kind of BUDGET_KINDS) allowances[kind].left -= countUses(made, kind)
 }
@@ -81,67 +72,62 @@ function countUses({ entries, unrecorded }: Decision<unknown>, kind: BudgetKind)
   return entries.reduce((count, { action }) => count + (COUNTED_AS_UNWRAP.includes(action) ? 1 : 0), 0)
 }
 
-/** An API key with budgets. */
 export type BudgetedApiKey = ApiKeyRow & { budgets: string }
 
 function hasBudgets(apiKey: ApiKeyRow | undefined): apiKey is BudgetedApiKey {
   return apiKey !== undefined && apiKey.budgets !== null
 }
 
-export interface BudgetCounts {
-  /**
-   * Takes what a decision needs beyond what was taken for its call; undefined if that is nothing. No other process can
-   * take the same uses, and a call that fails afterwards has used them. The first call that exceeds a window gets an
-   * entry for it; if the API key then expires, that is the first call whose entry is committed.
-   */
-  take(sql: Queryable, apiKey: BudgetedApiKey, made: Decision<unknown>, before: Taken): Promise<Taken | undefined>
-}
+/**
+ * Takes what a decision needs beyond what was taken for its call; undefined if that is nothing. No other process can
+ * take the same uses, and a call that fails afterwards has used them. The first call that exceeds a window gets an
+ * entry for it; if the API key then expires, that is the first call whose entry is committed.
+ */
+export type TakeUses = (
+  sql: Queryable,
+  apiKey: BudgetedApiKey,
+  made: Decision<unknown>,
+  before: Taken,
+) => Promise<Taken | undefined>
 
-/** For a call that has not been decided yet. */
 export function nothingTaken({ budgets }: BudgetedApiKey): Taken {
   return { budgets, counts: { unwrap: 0, hash: 0 }, overs: {}, exceeded: [] }
 }
 
-/** Counts what is taken; one per process. */
-export function createBudgetCounts(pool: Sql): BudgetCounts {
+export function createTakeUses(pool: Sql): TakeUses {
   const countTogether = createCommonCount(pool)
-  return {
-    async take(sql, apiKey, made, before) {
-      const { when_over, ...budgets } = readBudgets(apiKey.budgets)
-      const { tenant_id, api_key_id } = apiKey
-      let taken: Taken | undefined
-      for (const kind of BUDGET_KINDS) {
-        const { [kind]: budget } = budgets
-        const calls = countUses(made, kind) - before.counts[kind]
-        if (!budget || calls <= 0) continue
-        const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
-        const request = { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks: when_over !== 'expire' }
-        // Given a transaction, which holds the head's lock, no other connection may be awaited.
-        const use = await (sql === pool ? countTogether(apiKey, request) : countBudgetUse(sql, request))
-        taken = addUse(taken ?? before, use, request)
-      }
-      return taken
-    },
+  return async (sql, apiKey, made, before) => {
+    const { when_over, ...budgets } = readBudgets(apiKey.budgets)
+    const { tenant_id, api_key_id } = apiKey
+    let taken: Taken | undefined
+    for (const kind of BUDGET_KINDS) {
+      const { [kind]: budget } = budgets
+      const calls = countUses(made, kind) - before.counts[kind]
+      if (!budget || calls <= 0) continue
+      const { per_minute = UNBOUNDED, per_day = UNBOUNDED } = budget
+      const request = { tenant_id, api_key_id, kind, calls, per_minute, per_day, marks: when_over !== 'expire' }
+      // Given a transaction, which holds the head's lock, no other connection may be awaited.
+      const use = await (sql === pool ? countTogether(apiKey, request) : countBudgetUse(sql, request))
+      taken = addUse(taken ?? before, use, request)
+    }
+    return taken
   }
 }
 
-/** Stands for no limit: more than is ever counted. */
+/** More than is ever counted. */
 const UNBOUNDED = 10 ** 15
 
-/** Requests of one budget that one statement counts. */
 interface Together {
   calls: number
   use: Promise<BudgetUse>
 }
 
 /**
- * Runs one statement at a time for each API key, so that none takes the connections of all others. The next statement
- * counts all requests of a budget that arrive meanwhile. If a statement fails, the requests behind it fail with its
- * error: one after another, they would wait for a database that does not answer.
+ * Runs one statement at a time for each API key, so that none takes all connections; the next one counts all requests
+ * that arrive meanwhile. If one fails, those behind it fail too rather than wait for a database that does not answer.
  */
 function createCommonCount(sql: Sql): (apiKey: BudgetedApiKey, request: BudgetRequest) => Promise<BudgetUse> {
   const lines = new Map<string, Promise<unknown>>()
-  /** by budget: what the next statement will count */
   const next = new Map<string, Together>()
 
   function prepare(budget: string, request: BudgetRequest): Together {
@@ -177,7 +163,7 @@ export function shareOf(
 ): BudgetUse {
   const granted_by_minute = clamp(use.granted_by_minute - before, calls)
   const granted = clamp(use.granted - before, granted_by_minute)
-  // If windows are marked as exceeded, only the first request that a window did not grant in full marks it.
+  // Of the requests that a window did not grant in full, only the first marks it as exceeded.
   const isFirst = (grantedToAll: number) => !marks || before <= grantedToAll
   return {
     ...use,
@@ -194,16 +180,15 @@ function clamp(value: number, most: number): number {
 }
 
 function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day, marks }: BudgetRequest): Taken {
-  const minute = { window: 'minute', limit: per_minute, isFirst: use.is_minute_first } as const
-  const day = { window: 'day', limit: per_day, isFirst: use.is_day_first } as const
-  const exceeded = [minute, day]
-    .filter(({ isFirst }) => isFirst)
-    .map(({ window, limit }): Exceeded => ({ kind, window, limit }))
+  const exceeded: Exceeded[] = []
+  if (use.is_minute_first) exceeded.push({ kind, window: 'minute', limit: per_minute })
+  if (use.is_day_first) exceeded.push({ kind, window: 'day', limit: per_day })
   // The next minute renews nothing where the day is used up as well.
-  const { window, limit } = use.granted < use.granted_by_minute || use.is_day_used_up ? day : minute
-  const seconds = Math.max(1, window === 'day' ? use.day_ends_in : use.minute_ends_in)
-  const expires = !marks && exceeded.length > 0
-  const retryAfterSeconds = expires ? undefined : seconds
+  const isDay = use.granted < use.granted_by_minute || use.is_day_used_up
+  const window = isDay ? 'day' : 'minute'
+  const limit = isDay ? per_day : per_minute
+  const seconds = Math.max(1, isDay ? use.day_ends_in : use.minute_ends_in)
+  const retryAfterSeconds = !marks && exceeded.length > 0 ? undefined : seconds
   return {
     ...taken,
     counts: { ...taken.counts, [kind]: taken.counts[kind] + use.granted },
@@ -212,10 +197,7 @@ function addUse(taken: Taken, use: BudgetUse, { kind, calls, per_minute, per_day
   }
 }
 
-/**
- * The operation of one call, within the budgets of the API key that calls. If they do not cover a decision, it is made
- * again with what they left. A call that has an entry for an exceeded window is refused after that entry is committed.
- */
+/** If the budgets do not cover a decision, it is made again with what they left. */
 export function withinBudget<Answer>(operation: Operation<Answer>): Operation<Answer> {
   /** what was taken, by where it was counted: a transaction may be rolled back */
   let taken: Map<Queryable, Taken> | undefined
@@ -238,7 +220,7 @@ async function decideWithin<Answer>(
   for (;;) {
     const made = await decideOnTaken(operation, context, uses)
     try {
-      const now = await services.budgetCounts.take(sql, apiKey, made, uses)
+      const now = await services.takeUses(sql, apiKey, made, uses)
       const isCovered = !now || now.overs === uses.overs
       uses = now ?? uses
       taken.set(sql, uses)
@@ -251,7 +233,6 @@ async function decideWithin<Answer>(
   }
 }
 
-/** Zeroes the secrets of a decision that is over, whatever its outcome. */
 export function zeroSecrets(decision: Decision<unknown> | undefined): void {
   for (const secret of decision?.secrets ?? []) secret.fill(0)
 }
@@ -266,18 +247,27 @@ async function decideOnTaken<Answer>(
     const { [kind]: over } = overs
     if (over) allowances[kind] = { left: counts[kind], over }
   }
-  const made = await refusedLater(operation, { ...context, allowances }, exceeded.length > 0)
-  return exceeded.length === 0 ? made : { ...made, entries: [...made.entries, ...exceeded.map(noteOf)] }
+  const recorded = exceeded.map(
+    ({ kind, window, limit }): EntryNote => ({
+      action: 'budget.refused',
+      metadata: { limit, operation: kind, window },
+    }),
+  )
+  try {
+    const made = await operation({ ...context, allowances })
+    return recorded.length === 0 ? made : { ...made, entries: [...made.entries, ...recorded] }
+  } catch (error) {
+    if (recorded.length === 0 || !(error instanceof Refusal)) throw error
+    return {
+      entries: recorded, // committed before the caller gets the refusal
+      release() {
+        throw error
+      },
+    }
+  }
 }
 
-function noteOf({ kind, window, limit }: Exceeded): EntryNote {
-  return { action: 'budget.refused', metadata: { limit, operation: kind, window } }
-}
-
-/**
- * Lets the API key expire if this call was the first to exceed a budget that demands it. The server does that, in the
- * transaction of the entry about the budget.
- */
+/** Has the server let the API key expire, in this transaction, if its budgets demand that when they are exceeded. */
 async function withExpiry<Answer>(
   made: Decision<Answer>,
   context: Context,
@@ -294,23 +284,5 @@ async function withExpiry<Answer>(
         return (await change?.(sql, at)) ?? {}
       },
     },
-  }
-}
-
-async function refusedLater<Answer>(
-  operation: Operation<Answer>,
-  context: Context,
-  isRecorded: boolean,
-): Promise<Decision<Answer>> {
-  try {
-    return await operation(context)
-  } catch (error) {
-    if (!isRecorded || !(error instanceof Refusal)) throw error
-    return {
-      entries: [],
-      release() {
-        throw error
-      },
-    }
   }
 }

@@ -3,7 +3,9 @@ import type { EntryDraft } from '../audit/formats/chain.js'
 import { MAX_METADATA } from '../store/audit.js'
 import type { Caller, EntryNote } from './operation.js'
 
-/** Drafts the entries to chain. Those of a batch often share their metadata, so its text is made once. */
+type Metadata = NonNullable<EntryNote['metadata']>
+
+/** The entries of a batch often share their metadata, so its text is made once. */
 export function draftEntries(notes: readonly EntryNote[], caller: Caller): EntryDraft[] {
   let last: EntryNote['metadata']
   let text: string | null = null
@@ -14,7 +16,6 @@ export function draftEntries(notes: readonly EntryNote[], caller: Caller): Entry
   })
 }
 
-/** Drafts the entry to chain, with actor and address, and its metadata as canonical JSON. */
 export function draftEntry(note: EntryNote, caller: Caller): EntryDraft {
   return draft(note, caller, metadataText(note, caller))
 }
@@ -39,16 +40,13 @@ function isSorted(metadata: object): boolean {
   return true
 }
 
-function sorted<Value>(metadata: Record<string, Value>): Record<string, Value> {
-  return Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
-}
-
-/** For one code unit of a string. */
+/** Of one code unit of a string. */
 const MAX_UTF8_BYTES = 3
 
-/** RFC 8785 for flat objects: members sorted by name, no white space. */
-function canonicalJson(metadata: NonNullable<EntryNote['metadata']>): string {
-  const text = JSON.stringify(isSorted(metadata) ? metadata : sorted(metadata))
+/** RFC 8785 for flat objects. */
+function canonicalJson(metadata: Metadata): string {
+  const sorted = () => Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
+  const text = JSON.stringify(isSorted(metadata) ? metadata : sorted())
   // Readers cut off longer metadata, so the entry would no longer verify.
   if (text.length * MAX_UTF8_BYTES > MAX_METADATA && Buffer.byteLength(text) > MAX_METADATA)
     throw new Error(`the metadata of an entry is over ${MAX_METADATA} bytes`)
@@ -56,13 +54,11 @@ function canonicalJson(metadata: NonNullable<EntryNote['metadata']>): string {
 }
 
 /** The values of changed columns, and under `<name>_before` those that they replace. */
-export function recordChanges<Row extends object>(before: Row, changes: Partial<Row>): Values {
-  const values: Values = {}
+export function recordChanges<Row extends object>(before: Row, changes: Partial<Row>): Metadata {
+  const values: Metadata = {}
   for (const name of Object.keys(changes) as (keyof Row & string)[]) {
-    values[name] = changes[name] as Values[string]
-    values[`${name}_before`] = before[name] as Values[string]
+    values[name] = changes[name] as Metadata[string]
+    values[`${name}_before`] = before[name] as Metadata[string]
   }
   return values
 }
-
-type Values = Record<string, string | number | boolean | null>

@@ -1,13 +1,21 @@
 /**
- * The key that signs for the installation: checkpoints, exports, trees. A rotation of the store key replaces it while
- * processes run, and the installation's log has the statements about it (key-change.md of `@eaas/audit`).
+ * The key that signs for the installation, which a rotation of the store key replaces while processes run, and the keys
+ * before it: the logs have the statements about them (key-change.md of `@eaas/audit`).
  */
-import { encodePublicKey, findKeyChange, type SigningKey } from '@eaas/audit/formats'
+import {
+  CheckpointError,
+  encodePublicKey,
+  findKeyChange,
+  followKeyChanges,
+  listKeys,
+  type SigningKey,
+} from '@eaas/audit/formats'
 import { signingKeyOf } from '@eaas/audit/node'
-import { readJson } from '@eaas/protocol'
+import { INSTALLATION_ID, readJson } from '@eaas/protocol'
 import { followAuditKey } from '../audit/audit-key.js'
 import { equalBytes } from '../audit/formats/chain.js'
 import { openSecret, type StoreKeys } from '../crypto/key-hierarchy.js'
+import { listEntriesOf } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { findInstance, type InstanceRow, listKeyChanges } from '../store/instance.js'
 import type { Services } from './operation.js'
@@ -28,7 +36,7 @@ export class InstallationKey implements SigningKey {
     this.#opened = opened
   }
 
-  /** Opens the key of the installation's row. @throws OpenError, UnknownStoreKeyError */
+  /** @throws OpenError, UnknownStoreKeyError */
   static async open(sql: Queryable, storeKeys: StoreKeys, row: Sealed): Promise<InstallationKey> {
     return new InstallationKey(await openKey(sql, storeKeys, row))
   }
@@ -37,7 +45,7 @@ export class InstallationKey implements SigningKey {
     return this.#opened.key.publicKey
   }
 
-  /** All keys that ever signed for the installation, in order and written form; the last is the current one. */
+  /** All keys that ever signed for the installation, in written form; the last is the current one. */
   get publicKeys(): readonly [string, ...string[]] {
     return this.#opened.publicKeys
   }
@@ -72,31 +80,61 @@ async function openKey(sql: Queryable, storeKeys: StoreKeys, { wrapped_signing_k
   const publicKeys: [string, ...string[]] = [first]
   // Newest first: if the row was read before a rotation, the last statement leads to a later key.
   for (const metadata of (await listKeyChanges(sql)).toReversed()) {
-    const found = findChange(metadata, first)
-    if (!found) continue
-    changes.unshift(found.note)
-    publicKeys.unshift(found.from)
-    first = found.from
+    const note = String(Object(readJson(metadata)).key_change)
+    const change = findKeyChange(note)
+    if (change?.to !== first) continue // it does not verify, which verifying the installation's log reports
+    changes.unshift(note)
+    publicKeys.unshift(change.from)
+    first = change.from
   }
   return { key, sealed, publicKeys, changes }
 }
 
-// A statement that does not verify is skipped; verifying the installation's log reports the change.
-function findChange(metadata: string, key: string): { note: string; from: string } | undefined {
-  const note = String(Object(readJson(metadata)).key_change)
-  const change = findKeyChange(note)
-  return change?.to === key ? { note, from: change.from } : undefined
+/** Switches to the installation's secrets that the database has now. @throws OpenError, UnknownStoreKeyError */
+export async function followInstallation(
+  services: Pick<Services, 'sql' | 'storeKeys' | 'signingKey' | 'peppers' | 'installationKey'>,
+): Promise<void> {
+  const { sql, storeKeys } = services
+  await services.signingKey.follow(sql, storeKeys)
+  await services.peppers.follow(storeKeys)
+  await followAuditKey(sql, services.installationKey)
 }
 
-/** Switches to the installation's secrets that the database has now. @throws OpenError, UnknownStoreKeyError */
-export async function followInstallation({
-  sql,
-  storeKeys,
-  signingKey,
-  peppers,
-  installationKey,
-}: Pick<Services, 'sql' | 'storeKeys' | 'signingKey' | 'peppers' | 'installationKey'>): Promise<void> {
-  await signingKey.follow(sql, storeKeys)
-  await peppers.follow(storeKeys)
-  await followAuditKey(sql, installationKey)
+/** More often than a tenant is moved. */
+const MOST_ARRIVALS = 100
+
+/**
+ * The statements that lead from the first key that signed a tenant's log, in another installation too, to the one that
+ * signs it here (key-change.md 4). Nothing but their own signatures authenticates them.
+ */
+export async function listKeyChangesOf(
+  sql: Queryable,
+  { signingKey: { changes } }: Pick<Services, 'signingKey'>,
+  tenant_id: string,
+): Promise<readonly string[]> {
+  const actions = ['installation.tenant_arrive'] as const
+  const where = { actions, text: `"tenant_id":"${tenant_id}"`, after_id: 0, limit: MOST_ARRIVALS }
+  const arrival = (await listEntriesOf(sql, INSTALLATION_ID, where)).at(-1)
+  if (!arrival) return changes
+  const told: unknown = readJson(String(Object(readJson(arrival.metadata ?? '')).key_changes))
+  const carried = Array.isArray(told) ? told.map(String) : []
+  const arrivedUnder = findKeyChange(carried.at(-1) ?? '')?.to
+  const since = changes.findIndex((note) => findKeyChange(note)?.from === arrivedUnder)
+  return since === -1 ? carried : [...carried, ...changes.slice(since)]
+}
+
+/** The keys that may have signed a tenant's log: the installation's, and those before it arrived here. */
+export async function listSignersOf(
+  services: Pick<Services, 'sql' | 'signingKey'>,
+  tenant_id: string,
+): Promise<readonly string[]> {
+  const { publicKeys } = services.signingKey
+  try {
+    const carried = listKeys(followKeyChanges(await listKeyChangesOf(services.sql, services, tenant_id)))
+    // Only a statement that a key of this installation signed too vouches for the keys before it.
+    return carried.at(-1) === publicKeys.at(-1) ? [...new Set([...carried, ...publicKeys])] : publicKeys
+  } catch (error) {
+    if (error instanceof CheckpointError) return publicKeys // somebody edited the entry, which a verification names
+    throw error
+  }
 }

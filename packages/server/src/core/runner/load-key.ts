@@ -19,11 +19,9 @@ const PAGE_VERSIONS = 200
 export interface OpenKeyVersion {
   row: KeyVersionRow
   kek: KeyObject | undefined
-  /** the AAD that a wrapped key of this version is bound to */
   aad: Uint8Array
 }
 
-/** A key with its secrets opened. */
 export interface OpenKey {
   row: KeyRow
   versions: ReadonlyMap<number, OpenKeyVersion>
@@ -31,12 +29,11 @@ export interface OpenKey {
   hashKey: KeyObject | undefined
 }
 
-/** Names the current version of a key. */
 export function nameVersion({ key_id, current_version }: Pick<KeyRow, 'key_id' | 'current_version'>): string {
   return `${key_id} ${current_version}`
 }
 
-interface KeySource {
+export interface KeySource {
   sql: Queryable
   storeKeys: StoreKeys
   rowKey: KeyObject
@@ -44,8 +41,7 @@ interface KeySource {
 }
 
 /**
- * Loads a key. `written` is the entry of its row if this transaction wrote it, since the log does not have that entry
- * yet.
+ * `written` is the entry of the key's row if this transaction wrote it: the log does not have that yet.
  * @throws TamperedRowError
  */
 export async function loadKey(source: KeySource, key_id: string, written?: number): Promise<OpenKey | undefined> {
@@ -53,9 +49,8 @@ export async function loadKey(source: KeySource, key_id: string, written?: numbe
     const row = await findRow(source, key_id, written)
     if (!row) return undefined
     const versions = await loadVersions(source, row)
-    if (areVersionsOf(row, versions)) {
+    if (areVersionsOf(row, versions))
       return { row, versions: byNumber(versions), hashKey: openHashKey(source.storeKeys, row) }
-    }
     // The key may have changed between the two reads. Otherwise a version was changed outside the server.
     const again = await findRow(source, key_id, written)
     if (again?.entry_id === row.entry_id) {
@@ -74,8 +69,7 @@ async function findRow(
   const found = await findKey(sql, tenant_id, key_id)
   if (!found) return undefined
   const { newest_entry, ...row } = authentic(found, keyMac, rowKey)
-  const recorded = { ...row, newest_entry: written ?? newest_entry }
-  const putBack = findPutBack(recorded, `key ${key_id}`)
+  const putBack = findPutBack({ ...row, newest_entry: written ?? newest_entry }, `key ${key_id}`)
   if (putBack) throw putBack
   return row
 }
@@ -113,40 +107,37 @@ function byNumber(versions: readonly OpenKeyVersion[]): Map<number, OpenKeyVersi
 
 function openHashKey(
   storeKeys: StoreKeys,
-  { tenant_id, key_id: id, wrapped_hash_key }: KeyRow,
+  { tenant_id, key_id: id, wrapped_hash_key: sealed }: KeyRow,
   known?: OpenKey,
 ): KeyObject | undefined {
-  if (wrapped_hash_key === null) return undefined
-  return known?.hashKey ?? openOwn(storeKeys, { purpose: 'hash-key', tenant_id, id }, wrapped_hash_key)
+  return openOwn(storeKeys, { purpose: 'hash-key', tenant_id, id }, { sealed, known: known?.hashKey })
 }
 
-// Reuses an open KEK: the row may hold it sealed under a store key that is gone.
-function openVersion(storeKeys: StoreKeys, row: KeyVersionRow, known?: OpenKey): OpenKeyVersion {
-  const { tenant_id, key_id: id, version, wrapped_kek } = row
-  return {
-    row,
-    kek:
-      wrapped_kek === null
-        ? undefined
-        : (known?.versions.get(version)?.kek ??
-          openOwn(storeKeys, { purpose: 'kek', tenant_id, id, version }, wrapped_kek)),
-    aad: wrappedKeyAad(tenant_id, id, version),
-  }
+function openVersion(storeKeys: StoreKeys, row: KeyVersionRow, knownKey?: OpenKey): OpenKeyVersion {
+  const { tenant_id, key_id: id, version, wrapped_kek: sealed } = row
+  const known = knownKey?.versions.get(version)?.kek
+  const kek = openOwn(storeKeys, { purpose: 'kek', tenant_id, id, version }, { sealed, known })
+  return { row, kek, aad: wrappedKeyAad(tenant_id, id, version) }
 }
 
-function openOwn(storeKeys: StoreKeys, binding: SecretBinding, sealed: Uint8Array): KeyObject {
+function openOwn(
+  storeKeys: StoreKeys,
+  binding: SecretBinding,
+  { sealed, known }: { sealed: Uint8Array | null; known: KeyObject | undefined },
+): KeyObject | undefined {
+  if (sealed === null) return undefined
+  if (known) return known // the row may hold it sealed under a store key that is gone
   try {
     return openSecret(storeKeys, binding, sealed)
   } catch (error) {
     if (!(error instanceof OpenError)) throw error
-    throw new TamperedRowError(
-      `a secret of key ${binding.id} of tenant ${binding.tenant_id} was changed outside the server`,
-    )
+    const { id, tenant_id } = binding
+    throw new TamperedRowError(`a secret of key ${id} of tenant ${tenant_id} was changed outside the server`)
   }
 }
 
-// A hidden version would escape destruction, and its wrapped keys would seem forged. Each version is written once in
-// each of its states, and its key says in which one it is. So an older row of a version is recognized without the log.
+// A hidden version would escape destruction. Each is written once in each of its states, and its key says in which one
+// it is: so an older row of a version is recognized without the log.
 function areVersionsOf(key: KeyRow, versions: readonly OpenKeyVersion[]): boolean {
   return (
     versions.length === key.current_version &&

@@ -1,27 +1,19 @@
 /**
- * What calls leave behind apart from entries: when API keys were used, and how many calls have no entry, by API key,
- * address and day. Each call notes it in memory; it is written periodically, apart from any call.
+ * What calls leave behind apart from entries: when API keys were used, and how many calls have no entry. It is noted in
+ * memory and written periodically; what could not be written is kept for the next time.
  */
 import type { UnrecordedKind } from '@eaas/protocol'
 import { type ApiKeyRow, noteUses } from '../store/api-keys.js'
 import type { Sql } from '../store/db.js'
 import { addUnrecordedCalls, type UnrecordedCount } from '../store/unrecorded-calls.js'
 
-export interface ApiKeyUses {
-  /** Records that a call was admitted. `now` is in milliseconds since 1970. */
-  note(apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void
-  /**
-   * Writes what was recorded since the last time, one statement per tenant. What could not be written is kept for the
-   * next time.
-   */
-  flush(): Promise<void>
-}
+export type ApiKeyUses = ReturnType<typeof createApiKeyUses>
 
 /** A recorded use that is further in the future than this was written by a wrong clock. */
 const IMPLAUSIBLE_MS = 86_400_000
 
-/** Creates the record; one per process. `now` tells the time in milliseconds since 1970. */
-export function createApiKeyUses(sql: Sql, now: () => number): ApiKeyUses {
+/** All times are in milliseconds since 1970. */
+export function createApiKeyUses(sql: Sql, now: () => number) {
   /** by tenant: when each API key was last used */
   let noted = new Map<string, Map<string, number>>()
 
@@ -33,7 +25,7 @@ export function createApiKeyUses(sql: Sql, now: () => number): ApiKeyUses {
 
   return {
     note,
-    async flush() {
+    async flush(): Promise<void> {
       const taken = noted
       noted = new Map()
       try {
@@ -50,32 +42,16 @@ export function createApiKeyUses(sql: Sql, now: () => number): ApiKeyUses {
   }
 }
 
-/** Counts of one statement. */
 const MAX_WRITTEN = 1_000
-/**
- * Addresses of an API key that are counted separately on one day. Calls from any more are counted together, so that a
- * caller with many addresses cannot fill the table.
- */
+/** Addresses of an API key counted apart on a day; the rest are counted together, so they cannot fill the table. */
 const MOST_ADDRESSES = 32
 
-/** Whose calls are counted. */
 type CountedCaller = Pick<UnrecordedCount, 'tenant_id' | 'api_key_id' | 'ip_address'>
 
-export interface UnrecordedCalls {
-  /** Counts a call of an API key, or several at once. `now` is in milliseconds since 1970. */
-  count(kind: UnrecordedKind, caller: CountedCaller, now: number, calls?: number): void
-  /**
-   * Writes what was counted since the last time. What could not be written is kept for the next time; if only the
-   * database's answer was lost, it is then counted twice.
-   */
-  flush(): Promise<void>
-}
+export type UnrecordedCalls = ReturnType<typeof createUnrecordedCalls>
 
-/** Creates the counts; one per process. `observe` is called with what is counted. */
-export function createUnrecordedCalls(
-  sql: Sql,
-  observe?: (kind: UnrecordedKind, calls: number) => void,
-): UnrecordedCalls {
+/** Counts calls by API key, address and day; `observe` is called with what is counted. */
+export function createUnrecordedCalls(sql: Sql, observe?: (kind: UnrecordedKind, calls: number) => void) {
   let counts = new Map<string, UnrecordedCount>()
   const countedAddress = createAddressLimit()
 
@@ -87,12 +63,14 @@ export function createUnrecordedCalls(
   }
 
   return {
-    count(kind, { tenant_id, api_key_id, ip_address }, now, calls = 1) {
+    /** `now` is in milliseconds since 1970. */
+    count(kind: UnrecordedKind, { tenant_id, api_key_id, ip_address }: CountedCaller, now: number, calls = 1): void {
       observe?.(kind, calls)
       const day = new Date(now).toISOString().slice(0, 10)
       add({ tenant_id, api_key_id, day, kind, ip_address: countedAddress(day, api_key_id, ip_address), calls })
     },
-    async flush() {
+    /** If only the database's answer was lost, what was written is counted twice. */
+    async flush(): Promise<void> {
       const taken = [...counts.values()]
       counts = new Map()
       try {
@@ -107,7 +85,7 @@ export function createUnrecordedCalls(
   }
 }
 
-/** Returns an address as it is counted: itself, or '' beyond an API key's first `MOST_ADDRESSES` on a day. */
+/** Returns '' for an address beyond an API key's first `MOST_ADDRESSES` on a day. */
 function createAddressLimit(): (day: string, api_key_id: string, ip_address: string) => string {
   let today = ''
   let seen = new Map<string, Set<string>>()

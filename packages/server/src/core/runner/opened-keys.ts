@@ -1,20 +1,17 @@
 /**
- * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls for one
- * share its load; a row that was not found, failed to load or is an older version is not cached.
+ * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use; concurrent calls share a
+ * load. What was not found, failed to load or is an older version is not cached.
  */
-import type { KeyObject } from 'node:crypto'
 import { isUuid, partsOf } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
 import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
-import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import { type ApiKeyRow, findApiKey, findApiKeyByDigest } from '../store/api-keys.js'
-import type { Queryable } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
 import { isKeyListed, type KeyRow, type KeyVersionRow } from '../store/keys.js'
 import { findPutBack, type WithNewestEntry } from '../store/newest-entry.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import type { TenantRow } from '../store/tenants.js'
-import { loadKey, type OpenKey, openKey } from './load-key.js'
+import { type KeySource, loadKey, type OpenKey, openKey } from './load-key.js'
 
 /** The new rows that a management change wrote. */
 export interface WrittenRows {
@@ -27,23 +24,15 @@ export interface WrittenRows {
   apiKey?: ApiKeyRow
   /** several of these, where one change restates them */
   restated?: readonly Pick<WrittenRows, 'key' | 'apiKey'>[]
-  /** the last entry that a purge took */
   purged_through?: number
   /** the head of the installation's log, if that has an entry about the change */
   installationHead?: Head
 }
 
-/** An API key; with a fault if its row is an older version, which serves only to report what is wrong with the log. */
+/** With a fault if its row is an older version, which serves only to report what is wrong with the log. */
 export interface FoundApiKey {
   row: ApiKeyRow
   fault: TamperedRowError | undefined
-}
-
-interface RowSource {
-  sql: Queryable
-  storeKeys: StoreKeys
-  rowKey: KeyObject
-  tenant_id: string
 }
 
 /** What was found, or a promise while it is loaded: calls for a loaded row need not wait for a promise. */
@@ -51,7 +40,6 @@ export type MaybeLoading<T> = T | undefined | Promise<T | undefined>
 
 interface Slot<T> {
   loading: Promise<T | undefined>
-  /** once it is loaded */
   value: T | undefined
 }
 
@@ -66,11 +54,11 @@ export class OpenRows {
 
   /** Rows `below` are read too, but never changed: what a transaction has not committed stays in its own layer. */
   constructor(
-    private readonly source: RowSource,
+    private readonly source: KeySource,
     private readonly below?: OpenRows,
   ) {}
 
-  /** Finds a key; anything that is no UUID finds nothing. @throws TamperedRowError */
+  /** Anything that is no UUID finds nothing. @throws TamperedRowError */
   findKey(key_id: string): MaybeLoading<OpenKey> {
     if (!isUuid(key_id)) return undefined
     const known = this.unknown.has(key_id) ? undefined : this.below?.keys
@@ -83,7 +71,7 @@ export class OpenRows {
     return isUuid(key_id) && withDeadline(isKeyListed(sql, { tenant_id, key_id }, partsOf(list)))
   }
 
-  /** Finds the API key with this digest. @throws TamperedRowError */
+  /** @throws TamperedRowError */
   findApiKey(digest: string): MaybeLoading<FoundApiKey> {
     const { sql, tenant_id } = this.source
     return remember(this.apiKeys, this.below?.apiKeys, digest, async () => {
@@ -92,14 +80,11 @@ export class OpenRows {
     })
   }
 
-  /** Finds an API key by its id, always in the database. @throws TamperedRowError */
+  /** Always reads the database; anything that is no UUID finds nothing. @throws TamperedRowError */
   async findApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined> {
-    return isUuid(api_key_id) ? withDeadline(this.loadApiKeyById(api_key_id)) : undefined
-  }
-
-  private async loadApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined> {
+    if (!isUuid(api_key_id)) return undefined
     const { sql, tenant_id } = this.source
-    const found = await findApiKey(sql, tenant_id, api_key_id)
+    const found = await withDeadline(findApiKey(sql, tenant_id, api_key_id))
     if (!found) return undefined
     const { row, fault } = this.openApiKey(found)
     if (fault) throw fault
@@ -113,7 +98,6 @@ export class OpenRows {
     return { row, fault: findPutBack(recorded, `API key ${api_key_id}`) }
   }
 
-  /** Puts rows that this process wrote. */
   put({ key, versions = [], created = [], apiKey, restated = [] }: WrittenRows): void {
     for (const one of restated) this.put(one)
     if (apiKey) {
@@ -143,7 +127,7 @@ export class OpenRows {
     return all.flatMap(([digest, { value }]) => (value?.row.api_key_id === api_key_id ? [digest] : []))
   }
 
-  /** Adopts what was loaded and put in the layer `above`; to be called once its transaction is committed. */
+  /** Adopts what was loaded and put in the layer `above`, whose transaction is committed. */
   absorb(above: OpenRows): void {
     for (const key_id of above.unknown) this.keys.delete(key_id)
     for (const [key_id, slot] of above.keys) if (slot.value) this.keys.set(key_id, slot)
@@ -165,8 +149,7 @@ export class OpenRows {
   }
 }
 
-// A row that is still loading below is loaded again here: its load may wait for a connection that waits for
-// this transaction.
+// A row still loading below is loaded again: its load may wait for a connection that waits for this transaction.
 function remember<T extends object>(
   slots: Map<string, Slot<T>>,
   below: ReadonlyMap<string, Slot<T>> | undefined,

@@ -8,7 +8,7 @@ import type { StoreKeys } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
 import type { BlindHashing } from './blind-hashing.js'
-import type { Allowances, BudgetCounts } from './budgets.js'
+import type { Allowances, TakeUses } from './budgets.js'
 import type { InstallationKey } from './installation-key.js'
 import type { ApiKeyUses, UnrecordedCalls } from './noted-calls.js'
 import type { WrittenRows } from './opened-keys.js'
@@ -17,11 +17,10 @@ import type { ShareVerification } from './shared-verification.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
 import type { HeldBytes, InSearchPlace, WorkGate } from './work-gate.js'
 
-/** What operations and their runner use; one per process. */
+/** One per process. */
 export interface Services {
   sql: Sql
   storeKeys: StoreKeys
-  /** for finding API keys by their digests */
   peppers: Peppers
   /** the actor where no API key acts: `system` for the server itself, and the operator by name for a command */
   actor: string
@@ -33,19 +32,16 @@ export interface Services {
   committer: Committer
   apiKeyUses: ApiKeyUses
   unrecordedCalls: UnrecordedCalls
-  budgetCounts: BudgetCounts
+  takeUses: TakeUses
   /** lets an API key expire if its budgets demand that */
   expireApiKey: (apiKey: ApiKeyRow) => Operation<void>
-  /** admits batches */
+  /** of batches */
   gate: WorkGate
-  /** admits the pages of exports */
+  /** of the pages of exports */
   readGate: WorkGate
-  /** admits searches of the log */
   inSearchPlace: InSearchPlace
-  /** has callers who wait for the same verification of a log share one */
   shareVerification: ShareVerification
   blindHashing: BlindHashing
-  /** admits bodies and long answers */
   hold: HeldBytes
   /** finds the head of a tenant that the newest anchor of the installation's log covers */
   findAnchored: (services: Pick<Services, 'sql' | 'installationKey'>, tenant_id: string) => Promise<Witness | undefined>
@@ -53,11 +49,9 @@ export interface Services {
   findCovering: (services: Services, tenant_id: string, toLink?: ToLink) => Promise<Covering | undefined>
   /** verifies a log, in a thread of its own where that helps */
   verifyLog: VerifyLog
-  /**
-   * the server's time, in milliseconds since 1970; setting the system clock does not move it (audit/append/clock.ts)
-   */
+  /** milliseconds since 1970; setting the system clock does not move it (audit/append/clock.ts) */
   now: () => number
-  /** the time by the database's clock: an irreversible step must be due by both clocks */
+  /** by the database's clock: an irreversible step must be due by both clocks */
   databaseNow: (sql?: Queryable) => Promise<number>
   /** days between the request to destroy a key and its destruction; 0 is at once */
   destroyWindowDays: number
@@ -73,14 +67,12 @@ export interface Correlation {
   trace_id?: string
 }
 
-/** The actor of a call. */
 export interface Caller {
   /** the API key's id, `system`, or `operator:` with the operator's name */
   actor: string
   ip_address: string | null
-  /** the end user that the caller names; added to the metadata of each entry */
+  /** the end user that the caller names; in the metadata of each entry, as `correlation` is */
   on_behalf_of: string | undefined
-  /** added to the metadata of each entry, too */
   correlation?: Correlation | undefined
   /** undefined for what the server or its operator does */
   apiKey: ApiKeyRow | undefined
@@ -90,10 +82,7 @@ export interface Context {
   state: TenantState
   caller: Caller
   services: Services
-  /**
-   * the connection for a decision's reads; under the lock of the head no other may be awaited. `release` reads by
-   * `services.sql`
-   */
+  /** for a decision's reads: under the lock of the head no other may be awaited. `release` reads by `services.sql` */
   sql: Queryable
   /** how many encrypt calls the tenant's quota leaves this month; Infinity unless this decision must respect a limit */
   quotaLeft: number
@@ -110,7 +99,6 @@ export interface EntryNote {
   metadata?: Record<string, string | number | boolean | null>
 }
 
-/** The position of a management change's entries in the log. */
 export interface EntryPosition {
   /** the id and the hash of the first entry */
   entry_id: number
@@ -118,38 +106,23 @@ export interface EntryPosition {
   created_at: string
 }
 
-/**
- * Which state a decision needs.
- *
- * - `current`: the state in the database now, as the server wrote it. A decision on an outdated state is made again; a
- *   row that was tampered with fails the call.
- * - `as_found`: the current one if that can be determined, and otherwise what is there. Verification reports
- *   tampering that every
- *   other call fails on.
- * - `cached`: the one that this process read last. Another decision on the current state follows before
- *   anything is done.
- */
-type Freshness = 'current' | 'as_found' | 'cached'
-
 export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
   /** committed before anything is released; none for calls that only read */
   entries: readonly EntryNote[]
-  /**
-   * writes the rows of a management change through the transaction of the entries, and nothing else; returns the new
-   * rows
-   */
+  /** writes the rows of a management change, and nothing else, in the transaction of the entries; returns them */
   change?: (sql: Transaction, at: EntryPosition) => Promise<Written>
-  /**
-   * makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose refusal is
-   * on record
-   */
+  /** makes the answer after the commit; throws to refuse a call whose refusal is on record */
   release: (written: Written) => Answer | Promise<Answer>
   /** what the server itself does in the same transaction: its entries follow, and name the server as the actor */
   byServer?: Pick<Decision<void>, 'entries' | 'change'>
   /** counts of what has no entry, added once the call is carried out; `observe/refusals.ts` counts refused calls */
   unrecorded?: ReadonlyMap<UnrecordedKind, number>
-  /** `current` by default */
-  freshness?: Freshness
+  /**
+   * which state it needs. `current`, the default: the one in the database now; on another one it is made again, and a
+   * row that was tampered with fails the call. `as_found`: if that cannot be determined, what is there, for verification
+   * to report. `cached`: the one read last; a decision on the current state follows before anything is done
+   */
+  freshness?: 'current' | 'as_found' | 'cached'
   /** zeroed once the answer is made, or when it cannot be made */
   secrets?: readonly Uint8Array[]
 }

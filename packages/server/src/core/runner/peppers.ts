@@ -1,7 +1,6 @@
 /**
- * The peppers by which API keys are found. After a rotation there are two: when an API key is used, its digest is made
- * again under the new one. The former one is deleted once nothing needs it. For a tenant that was moved here, the
- * peppers of its earlier installations are former ones too.
+ * The peppers by which API keys are found. After a rotation there are two, until each API key in use has a digest under
+ * the new one. For a tenant that was moved here, those of its earlier installations are former ones too.
  */
 import type { KeyObject } from 'node:crypto'
 import { OpenError } from '@eaas/protocol'
@@ -25,15 +24,13 @@ export interface Digest {
   pepper: number
 }
 
-/** Its number is negative if it is of an earlier installation of a tenant. */
+/** The number is negative if it is of an earlier installation of a tenant. */
 interface Pepper {
   number: number
   key: KeyObject
 }
 
-/**
- * The peppers to search by: first the one that new digests are made under, so that a row is found by its newest digest.
- */
+/** First the one that new digests are made under, so that a row is found by its newest digest. */
 type Accepted = readonly [Pepper, ...Pepper[]]
 
 /** Most API keys whose digests wait to be written: the others are noted at their next use. */
@@ -55,24 +52,21 @@ export class Peppers {
     this.#ofTenants = ofTenants
   }
 
-  /** Opens the peppers of the installation's row. @throws OpenError, UnknownStoreKeyError */
+  /** @throws OpenError, UnknownStoreKeyError */
   static async open(sql: Sql, storeKeys: StoreKeys): Promise<Peppers> {
     return new Peppers(sql, await openPeppers(sql, storeKeys), await openOfTenants(sql, storeKeys))
   }
 
-  /** The digest of a new API key. */
   digest(apiKey: string): Digest {
     const [{ number, key }] = this.#accepted
     return { digest: apiKeyDigest(key, apiKey), pepper: number }
   }
 
-  /** The digests by which an API key may be stored, in the order in which they are to be searched for. */
+  /** The digests by which an API key may be stored, in the order to search for them. */
   digests(apiKey: string): Digest[] {
     const former = this.#ofTenants.size > 0 ? this.#ofTenants.get(apiKeyTenant(apiKey) ?? '') : undefined
-    return [...this.#accepted, ...(former ?? [])].map(({ number, key }) => ({
-      digest: apiKeyDigest(key, apiKey),
-      pepper: number,
-    }))
+    const digestOf = ({ number, key }: Pepper) => ({ digest: apiKeyDigest(key, apiKey), pepper: number })
+    return [...this.#accepted, ...(former ?? [])].map(digestOf)
   }
 
   /** Whether an API key whose digest is under this pepper can be found. */
@@ -80,14 +74,14 @@ export class Peppers {
     return [...this.#accepted, ...(this.#ofTenants.get(tenant_id) ?? [])].some(({ number }) => number === pepper)
   }
 
-  /** Notes that an API key was admitted; its digest is written again if it is under the former pepper. */
+  /** The digest of an admitted API key is written again if it is under the former pepper. */
   noteUse(row: ApiKeyRow, [newest]: readonly Digest[], rowKey: KeyObject): void {
     if (!newest || row.pepper >= newest.pepper || this.#noted.size >= MOST_NOTED) return
     const { mac } = withMac({ ...row, digest: newest.digest }, apiKeyMac, rowKey)
     this.#noted.set(row.api_key_id, { row, next: { ...newest, mac } })
   }
 
-  /** Writes the digests that were noted. What fails is noted again by the next use. */
+  /** What fails is noted again by the next use. */
   async flush(): Promise<void> {
     const noted = this.#noted
     this.#noted = new Map()
@@ -112,7 +106,6 @@ export function pepperBinding(number: number): SecretBinding {
   return { purpose: 'api-key-pepper', ...(number > 1 && { version: number }) }
 }
 
-/** What the pepper of an earlier installation is bound to. */
 export function tenantPepperBinding({ tenant_id, number }: Omit<TenantPepperRow, 'wrapped_pepper'>): SecretBinding {
   return { purpose: 'api-key-pepper', tenant_id, id: tenant_id, version: number }
 }

@@ -87,12 +87,10 @@ it('uses of a budget that a transaction counted are counted again after its roll
       },
       currentPolicyVersion: async () => 2, // the state is always out of date, so the call decides in its turn
     },
-    budgetCounts: {
-      async take(sql: unknown, _: unknown, __: unknown, before: { counts: { hash: number } }) {
-        if (before.counts.hash > 0) return undefined
-        counted.push(sql)
-        return { ...before, counts: { ...before.counts, hash: 1 } }
-      },
+    takeUses: async (sql: unknown, _: unknown, __: unknown, before: { counts: { hash: number } }) => {
+      if (before.counts.hash > 0) return undefined
+      counted.push(sql)
+      return { ...before, counts: { ...before.counts, hash: 1 } }
     },
   } as unknown as Services
   const findCaller = () => ({ caller, fault: undefined })

@@ -9,21 +9,16 @@ import type { Caller, Decision, EntryPosition, Operation, Services } from './ope
 import { Refusal, unauthorized } from './refusal.js'
 import { asSeenBy, isMovedAway, type TenantState } from './tenant-state.js'
 
-/**
- * How often a call without entries may decide on a state that changed meanwhile. After that it decides under the lock
- * of the head, where the tenant cannot change.
- */
+/** How often a call without entries may decide on a changed state before it decides under the lock of the head. */
 const MOST_STALE = 2
 
-/** The server itself, or its operator. */
 export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
   return { actor, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
 }
 
 /**
- * Runs an operation for the server itself or its operator. `underLock` decides it under the lock of the head, where no
- * other process writes to the log; `caller` is the actor if the operator used an API key. @throws Refusal,
- * AuditWriteError, OverloadError
+ * For the server itself or its operator. `underLock` decides under the lock of the head, where no other process writes
+ * to the log; `caller` is the actor if the operator used an API key. @throws Refusal, AuditWriteError, OverloadError
  */
 export function performAsSystem<Answer>(
   services: Services,
@@ -35,21 +30,19 @@ export function performAsSystem<Answer>(
   return untilFollowed(() => carryOut(services, { tenant_id, findCaller, underLock }, operation))
 }
 
-/** Whose call is carried out. */
 interface Calling {
   tenant_id: string
   /** Finds the caller in the state, and any fault in its rows. @throws Refusal */
   findCaller: (state: TenantState) => MaybePromise<{ caller: Caller; fault: TamperedRowError | undefined }>
-  /** decide under the lock of the head from the start */
   underLock?: boolean
 }
 
 type MaybePromise<T> = T | Promise<T>
 
 /**
- * Runs an operation; answers once its entries are committed. A refusal counts only if it was made on the current state:
- * a key that another process has just created or enabled must not be refused here. The committer commits the entries,
- * and makes the call decide again if necessary. @throws Refusal, AuditWriteError, OverloadError
+ * Answers once the entries of an operation are committed. A refusal counts only if it was made on the current state: a
+ * key that another process has just created or enabled must not be refused here. @throws Refusal, AuditWriteError,
+ * OverloadError
  */
 export async function carryOut<Answer>(
   services: Services,
@@ -72,10 +65,8 @@ export async function carryOut<Answer>(
   }
 }
 
-/** One call: its last decision, and how it is made. */
 class Call<Answer> {
   #decision: Decision<Answer> | undefined
-  /** what the change of the last decision wrote */
   #written: WrittenRows = {}
   /** the caller that the last decision admitted */
   #admitted: Caller | undefined
@@ -112,11 +103,9 @@ class Call<Answer> {
     }
     if (!refused && this.#decision?.freshness === 'cached') return true
     // A row that seems forged may have its MAC under an audit key that is newer than the state.
-    const isNewest =
-      refused instanceof TamperedRowError
-        ? await isCurrent(services, state) // raises the alarm if the chain itself is wrong
-        : await isCurrent(services, state).catch(allowAlarm)
-    if (!isNewest) {
+    // If the chain itself is wrong, this raises the alarm.
+    const current = isCurrent(services, state)
+    if (!(await (refused instanceof TamperedRowError ? current : current.catch(allowAlarm)))) {
       await services.states.renew(state)
       return false
     }
@@ -151,7 +140,7 @@ class Call<Answer> {
     }
   }
 
-  /** What the committer commits of a decision: the entries of the caller, then those of the server itself. */
+  /** The entries of the caller, then those of the server itself. */
   #toCommit(made: Decision<Answer>, { caller, state }: { caller: Caller; state: TenantState }): Decided {
     const { services } = this
     const { byServer } = made
@@ -214,7 +203,6 @@ class Call<Answer> {
     this.#drop()
   }
 
-  /** Forgets the last decision, so that it cannot be released, and zeroes its secrets. */
   #drop(): void {
     zeroSecrets(this.#decision)
     this.#decision = undefined

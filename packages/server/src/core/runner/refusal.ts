@@ -6,7 +6,6 @@ export const UNAUTHORIZED_REASONS = ['missing', 'malformed', 'unknown', 'revoked
 
 export type UnauthorizedReason = (typeof UNAUTHORIZED_REASONS)[number]
 
-/** What is known of a caller that was not admitted. */
 export interface RefusedCaller {
   reason?: UnauthorizedReason
   api_key_id?: string
@@ -17,26 +16,22 @@ export interface RefusedCaller {
 /** Thrown by operations; `http/errors` turns it into the problem document. `detail` holds nothing secret. */
 export class Refusal extends Error {
   override readonly name: string = 'Refusal'
-  readonly code: ProblemCode
-  /** for the operator only */
-  readonly caller: RefusedCaller
 
-  constructor(code: ProblemCode, detail: string, caller: RefusedCaller = {}) {
+  constructor(
+    readonly code: ProblemCode,
+    detail: string,
+    /** for the operator only */
+    readonly caller: RefusedCaller = {},
+  ) {
     super(detail)
-    this.code = code
-    this.caller = caller
   }
 
-  /** The HTTP status that goes with the code. */
   get status(): number {
     return PROBLEMS[this.code].status
   }
 }
 
-/**
- * Makes the refusal of an invalid credential. The caller gets the same one whatever is wrong; the operator gets the
- * reason.
- */
+/** The caller gets the same refusal whatever is wrong with its credential; the operator gets the reason. */
 export function unauthorized(reason: UnauthorizedReason, api_key_id?: string): Refusal {
   const caller = api_key_id === undefined ? { reason } : { reason, api_key_id }
   return new Refusal('E_UNAUTHORIZED', DETAILS.E_UNAUTHORIZED.apiKey, caller)

@@ -1,7 +1,6 @@
 /**
- * Shares verifications: those of one tenant run one after another, in turn with those of other tenants, and callers
- * that wait for the same one get the same answer. So a call never gets the answer of a run that began before the call,
- * and verifications cannot occupy the process.
+ * Shares verifications, so that they cannot occupy the process: those of one tenant run one after another, in turn with
+ * other tenants. Callers that wait for the same one share its answer, but never that of a run which began before them.
  */
 import type { wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
@@ -26,17 +25,12 @@ interface Run {
 /** The runs of a tenant that have not begun, by what they verify. */
 type Waiting = Map<string, Run>
 
-/**
- * Verifies, together with the callers that wait for the same `scope` of the same tenant.
- *
- * @throws Refusal E_UNAVAILABLE when too many of the tenant's wait, or once the caller's signal is aborted
- */
+/** @throws Refusal E_UNAVAILABLE when too many of the tenant's wait, or once the caller's signal is aborted */
 export type ShareVerification = (
   caller: { tenant_id: string; scope: string; signal: AbortSignal | undefined },
   verify: Verify,
 ) => Promise<wire.Verification>
 
-/** Creates what callers share; one per installation. */
 export function createSharedVerifications(): ShareVerification {
   /** only tenants with runs */
   const logs = new Map<string, Waiting>()
@@ -82,7 +76,8 @@ async function runNext(waiting: Waiting): Promise<void> {
 }
 
 function addRun(waiting: Waiting, scope: string, verify: Verify): Run {
-  if (waiting.size >= WAITING_OF_TENANT) throw tooMany()
+  if (waiting.size >= WAITING_OF_TENANT)
+    throw new Refusal('E_UNAVAILABLE', 'other verifications of this log are waiting; try again when they are done')
   const gone = new AbortController()
   let begin = (): void => undefined
   const begun = new Promise<void>((resolve) => {
@@ -102,8 +97,4 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
 
 function nobodyWaits(): Refusal {
   return new Refusal('E_UNAVAILABLE', 'every caller stopped waiting for the verification')
-}
-
-function tooMany(): Refusal {
-  return new Refusal('E_UNAVAILABLE', 'other verifications of this log are waiting; try again when they are done')
 }

@@ -13,21 +13,18 @@ import { listStoreKeys, type StoreKeyRow } from '../store/store-keys.js'
 import { assertWhole } from '../store/whole-tables.js'
 import { Refusal } from './refusal.js'
 
-/**
- * How long a process may take to read a new store key, in milliseconds: the key seals nothing for ten times as long.
- */
+/** How often a process reads the store keys, in milliseconds: a new one seals nothing for ten times as long. */
 export const STORE_KEYS_MS = 1_000
 /** The number of a store key is wrapped with it, so that it cannot pass for another one. */
 const NUMBER_BYTES = 4
 
-/** A store key, and its row. */
-interface NewStoreKey {
-  keys: StoreKeys
-  row: Pick<StoreKeyRow, 'number' | 'wrapped'>
-}
+type Wrapped = Pick<StoreKeyRow, 'number' | 'wrapped'>
 
-/** Makes a store key; writes nothing. @throws RootKeyError */
-export async function makeStoreKey(provider: RootKeyProvider, number: number): Promise<NewStoreKey> {
+/** Writes nothing. @throws RootKeyError */
+export async function makeStoreKey(
+  provider: RootKeyProvider,
+  number: number,
+): Promise<{ keys: StoreKeys; row: Wrapped }> {
   const numbered = new Uint8Array(NUMBER_BYTES + KEY_BYTES)
   const key = randomKey()
   writeU32(numbered, 0, number)
@@ -41,12 +38,9 @@ export async function makeStoreKey(provider: RootKeyProvider, number: number): P
   }
 }
 
-/**
- * Wraps a store key under another root key, and then opens it with that one, which may be allowed only to wrap. @throws
- * RootKeyError
- */
+/** The new root key opens what it wrapped too, since it may be allowed only to wrap. @throws RootKeyError */
 export async function rewrap(
-  { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>,
+  { number, wrapped }: Wrapped,
   { from, to }: Record<'from' | 'to', RootKeyProvider>,
 ): Promise<Uint8Array> {
   const numbered = await unwrap(from, { number, wrapped })
@@ -62,7 +56,7 @@ export async function rewrap(
   }
 }
 
-/** Opens all store keys. @throws RootKeyError if there is none, or the root key does not open one */
+/** @throws RootKeyError if there is none, or the root key does not open one */
 export async function openStoreKeys(sql: Queryable, provider: RootKeyProvider): Promise<StoreKeys> {
   const storeKeys: StoreKeys = { current: 0, keys: new Map() }
   await refreshStoreKeys(sql, storeKeys, async () => provider)
@@ -70,10 +64,8 @@ export async function openStoreKeys(sql: Queryable, provider: RootKeyProvider): 
 }
 
 /**
- * Brings store keys up to date with the database: opens those that are new and not refused, and forgets those that are
- * gone. The provider is opened only if there are new ones.
- *
- * @throws RootKeyError; what was open stays so
+ * Opens store keys that are new and not refused, and forgets those that are gone. The provider is opened only for new
+ * ones. @throws RootKeyError; what was open stays so
  */
 export async function refreshStoreKeys(
   sql: Queryable,
@@ -115,7 +107,7 @@ async function openAdded(provider: RootKeyProvider, added: readonly StoreKeyRow[
   )
 }
 
-async function unwrap(provider: RootKeyProvider, { number, wrapped }: Pick<StoreKeyRow, 'number' | 'wrapped'>) {
+async function unwrap(provider: RootKeyProvider, { number, wrapped }: Wrapped) {
   const numbered = await provider.unwrap(wrapped)
   const found = numbered.length === NUMBER_BYTES + KEY_BYTES ? readU32(numbered, 0) : 0
   if (found === number) return numbered
@@ -125,18 +117,14 @@ async function unwrap(provider: RootKeyProvider, { number, wrapped }: Pick<Store
   )
 }
 
-type Wrapped = Pick<StoreKeyRow, 'number' | 'wrapped'>
-
-/**
- * Lists those that were not refused: a refused one seals nothing, and the next rotation of the store key deletes it.
- */
-export async function listUsable(sql: Parameters<typeof listStoreKeys>[0]): Promise<Wrapped[]> {
+/** A refused one seals nothing, and the next rotation of the store key deletes it. */
+export async function listUsable(sql: Queryable): Promise<Wrapped[]> {
   return (await listStoreKeys(sql)).filter(({ is_refused }) => !is_refused)
 }
 
 /**
- * Checks that the store keys are these. Call it under the lock of the installation's head, which a rotation of either
- * key takes: so neither rotation leaves a store key under a root key that the other replaces. @throws Refusal E_STATE
+ * Call it under the lock of the installation's head, which a rotation of either key takes: so neither leaves a store
+ * key under a root key that the other replaces. @throws Refusal E_STATE if the store keys are not these
  */
 export async function assertStoreKeys(transaction: Transaction, expected: readonly Wrapped[]): Promise<void> {
   const found = await listUsable(transaction)

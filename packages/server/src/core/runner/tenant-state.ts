@@ -1,11 +1,8 @@
 /**
  * A tenant as the operations see it: its settings, keys and API keys, opened and authenticated, under one policy
- * version. When the version changes, the next state keeps unchanged rows, takes those that this process wrote, and
- * reloads those that another process wrote.
- *
- * The policy version is read before any row, and it only grows. So if the committer finds it unchanged at the end,
- * every row that was read in between was current. States of one tenant share their rows: an older state may show newer
- * rows, and then the committer finds that its policy version is out of date.
+ * version. That is read before any row, and it only grows: so if the committer finds it unchanged at the end, every row
+ * that was read in between was current. When it changes, the next state reloads the rows that another process wrote.
+ * States of one tenant share their rows, so an older one may show newer rows: its policy version is then out of date.
  */
 import type { KeyObject } from 'node:crypto'
 import { genesisHash, readMetadata } from '@eaas/audit/formats'
@@ -27,9 +24,11 @@ import { findPutBack } from '../store/newest-entry.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/tenants.js'
 import type { OpenKey } from './load-key.js'
-import { type FoundApiKey, type MaybeLoading, OpenRows, type WrittenRows } from './opened-keys.js'
+import { type MaybeLoading, OpenRows, type WrittenRows } from './opened-keys.js'
 
-export interface TenantState {
+type Finders = Pick<OpenRows, 'findKey' | 'isListed' | 'findApiKey' | 'findApiKeyById'>
+
+export interface TenantState extends Finders {
   readonly tenant: TenantRow
   /** set if the tenant's row is not as the server last wrote it: then no decision is based on it */
   readonly fault: TamperedRowError | undefined
@@ -41,17 +40,6 @@ export interface TenantState {
   readonly auditKey: AuditKey
   /** authenticates the tenant's rows */
   readonly rowKey: KeyObject
-  /**
-   * Finds a key, as a promise only if it must be loaded; anything that is no UUID finds nothing. @throws
-   * TamperedRowError
-   */
-  findKey(key_id: string): MaybeLoading<OpenKey>
-  /** Whether a key is on a list, always read from the database; anything that is no UUID is not. */
-  isListed(key_id: string, list: readonly string[]): Promise<boolean>
-  /** Finds the API key with this digest, as a promise only if it must be loaded. @throws TamperedRowError */
-  findApiKey(digest: string): MaybeLoading<FoundApiKey>
-  /** Finds an API key by its id; anything that is no UUID finds nothing. @throws TamperedRowError */
-  findApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined>
 }
 
 /** The state under the lock of a head, which each change of the transaction replaces. */
@@ -66,25 +54,13 @@ export function isMovedAway({ status }: { status: string }): boolean {
   return status === 'moving' || status === 'moved'
 }
 
-export interface TenantStates {
-  /** The state of a tenant, as a promise while it is loaded at its first use; undefined if there is no such tenant. */
-  find(tenant_id: string): MaybeLoading<TenantState>
-  /** The state of a tenant if it is loaded and has this policy version. */
-  recent(tenant_id: string, policy_version: number): TenantState | undefined
-  /** Drops the state of a tenant, so that it is loaded again. */
-  forget(tenant_id: string): void
-  /** Brings an outdated state up to date. */
-  renew(state: TenantState): Promise<void>
-  /** The state under a lock: the same for all calls while it is held. Reads through the connection that holds it. */
-  underLock(lock: HeadLock): Promise<LockedState>
-}
+export type TenantStates = ReturnType<typeof createTenantStates>
 
 /** Most tenants whose state is cached; the one loaded longest ago is dropped first. */
 const CACHED_TENANTS = 10_000
 /**
- * How long a state is kept before everything is loaded again, in milliseconds. A row is compared with the log only when
- * it is loaded. So if an attacker restores an older row at that moment and hides its newest entry, the row is used no
- * longer than this.
+ * How long a state is kept, in milliseconds. A row is compared with the log only when it is loaded: one that an
+ * attacker restored at that moment, while hiding its newest entry, is used no longer than this.
  */
 const KEPT_MS = 10 * 60_000
 
@@ -98,7 +74,6 @@ interface Cached {
 
 interface Slot {
   loading: Promise<TenantState | undefined>
-  /** once it is loaded */
   cached: Cached | undefined
   /** when its load began */
   since: number
@@ -111,11 +86,11 @@ interface StatesOptions {
   elapsed?: () => number
 }
 
-/** Creates the cache of tenants' states; one per process. */
-export function createTenantStates({ sql, storeKeys, elapsed = () => performance.now() }: StatesOptions): TenantStates {
+export function createTenantStates({ sql, storeKeys, elapsed = () => performance.now() }: StatesOptions) {
   const slots = new Map<string, Slot>()
   const locked = new WeakMap<HeadLock, Promise<LockedState>>()
 
+  /** As a promise while the state is loaded at its first use; undefined if there is no such tenant. */
   function find(tenant_id: string): MaybeLoading<TenantState> {
     const found = slots.get(tenant_id)
     const now = elapsed()
@@ -141,7 +116,7 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
     if (slots.get(tenant_id)?.cached === cached) slots.delete(tenant_id)
   }
 
-  /** Brings a cached state to the policy version of a head. Does nothing if that happened meanwhile. */
+  /** Does nothing if the state was brought to the policy version of the head meanwhile. */
   async function follow(cached: Cached, on: Queryable, head: Head): Promise<void> {
     const { state, rows, known } = cached
     const { tenant_id } = state.tenant
@@ -153,7 +128,8 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
       forget(cached)
       throw new Error(`tenant ${tenant_id} is gone`)
     }
-    const keys = found && openRenewed(storeKeys, found.tenant, state)
+    const isRenewed = found && !equalBytes(found.tenant.wrapped_audit_key, state.tenant.wrapped_audit_key)
+    const keys = isRenewed ? openKeys(storeKeys, found.tenant) : undefined
     if (keys) cached.rows = new OpenRows({ sql, storeKeys, rowKey: keys.rowKey, tenant_id })
     else rows.forget(written)
     const parts = found && tenantParts(found, keys ?? state)
@@ -191,13 +167,14 @@ export function createTenantStates({ sql, storeKeys, elapsed = () => performance
 
   return {
     find,
-    recent(tenant_id, policy_version) {
+    renew,
+    recent(tenant_id: string, policy_version: number): TenantState | undefined {
       const state = slots.get(tenant_id)?.cached?.state
       return state?.policy_version === policy_version ? state : undefined
     },
-    forget: (tenant_id) => void slots.delete(tenant_id),
-    renew,
-    underLock(lock) {
+    forget: (tenant_id: string): void => void slots.delete(tenant_id),
+    /** The same state for all calls while the lock is held. Reads through the connection that holds it. */
+    underLock(lock: HeadLock): Promise<LockedState> {
       const known = locked.get(lock)
       if (known) return known
       const made = lockState(lock)
@@ -213,8 +190,7 @@ function advance(cached: Cached, state: TenantState, { last_id, hash, policy_ver
   cached.known = { last_id, hash, policy_version }
 }
 
-// The reads and writes of a transaction stay in a layer of its own until the commit: after a rollback no
-// other call has seen them.
+// The reads and writes of a transaction stay in a layer of its own: after a rollback no other call has seen them.
 function overlay(cached: Cached, lock: HeadLock, storeKeys: StoreKeys): LockedState {
   const base = cached.state
   const { rowKey, tenant } = base
@@ -244,16 +220,15 @@ async function loadTenant(
 ): Promise<Cached | undefined> {
   const found = await findCurrent(on, tenant_id)
   if (!found) return undefined
-  const auditKey = openAuditKey(storeKeys, found.tenant)
-  const rowKey = deriveRowKey(auditKey.current)
+  const keys = openKeys(storeKeys, found.tenant)
+  const { auditKey, rowKey } = keys
   const rows = new OpenRows({ sql, storeKeys, rowKey, tenant_id })
   const { policy_version, last_id, head_hash } = found
   const state: TenantState = {
-    ...tenantParts(found, { auditKey, rowKey }),
+    ...keys,
+    ...tenantParts(found, keys),
     moved_to: await findAddress(on, found.tenant, auditKey),
     policy_version,
-    auditKey,
-    rowKey,
     ...finders(rows),
   }
   const known = { last_id, hash: head_hash ?? genesisHash(tenant_id), policy_version }
@@ -261,12 +236,7 @@ async function loadTenant(
 }
 
 // The row key is read with the row, so that no row is compared with a MAC under another key.
-function openRenewed(
-  storeKeys: StoreKeys,
-  tenant: TenantRow,
-  { tenant: known }: Pick<TenantState, 'tenant'>,
-): Pick<TenantState, 'auditKey' | 'rowKey'> | undefined {
-  if (equalBytes(tenant.wrapped_audit_key, known.wrapped_audit_key)) return undefined
+function openKeys(storeKeys: StoreKeys, tenant: TenantRow): Pick<TenantState, 'auditKey' | 'rowKey'> {
   const auditKey = openAuditKey(storeKeys, tenant)
   return { auditKey, rowKey: deriveRowKey(auditKey.current) }
 }
@@ -293,12 +263,11 @@ function tenantParts(
   const forged = hasRow ? findTampering(tenant, tenantMac, rowKey) : undefined
   const putBack = () => findPutBack({ ...tenant, newest_entry }, 'the settings')
   const fault = forged ?? (hasRow ? putBack() : undefined)
-  // Only a purge that the server marked counts. After any other one entries seem to be missing, which verification
-  // reports.
+  // Only a purge that the server marked counts; after any other one, verification reports the missing entries.
   return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }
 }
 
-function finders(rows: OpenRows): Pick<TenantState, 'findKey' | 'isListed' | 'findApiKey' | 'findApiKeyById'> {
+function finders(rows: OpenRows): Finders {
   return {
     findKey: (key_id) => rows.findKey(key_id),
     isListed: (key_id, list) => rows.isListed(key_id, list),
@@ -322,14 +291,13 @@ export function asSeenBy(state: TenantState, apiKey: ApiKeyRow | undefined): Ten
   return view
 }
 
-/** Whether a key is on the list of an API key. */
 export function isListedKey(list: KeyList, { key_id, name }: Pick<KeyRow, 'key_id' | 'name'>): boolean {
   return isListed(list, { key_id, folder: folderOf(name) })
 }
 
 /**
- * Finds keys of a list. Neither the answer nor its time shows whether a key that is not on it exists: each key not yet
- * found on the list is looked up by one statement that finds only listed ones.
+ * Neither the answer nor its time shows whether a key that is not on the list exists: each key not yet found on it is
+ * looked up by one statement that finds only listed ones.
  */
 function limitedFinder(state: TenantState, list: readonly string[]): TenantState['findKey'] {
   const { ids } = partsOf(list)

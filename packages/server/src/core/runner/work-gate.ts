@@ -1,8 +1,6 @@
 /**
- * What limits the work that is done at once. Batches are admitted before any of their operations is decided: some run
- * at once, the others wait, one batch of each tenant after another, and a batch that the server cannot begin in time is
- * refused at once. Without the gate, concurrent batches slow each other down until all are too late. Searches of one
- * tenant's log run one after another, and the memory that calls hold is bounded.
+ * What limits the work that is done at once. Without the gate, concurrent batches slow each other down until all are
+ * too late: so some run, one of each tenant after another, and one that cannot begin in time is refused at once.
  */
 import { createHeldBytes, type Holding } from '@eaas/protocol'
 import { OverloadError } from '../audit/append-errors.js'
@@ -12,22 +10,16 @@ import { Refusal } from './refusal.js'
 const RUNNING_OPERATIONS = 4_000
 /** How long a batch may wait, in milliseconds; its commit has a deadline of its own after that. */
 const MOST_WAIT_MS = 3_000
-/**
- * Operations per second: the estimate before any is measured, and the least that is assumed while the database stalls.
- */
+/** Operations per second: the estimate before any is measured, and the least assumed while the database stalls. */
 const FIRST_RATE = 5_000
 const LEAST_RATE = 500
 /** How long operations are counted before the rate is computed again, in milliseconds. */
 const RATE_WINDOW_MS = 200
 
 export interface WorkGate {
-  /**
-   * Waits until the work may begin. The caller calls the returned function at the end of its work, whatever the
-   * outcome.
-   * @throws OverloadError at once if the operations cannot begin in time
-   */
+  /** The caller calls the returned function at the end of its work. @throws OverloadError if it cannot begin in time */
   enter(tenant_id: string, operations: number): Promise<() => void>
-  /** To be called before a body is read. @throws OverloadError if not even a small batch of the tenant would be admitted */
+  /** Before a body is read. @throws OverloadError if not even a small batch of the tenant would be admitted */
   assertRoom(tenant_id: string): void
 }
 
@@ -36,7 +28,6 @@ interface Waiter {
   begin: () => void
 }
 
-/** Runs `work` when there is room for this many operations of a tenant. @throws OverloadError */
 export async function whenAdmitted<T>(
   gate: WorkGate,
   { tenant_id, operations = 1 }: { tenant_id: string; operations?: number },
@@ -53,15 +44,12 @@ export async function whenAdmitted<T>(
 /** The longest delay that a timer takes. */
 const MAX_TIMER_MS = 2_147_483_647
 
-/**
- * Creates a gate for reads or verifications of logs, of which so many run at once. The others wait without a limit: the
- * database stays free for other calls, and each gets its place however long the others take.
- */
+/** For reads or verifications of logs, which wait without a limit: the database stays free for other calls. */
 export function createPatientGate(runningOperations: number): WorkGate {
   return createWorkGate({ runningOperations, mostWaitMs: MAX_TIMER_MS })
 }
 
-/** Creates the gate; one per process. `now` is in milliseconds. */
+/** `now` is in milliseconds. */
 export function createWorkGate({
   runningOperations = RUNNING_OPERATIONS,
   mostWaitMs = MOST_WAIT_MS,
@@ -83,10 +71,7 @@ export function createWorkGate({
     if (ahead > 0 && msToBegin > mostWaitMs) throw overload(msToBegin)
   }
 
-  /**
-   * The operations that begin before a tenant's next batch: of each other tenant, at most as many batches as this
-   * tenant has until then.
-   */
+  // Of each other tenant, at most as many batches begin before a tenant's next one as this tenant has until then.
   function countAhead(tenant_id: string): number {
     const batchesUntilThen = (waiters.get(tenant_id)?.length ?? 0) + 1
     let count = 0
@@ -186,17 +171,12 @@ export function createWorkGate({
 /** Searches of one tenant that may wait in a process; more are refused. */
 const WAITING_OF_TENANT = 7
 
-/**
- * Runs `search` when the tenant's earlier ones are done.
- *
- * @throws OverloadError when too many wait, and Refusal E_UNAVAILABLE once the caller's signal is aborted
- */
+/** One search of a tenant at a time. @throws OverloadError when too many wait, Refusal once the signal is aborted */
 export type InSearchPlace = <Result>(
   caller: { tenant_id: string; signal: AbortSignal | undefined },
   search: () => Promise<Result>,
 ) => Promise<Result>
 
-/** Creates the places; once per process. */
 export function createSearchPlaces(): InSearchPlace {
   /** by tenant: the searches that wait while one runs */
   const places = new Map<string, (() => void)[]>()
@@ -215,9 +195,11 @@ export function createSearchPlaces(): InSearchPlace {
   }
 }
 
+const stoppedWaiting = () => new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the search')
+
 /** @throws Refusal E_UNAVAILABLE if the caller is gone */
 export function assertWaitedFor(signal: AbortSignal | undefined): void {
-  if (signal?.aborted) throw new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the search')
+  if (signal?.aborted) throw stoppedWaiting()
 }
 
 async function waitForPlace(waiting: (() => void)[], signal: AbortSignal | undefined): Promise<void> {
@@ -229,7 +211,7 @@ async function waitForPlace(waiting: (() => void)[], signal: AbortSignal | undef
     }
     const leave = () => {
       waiting.splice(waiting.indexOf(begin), 1)
-      reject(new Refusal('E_UNAVAILABLE', 'the caller stopped waiting for the search'))
+      reject(stoppedWaiting())
     }
     waiting.push(begin)
     signal?.addEventListener('abort', leave, { once: true })
@@ -237,26 +219,19 @@ async function waitForPlace(waiting: (() => void)[], signal: AbortSignal | undef
 }
 
 /**
- * The memory that calls hold in this process: their bodies from the first byte on, and their long answers until they
- * are read. One tenant gets a quarter at most, so that it cannot take the room of the others, and one API key three
- * quarters of that, so that a stolen one leaves room for the rest of its tenant. All calls together have room for 16 of
- * the largest batches, in a container of 512 MB too.
+ * The memory that calls hold: their bodies from the first byte on, and their long answers until they are read. It has
+ * room for 16 of the largest batches, in a container of 512 MB too. One tenant leaves room for the others, and a stolen
+ * API key for the rest of its tenant.
  */
 const PROCESS_BYTES = 134_217_728
 const TENANT_BYTES = PROCESS_BYTES / 4
 const API_KEY_BYTES = (TENANT_BYTES * 3) / 4
 
-/** Starts the holding of one call of a tenant's API key, which refuses with E_UNAVAILABLE. */
+/** Starts the holding of one call, which refuses with E_UNAVAILABLE. */
 export type HeldBytes = (tenant_id: string, api_key_id: string) => Holding
 
-/** Creates the bound; one per process. */
 export function createCallHoldings(): HeldBytes {
-  return createHeldBytes<[tenant_id: string, api_key_id: string]>(
-    [PROCESS_BYTES, TENANT_BYTES, API_KEY_BYTES],
-    () =>
-      new Refusal(
-        'E_UNAVAILABLE',
-        'bodies and answers under way hold all the memory that there is for them; try again later',
-      ),
-  )
+  const detail = 'bodies and answers under way hold all the memory that there is for them; try again later'
+  const refuse = () => new Refusal('E_UNAVAILABLE', detail)
+  return createHeldBytes<[string, string]>([PROCESS_BYTES, TENANT_BYTES, API_KEY_BYTES], refuse)
 }

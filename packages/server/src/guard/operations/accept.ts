@@ -6,7 +6,7 @@ import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { appendToLocked } from '../../core/audit/append/send-appends.js'
 import { extendLocked } from '../../core/audit/append/tenant-log.js'
-import { type AuditKey, alarmMac, equalBytes, extendByAcceptedClock } from '../../core/audit/formats/chain.js'
+import { type AuditKey, alarmMac, equalBytes, extendChain } from '../../core/audit/formats/chain.js'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
 import { type RecordedTenants, readRecordedTenants } from '../../core/audit/recorded-tenants.js'
 import { draftEntry } from '../../core/runner/entry-drafts.js'
@@ -60,7 +60,8 @@ export async function acceptClock(services: Services, tenant_id: string, reason:
     const time = clock.read()
     const metadata = { ahead_until: previous.created_at, reason }
     const draft = draftEntry({ action: 'audit.clock_accepted', metadata }, systemCaller(services))
-    const { entries, head } = extendByAcceptedClock(previous, draft, { auditKey, now: time })
+    // The only entry whose time may be before that of the entry before it (chain.md 4).
+    const { entries, head } = extendChain({ ...previous, created_at: '' }, [draft], { auditKey, now: time })
     await appendToLocked(sql, clock, { previous, next: head, entries, time })
     return head
   })

@@ -20,7 +20,7 @@ import { readAs, readGiven, readKeptFiles, readWitnessedNote } from '@eaas/audit
 import { counted, INSTALLATION_ID } from '@eaas/protocol'
 import { LATER_KEY } from '../../core/audit/append-errors.js'
 import type { KeptHead } from '../../core/audit/formats/chain.js'
-import { listSignersOf } from '../../core/runner/carried-keys.js'
+import { listSignersOf } from '../../core/runner/installation-key.js'
 import type { Services } from '../../core/runner/operation.js'
 import { addSuccessor, readSealed, STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 

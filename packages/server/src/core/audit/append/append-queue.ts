@@ -1,34 +1,26 @@
 /**
- * The appends that wait for one tenant's log, in order of arrival. Each is answered within the database's deadline from
- * its arrival, however many precede it, and the queue holds no more than can be committed in that time.
+ * The appends that wait for one tenant's log. Each is answered within the database's deadline from its arrival, however
+ * many precede it, and the queue holds no more than can be committed in that time.
  */
 import { DATABASE_DEADLINE_MS, DatabaseDeadlineError } from '../../store/deadline.js'
 import { type AuditWriteError, auditWriteError, OverloadError } from '../append-errors.js'
 import type { Append, Decided } from './tenant-log.js'
 
-/** Entries in one statement at most. */
+/** In one statement. */
 const GROUP_ENTRIES = 512
-/** Management changes in one transaction at most, because other appends wait for all of them. */
+/** In one transaction, which all other appends wait for. */
 const GROUP_CHANGES = 16
-/**
- * Entries that may wait for one tenant, and for all; a call of /v1/batch has 1,000 at most. A call beyond that is
- * refused at once.
- */
+/** Those of a tenant, and of all, that may wait; a call of /v1/batch has 1,000 at most. */
 const TENANT_ENTRIES = 20_000
 const ALL_ENTRIES = 50_000
 
-/**
- * An append with less time left than this, in milliseconds, is not begun: it is given up on together with one that
- * timed out before it.
- */
+/** An append with less time left than this, in milliseconds, is not begun. */
 const WORTH_BEGINNING_MS = 200
 
-/** An append whose caller waits. */
 export interface Waiting {
   append: Append
-  /** the last decision */
   decided: Decided
-  /** the policy version that it was made on */
+  /** what it was made on */
   policy_version: number
   resolve: () => void
   reject: (error: Error) => void
@@ -40,7 +32,6 @@ export interface Waiting {
 
 export class AppendQueue {
   readonly #queue: Waiting[] = []
-  /** what is being committed */
   #group: readonly Waiting[] = []
   /** entries in the queue and the group whose callers still wait */
   #entries = 0
@@ -50,9 +41,7 @@ export class AppendQueue {
   /** `all` counts the entries that wait in all queues of the process. */
   constructor(private readonly all: { entries: number }) {}
 
-  /**
-   * Waits for a group and its commit. @throws OverloadError, AuditWriteError, or what the last decision refused with
-   */
+  /** @throws OverloadError, AuditWriteError, or what the last decision refused with */
   add(append: Append): Promise<void> {
     const { length } = append.entries
     if (this.#entries + length > TENANT_ENTRIES || this.all.entries + length > ALL_ENTRIES)
@@ -67,9 +56,8 @@ export class AppendQueue {
   }
 
   /**
-   * Takes what is committed together: all waiting management changes, or all plain appends, up to the size of a group.
-   * The kind of the oldest goes first, so at most one group of the other kind overtakes a call. Returns none if none
-   * wait.
+   * Takes what is committed together: management changes, or plain appends, or nothing. The kind of the oldest goes
+   * first, so at most one group of the other kind overtakes a call.
    */
   take(): readonly Waiting[] {
     const { taken, left } = splitGroup(this.#queue)
@@ -86,18 +74,9 @@ export class AppendQueue {
     })
   }
 
-  /** Answers the group after its commit: refused decisions reject, all others resolve. */
-  resolve(): void {
-    for (const waiting of this.#group) {
-      const { refused } = waiting.decided
-      this.#settle(waiting, () => (refused ? waiting.reject(refused) : waiting.resolve()))
-    }
-    this.#group = []
-  }
-
-  /** Answers the group with an error. */
-  reject(error: AuditWriteError): void {
-    for (const waiting of this.#group) this.#settle(waiting, () => waiting.reject(error))
+  /** Answers the group after its commit, or with what failed it: refused decisions reject, all others resolve. */
+  answer(error?: AuditWriteError): void {
+    for (const waiting of this.#group) this.#settle(waiting, error ?? waiting.decided.refused)
     this.#group = []
   }
 
@@ -108,10 +87,11 @@ export class AppendQueue {
     for (const waiting of left) this.#queue.push(waiting)
   }
 
-  #settle(waiting: Waiting, answer: () => void): void {
+  #settle(waiting: Waiting, error: Error | undefined): void {
     if (waiting.isGivenUp) return
     this.#count(-waiting.append.entries.length)
-    answer()
+    if (error) waiting.reject(error)
+    else waiting.resolve()
   }
 
   // The group that is being committed may still be written; an append in the queue is never begun.
@@ -121,7 +101,7 @@ export class AppendQueue {
     const error = new DatabaseDeadlineError(`the entry was not committed within ${DATABASE_DEADLINE_MS} ms`)
     const rejectLate = (late: readonly Waiting[], mayBeWritten: boolean) => {
       for (const waiting of late) {
-        this.#settle(waiting, () => waiting.reject(auditWriteError(error, { mayBeWritten })))
+        this.#settle(waiting, auditWriteError(error, { mayBeWritten }))
         waiting.isGivenUp = true
       }
     }
@@ -130,11 +110,10 @@ export class AppendQueue {
     this.#keep(this.#queue.filter(({ isGivenUp }) => !isGivenUp))
     if (this.#group.every(({ isGivenUp }) => isGivenUp)) this.#abandonGroup(error)
     // Each list is in order of time, but a group of one kind may have begun before older appends of the other.
-    const oldest = [this.#group.find(({ isGivenUp }) => !isGivenUp), this.#queue[0]].flatMap(
-      (each) => each?.until ?? [],
-    )
+    const oldest = [this.#group.find(({ isGivenUp }) => !isGivenUp), this.#queue[0]]
+    const until = Math.min(...oldest.map((each) => each?.until ?? Number.POSITIVE_INFINITY))
     this.#timer = undefined
-    if (oldest.length > 0) this.#setTimer(Math.min(...oldest) - now)
+    if (until < Number.POSITIVE_INFINITY) this.#setTimer(until - now)
   }
 
   // One timer for all. It is not restarted for each append: when it fires, it is set for the oldest one left.
@@ -149,10 +128,7 @@ export class AppendQueue {
   }
 }
 
-/**
- * Whether an append needs the lock of the head: a change does, and so does a call without entries, which
- * compare-and-swap cannot carry.
- */
+/** A change needs the lock of the head, and so does a call without entries, which compare-and-swap cannot carry. */
 export function isUnderLock({ decided }: Waiting): boolean {
   return decided.change !== undefined || decided.entries.length === 0
 }

@@ -1,17 +1,14 @@
 /**
- * The only source of the times that a server writes. No entry is written by a wrong clock: after one that is dated ten
- * days ahead, every entry of ten days would carry that time, since times never go back in a log, and usage would be
- * billed in the wrong month. Other times come from `now`, which setting the clock does not move.
+ * The only source of the times that a server writes. Times never go back in a log: so after an entry that a wrong clock
+ * dated ten days ahead, all entries of ten days would carry that time, and usage be billed in the wrong month.
  */
 import { uptime } from 'node:os'
 import { AuditWriteError } from '../append-errors.js'
 
-/** How far a server's clock may be from the database's, in milliseconds. */
 const DEFAULT_CLOCK_TOLERANCE_MS = 5 * 60_000
 /** Between two reports of the same wrong clock. */
 const REPORT_MS = 60_000
 
-/** Thrown instead of writing an entry with a wrong time. */
 export class WrongClockError extends AuditWriteError {
   override readonly name = 'WrongClockError'
 }
@@ -21,9 +18,7 @@ interface ClockOptions {
   now: () => number
   /** how far clocks may differ, in milliseconds; Infinity refuses nothing */
   toleranceMs: number
-  /**
-   * whether the database uses this machine's clock, as the embedded one does: then there is no second clock to compare
-   */
+  /** whether the database uses this machine's clock, as the embedded one does: there is no other one to compare */
   isDatabaseLocal?: boolean
   /** called when the clock is found wrong, and every minute while it stays wrong */
   onWrong?: ((message: string) => void) | undefined
@@ -33,36 +28,8 @@ interface ClockOptions {
   machineUptime?: () => number
 }
 
-export interface Clock {
-  toleranceMs: number
-  /**
-   * The time, in milliseconds since 1970. After an unexplained leap, the time before it plus what has passed since. If
-   * the clock never agreed with the database's, no later than the database's.
-   */
-  now(): number
-  /** The later of the clock's time with and without a leap: what has expired by either stays expired. */
-  latest(): number
-  /**
-   * The time for entries, in milliseconds since 1970, which must not be far before that of the entry that they follow;
-   * not compared if that is left out. @throws WrongClockError
-   */
-  read(previous?: { created_at: string }): number
-  /** Whether the last entry of a log is further ahead of this clock than clocks may differ. */
-  isAhead(previous: { created_at: string }): boolean
-  /** Compares a time with the database's clock at the moment of storing it. @throws WrongClockError */
-  assertAgreement(time: number, databaseTime: number): void
-  /**
-   * Finds why an entry of any tenant would be refused now, without writing one; undefined if the clock is right.
-   * Reports it as a refusal does. A single log ahead of the clock is not such a fault.
-   */
-  findFault(findDatabaseTime: () => Promise<number>): Promise<string | undefined>
-  /** how far this clock was ahead of the database's when they were last compared, in milliseconds; 0 before */
-  ahead(): number
-  /** whether the clock was wrong when an entry was last written or refused, or `findFault` last called */
-  isWrong(): boolean
-}
+export type Clock = ReturnType<typeof createClock>
 
-/** Creates the clock; one per process. */
 export function createClock({
   now,
   toleranceMs,
@@ -70,7 +37,7 @@ export function createClock({
   onWrong,
   steadyNow = () => performance.now(),
   machineUptime = () => uptime() * 1_000,
-}: ClockOptions): Clock {
+}: ClockOptions) {
   const readBoth = () => ({ time: now(), steady: steadyNow() })
   let last = { ...readBoth(), uptime: machineUptime() }
   let hasAgreed = isDatabaseLocal
@@ -93,8 +60,7 @@ export function createClock({
     throw new WrongClockError(message)
   }
 
-  // NTP makes small steps. The machine's uptime is read only after a leap: it distinguishes a sleep from a
-  // clock that was set.
+  // NTP makes small steps. The uptime is read only after a leap: it distinguishes a sleep from a clock that was set.
   function findLeap(): { leap: number; expected: number } | undefined {
     const seen = readBoth()
     const passed = seen.time - last.time
@@ -117,20 +83,18 @@ export function createClock({
     )
   }
 
-  /** The clock's time as if it had not been set. */
   function withoutLeap(time: number): number {
     return (isChecked && findLeap()?.expected) || time
   }
 
-  /** How far an entry is ahead, in milliseconds; 0 if no further than clocks may differ. */
+  /** 0 if an entry is no further ahead than clocks may differ. */
   function aheadOf({ created_at }: { created_at: string }, time: number): number {
     const ahead = Date.parse(created_at) - time
     return ahead > (isChecked ? toleranceMs : DEFAULT_CLOCK_TOLERANCE_MS) ? ahead : 0
   }
 
-  function findLaterEntry(previous: { created_at: string }, time: number): string | undefined {
-    const { created_at } = previous
-    const behind = aheadOf(previous, time)
+  function findLaterEntry({ created_at }: { created_at: string }, time: number): string | undefined {
+    const behind = aheadOf({ created_at }, time)
     if (behind === 0) return undefined
     return (
       `this machine's clock is ${seconds(behind)} s behind the last audit entry (${created_at}), so nothing is written. ` +
@@ -161,36 +125,41 @@ export function createClock({
 
   return {
     toleranceMs,
-    now() {
+    /**
+     * Milliseconds since 1970. After an unexplained leap, the time before it plus what has passed since; if this clock
+     * never agreed with the database's, no later than that.
+     */
+    now(): number {
       const time = withoutLeap(now())
       return theirs ? Math.min(time, theirs.time + steadyNow() - theirs.steady) : time
     },
-    latest() {
+    /** The later of the times with and without a leap: what has expired by either stays expired. */
+    latest(): number {
       const time = now()
       return Math.max(time, withoutLeap(time))
     },
-    read(previous) {
+    /** For entries, in milliseconds since 1970; compared with the entry before them if given. @throws WrongClockError */
+    read(previous?: { created_at: string }): number {
       const time = now()
       if (!isDatabaseLocal || !isChecked) return time
-      const leap = describeLeap(findLeap())
-      if (leap !== undefined) refuse(leap)
-      const later = previous && findLaterEntry(previous, time)
-      if (later === undefined) return time
-      return refuse(later)
+      const fault = describeLeap(findLeap()) ?? (previous && findLaterEntry(previous, time))
+      return fault === undefined ? time : refuse(fault)
     },
-    isAhead: (previous) => aheadOf(previous, now()) > 0,
-    assertAgreement(time, databaseTime) {
+    /** Whether the last entry of a log is further ahead of this clock than clocks may differ. */
+    isAhead: (previous: { created_at: string }): boolean => aheadOf(previous, now()) > 0,
+    /** Compares a time with the database's at the moment of storing it. @throws WrongClockError */
+    assertAgreement(time: number, databaseTime: number): void {
       aheadMs = time - databaseTime
       const difference = findDifference(aheadMs)
       noteComparison(databaseTime, difference === undefined)
       if (difference !== undefined) refuse(difference)
     },
-    async findFault(findDatabaseTime) {
+    /** Why an entry of any tenant would be refused now, reported as a refusal; undefined if the clock is right. */
+    async findFault(findDatabaseTime: () => Promise<number>): Promise<string | undefined> {
       if (!isChecked) return undefined
       const asked = now()
       const databaseTime = await findDatabaseTime()
-      // The database read its clock between two readings of this one: the time that its answer took is no
-      // difference of the clocks.
+      // The database read its clock between two readings of this one: the time of its answer is no difference.
       const time = Math.min(Math.max(databaseTime, asked), now())
       aheadMs = time - databaseTime
       const difference = findDifference(aheadMs)
@@ -199,8 +168,10 @@ export function createClock({
       if (fault !== undefined) report(fault)
       return fault
     },
-    ahead: () => aheadMs,
-    isWrong: () => isWrong,
+    /** of the database's clock, in milliseconds, when they were last compared; 0 before */
+    ahead: (): number => aheadMs,
+    /** when an entry was last written or refused, or `findFault` last called */
+    isWrong: (): boolean => isWrong,
   }
 }
 

@@ -1,49 +1,33 @@
 /**
- * Sends appends to the database, and compares the clock that dated them with the database's. Appends of tenants that
- * wait at the same time go in one statement, since a statement for each would cost each of their calls a whole commit.
- * While one such statement runs, the next one gathers.
+ * Sends appends to the database, and compares the clock that dated them with the database's. Those of tenants that wait
+ * at the same time go in one statement, since one for each would cost each of their calls a whole commit.
  */
-import type { ChainedEntry } from '@eaas/audit/formats'
 import { appendInTransaction } from '../../store/append-in-transaction.js'
 import { appendToMany } from '../../store/append-many.js'
 import { type Append, type Appended, appendEntries } from '../../store/audit.js'
 import { isRolledBack, isSpread, type Queryable, type Sql, type Transaction } from '../../store/db.js'
 import { AuditWriteError } from '../append-errors.js'
-import type { Head } from '../formats/chain.js'
 import type { Clock } from './clock.js'
 
 /** A longer append has a statement of its own: it gains nothing from the others, and they would wait for it. */
 const SHARED_ENTRIES = 64
-/** Entries in one statement for many tenants. */
+/** In one statement for many tenants. */
 const STATEMENT_ENTRIES = 512
-/**
- * The next statement waits for the one before it no longer than this, in milliseconds: the connection of that one may
- * be dead.
- */
+/** How long a statement waits for the one before it, in milliseconds: the connection of that one may be dead. */
 const MOST_WAIT_MS = 250
 
 /** Whether one statement appends for many tenants, or each for one. */
 export type TenantsPerStatement = 'many' | 'one'
 
 export interface Appends {
-  /**
-   * Waits until the next statement gathers. A group that is taken then goes into it; one taken earlier would grow no
-   * more.
-   */
+  /** Waits until the next statement gathers: a group that is taken earlier would grow no more. */
   gathering(): Promise<void> | undefined
-  /**
-   * Appends entries if the head in the database is still the previous one, and not locked; returns whether it was.
-   *
-   * @throws WrongClockError, or the database's own error
-   */
+  /** Returns whether the head in the database was still the previous one, and not locked. @throws WrongClockError */
   append(chained: Chained): Promise<boolean>
 }
 
-export interface Chained {
-  previous: Head
-  next: Head
-  entries: readonly ChainedEntry[]
-  /** what `clock.read` returned for them */
+export interface Chained extends Omit<Append, 'clock'> {
+  /** what `clock.read` returned for the entries */
   time: number
 }
 
@@ -53,7 +37,7 @@ interface Waiting {
   reject: (error: unknown) => void
 }
 
-/** Sends each tenant's appends separately; to a database that spans machines in transactions. */
+/** One statement for each tenant; a transaction where the database spans machines. */
 export function createSeparateAppends({ sql, clock }: { sql: Sql; clock: Clock }): Appends {
   return {
     gathering: () => undefined,
@@ -61,7 +45,6 @@ export function createSeparateAppends({ sql, clock }: { sql: Sql; clock: Clock }
   }
 }
 
-/** Sends the appends of many tenants together. */
 export function createSharedAppends({ sql, clock }: { sql: Sql; clock: Clock }): Appends {
   const waiting: Waiting[] = []
   let running: Promise<void> | undefined
@@ -93,13 +76,17 @@ export function createSharedAppends({ sql, clock }: { sql: Sql; clock: Clock }):
   }
 
   async function send(taken: readonly Waiting[]): Promise<void> {
+    const [first, second] = taken
     try {
+      if (first && !second) return first.resolve(await appendChained(sql, clock, first.chained)) // costs less
       const appends = taken.map(({ chained }) => chained)
-      const moved = await appendChainedToMany(sql, clock, appends)
-      for (const [at, { resolve }] of taken.entries()) resolve(moved.has(at))
+      const time = Math.max(...appends.map((append) => append.time))
+      const { moved, database_time } = await appendToMany(sql, appends, { time, toleranceMs: clock.toleranceMs })
+      assertAgreement(clock, time, { isMoved: moved.length > 0, database_time })
+      const written = new Set(moved)
+      for (const [at, { resolve }] of taken.entries()) resolve(written.has(at))
     } catch (error) {
-      // One tenant's rows can make the whole statement fail, and then nothing is written: so each tenant is
-      // tried by itself.
+      // One tenant's rows can make the whole statement fail, and then nothing is written: each is tried by itself.
       if (taken.length > 1 && isRolledBack(error)) {
         for (const { chained, resolve, reject } of taken) appendChained(sql, clock, chained).then(resolve, reject)
       } else {
@@ -131,55 +118,28 @@ function atMost(ms: number, work: Promise<void>): Promise<void> {
   })
 }
 
-/**
- * Appends entries if the head in the database is still the previous one, and not locked; returns whether it was. The
- * statement itself compares the clocks, so that nothing is written under a clock that has just become wrong.
- *
- * @throws WrongClockError if nothing was written because the clocks differ too much
- */
+/** The statement itself compares the clocks: nothing is written under one that has just become wrong. */
 async function appendChained<Store extends Queryable>(
   sql: Store,
   clock: Clock,
   { time, ...chained }: Chained,
   append: (sql: Store, append: Append) => Promise<Appended> = appendEntries,
 ): Promise<boolean> {
-  const { isMoved, database_time } = await append(sql, {
-    ...chained,
-    clock: { time, toleranceMs: clock.toleranceMs },
-  })
-  clock.assertAgreement(time, isMoved ? clampTo(database_time, time, clock.toleranceMs) : database_time)
-  return isMoved
+  const appended = await append(sql, { ...chained, clock: { time, toleranceMs: clock.toleranceMs } })
+  assertAgreement(clock, time, appended)
+  return appended.isMoved
 }
 
-/**
- * Appends entries after a head that this transaction has locked or inserted. @throws AuditWriteError, WrongClockError
- */
+/** The transaction has locked or inserted the head. @throws AuditWriteError, WrongClockError */
 export async function appendToLocked(sql: Transaction, clock: Clock, chained: Chained): Promise<void> {
   if (await appendChained(sql, clock, chained)) return
   throw new AuditWriteError(`the head of the audit chain of ${chained.previous.tenant_id} changed while it was locked`)
 }
 
-/**
- * Appends for many tenants in one statement, as `appendChained` does for one. Returns the positions of those whose head
- * was the previous one, and was not locked. A single tenant gets the statement of one, which costs less.
- *
- * @throws WrongClockError if nothing was written because the clocks differ too much
- */
-async function appendChainedToMany(
-  sql: Queryable,
-  clock: Clock,
-  appends: readonly Chained[],
-): Promise<ReadonlySet<number>> {
-  const [first, second] = appends
-  if (first && !second) return new Set((await appendChained(sql, clock, first)) ? [0] : [])
-  const time = Math.max(...appends.map((append) => append.time))
-  const { moved, database_time } = await appendToMany(sql, appends, { time, toleranceMs: clock.toleranceMs })
-  clock.assertAgreement(time, moved.length > 0 ? clampTo(database_time, time, clock.toleranceMs) : database_time)
-  return new Set(moved)
-}
-
-// The statement has already compared the clocks; the time that it returns is slightly later and must not
-// decide again.
-function clampTo(databaseTime: number, time: number, toleranceMs: number): number {
-  return Math.min(Math.max(databaseTime, time - toleranceMs), time + toleranceMs)
+// If something was written, the statement has compared the clocks already: the time that it returns is slightly later
+// and must not decide again.
+function assertAgreement(clock: Clock, time: number, { isMoved, database_time }: Appended): void {
+  const { toleranceMs } = clock
+  const clamped = Math.min(Math.max(database_time, time - toleranceMs), time + toleranceMs)
+  clock.assertAgreement(time, isMoved ? clamped : database_time)
 }

@@ -1,13 +1,8 @@
 /**
- * Writes the entries of one tenant's log. Appends are chained in memory and written in one statement (group commit):
- * while one group commits, the next one gathers. A caller's promise resolves once its entries are committed, and not
- * before.
- *
- * A group is appended under the policy version that its decisions were made on. If the version has changed, those
- * decisions are made again without leaving the queue: on the state that this process has of the newer version, or under
- * the lock of the head, where the version cannot change. So a call keeps its position however fast the tenant changes,
- * and every process acts on what another one acknowledged. Changes that wait together are decided one after another,
- * each on the result of the one before, and committed in one transaction.
+ * Writes the entries of one tenant's log by group commit: while one group commits, the next one gathers. A group is
+ * appended under the policy version that its decisions were made on. If that has changed, they are made again without
+ * leaving the queue, on the state that this process has of the newer version or under the lock of the head: so a call
+ * keeps its position however fast the tenant changes, and every process acts on what another one acknowledged.
  */
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { createStretches, turn } from '../../event-loop.js'
@@ -17,47 +12,35 @@ import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline, withoutDeadl
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { isUnreachable } from '../../store/unreachable.js'
 import { AuditWriteError, auditWriteError, untilFollowed } from '../append-errors.js'
-import {
-  type AuditKey,
-  beginExtension,
-  type EntryDraft,
-  type ExtendOptions,
-  type Head,
-  laterTime,
-} from '../formats/chain.js'
+import { type AuditKey, beginExtension, type EntryDraft, type Head, laterTime } from '../formats/chain.js'
+import type { Guard } from '../guard.js'
 import { AppendQueue, isUnderLock, type Waiting } from './append-queue.js'
-import type { Committer, CommitterOptions } from './committer.js'
+import type { CommitterOptions, RecentCommits } from './committer.js'
 import { type Appends, appendToLocked } from './send-appends.js'
 
-/** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
+/** Concurrent reads of a tenant's policy version. */
 const READS_AT_ONCE = 8
 /** How long after a lost race groups lock the row at once, in milliseconds: another process writes this tenant too. */
 const SHARED_MS = 5_000
 
-/** The lock of a tenant's head: a transaction holds it until it ends. */
+/** A transaction holds it until it ends. */
 export interface HeadLock {
   sql: Transaction
-  /** the head as it was when it was locked */
   head: Head
-  /**
-   * Registers a function that is called with the new head after the transaction has committed, and not if it failed.
-   */
+  /** The callback gets the new head after the transaction has committed. */
   onCommit: (callback: (head: Head) => void) => void
 }
 
 export interface Decided {
   /** committed before the caller is answered; none for a call that only reads */
   entries: readonly EntryDraft[]
-  /**
-   * Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash` are of the
-   * first of them. Returns how many of the entries record a change.
-   */
+  /** Writes rows in the transaction of the entries, of which `at` is the first; returns how many record a change. */
   change?:
     | ((lock: HeadLock, at: { entry_id: number; entry_hash: Uint8Array; created_at: string }) => Promise<number>)
     | undefined
   /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
   encryptQuota?: number | null | undefined
-  /** why nothing is done; thrown to the caller once the decision is known to be made on the current state */
+  /** thrown to the caller, instead of anything else, once the decision is known to be made on the current state */
   refused?: Error | undefined
 }
 
@@ -74,16 +57,13 @@ export interface Append extends Decided {
   auditKey: AuditKey
   /** the policy version that the decision was made on; NaN if it is still to be made */
   policy_version: number
-  /**
-   * Decides again; undefined if this process does not have the state of this version, which never happens under a lock.
-   */
+  /** Undefined if this process does not have the state of this version, which never happens under a lock. */
   decide: (on: DecideOn) => Promise<Decided | undefined>
 }
 
-/** What the logs of all tenants share. */
-interface Shared extends Pick<CommitterOptions, 'sql' | 'clock' | 'guard' | 'observe'>, Pick<Committer, 'recent'> {
+interface Shared extends Pick<CommitterOptions, 'sql' | 'clock' | 'guard' | 'observe'> {
+  recent: RecentCommits
   appends: Appends
-  /** counts the entries that wait in all queues */
   all: { entries: number }
 }
 
@@ -92,7 +72,6 @@ export class TenantLog {
   #draining: Promise<void> | undefined
   /** until when another process is assumed to write this tenant too, by `performance.now()` */
   #sharedUntil = 0
-  /** running reads of the policy version, and the read that calls of this moment share */
   readonly #reads = new Set<Promise<unknown>>()
   #nextRead: Promise<number> | undefined
 
@@ -109,8 +88,8 @@ export class TenantLog {
     return committed
   }
 
+  /** Calls of one turn of the event loop share a read that starts after all of them. @throws AuditWriteError */
   currentPolicyVersion(auditKey: AuditKey): Promise<number> {
-    // Callers of one turn of the event loop share a read that starts after all of them have called.
     this.#nextRead ??= this.#readPolicyVersion(auditKey)
     return this.#nextRead
   }
@@ -120,7 +99,7 @@ export class TenantLog {
   }
 
   async #drain(): Promise<void> {
-    const { appends, recent } = this.shared
+    const { appends, observe, recent } = this.shared
     await turn() // gathers what arrives in this turn of the event loop
     for (;;) {
       await appends.gathering()
@@ -130,35 +109,29 @@ export class TenantLog {
       try {
         await this.#queue.whileAwaited(this.#commit(group))
         const seconds = (performance.now() - startedAt) / 1_000
-        this.#queue.resolve()
-        const entries = draftsOf(group).length
-        if (entries > 0) recent.succeeded(entries)
-        this.#report(group, seconds)
+        this.#queue.answer()
+        const drafts = draftsOf(group)
+        if (drafts.length === 0) continue
+        recent.succeeded(drafts.length)
+        observe?.({ actions: drafts.map(({ action }) => action), seconds })
       } catch (error) {
         this.shared.guard.outcomeUnknown(this.tenant_id)
         recent.failed(error)
-        this.#queue.reject(auditWriteError(error))
+        this.#queue.answer(auditWriteError(error))
       }
     }
     this.#draining = undefined
   }
 
-  #report(group: readonly Waiting[], seconds: number): void {
-    const { observe } = this.shared
-    if (!observe) return
-    const actions = group.flatMap(({ decided }) => (decided.refused ? [] : decided.entries.map(({ action }) => action)))
-    if (actions.length > 0) observe({ actions, seconds })
-  }
-
   async #commit(group: readonly Waiting[]): Promise<void> {
     this.shared.guard.assertServed(this.tenant_id)
     if (performance.now() >= this.#sharedUntil && !group.some(needsLock) && (await this.#swapHead(group))) return
-    // A change, a count against a quota, another process that writes this tenant too, or a state that this
-    // process does not have: these wait for the row lock. With compare-and-swap alone they could starve.
+    // A change, a quota, another process that writes this tenant too, or a state that this process does not have: with
+    // compare-and-swap alone these could starve.
     await this.#appendLocked(group)
   }
 
-  /** Appends by compare-and-swap; returns false, without writing anything, if the group needs the lock. */
+  /** By compare-and-swap; returns false, without writing anything, if the group needs the lock. */
   async #swapHead(group: readonly Waiting[]): Promise<boolean> {
     const { appends, clock, guard } = this.shared
     const head = await this.#recentHead(group)
@@ -171,8 +144,7 @@ export class TenantLog {
     const drafts = draftsOf(awaited(group))
     if (drafts.length === 0) return false
     const time = clock.read(head)
-    const { auditKey } = firstAppend(group)
-    const extension = extendInStretches(head, { auditKey, now: time })
+    const extension = extendInStretches(head, { auditKey: auditKeyOf(group), now: time })
     await extension.add(drafts)
     const { entries, head: next } = extension.seal(head.policy_version)
     if (await appends.append({ previous: head, next, entries, time })) {
@@ -183,8 +155,7 @@ export class TenantLog {
     return false
   }
 
-  // A tampered row fails the change that uses it, and its rollback undoes the other changes too: so each is tried
-  // again by itself.
+  // A tampered row fails its change, and the rollback undoes the others too: so each is tried again by itself.
   async #appendLocked(group: readonly Waiting[]): Promise<void> {
     try {
       await this.#appendTogether(group)
@@ -202,13 +173,11 @@ export class TenantLog {
     }
   }
 
-  // One transaction: locks the head, makes decisions again that were made on another state, writes the rows
-  // of the changes, all entries, and the head with the next policy version. A crash before the commit leaves
-  // none of these, a crash after it all of them.
+  // One transaction: a crash before its commit leaves no row, entry or new head, a crash after it all of them.
   async #appendTogether(group: readonly Waiting[]): Promise<void> {
     const { sql, clock, guard } = this.shared
     const { tenant_id } = this
-    const { auditKey } = firstAppend(group)
+    const auditKey = auditKeyOf(group)
     const callbacks: ((head: Head) => void)[] = []
     const next = await beginKnown(sql, async (transaction) => {
       const head = await guard.readHead(transaction, { tenant_id, auditKey }, lockHead)
@@ -243,14 +212,13 @@ export class TenantLog {
     for (const callback of callbacks) callback(next)
   }
 
-  // The known head is used unless a decision was made on a newer policy version: then the known head is out
-  // of date.
+  // A decision on a newer policy version shows that the known head is out of date.
   async #recentHead(group: readonly Waiting[]): Promise<Head> {
     const { sql, guard } = this.shared
     const { tenant_id } = this
     const known = guard.knownHead(tenant_id)
     if (known && group.every(({ policy_version }) => policy_version <= known.policy_version)) return known
-    return guard.readHead(sql, { tenant_id, auditKey: firstAppend(group).auditKey })
+    return guard.readHead(sql, { tenant_id, auditKey: auditKeyOf(group) })
   }
 
   async #readPolicyVersion(auditKey: AuditKey): Promise<number> {
@@ -270,8 +238,8 @@ export class TenantLog {
   }
 }
 
-/** Continues the chain; other tenants' calls run in between if that takes long. */
-function extendInStretches(head: Head, options: Omit<ExtendOptions, 'policy_version'>) {
+/** Other tenants' calls run in between if it takes long to continue the chain. */
+function extendInStretches(head: Head, options: Parameters<typeof beginExtension>[1]) {
   const extension = beginExtension(head, options)
   const pause = createStretches()
   return {
@@ -289,13 +257,12 @@ function extendInStretches(head: Head, options: Omit<ExtendOptions, 'policy_vers
   }
 }
 
-// Throws, so that the transaction is rolled back, if no caller of the group waits any more.
 function assertAwaited(group: readonly Waiting[]): void {
   if (group.every(({ isGivenUp }) => isGivenUp))
     throw new AuditWriteError('the callers stopped waiting for these entries')
 }
 
-/** Makes a decision again, on this policy version; returns whether this process has the state for that. */
+/** Returns whether this process has the state of this policy version. */
 async function isDecidedAgain(waiting: Waiting, policy_version: number): Promise<boolean> {
   let decided: Decided | undefined
   try {
@@ -309,10 +276,7 @@ async function isDecidedAgain(waiting: Waiting, policy_version: number): Promise
   return true
 }
 
-/**
- * Decides under the lock. The decision depends on uncommitted changes, so after a rollback it must not count as made on
- * any version.
- */
+/** The decision depends on uncommitted changes: after a rollback it must not count as made on any version. */
 async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }): Promise<void> {
   waiting.policy_version = Number.NaN
   const decided = await waiting.append.decide(on)
@@ -320,10 +284,7 @@ async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }):
   waiting.decided = decided
 }
 
-/**
- * Counts `encrypt` entries against the quota. The count is exact, because no other process writes while the head is
- * locked.
- */
+/** The count of `encrypt` entries is exact, because no other process writes while the head is locked. */
 function createMeter(sql: Transaction, tenant_id: string, month: string) {
   let used: number | undefined
   return {
@@ -362,8 +323,7 @@ function isNotWritten(error: unknown): boolean {
   return error instanceof TamperedRowError || isRolledBack(error instanceof AuditWriteError ? error.cause : error)
 }
 
-// If the connection ended before COMMIT was sent, the transaction was rolled back. If it was only given up
-// on, it may still commit.
+// If the connection ended before COMMIT was sent, the transaction was rolled back; one that was given up on may commit.
 async function beginKnown<T>(sql: Sql, work: (transaction: Transaction) => Promise<T>): Promise<T> {
   let isDone = false
   try {
@@ -378,25 +338,20 @@ async function beginKnown<T>(sql: Sql, work: (transaction: Transaction) => Promi
   }
 }
 
-function firstAppend(group: readonly { append: Append }[]): Append {
-  const [first] = group
+function auditKeyOf([first]: readonly Waiting[]): AuditKey {
   if (!first) throw new Error('an empty group')
-  return first.append
+  return first.append.auditKey
 }
 
 /**
- * Extends a log without the committer: runs `work`, which may take long, in a transaction that has locked the head. It
- * gets that head and returns the one that it wrote, or undefined if it wrote none. However many entries others wrote
- * meanwhile, the log is followed to its end first.
- *
- * @throws ChainAlarmError, or what `work` throws
+ * Extends a log without the committer: runs `work`, which may take long, in a transaction that has locked the head, and
+ * followed the log to its end. It returns the head that it wrote, if any. @throws ChainAlarmError, or what it throws
  */
 export async function extendLocked(
-  { sql, committer }: { sql: Sql; committer: Pick<Committer, 'guard'> },
+  { sql, committer: { guard } }: { sql: Sql; committer: { guard: Guard } },
   log: { tenant_id: string; auditKey: AuditKey },
   work: (transaction: Transaction, previous: Head) => Promise<Head | undefined>,
 ): Promise<Head | undefined> {
-  const { guard } = committer
   const next = await untilFollowed(() =>
     withoutDeadlines(sql).begin(async (transaction) =>
       work(transaction, await guard.readHead(transaction, log, lockHead)),

@@ -1,7 +1,4 @@
-/**
- * The part of chain.md that needs the audit key: the MACs of the audit chain, its heads, purge marks and alarms, and
- * how the chain is continued. Pure.
- */
+/** The part of chain.md that needs the audit key: the MACs of the chain, and how it is continued. */
 import { type KeyObject, timingSafeEqual } from 'node:crypto'
 import { type AuditEntry, type ChainedEntry, ENTRY_LABEL, genesisHash, textHash } from '@eaas/audit/formats'
 import { encodeHex, encodeUtf8 } from '@eaas/protocol'
@@ -14,27 +11,21 @@ const ALARM_LABEL = 'eaas/audit/alarm/v1'
 /** Policy versions between two accepted rollbacks (chain.md 10). */
 const POLICY_EPOCH = 2 ** 32
 
-/** A key that a log had before, and the last id that it holds for. */
-interface FormerKey {
-  through: number
-  key: KeyObject
-}
-
-/** The key of a log, and those before it, the earliest first (chain.md 14). */
 export interface AuditKeys {
   current: KeyObject
-  former: readonly FormerKey[]
+  /** the earliest first, each with the last id that it holds for (chain.md 14) */
+  former: readonly { through: number; key: KeyObject }[]
 }
 
-/** What authenticates a log: one key, or several, each from an entry on. */
+/** One key, or several, each from an entry on. */
 export type AuditKey = KeyObject | AuditKeys
 
-/** The key of what is written now: rows, marks and alarms. */
+/** Of what is written now: rows, marks and alarms. */
 export function currentKey(auditKey: AuditKey): KeyObject {
   return 'former' in auditKey ? auditKey.current : auditKey
 }
 
-/** The keys of all entries, the newest first. */
+/** The newest first. */
 export function allKeys(auditKey: AuditKey): KeyObject[] {
   return 'former' in auditKey ? [auditKey.current, ...auditKey.former.map(({ key }) => key)] : [auditKey]
 }
@@ -65,7 +56,7 @@ export function entryMac(auditKey: AuditKey, id: number, hash: Uint8Array): Uint
   return hmac(keyAt(auditKey, id), MAC_LABEL, hash)
 }
 
-/** The MAC of a head (chain.md 5). */
+/** chain.md 5 */
 export function headMac(auditKey: AuditKey, head: Omit<Head, 'mac'>): Uint8Array {
   return headMacUnder(currentKey(auditKey), head)
 }
@@ -76,12 +67,12 @@ function headMacUnder(key: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
   return hmac(key, text)
 }
 
-/** Whether the head of a log is as the server wrote it: under the current key, because a renewal rewrites it. */
+/** Under the current key, because a renewal rewrites the head. */
 export function isHeadAuthentic(auditKey: AuditKey, head: Head): boolean {
   return equalBytes(head.mac, headMac(auditKey, head))
 }
 
-/** What a purge leaves in place of the entries that it deletes (chain.md 8). */
+/** In place of the entries that a purge deletes (chain.md 8). */
 export interface PurgeMark {
   tenant_id: string
   purged_through: number
@@ -96,7 +87,7 @@ export interface PurgeMark {
 /** `previous_mac` of the first mark. */
 export const NO_MARK_MAC = new Uint8Array(32)
 
-/** The MAC of a purge mark (chain.md 8). */
+/** chain.md 8 */
 export function purgeMarkMac(auditKey: AuditKey, mark: Omit<PurgeMark, 'mac'>): Uint8Array {
   const { tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac } = mark
   const text = JSON.stringify([
@@ -112,12 +103,11 @@ export function purgeMarkMac(auditKey: AuditKey, mark: Omit<PurgeMark, 'mac'>): 
   return hmac(currentKey(auditKey), text)
 }
 
-/** Whether a purge mark is as the server wrote it. */
 export function isPurgeMarkAuthentic(auditKey: AuditKey, mark: PurgeMark): boolean {
   return equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
 }
 
-/** Whether the marks of a log, in order, are as the server wrote them, and none between two of them is missing. */
+/** The marks are in order, and none between two of them is missing. */
 export function areMarksAuthentic(auditKey: AuditKey, marks: readonly PurgeMark[]): boolean {
   return marks.every(
     (mark, at) =>
@@ -128,21 +118,21 @@ export function areMarksAuthentic(auditKey: AuditKey, marks: readonly PurgeMark[
 /** Where a chain ended when it was seen. */
 export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
 
-/** A head as it was kept outside the database; without time and MAC its policy version cannot be authenticated. */
+/** As it was kept outside the database; without time and MAC its policy version cannot be authenticated. */
 export type KeptHead = Witness &
   Partial<Pick<Head, 'created_at' | 'mac'>> & {
     /** for an end without a MAC: the last head before it that has one */
     sealed?: KeptHead | undefined
   }
 
-/** Whether a head that was kept is as the server wrote it, under the key of its time. */
+/** Under the key of its time. */
 export function isKeptHeadAuthentic(auditKey: AuditKey, tenant_id: string, kept: KeptHead): boolean {
   const { created_at, mac } = kept
   if (created_at === undefined || mac === undefined) return false
   return equalBytes(mac, headMacUnder(keyAt(auditKey, kept.last_id), { ...kept, tenant_id, created_at }))
 }
 
-/** An alarm as it is stored: the head that was witnessed, and what is wrong (chain.md 10). */
+/** The head that was witnessed, and what is wrong (chain.md 10). */
 export interface ChainAlarm extends Witness {
   tenant_id: string
   reason: string
@@ -150,32 +140,28 @@ export interface ChainAlarm extends Witness {
   mac: Uint8Array
 }
 
-/** The MAC of an alarm (chain.md 10). */
+/** chain.md 10 */
 export function alarmMac(auditKey: AuditKey, alarm: Omit<ChainAlarm, 'mac'>): Uint8Array {
   const { tenant_id, reason, last_id, hash, policy_version, raised_at } = alarm
   const text = JSON.stringify([ALARM_LABEL, tenant_id, reason, last_id, encodeHex(hash), policy_version, raised_at])
   return hmac(currentKey(auditKey), text)
 }
 
-/**
- * The policy version after a rollback was accepted: above every version that the lost entries can have had (chain.md
- * 10).
- */
+/** After an accepted rollback: above every version that the lost entries can have had (chain.md 10). */
 export function nextPolicyEpoch(policy_version: number): number {
   return (Math.floor(policy_version / POLICY_EPOCH) + 1) * POLICY_EPOCH
 }
 
-/** Compares two byte strings in constant time. */
+/** In constant time. */
 export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** The head of a chain without entries. */
 export function genesisHead(auditKey: AuditKey, tenant_id: string, created_at: string): Head {
   return withHeadMac(auditKey, { tenant_id, last_id: 0, hash: genesisHash(tenant_id), policy_version: 1, created_at })
 }
 
-/** An entry before it is chained, which gives it its id and time. */
+/** Chaining gives it its id and time. */
 export type EntryDraft = Omit<AuditEntry, 'tenant_id' | 'id' | 'created_at'>
 
 export interface ExtendOptions {
@@ -186,7 +172,6 @@ export interface ExtendOptions {
   policy_version?: number
 }
 
-/** Continues a chain: gives each draft its id, time, hash and MAC, and computes the new head. */
 export function extendChain(
   head: Head,
   drafts: readonly EntryDraft[],
@@ -197,7 +182,6 @@ export function extendChain(
   return extension.seal(policy_version)
 }
 
-/** Continues a chain entry by entry. */
 export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions, 'policy_version'>) {
   const created_at = laterTime(head.created_at, now)
   const { tenant_id } = head
@@ -213,7 +197,12 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
     // Field by field, because spreading the draft costs more than hashing it.
     add(draft: EntryDraft): ChainedEntry {
       const { action, key_id, key_version, actor, ip_address, metadata } = draft
-      const isAlike = last !== undefined && isEqualButMetadata(draft, last)
+      const isAlike =
+        last?.action === action &&
+        last.key_id === key_id &&
+        last.key_version === key_version &&
+        last.actor === actor &&
+        last.ip_address === ip_address
       if (!isAlike) middle = `,${JSON.stringify([action, key_id, key_version, actor, ip_address]).slice(1, -1)},`
       if (!isAlike || metadata !== last?.metadata) after = middle + JSON.stringify(metadata) + end
       last = draft
@@ -231,33 +220,7 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
   }
 }
 
-/** Whether two drafts differ at most in their metadata, as those of one caller's calls on one key do. */
-function isEqualButMetadata(a: EntryDraft, b: EntryDraft): boolean {
-  return (
-    a.action === b.action &&
-    a.key_id === b.key_id &&
-    a.key_version === b.key_version &&
-    a.actor === b.actor &&
-    a.ip_address === b.ip_address
-  )
-}
-
-/**
- * Continues a chain by the entry that accepts that a clock was ahead: the only one whose time may be before that of the
- * entry before it (chain.md 4).
- */
-export function extendByAcceptedClock(
-  head: Head,
-  draft: EntryDraft,
-  options: Omit<ExtendOptions, 'policy_version'>,
-): { entries: ChainedEntry[]; head: Head } {
-  return extendChain({ ...head, created_at: '' }, [draft], options)
-}
-
-/**
- * The time of an entry after another one: `now`, in milliseconds since 1970, or the other's time if the clock went back
- * (chain.md 4).
- */
+/** `now`, in milliseconds since 1970, or the time of the previous entry if the clock went back (chain.md 4). */
 export function laterTime(previous: string, now: number): string {
   const time = new Date(now).toISOString()
   return time > previous ? time : previous // RFC 3339 in UTC with milliseconds sorts as text

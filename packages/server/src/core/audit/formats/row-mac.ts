@@ -9,15 +9,11 @@ import { equalBytes } from './chain.js'
 
 type WithoutMac<Row> = Omit<Row, 'mac'>
 
-/**
- * A MAC covers whether there is a sealed secret (row-mac.md 1). The seal itself is bound to its row, and changes when
- * the store key is rotated.
- */
+// A MAC covers whether there is a sealed secret (row-mac.md 1): the seal, bound to its row, changes with the store key.
 function isPresent(sealed: Uint8Array | null): true | null {
   return sealed === null ? null : true
 }
 
-/** The MAC of a tenant's row. */
 export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>): Uint8Array {
   return rowMac(rowKey, 'tenants', [
     row.tenant_id,
@@ -32,7 +28,6 @@ export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>): Uint8A
   ])
 }
 
-/** The MAC of a key's row. */
 export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
   return rowMac(rowKey, 'keys', [
     row.tenant_id,
@@ -54,7 +49,6 @@ export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
   ])
 }
 
-/** The MAC of a key version's row. */
 export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>): Uint8Array {
   return rowMac(rowKey, 'key_versions', [
     row.tenant_id,
@@ -67,7 +61,7 @@ export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>)
   ])
 }
 
-/** The MAC of an API key's row; it does not cover `last_used_at`, nor the number of the pepper, which the digest implies. */
+/** Without `last_used_at`, and the number of the pepper, which the digest implies. */
 export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'last_used_at' | 'pepper'>): Uint8Array {
   return rowMac(rowKey, 'api_keys', [
     row.tenant_id,
@@ -89,8 +83,8 @@ export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'l
 type Mac<Row> = (rowKey: KeyObject, row: Row) => Uint8Array
 
 /**
- * Returns the row when its MAC is the server's. Gives its bytes memory of their own: the driver puts them in Node's
- * pool, of which a row that is kept would keep 8 KiB. @throws TamperedRowError
+ * Gives the row's bytes memory of their own: the driver puts them in Node's pool, of which a kept row would keep 8 KiB.
+ * @throws TamperedRowError if its MAC is not the server's
  */
 export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
   row: Row,
@@ -109,15 +103,12 @@ export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
   return row
 }
 
-/**
- * @throws TamperedRowError if the row to update did not exist: a row that was hidden meanwhile must not reappear
- * unchanged
- */
+/** A row that was hidden meanwhile must not reappear unchanged. @throws TamperedRowError if the row did not exist */
 export function assertWritten(written: boolean, { tenant_id }: { tenant_id: string }): void {
   if (!written) throw new TamperedRowError(`a row of tenant ${tenant_id} was deleted outside the server`)
 }
 
-/** Checks whether a row is as the server wrote it; returns the error if it is not. */
+/** Undefined if the row is as the server wrote it. */
 export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }>(
   row: Row,
   mac: Mac<Row>,
@@ -127,7 +118,6 @@ export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }
   return new TamperedRowError(`${ROWS.get(mac) ?? 'a row'} of tenant ${row.tenant_id} was changed outside the server`)
 }
 
-/** Returns the row with its MAC. */
 export function withMac<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & { mac: Uint8Array } {
   return { ...row, mac: mac(rowKey, row) }
 }

@@ -1,7 +1,6 @@
 /**
- * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which must be
- * the last entry that records a change of the row. A row with a valid MAC but an older entry id was restored from a
- * backup.
+ * Compares the rows that grant rights with the log: the entry whose id a row carries must be the last one that changed
+ * the row. One with a valid MAC but an older entry id was restored from a backup.
  */
 import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
@@ -16,42 +15,30 @@ import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.
 
 interface RowFault {
   fault: 'row_forged' | 'row_missing' | 'row_replaced'
-  /**
-   * the entry that should have written the row; Infinity if there is none, because a forged row's own entry id is not
-   * believed
-   */
+  /** that should have written the row; Infinity if there is none: a forged row's own entry id is not believed */
   entry_id: number
 }
 
-interface RowAudit {
-  /** Records an entry; to be called for each entry, in order. */
-  note(entry: ChainedEntry): void
-  /** The last entry that the purges took, by the last `audit.purge` entry; 0 if there is none. */
-  purgedThrough(): number
-  /**
-   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md 9). For a
-   * version whose entry was purged, checks only the MAC, and that its status is the one that the row of its key
-   * demands.
-   */
-  findFault(rows: RightsRows, purged_through: number): RowFault | undefined
-}
-
-/** The entry that wrote each row that grants rights, by the row's name (`rowsWrittenBy`). */
+/** By the name of each row that grants rights (`rowsWrittenBy`), the last entry that wrote it. */
 export type WrittenBy = ReadonlyMap<string, number>
 
-/** Creates the audit of one tenant's rows. */
-export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys): RowAudit {
-  /** the last entry that wrote each row, by a unique name of the row */
+export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys) {
   const written = new Map<string, number>()
   let purged = 0
 
   return {
-    note(entry) {
+    /** To be called for each entry, in order. */
+    note(entry: ChainedEntry): void {
       if (entry.action === 'audit.purge') purged = Number(readMetadata(entry).purged_through ?? 0)
       for (const name of rowsWrittenBy(entry)) written.set(name, entry.id)
     },
-    purgedThrough: () => purged,
-    findFault(rows, purged_through) {
+    /** The last entry that the purges took, by the last `audit.purge` entry; 0 if there is none. */
+    purgedThrough: (): number => purged,
+    /**
+     * Of several faults, the one whose entry comes first (chain.md 9). A version whose entry was purged needs only its
+     * MAC, and the status that the row of its key demands.
+     */
+    findFault(rows: RightsRows, purged_through: number): RowFault | undefined {
       const present = nameRows(rows, rowKey, storeKeys)
       const faults: RowFault[] = []
       for (const [name, entry_id] of written) {
@@ -90,7 +77,7 @@ export function createRowAudit(rowKey: KeyObject, storeKeys: StoreKeys): RowAudi
   }
 }
 
-/** The status that a version has by the row of its key; undefined if the key has no such version (chain.md 9). */
+/** By the row of its key; undefined if the key has no such version (chain.md 9). */
 export function versionStatus(
   { status, current_version, destroyed_through }: Pick<KeyRow, 'status' | 'current_version' | 'destroyed_through'>,
   version: number,
@@ -103,9 +90,7 @@ export function versionStatus(
 /** One array for all entries that change nothing, which are most. */
 const NO_ROWS: readonly string[] = []
 
-/**
- * The names of the rows whose change an entry records: `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`.
- */
+/** `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`: the rows whose change an entry records. */
 function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
   const { action, key_id, key_version, id } = entry
   const key = `key ${key_id}`
@@ -151,7 +136,7 @@ function apiKeyName(entry: ChainedEntry): string {
   return `api key ${readMetadata(entry).api_key_id}`
 }
 
-/** Which entry wrote each row that a purge restates. */
+/** Of each row that a purge restates. */
 export function writersOf({ tenant, keys, apiKeys }: RightsRows): WrittenBy {
   return new Map([
     ...(tenant ? [['tenant', tenant.entry_id] as const] : []),
@@ -193,35 +178,24 @@ function nameRows(
   }
   for (const row of versions) {
     const { tenant_id, key_id: id, version, wrapped_kek: sealed } = row
-    add(`key ${id} version ${version}`, row, keyVersionMac, {
-      binding: { purpose: 'kek', tenant_id, id, version },
-      sealed,
-    })
+    const binding = { purpose: 'kek', tenant_id, id, version } as const
+    add(`key ${id} version ${version}`, row, keyVersionMac, { binding, sealed })
   }
   for (const row of apiKeys) add(`api key ${row.api_key_id}`, row, apiKeyMac)
   return named
 }
 
-/** Entries that are read at most: beyond that, loading all rows in use again is faster. */
+/** Read at most: beyond that, loading all rows in use again is faster. */
 const MOST_ENTRIES = 512
 
-interface RowsWritten {
-  /** by their ids */
-  keys: ReadonlySet<string>
-  apiKeys: ReadonlySet<string>
-  /** the tenant's own row, or the mark of a purge */
-  tenant: boolean
-}
-
 /**
- * Finds the rows that other processes wrote between two heads; undefined if that cannot be determined, so that any row
- * may have changed. The entries must lead from one head to the other, so an attacker who can only write to the database
- * cannot hide a change.
+ * Finds the rows that other processes wrote between two heads; undefined if any row may have changed. The entries must
+ * lead from one head to the other, so an attacker who can only write to the database cannot hide a change.
  */
 export async function findRowsWritten(
   sql: Queryable,
   { known, head, auditKey }: { known: Witness; head: Head; auditKey: AuditKey },
-): Promise<RowsWritten | undefined> {
+): Promise<{ keys: ReadonlySet<string>; apiKeys: ReadonlySet<string>; tenant: boolean } | undefined> {
   const { tenant_id } = head
   const entries = head.last_id - known.last_id
   if (entries < 1 || entries > MOST_ENTRIES || !isHeadAuthentic(auditKey, head)) return undefined
@@ -229,22 +203,17 @@ export async function findRowsWritten(
   const stretch = await readChain(sql, range)
   const hash = stretch.reduce(entryHash, known.hash)
   if (!equalBytes(hash, head.hash)) return undefined
-  const changes = stretch.filter(isChange)
-  // A renewal of the audit key (chain.md 14) and actions of a newer release raise the policy version too, and may have
-  // changed any row.
+  const changes = stretch.filter((entry) => entry.action === 'audit.purge' || rowsWrittenBy(entry).length > 0)
+  // A renewal of the audit key (chain.md 14) and actions of a newer release raise the version too: any row may differ.
   if (changes.length !== head.policy_version - known.policy_version) return undefined
   const names = new Set(changes.flatMap(rowsWrittenBy))
-  const idsOf = (kind: string) =>
-    new Set(
-      [...names].filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length).split(' ', 1).join()),
-    )
+  const idsOf = (kind: string) => {
+    const own = [...names].filter((name) => name.startsWith(kind))
+    return new Set(own.map((name) => name.slice(kind.length).split(' ', 1).join()))
+  }
   return {
     keys: idsOf('key '),
     apiKeys: idsOf('api key '),
     tenant: names.has('tenant') || changes.some(({ action }) => action === 'audit.purge'),
   }
-}
-
-function isChange(entry: ChainedEntry): boolean {
-  return entry.action === 'audit.purge' || rowsWrittenBy(entry).length > 0
 }

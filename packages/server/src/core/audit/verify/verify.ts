@@ -1,7 +1,6 @@
 /**
- * Verifies a chain in the database: recomputes it from its beginning, or from the last purge, to the head at the start
- * of the verification, and compares the rows that grant rights with it. Reads in pages, so memory stays flat and other
- * calls run meanwhile; entries appended meanwhile are not verified.
+ * Verifies a chain in the database, from its beginning or the last purge to the head at the start of the verification,
+ * and the rows that grant rights. Reads in pages, so memory stays flat and other calls run meanwhile.
  */
 import {
   type ChainedEntry,
@@ -29,7 +28,6 @@ import {
   equalBytes,
   firstOfCurrent,
   isHeadAuthentic,
-  type PurgeMark,
   type Witness,
 } from '../formats/chain.js'
 import { findBeyond } from '../head-fault.js'
@@ -37,15 +35,14 @@ import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS 
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
 /**
- * Entries read at a time and then computed: a query costs as much as dozens of entries. Reading ahead would be a third
- * faster, but would occupy the database's and the server's processor at once, while other calls wait for either.
+ * Read at a time: a query costs as much as dozens of entries. Reading ahead would be a third faster, but would occupy
+ * the database's and the server's processor at once.
  */
 const PAGE_ENTRIES = 250
 /** Entries computed between two turns of the event loop: an eighth of a millisecond of work. */
 const TURN_ENTRIES = 25
 const PROGRESS_ENTRIES = 10_000
 
-/** What makes a log invalid. */
 export type Fault =
   | 'head_missing'
   | 'head_forged'
@@ -72,7 +69,7 @@ export type Fault =
 export interface VerifyOptions {
   tenant_id: string
   auditKey: AuditKey
-  /** open the secrets in the rows */
+  /** for the secrets in the rows */
   storeKeys: StoreKeys
   /** a statement that was signed earlier and must still hold */
   checkpoint?: Checkpoint | undefined
@@ -80,32 +77,29 @@ export interface VerifyOptions {
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
   /** an entry that the log must have: the installation's log names it */
   named?: NamedEntry | undefined
-  /** verify the log up to the last entry that exists, whatever its head is; used before the head is made again */
+  /** verify up to the last entry that exists, whatever the head is; used before that is made again */
   isHeadIgnored?: boolean | undefined
   /** only the entries after this id; the entry with the id is trusted */
   after_id?: number | undefined
-  /** only the entries up to this id */
   through_id?: number | undefined
   /** the entries whose hashes `onValid` gets */
   noted?: NotedEntries | undefined
-  /** called from time to time with the number of verified entries */
+  /** called from time to time with the count of verified entries */
   onProgress?: ((entries: number) => void) | undefined
-  /** called if the whole log is valid, with its last entry and the entry that wrote each row */
   onValid?: ((valid: ValidLog) => void) | undefined
   /** ends the verification between two pages */
   signal?: AbortSignal | undefined
 }
 
-/** Entries of a log: the one with the id, and each whose distance from the newest mark is a multiple of `every`. */
+/** The entry with the id, and each whose distance from the newest mark is a multiple of `every`. */
 export interface NotedEntries {
   id: number
   every: number
 }
 
-/** What a wholly valid log says of the rows that grant rights. */
 export interface ValidLog {
   last_id: number
-  /** the hash of that entry, and its time */
+  /** of that entry, as is the time */
   hash: Uint8Array
   created_at: string
   /** the hashes of the entries that were to be noted, by their ids: computed, so that they lead to `hash` */
@@ -117,7 +111,6 @@ export interface ValidLog {
   usable: string | undefined
 }
 
-/** A position in the chain up to which everything is verified. */
 interface Position {
   id: number
   hash: Uint8Array
@@ -125,18 +118,16 @@ interface Position {
 }
 
 /**
- * Verifies a tenant's log (chain.md 9). `broken_at` is the id of the first entry that is missing or not as the server
- * wrote it.
- *
- * @throws the signal's reason once it is aborted, WrongFormatError if the session does not read rows as they were
- * written
+ * Verifies a tenant's log (chain.md 9). @throws the signal's reason once it is aborted, WrongFormatError if the session
+ * does not read rows as they were written
  */
 export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const current = currentKey(options.auditKey)
   const answer = await verify(sql, options)
-  if (!answer.valid) await followAuditKey(sql, options.auditKey)
-  if (!answer.valid && currentKey(options.auditKey) !== current) return verifyLog(sql, options) // it was renewed meanwhile
-  if (!answer.valid) await assertFormats(sql)
+  if (answer.valid) return answer
+  await followAuditKey(sql, options.auditKey)
+  if (currentKey(options.auditKey) !== current) return verifyLog(sql, options) // it was renewed meanwhile
+  await assertFormats(sql)
   return answer
 }
 
@@ -148,7 +139,9 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   const areMarksGood = areMarksAuthentic(options.auditKey, evidence.marks)
   // Forged marks are ignored: without a mark, the entries from the first one on are missing.
   const mark = areMarksGood ? evidence.marks.at(-1) : undefined
-  let position = startPosition(options.tenant_id, mark)
+  let position: Position = mark
+    ? { id: mark.purged_through, hash: mark.hash, created_at: '' }
+    : { id: 0, hash: genesisHash(options.tenant_id), created_at: '' }
   let verified = 0
   const purged_through = position.id
 
@@ -177,12 +170,8 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   const through_id = Math.min(Math.max(options.through_id ?? end, firstOfCurrent(options.auditKey)), end)
 
   if (options.after_id !== undefined && options.after_id > position.id) {
-    const [entry] = await readChain(sql, {
-      ...options,
-      after_id: options.after_id - 1,
-      through_id: options.after_id,
-      limit: 1,
-    })
+    const where = { ...options, after_id: options.after_id - 1, through_id: options.after_id, limit: 1 }
+    const [entry] = await readChain(sql, where)
     if (!entry) {
       if (await isPurgedBeyond(sql, options.tenant_id, position.id)) return verify(sql, options)
       return answer('entry_missing', options.after_id)
@@ -250,12 +239,6 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     usable: history.findUsable(),
   })
   return answer()
-}
-
-function startPosition(tenant_id: string, mark: PurgeMark | undefined): Position {
-  return mark
-    ? { id: mark.purged_through, hash: mark.hash, created_at: '' }
-    : { id: 0, hash: genesisHash(tenant_id), created_at: '' }
 }
 
 function isNoted(entry_id: number, { id, every }: NotedEntries, purged_through: number): boolean {

@@ -21,7 +21,7 @@ import {
 } from '../../../core/audit/formats/chain.js'
 import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac, withMac } from '../../../core/audit/formats/row-mac.js'
 import { deriveRowKey, moveSecret, type SecretBinding } from '../../../core/crypto/key-hierarchy.js'
-import { listKeyChangesOf } from '../../../core/runner/carried-keys.js'
+import { listKeyChangesOf } from '../../../core/runner/installation-key.js'
 import { draftEntry, recordChanges } from '../../../core/runner/entry-drafts.js'
 import type { EntryNote, Services } from '../../../core/runner/operation.js'
 import { systemCaller } from '../../../core/runner/perform.js'
