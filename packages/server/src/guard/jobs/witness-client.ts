@@ -16,14 +16,11 @@ import { VERSION } from '../../version.js'
 const MAX_ANSWER_BYTES = 65_536
 const SIZE = /^(0|[1-9]\d{0,15})\n$/
 
-/** A witness that is asked. */
 export interface KnownWitness {
   key: NoteKey
-  /** what `/add-checkpoint` is added to */
-  url: string
+  url: string // what `/add-checkpoint` is added to
 }
 
-/** What a witness answered. */
 type WitnessAnswer =
   /** `line` is verified */
   | { kind: 'cosigned'; line: string }

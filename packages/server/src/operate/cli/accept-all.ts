@@ -1,6 +1,6 @@
-// `eaas accept rollback --all --from-diff`: accepts the loss of every log that `eaas audit diff --all` shows as
-// different, and ends the alarm about every log that it shows as the same. The file only says which logs, and how much
-// of a loss was shown: nothing else in it is trusted.
+// `eaas accept rollback --all --from-diff`: accepts the loss of logs that a diff shows as different, and ends alarms
+// about logs that it shows as the same. The file only says which logs, and how much of a loss was shown: nothing else
+// in it is trusted.
 import { encodePublicKey } from '@eaas/audit'
 import { CommandError, readGiven } from '@eaas/audit/command'
 import { counted, INSTALLATION_ID } from '@eaas/protocol'

@@ -85,10 +85,7 @@ export function addAccept(program: Command): void {
     .action((options) => schema(commandConfig(), options))
 }
 
-interface Acceptance {
-  reason: string
-  json: boolean
-}
+type Acceptance = { reason: string; json: boolean }
 
 async function rollback(config: Config, { reason, json, ...log }: Acceptance & LogChoice): Promise<void> {
   const progress = showProgress('verified')

@@ -18,7 +18,6 @@ import {
 import { print, printJson, printNewApiKey, table } from './output.js'
 import { describeTenant, performIn } from './with-services.js'
 
-/** Reads permissions of API keys, or `all`. */
 export const readPermissions = permissionsOf(PERMISSIONS)
 
 export function addApiKey(program: Command): void {
@@ -81,7 +80,7 @@ function readKeyList(text: string): string[] {
   return list
 }
 
-/** Also accepts a word for no limit; it stays a word because the parser treats null as a missing value. */
+/** A word for no limit stays a word, because the parser treats null as a missing value. */
 function orWord<Word extends string, Value>(word: Word, read: (text: string) => Value): (text: string) => Value | Word {
   return (text) => (text === word ? word : read(text))
 }

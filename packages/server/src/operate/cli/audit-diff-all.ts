@@ -52,7 +52,6 @@ export async function auditDiffAll(config: Config, { checkpoint, json }: DiffAll
   return different.length === 0
 }
 
-/** Prints one line, however many logs have alarms. */
 export function printAlarms(alarms: number): void {
   if (alarms > 0)
     process.stderr.write(`eaas: there ${alarms === 1 ? 'is an alarm' : `are ${alarms} alarms`} about logs\n`)
@@ -78,9 +77,7 @@ async function compareAll(
   }
   for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, outcome: 'missing', detail: reason })
   // A tenant missing from the list, and without a checkpoint, would go unnoticed.
-  if (unread !== undefined) {
-    verdicts.push({ ...installation, outcome: 'not compared', detail: messageOf(unread) })
-  }
+  if (unread !== undefined) verdicts.push({ ...installation, outcome: 'not compared', detail: messageOf(unread) })
   return verdicts
 }
 

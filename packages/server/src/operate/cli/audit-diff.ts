@@ -69,13 +69,11 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
 const NOTHING_LEFT =
   'the checkpoints and the export are only of entries that were purged or whose loss was accepted, or of none'
 
-/** The file of checkpoints to compare with: the one that was given, or the server's own, if there is one. */
 export function checkpointFile(config: Config, given: string | undefined): string | undefined {
   const own = config.checkpointFile === STANDARD_OUTPUT ? undefined : config.checkpointFile
   return given ?? (own !== undefined && existsSync(own) ? own : undefined)
 }
 
-/** Whether a log is known to differ from what was kept, or its head is wrong. */
 export function isDifferent({ differs_at, head_fault }: AuditDiff): boolean {
   return differs_at !== null || head_fault !== null
 }
@@ -85,7 +83,6 @@ function viewDiff({ head_fault, entry_fault, lost, ...diff }: AuditDiff, { tenan
   return { ...diff, ...faults, lost: lost?.map(viewEntry) ?? null, tenant_id }
 }
 
-/** What is wrong with the log itself, in words; empty if nothing is. */
 export function describeFaults({ head_fault, entry_fault }: AuditDiff): string[] {
   return [entry_fault, head_fault].flatMap((fault) => (fault ? [`${fault.detail} (${fault.reason})`] : []))
 }
@@ -105,7 +102,7 @@ async function assertExport(
 
 type Reader = ReturnType<typeof createReader>
 
-/** Reads a file twice, for its signature and for its entries, and notices if it was changed in between. */
+/** Reads a file twice, for its signature and its entries; notices if it changed in between. */
 function createReader() {
   const digests: string[] = []
   return {
@@ -188,7 +185,6 @@ function describe(diff: AuditDiff): string[] {
   ]
 }
 
-/** Says which entry is the first one that differs, as far as the comparison shows. */
 export function describeFirst(diff: Pick<AuditDiff, 'agrees_through' | 'differs_at'>): string {
   const { agrees_through, differs_at } = diff
   const from = agrees_through + 1 === differs_at ? `${differs_at}` : `one of ${agrees_through + 1} to ${differs_at}`

@@ -19,9 +19,7 @@ import { listHeads } from '../../core/store/audit.js'
 import { addLogOptions, allOption, commandConfig, type LogChoice } from './command.js'
 import { describeTenant, getLogOwner, messageOf, withServices } from './with-services.js'
 
-interface FollowOptions extends LogChoice, DeliveryOptions {
-  all: boolean
-}
+type FollowOptions = LogChoice & DeliveryOptions & { all: boolean }
 
 export function addAuditFollow(audit: Command): void {
   const command = addLogOptions(audit.command('follow'), ({ all }) => all === true)
@@ -43,7 +41,6 @@ function auditFollow(config: Config, options: FollowOptions): Promise<void> {
 }
 
 interface Logs {
-  /** Lists those that may have something new. */
   list(): Promise<string[]>
   /** Reads the entries after those delivered; undefined if it cannot, after reporting that on standard error. */
   read(tenant_id: string): Promise<NextEntries | undefined>

@@ -51,7 +51,6 @@ interface ListOptions extends OfLog {
   limit: number
 }
 
-/** Reads the pairs of a context. @throws Refusal E_VALIDATION */
 function readPairs(texts: readonly string[]): WrapContext {
   const pairs = Object.fromEntries(texts.map((text) => text.split(/=(.*)/s) as [string, string]))
   if (texts.some((text) => !text.includes('=')) || !isWrapContext(pairs)) {
@@ -60,7 +59,7 @@ function readPairs(texts: readonly string[]): WrapContext {
   return pairs
 }
 
-/** Names the options that shorten a range that is too long: the refusal names the API's fields. */
+/** The refusal names the API's fields. */
 function nameOptions(error: unknown): never {
   if (error instanceof Refusal && error.code === 'E_VALIDATION')
     throw new Refusal(error.code, `${error.message} (options: --from and --to)`)

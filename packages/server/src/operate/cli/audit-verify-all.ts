@@ -54,7 +54,6 @@ export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAl
   return isValid
 }
 
-/** What a checkpoint of the installation's log, which agrees with it, says about the tenants. */
 interface Coverage {
   id: number // the entry of the installation's log that the checkpoint is of
   covers_tenants: boolean // whether each anchor since then covered what the one before it covered

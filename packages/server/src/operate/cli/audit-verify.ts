@@ -64,7 +64,7 @@ interface VerifyOptions extends OfLog {
   all: boolean
 }
 
-/** Verifies a log in place; returns the exit code. */
+/** Returns the exit code. */
 async function auditVerify(config: Config, options: VerifyOptions): Promise<number> {
   const { checkpoint: file, witness, from, to, json, all: _, ...log } = options
   const progress = showProgress('verified')

@@ -101,7 +101,6 @@ async function auditPublicKey(config: Config, { tree, json }: { tree: boolean; j
   else print(public_key)
 }
 
-/** Adds `eaas audit rights`: who could do what with which key at a time, from the log in the database. */
 function addAuditRights(audit: Command): void {
   audit
     .command('rights')
@@ -121,7 +120,7 @@ interface RightsCommand extends OfTenant {
   keyId?: string // only this key, and who could do what with it
 }
 
-/** Prints the rights that the log in the database records, if it is valid, rows included; returns the exit code. */
+/** Returns the exit code. The rows are verified too. */
 async function auditRights(config: Config, command: RightsCommand): Promise<number> {
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')

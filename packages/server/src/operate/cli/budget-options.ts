@@ -6,13 +6,10 @@ import { readList } from './command.js'
 const ITEM = new RegExp(`^(${BUDGET_KINDS.join('|')})=(\\d{1,15})/(${BUDGET_WINDOWS.join('|')})$`)
 const FORM = `per ${BUDGET_WINDOWS.join(' or ')}, such as 'unwrap=600/minute,unwrap=50000/day,hash=1000/day'`
 
-/** What the options say; the word stays a word because the parser treats null as a missing value. */
-export interface BudgetOptions {
-  budgets?: Budgets | 'none'
-  whenOver?: 'refuse' | 'expire'
-}
+/** The word stays a word, because the parser treats null as a missing value. */
+export type BudgetOptions = { budgets?: Budgets | 'none'; whenOver?: 'refuse' | 'expire' }
 
-/** Adds `--budgets` and `--when-over`; `canRemove` lets `--budgets` say none. */
+/** `canRemove` lets `--budgets` say none. */
 export function addBudgetOptions(command: Command, { canRemove = false }: { canRemove?: boolean } = {}): Command {
   const read = (text: string) => (canRemove && text === 'none' ? text : readBudgetList(text))
   return command
@@ -34,7 +31,7 @@ export function addBudgetOptions(command: Command, { canRemove = false }: { canR
     })
 }
 
-/** The budgets of the options: null for none, undefined if they say nothing. */
+/** null for none, undefined if the options say nothing */
 export function chosenBudgets({ budgets, whenOver }: BudgetOptions): Budgets | null | undefined {
   if (budgets === undefined) return undefined
   return budgets === 'none' ? null : { ...budgets, ...(whenOver && { when_over: whenOver }) }
@@ -56,7 +53,6 @@ function readBudgetList(text: string): Budgets {
   return budgets
 }
 
-/** Writes budgets as the option takes them. */
 export function describeBudgets(budgets: Budgets): string {
   const items = BUDGET_KINDS.flatMap((kind) =>
     BUDGET_WINDOWS.flatMap((window) => {

@@ -79,9 +79,8 @@ const PASSIVE = /^(?:table|column|constraint|CREATE) /
 const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
 
 /**
- * Finds how the tables, and what acts on them, differ from what the migrations of this version make; nothing of the
- * database's owner is executed. Not ok if this role is a superuser that would execute what was added by reading or
- * writing rows.
+ * Nothing of the database's owner is executed. Not ok if this role is a superuser, which would execute what was added
+ * by reading or writing rows.
  */
 export async function findDifferences({ sql }: Store): Promise<Found<SchemaDifferences> | Result> {
   const differences = await compareTables(sql, MIGRATIONS_DIRECTORY)
@@ -93,7 +92,7 @@ export async function findDifferences({ sql }: Store): Promise<Found<SchemaDiffe
   )
 }
 
-/** Examines how the tables differ, if they are of this version, and whether an operator accepted that. */
+/** For tables of this version. */
 export function examineTables(differences: SchemaDifferences, accepted?: AcceptedSchema): Result {
   const { missing, added, refusing, harmless, beside, settings } = differences
   const harm = harmless.length === 0 ? '' : `. Without harm: ${harmless.join('; ')}`
@@ -125,7 +124,6 @@ export function examineTables(differences: SchemaDifferences, accepted?: Accepte
   )
 }
 
-/** Names what differs, except what does no harm. */
 export function describeDifferences(differences: Pick<SchemaDifferences, 'missing' | 'added' | 'refusing'>): string[] {
   const { missing, added, refusing } = differences
   const altered = new Map(
@@ -145,7 +143,6 @@ export function describeDifferences(differences: Pick<SchemaDifferences, 'missin
 const SUBJECT =
   /^(?:table|view|partitioned table|foreign table|relation of kind \S+) (\S+)|^CREATE (?:UNIQUE )?INDEX (\S+)/
 
-/** What a line of the schema is about: a relation, or what has a name in one. */
 function subjectOf(line: string): string {
   const [, relation, index] = SUBJECT.exec(line) ?? []
   if (relation !== undefined) return `relation ${relation}`
@@ -224,7 +221,6 @@ export async function examineMachines({ sql }: Store): Promise<Result> {
   )
 }
 
-/** Whether a power cut can lose an acknowledged entry. */
 export function examineDurability({ durability, isEmbedded }: Store): Result {
   if (durability === 'synchronous') return { detail: 'a commit is on disk when it is acknowledged' }
   if (durability === undefined) {
@@ -238,7 +234,6 @@ export function examineDurability({ durability, isEmbedded }: Store): Result {
   return wrong(`a power cut can lose acknowledged audit entries: ${remedy}`)
 }
 
-/** Compares this machine's clock with the database's and with the newest entries. */
 export async function examineClock({ sql, isEmbedded }: Store) {
   const asked = Date.now()
   const { database_now, newest_entry, ahead } = await findClock(sql, new Date(asked + CLOCK_TOLERANCE_MS).toISOString())

@@ -49,12 +49,9 @@ export async function readKept(
 
 export interface KeptCheckpoints {
   logs: string[] // the logs that it has checkpoints of, signed or not
-  /**
-   * Reads the heads of a log's checkpoints. Only what the installation's key signed counts: a truncated or forged line
-   * proves nothing. The signature does not cover the policy version, which is 0 where the line has none.
-   */
+  // The heads of a log's signed checkpoints: a truncated or forged line proves nothing. No signature covers the policy
+  // version, which is 0 where the line has none.
   of(tenant_id: string): KeptHead[]
-  /** Says what the file has instead of a log's checkpoints. */
   faultOf(tenant_id: string): string
 }
 
@@ -111,11 +108,8 @@ function readSigned({ note, policy_version, head }: KeptNote, publicKey: PublicK
   }
 }
 
-/**
- * Collects the entries of the installation's log that the last lines of a server's checkpoint file name; none if there
- * is no such file, or if this user may not read it. That, and lines that are no server's, are reported on standard
- * error.
- */
+// Entries of the installation's log that the last lines of a server's file name; none if there is no such file, or if
+// this user may not read it. That, and lines that are no server's, are reported on standard error.
 export async function readOwnIds(file: string | undefined): Promise<number[]> {
   const ids = new KeptIds()
   if (file === undefined || file === STANDARD_OUTPUT || !(await isFile(file))) return []
@@ -165,7 +159,6 @@ export async function readGivenIds(file: string): Promise<number[]> {
   })
 }
 
-/** What a verdict says about the checkpoint that a log was verified against; undefined without one. */
 export function viewKept(note: string | undefined): KeptStatement | undefined {
   return note === undefined ? undefined : viewCheckpoint(parseCheckpoint(note))
 }

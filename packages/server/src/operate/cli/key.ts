@@ -160,7 +160,7 @@ function readVersion(text: string): number {
   throw new InvalidArgumentError('must be the number of a version, such as 3')
 }
 
-/** Exports a key into a file that only the recipients can open. @throws RecipientError, Refusal, CommandError */
+/** @throws RecipientError, Refusal, CommandError */
 async function keyExport(
   config: Config,
   key: string,

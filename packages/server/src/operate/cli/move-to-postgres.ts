@@ -26,7 +26,6 @@ import { failWithoutDatabase } from './fail.js'
 import { print, printJson, reportLeftOut, showProgress } from './output.js'
 import { recordOperation, withServices } from './with-services.js'
 
-/** Adds `eaas move-to-postgres`. */
 export function addMoveToPostgres(program: Command): void {
   program
     .command('move-to-postgres <url-file>')
@@ -74,10 +73,7 @@ async function move(config: Config, urlFile: string, { json }: { json: boolean }
   }
 }
 
-/**
- * Copies all rows; returns how many. Returns undefined if an earlier run copied them, even if servers have continued
- * there.
- */
+/** Returns the number of rows; undefined if an earlier run copied them, even if servers have continued there. */
 async function copyUnlessThere(from: Store, target: Config): Promise<number | undefined> {
   const provider = await providerOf(target)
   const to = await openStore(target, { beside: false, mayCreate: false })

@@ -4,18 +4,15 @@ import { execFile } from 'node:child_process'
 import type { Log } from '@eaas/audit/node'
 import type { ServiceManager } from '../../core/config.js'
 
-/** How long the program may take, in milliseconds: it waits until systemd has read the message. */
-const PATIENCE_MS = 5_000
+const PATIENCE_MS = 5_000 // how long the program may take, in milliseconds: it waits until systemd has read the message
 const MESSAGES = 3 // messages in the watchdog's time: one of them may fail or be late
 
 interface Notifier {
-  /** The server serves calls; from now on systemd is told that it is alive. */
   ready(): void
-  /** The server stops, which may take as long as the unit's `TimeoutStopSec`. */
   stopping(): void
 }
 
-/** Creates the notifier; without a service manager it does nothing. */
+/** Does nothing without a service manager. */
 export function createNotifier(manager: ServiceManager | undefined, log: Pick<Log, 'error'>): Notifier {
   if (!manager) return { ready: () => undefined, stopping: () => undefined }
   const { socket, watchdogMs } = manager

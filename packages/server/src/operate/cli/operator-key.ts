@@ -46,9 +46,7 @@ export function addOperatorKey(program: Command): void {
     .action((id, options) => operatorKeyRevoke(commandConfig(), id, options))
 }
 
-interface Format {
-  json: boolean
-}
+type Format = { json: boolean }
 
 interface CreateOptions extends Format {
   name: string

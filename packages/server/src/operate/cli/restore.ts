@@ -43,10 +43,7 @@ export function addRestore(program: Command): void {
     .action((file, options) => (options.check ? check : restore)(commandConfig(), file, options))
 }
 
-interface RestoreOptions {
-  identity?: string
-  json: boolean
-}
+type RestoreOptions = { identity?: string; json: boolean }
 
 async function restore(config: Config, file: string, options: RestoreOptions): Promise<void> {
   const release = beforeEnd(() => process.stderr.write('eaas: interrupted: the database is empty, or has every row\n'))
@@ -59,7 +56,7 @@ async function restore(config: Config, file: string, options: RestoreOptions): P
   )
 }
 
-/** Restores into the configured database; the configured root key must open it. */
+/** The configured root key must open the database. */
 async function restoreInto(config: Config, file: string, { identity }: RestoreOptions): Promise<WrittenRows> {
   const provider = await providerOf(config)
   const chunks = await openBackup(file, identity)
@@ -79,7 +76,7 @@ async function restoreInto(config: Config, file: string, { identity }: RestoreOp
   }
 }
 
-/** Restores into a temporary database and verifies it there: nothing of the installation is touched. */
+/** Touches nothing of the installation. */
 async function check(config: Config, file: string, options: RestoreOptions): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'eaas-restore-')).catch(throwOfTemporary)
   const release = beforeEnd(() => rmSync(dataDir, { recursive: true, force: true }))

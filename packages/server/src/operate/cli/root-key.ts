@@ -34,8 +34,7 @@ import {
 import { print, printJson } from './output.js'
 import { withServices } from './with-services.js'
 
-// What a root key is rotated to, by the name of the option's value. A root key itself as an option would show in the
-// list of processes.
+// By the name of the option's value. A root key itself as an option would show in the list of processes.
 const TARGETS = [
   { value: 'path', kind: 'file' },
   { value: 'command', kind: 'command' },
@@ -45,8 +44,7 @@ const TARGETS = [
   { value: 'arn', kind: 'aws-kms' },
 ] as const satisfies { value: string; kind: RootKeySetting['kind'] }[]
 
-// Printed if the command ends between the commit and its acknowledgement: an operator who then deletes the wrong root
-// key loses everything.
+// Printed if the command ends before the commit is acknowledged: who then deletes the wrong root key loses everything.
 const UNKNOWN_ROTATION =
   'It is unknown whether the root key was replaced, and it still may be. Keep both root keys, and once the database answers, see with each which one opens it: eaas root-key status'
 
@@ -231,7 +229,7 @@ function warnOfRelative({ kind, value }: RootKeySetting): void {
 
 type What = 'generate' | 'wrap' | 'unwrap'
 
-/** Adds `eaas root-key pkcs11`: a program for EAAS_ROOT_KEY_EXEC, whose root key is in an HSM. */
+/** A program for EAAS_ROOT_KEY_EXEC, whose root key is in an HSM. */
 function addPkcs11(rootKey: Command): void {
   rootKey
     .command('pkcs11')

@@ -134,9 +134,7 @@ function readQuota(text: string): number | 'none' {
   return quota
 }
 
-interface Format {
-  json: boolean
-}
+type Format = { json: boolean }
 
 async function tenantCreate(
   config: Config,
@@ -186,7 +184,7 @@ async function tenantSetStatus(
   print(`Tenant ${name} (${tenant_id}) is ${status} already${effect}. ${recorded} was recorded.`)
 }
 
-/** Deletes a suspended tenant; without `confirm`, prints what it would delete and returns false. */
+/** Without `confirm`, prints what it would delete and returns false. */
 async function tenantDelete(
   config: Config,
   tenant: string,

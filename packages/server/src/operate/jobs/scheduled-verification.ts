@@ -1,6 +1,5 @@
-// Verifies every log when that is due, and records the result in the installation's log, where the other
-// servers of the installation see that it was done. Each run reads every log from its beginning: rows and
-// marks can only be compared with all entries.
+// Verifies every log when that is due, from its beginning: rows and marks can only be compared with all entries. Other
+// servers see by the installation's log that it was done.
 import type { AuditEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
@@ -20,14 +19,13 @@ interface VerificationRun {
   notRecorded?: unknown
 }
 
-/** Makes the job; each call verifies if it is due, and returns the result. */
 export function createScheduledVerification(
   services: Services,
   { hours }: { hours: number },
 ): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
   // A time that far ahead comes from a clock that was wrong.
   const isDue = (last: number) => Math.abs(services.now() - last) >= hours * HOUR_MS
-  /** when this process verified every log last, in milliseconds: a run that was not recorded is not repeated at once */
+  /** in milliseconds; a run that was not recorded is not repeated at once */
   let own = Number.NEGATIVE_INFINITY
   return async (signal) => {
     if (!isDue(own) || !isDue(await readVerificationTime(services))) return undefined
@@ -50,8 +48,7 @@ export function createScheduledVerification(
   }
 }
 
-// A forged entry must not postpone the verification that would find it, and neither must a genuine entry of
-// another action or actor, or of a run in which a log could not be verified.
+// Nothing else may postpone the verification: no forged entry, and no other action, actor or run that was not whole.
 async function readVerificationTime({ sql, installationKey: auditKey }: Services): Promise<number> {
   const id = await findVerificationId(sql)
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })

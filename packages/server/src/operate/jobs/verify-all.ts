@@ -19,12 +19,8 @@ export interface LogVerdict {
   broken_at?: number
 }
 
-/** A log that could not be verified to its end, for instance because the database did not answer. */
-export interface Unverified {
-  tenant_id: string
-  name: string
-  error: unknown
-}
+/** For instance because the database did not answer. */
+export type Unverified = { tenant_id: string; name: string; error: unknown }
 
 const UNREAD = { valid: false, verified_entries: 0, last_id: 0 }
 
@@ -35,7 +31,7 @@ interface VerifyAllOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Verifies every log. @throws the signal's reason, or the database's own error when tenants cannot be listed */
+/** @throws the signal's reason, or the database's own error when tenants cannot be listed */
 export async function verifyAll(
   services: Services,
   { checkpoint, onProgress, signal }: VerifyAllOptions = {},
