@@ -35,14 +35,11 @@ export interface AnchorOptions {
   without?: string // a tenant whose loss was accepted: it is no longer covered
   accepted?: ReadonlySet<string> // tenants whose rollback is being accepted, regardless of their anchored heads
   evenIfSame?: boolean // write an anchor even if every head is covered already
-  /** cover what the database has now: after a rollback of the installation's own log was accepted */
-  afresh?: boolean
-  /** whether tenants may stay covered as before: while one loss is accepted, others may be open */
-  mayLeave?: boolean
+  afresh?: boolean // cover what the database has now: after a rollback of the installation's own log was accepted
+  mayLeave?: boolean // whether tenants may stay covered as before: while one loss is accepted, others may be open
   // called with a tenant that stays covered as before, for its head or an alarm; without it, no anchor is written then
   onLeft?: (tenant_id: string, what: string) => void
-  /** milliseconds for which logs are followed before the transaction; by default until all are */
-  followMs?: number
+  followMs?: number // milliseconds for which logs are followed before the transaction; by default until all are
 }
 
 /**

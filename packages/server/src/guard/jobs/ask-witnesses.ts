@@ -9,8 +9,7 @@ import { createTreeReader } from '../operations/proven-tree.js'
 import { createLineWriter, signHead } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 
-/** By the known size and by that in its 409; a third time if another server was faster. */
-const MOST_ATTEMPTS = 3
+const MOST_ATTEMPTS = 3 // by the known size and by that in its 409; a third time if another server was faster
 /** How long one request to a witness may take, in milliseconds; while the server stops, less. */
 export const WITNESS_TIMEOUT_MS = 10_000
 const LAST_TIMEOUT_MS = 1_500

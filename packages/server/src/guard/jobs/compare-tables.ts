@@ -25,8 +25,7 @@ interface TableComparison extends TableDifferences {
   isNews: boolean // whether this differs from the previous comparison, `harmless` apart
   hasNewHarmless: boolean // whether `harmless` differs from the previous comparison
   accepted: AcceptedSchema | undefined // how an operator accepted what differs in `missing`, `added` and `refusing`
-  /** a newer server has migrated it meanwhile, or an attacker prevents the comparison */
-  isOtherVersion: boolean
+  isOtherVersion: boolean // a newer server has migrated it meanwhile, or an attacker prevents the comparison
 }
 
 /**

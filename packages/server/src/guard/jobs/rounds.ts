@@ -16,8 +16,7 @@ const MINUTE_MS = 60_000
 const FOLLOW_MS = 5_000
 /** Entries that a start may have to follow beside those of some seconds: a slow machine follows 40,000 a second. */
 const MOST_UNCOVERED = 50_000
-/** An anchor covers all tenants, and takes a tenth of a millisecond of CPU time for each. */
-const LEAST_PER_TENANT = 100
+const LEAST_PER_TENANT = 100 // an anchor covers all tenants, and takes a tenth of a millisecond of CPU time for each
 
 const NAMED_LOGS = 20
 

@@ -1,7 +1,6 @@
 // Lists all tenants, compared with the installation's log: the database administrator can hide a row from one
 // statement, and work on every tenant would then leave one out.
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { RecordedTenants } from '../../core/audit/recorded-tenants.js'
 import { readValidLog } from '../../core/audit/verification-thread.js'
 import type { Services } from '../../core/runner/operation.js'
 import { Refusal } from '../../core/runner/refusal.js'
@@ -35,24 +34,15 @@ export async function listTenantsByVerifiedRecord(
   signal?: AbortSignal,
 ): Promise<{ tenants: TenantRow[]; leftOut: LeftOut[]; unread?: unknown }> {
   try {
-    const { present } = await readVerifiedRecord(services, signal)
-    return await listTenantsOnRecord(services, present.keys())
+    const state = await services.states.find(INSTALLATION_ID)
+    if (!state) throw new Error("the installation's own log is gone")
+    const log = await readValidLog(services, state, { signal })
+    if (log.valid) return await listTenantsOnRecord(services, log.valid.recorded.present.keys())
+    throw new Refusal(
+      'E_STATE',
+      `the installation's own log does not verify (${log.reason}, entry ${log.broken_at}), so a tenant may be left out unseen`,
+    )
   } catch (unread) {
     return { tenants: await listTenants(services.sql), leftOut: [], unread }
   }
-}
-
-/** @throws Refusal E_STATE if that log is not valid */
-async function readVerifiedRecord(
-  services: Pick<Services, 'verifyLog' | 'states'>,
-  signal?: AbortSignal,
-): Promise<RecordedTenants> {
-  const state = await services.states.find(INSTALLATION_ID)
-  if (!state) throw new Error("the installation's own log is gone")
-  const log = await readValidLog(services, state, { signal })
-  if (log.valid) return log.valid.recorded
-  throw new Refusal(
-    'E_STATE',
-    `the installation's own log does not verify (${log.reason}, entry ${log.broken_at}), so a tenant may be left out unseen`,
-  )
 }

@@ -51,8 +51,7 @@ type Position = { id: number; created_at: string }
 export type Accepted = AcceptedRollback & {
   tenant_id: string
   entry_id: number
-  /** the newest entry known to have been seen before; later ones are known from the log alone */
-  compared: Position | null
+  compared: Position | null // the newest entry known to have been seen before; later ones are known from the log alone
   last: Position // the last entry before this one
 }
 
@@ -127,8 +126,7 @@ interface Prepared {
   fault: HeadFault | undefined
   end: ValidLog
   shown: Shown | undefined
-  /** of this process's alarm, read before a transaction that may fail ends that alarm */
-  witness: Witness | undefined
+  witness: Witness | undefined // of this process's alarm, read before a transaction that may fail ends that alarm
 }
 
 async function prepare(

@@ -22,7 +22,6 @@ import { deleteAlarm, listAcceptanceIds, lockAlarm } from '../store/alarms.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
 import { watchesOf } from '../watch/head-watch.js'
 
-/** A log whose last entry is in the future. */
 export interface LogAhead {
   tenant_id: string
   last_id: number

@@ -17,7 +17,6 @@ interface DiffOptions {
   checkpoints: readonly KeptHead[] // the heads of signed checkpoints of this tenant's log, in any order
   /** the entries of a verified export, in order; undefined without one */
   exported?: AsyncIterable<ExportedEntry> | undefined
-  /** called from time to time with the number of entries that were read */
   onProgress?: ((entries: number) => void) | undefined
 }
 
@@ -25,15 +24,12 @@ export interface AuditDiff {
   tenant_id: string
   last_id: number // the last entry of the log now; 0 if it has none
   agrees_through: number // the last entry that is known to be the same; 0 if none is
-  /** the first one known to be missing or different */
-  differs_at: number | null
+  differs_at: number | null // the first one known to be missing or different
   witnessed_through: number // the last entry that is known to have been written
   /** the last entry of a checkpoint whose loss was accepted; everything else leaves out such checkpoints */
   accepted_through: number | null
-  /** what is wrong with the head, which no checkpoint and no export shows */
-  head_fault: HeadFault | null
-  /** the entry that does not follow; `differs_at` is this one, or one before it */
-  entry_fault: EntryFault | null
+  head_fault: HeadFault | null // what is wrong with the head, which no checkpoint and no export shows
+  entry_fault: EntryFault | null // the entry that does not follow; `differs_at` is this one, or one before it
   lost: ExportedEntry[] | null // the entries of the export that are not in the log; null without an export
   undone: Undone[] // what was undone with the lost entries, in their order
 }

@@ -20,7 +20,6 @@ interface TreeOptions {
   onEntry?: ((entry: ChainedEntry) => void) | undefined
 }
 
-/** Thrown when the entries are not those that lead to the head. */
 export class UnprovenTreeError extends Error {
   override readonly name = 'UnprovenTreeError'
   constructor(what: string) {

@@ -72,10 +72,8 @@ export async function listAcceptanceIds(
 
 interface ComparedHead {
   tenant_id: string
-  /** whether the log lacks the witnessed entry, or the head is before it or another one */
-  is_contradicted: boolean
-  /** not authenticated, with the wrapped key that authenticates it */
-  head: HeadWithKey | undefined
+  is_contradicted: boolean // whether the log lacks the witnessed entry, or the head is before it or another one
+  head: HeadWithKey | undefined // not authenticated, with the wrapped key that authenticates it
 }
 
 /**

@@ -6,11 +6,9 @@ import type { Queryable, Transaction } from '../../core/store/db.js'
 import { pageOfBlocks } from '../../core/store/entry-indexes.js'
 import { MOST_AUDIT_KEY_BYTES } from '../../core/store/tenants.js'
 
-/** The head of a tenant as it was anchored. */
 export interface AnchoredHead extends Head {
   is_there: boolean // whether the tenant has a row
-  /** whether the log ends before this head, has another entry there, or a purge took it */
-  is_contradicted: boolean
+  is_contradicted: boolean // whether the log ends before this head, has another entry there, or a purge took it
 }
 
 /**

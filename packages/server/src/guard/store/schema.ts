@@ -18,8 +18,7 @@ export interface SchemaDifferences {
   refusing: string[] // lines about our tables that no migration makes, and that can refuse writes and no more
   // lines about what can do neither; indexes of other names; after `MISSING_INDEX`, dropped indexes that are not unique
   harmless: string[]
-  /** other objects, not of our tables, but able to reach them */
-  beside: string[]
+  beside: string[] // other objects, not of our tables, but able to reach them
   settings: string[] // settings of the session: not a difference of the schema, so no operator can accept them
   /** of `missing`, `added` and `refusing`, with definitions and functions of what was added; '' if there are none */
   digest: string
@@ -323,7 +322,6 @@ function lineOf(line: string): SchemaLine {
   return { line, effect: null, catalog: null, object: null }
 }
 
-/** Finds the settings that change how statements are read, or which triggers run. */
 async function findChangedSettings(transaction: Transaction): Promise<WrongFormat[]> {
   const changed = await transaction<{ name: string; value: string }[]>`
     select name, setting as value from pg_settings

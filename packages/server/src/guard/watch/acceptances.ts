@@ -6,7 +6,6 @@ import type { Queryable } from '../../core/store/db.js'
 import { listAcceptanceIds } from '../store/alarms.js'
 import { type AcceptedRollback, explains, explainsKept, readAcceptance } from './judge.js'
 
-/** A log, and the key that proves its entries. */
 type Log = { tenant_id: string; auditKey: AuditKey }
 
 /** Newest first, with the ids of their entries; skips what no server wrote. */
@@ -18,7 +17,7 @@ async function* readAcceptances(sql: Queryable, log: Log): AsyncGenerator<Accept
   }
 }
 
-export async function listAcceptances(sql: Queryable, log: Log): Promise<(AcceptedRollback & { id: number })[]> {
+async function listAcceptances(sql: Queryable, log: Log): Promise<(AcceptedRollback & { id: number })[]> {
   const all: (AcceptedRollback & { id: number })[] = []
   for await (const accepted of readAcceptances(sql, log)) all.push(accepted)
   return all

@@ -24,7 +24,7 @@ export interface LogComparisonOptions extends KeysOfHeads {
 }
 
 /** What one run compared: it may begin a round over all tenants, and may end it. */
-export interface Portion {
+interface Portion {
   begins: boolean
   ends: boolean
   isReached: boolean // whether any log could be compared, or listed if this process has seen none
@@ -33,7 +33,7 @@ export interface Portion {
 }
 
 /** Called with an error of the database, or of a single tenant, which does not stop the others. */
-export type OnError = { unread: (error: unknown) => undefined; ofTenant: (error: unknown) => undefined }
+type OnError = { unread: (error: unknown) => undefined; ofTenant: (error: unknown) => undefined }
 
 /** One per process. `findsUnseen`: also the heads of tenants that this process, a server, has not served. */
 export function createLogComparison({

@@ -29,7 +29,6 @@ import { Points } from './points.js'
 // head.
 const FOLLOW_MS = 2_000
 
-/** Why a tenant is not served. */
 export interface Alarm {
   reason: string
   witness: KeptHead | undefined // the head that the chain should continue from; undefined if none was witnessed
@@ -217,7 +216,6 @@ export class HeadWatch {
   }
 }
 
-/** Of all logs of one database. */
 export class HeadWatches implements Guard {
   readonly #watches = new Map<string, HeadWatch>()
 

@@ -81,7 +81,10 @@ export async function readKeptFile(
   const epochs = new Map<string, Set<number>>()
   const claimed = await findSigned(text, publicKey, { judge, epochs })
   const disputed = [...claimed.signed.keys()].filter((tenant_id) => (epochs.get(tenant_id)?.size ?? 0) > 1)
-  const weigh = { keys: disputed.length === 0 ? undefined : await findKeys(disputed, findAuditKeys) }
+  // Lines of several epochs: an accepted rollback begins one, and so does whoever appends an old line with a higher
+  // policy version.
+  const opened = disputed.length === 0 ? undefined : await findAuditKeys(disputed)
+  const weigh = { keys: opened && new Map(disputed.map((tenant_id) => [tenant_id, opened.get(tenant_id)])) }
   const { signed, besides, isGood } = weigh.keys ? await findSigned(text, publicKey, weigh) : claimed
   const isSealed = [...signed.values()].every(isProven)
   const isGoodAndProven = (line: Parsed) => isProven(line) && isGood(line)
@@ -205,16 +208,6 @@ function isProven({ policy_version, sealed }: Parsed): boolean {
 
 function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed): KeptHead {
   return { last_id, hash, policy_version, ...sealed }
-}
-
-// For tenants whose lines claim several epochs: an accepted rollback begins one, and so does whoever appends an old
-// line with a higher policy version.
-async function findKeys(
-  disputed: readonly string[],
-  findAuditKeys: ReadingOptions['findAuditKeys'],
-): Promise<Map<string, AuditKey | undefined>> {
-  const opened = await findAuditKeys(disputed)
-  return new Map(disputed.map((tenant_id) => [tenant_id, opened.get(tenant_id)]))
 }
 
 interface Search {

@@ -16,21 +16,14 @@ import { laterOf } from './judge.js'
 
 interface SharedAlarmsOptions extends LogComparisonOptions {
   assertSessions: () => Promise<void> // @throws ChangedSessionError if a session is not as it began
-  /** whether the tenant's row is gone; then drops the cached state */
-  isGone: (tenant_id: string) => Promise<boolean>
-  /** called after the alarm about a tenant that is gone has ended */
+  isGone: (tenant_id: string) => Promise<boolean> // whether the tenant's row is gone; then drops the cached state
   onGoneAccepted?: ((tenant_id: string) => void) | undefined
   /** called after the row of an alarm that was accepted before is deleted */
   onAcceptedRow?: ((tenant_id: string) => void) | undefined
   now: () => number // milliseconds since 1970
 }
 
-export interface SharedAlarms {
-  // Writes or ends this process's alarms. A tenant that fails does not stop the others: returns the errors. A server
-  // also finds the heads of tenants that it has not served. @throws the database's own error when alarms or logs can't
-  // be read
-  compare(options?: { findsUnseen?: boolean }): Promise<unknown[]>
-}
+export type SharedAlarms = ReturnType<typeof createSharedAlarms>
 
 export const TENANT_GONE =
   'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
@@ -43,12 +36,15 @@ export function createSharedAlarms({
   onAcceptedRow,
   now,
   ...options
-}: SharedAlarmsOptions): SharedAlarms {
+}: SharedAlarmsOptions) {
   const { sql, watches, installationKey, findAuditKey } = options
   const compareLogs = createLogComparison(options)
   /** of alarms without a witness: the newest rollback accepted before, which does not settle it */
   const acceptedBefore = new WeakMap<Alarm, number>()
 
+  // Writes or ends this process's alarms. A tenant that fails does not stop the others: returns the errors. A server
+  // also finds the heads of tenants that it has not served. @throws the database's own error when alarms or logs can't
+  // be read
   async function compare({ findsUnseen = false } = {}): Promise<unknown[]> {
     const errors: unknown[] = []
     const unread: unknown[] = []
@@ -187,7 +183,6 @@ export function alarmMessage(tenant_id: string): string {
   return `the audit chain is broken, that of the installation's own log; ${SERVED}`
 }
 
-/** What alarms about these logs stop, and which command ends that. */
 export function describeRefused(tenant_ids: readonly string[]): string {
   const own = tenant_ids.includes(INSTALLATION_ID)
     ? [

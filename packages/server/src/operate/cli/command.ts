@@ -14,22 +14,7 @@ import { VARIABLES } from '../../core/settings.js'
 import { TamperedRowError } from '../../core/store/tampered-row.js'
 import { adviseOn } from './advice.js'
 
-export {
-  assertOneOutput,
-  JSON_OPTION,
-  NEW_FILE,
-  NOT_VALID,
-  NOT_VERIFIED,
-  readId,
-  readInputFile,
-  readKeptPath,
-  readName,
-  readNewFile,
-  readRepeated,
-  readWhole,
-  UNUSED,
-  VALID,
-} from '@eaas/audit/command'
+export * from '@eaas/audit/command'
 
 export const ENVIRONMENT = describeVariables(VARIABLES)
 export const SAME_ENVIRONMENT = '\nUses the same environment as the server: see eaas start --help.'
@@ -47,7 +32,7 @@ export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the 
 
 export interface LogChoice {
   tenant?: string // the tenant's name or id
-  installation: boolean // the installation's own log
+  installation?: boolean // the installation's own log
 }
 
 export type OfLog = LogChoice & { json: boolean }

@@ -61,7 +61,7 @@ async function printLink(config: Config, { tenant, permissions, url = urlOf(conf
     allowed_ips: null,
     keys: null,
   }
-  const { owner, answer } = await performIn(config, tenant, createApiKey(fields))
+  const { owner, answer } = await performIn({ tenant }, createApiKey(fields), config)
   const link = `${url}/console#/sign-in/${answer.secret}`
   const lines = json
     ? [JSON.stringify({ url: link, expires_at, api_key_id: answer.id, tenant_id: owner.tenant_id })]

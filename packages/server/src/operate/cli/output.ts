@@ -3,7 +3,7 @@ import { fstatSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createNewBy, type Sink, STANDARD_STREAM } from '@eaas/audit/command'
 import { beforeEnd } from '@eaas/audit/node'
-import { visible, visibleLine, type wire } from '@eaas/protocol'
+import { visibleLine, type wire } from '@eaas/protocol'
 import { encryptTo } from '../../root-keys/age.js'
 
 /** Leaves out the lines whose condition does not hold. */
@@ -42,11 +42,6 @@ export function isStandardOutput(stream: string | undefined): boolean {
   if (stream === undefined) return false
   const { dev, ino } = fstatSync(process.stdout.fd, { bigint: true })
   return stream === `${dev}:${ino}`
-}
-
-export function reportLeftOut(columns: readonly string[]): void {
-  if (columns.length === 0) return
-  process.stderr.write(`eaas: these columns are not of eaas and were left out: ${columns.map(visible).join(', ')}\n`)
 }
 
 /** Like `createNewBy`; a signal that ends the command meanwhile says that nothing was written. */

@@ -17,7 +17,7 @@ import { createWitnessEmitter } from '../../guard/jobs/emit-checkpoints.js'
 import { watchesOf } from '../../guard/watch/head-watch.js'
 import { STANDARD_OUTPUT } from '../../guard/watch/kept-witnesses.js'
 import { type Installation, openInstallation } from '../../installation.js'
-import type { LogChoice } from './command.js'
+import { commandConfig, type LogChoice } from './command.js'
 import { failWithoutDatabase } from './fail.js'
 
 interface OpenedBy {
@@ -134,12 +134,12 @@ export async function getLogOwner(services: Services, { tenant = '', installatio
 
 /** @throws Refusal, TamperedRowError */
 export function performIn<Answer>(
-  config: Config,
-  tenant: string,
+  log: LogChoice,
   operation: Operation<Answer>,
+  config = commandConfig(),
 ): Promise<{ owner: FoundTenant; answer: Answer }> {
   return withServices(config, async (services) => {
-    const owner = await getTenant(services, tenant)
+    const owner = await getLogOwner(services, log)
     return { owner, answer: await performAsSystem(services, owner.tenant_id, operation) }
   })
 }

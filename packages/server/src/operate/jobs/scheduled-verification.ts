@@ -3,7 +3,7 @@
 import type { AuditEntry } from '@eaas/audit/formats'
 import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../../core/audit/read-entry.js'
-import type { EntryNote, Services } from '../../core/runner/operation.js'
+import type { Services } from '../../core/runner/operation.js'
 import { recordAlone } from '../../guard/installation-log.js'
 import { findVerificationId } from '../../guard/store/anchors.js'
 import { type LogVerdict, type Unverified, verifyAll } from './verify-all.js'
@@ -33,14 +33,11 @@ export function createScheduledVerification(
       if (!signal.aborted) throw error // the server is stopping: another server, or the next start, verifies
     })
     if (!result) return undefined
-    const { verdicts, unverified } = result
-    const invalid = verdicts.filter(({ valid }) => !valid)
-    const run = { logs: verdicts.length, invalid, unverified }
+    const { invalid, unverified, counts } = result
+    const run = { logs: counts.logs, invalid, unverified }
     if (unverified.length === 0) own = services.now()
-    const metadata = { logs: run.logs, invalid: invalid.length, unverified: unverified.length }
-    const note: EntryNote = { action: 'installation.verify', metadata }
     try {
-      await recordAlone(services, [note])
+      await recordAlone(services, [{ action: 'installation.verify', metadata: counts }])
       return run
     } catch (notRecorded) {
       return { ...run, notRecorded }

@@ -23,8 +23,7 @@ import { listTenantRows, listTenants, type TenantRow } from '../../core/store/te
 import { authenticTenant } from '../../operators/tenants.js'
 import { MAC_TABLES, type RenewedMac, replaceAuditKey, replaceMacs } from '../store/sealed-rows.js'
 
-/** far from the database's limit, however many rows there are */
-const PAGE_ROWS = 1_000
+const PAGE_ROWS = 1_000 // far from the database's limit, however many rows there are
 const ATTEMPTS = 3 // how often a renewal is tried if rows change meanwhile
 
 /** For instance an API key's row, when it takes a new pepper. Nothing was written. */
