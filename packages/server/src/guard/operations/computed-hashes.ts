@@ -1,7 +1,5 @@
-/**
- * Computes the hashes of a log's entries in order, from its beginning or its newest purge on. A stored hash proves
- * nothing: an attacker who can write to the database can show another one, or another genuine entry, for a moment.
- */
+// Computes the hashes of a log's entries in order, from its beginning or newest purge on. A stored hash proves nothing:
+// whoever writes to the database can show another one, or another genuine entry, for a moment.
 import { type ChainedEntry, entryHash, genesisHash } from '@eaas/audit/formats'
 import { type AuditKey, entryMac, equalBytes } from '../../core/audit/formats/chain.js'
 import { findAuthenticMark } from '../../core/audit/read-entry.js'
@@ -14,15 +12,12 @@ const PAGE_ENTRIES = 1_000
 const PROGRESS_ENTRIES = 10_000
 
 export interface EntryFault {
-  /** the first entry that is missing, or does not follow from the one before it */
-  entry_id: number
-  /** the reason by which a verification names it */
-  reason: Fault
-  /** the same in words */
-  detail: string
+  entry_id: number // the first entry that is missing, or does not follow from the one before it
+  reason: Fault // the reason by which a verification names it
+  detail: string // the same in words
 }
 
-/** What was read of a log. It leads to a head only if the hash of the head's entry is that of the head. */
+/** It leads to a head only if the hash of the head's entry is that of the head. */
 export class ComputedHashes {
   /** the first fault; from there on, hashes are as stored, and only of entries whose MAC is the server's */
   fault: EntryFault | undefined
@@ -39,15 +34,14 @@ export class ComputedHashes {
     private readonly log: {
       tenant_id: string
       auditKey: AuditKey
-      /** the entries whose hashes are kept */
-      noted: ReadonlySet<number>
+      noted: ReadonlySet<number> // the entries whose hashes are kept
       onProgress?: ((entries: number) => void) | undefined
     },
   ) {
     this.#last = { id: 0, hash: genesisHash(log.tenant_id) }
   }
 
-  /** Reads on through an entry, or to the end of the log. Returns the hashes of the entries `ids` that it read. */
+  /** To an entry, or to the end of the log. Returns the hashes of the entries `ids` that it read. */
   async readThrough(through_id: number, ids: readonly number[] = []): Promise<ReadonlyMap<number, Uint8Array>> {
     const wanted = new Set(ids)
     const found = new Map<number, Uint8Array>()

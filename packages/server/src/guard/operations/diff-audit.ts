@@ -1,7 +1,5 @@
-/**
- * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also works for a
- * tenant that is not served, so that an operator learns what to do after a rollback.
- */
+// Finds what a log lost, by kept checkpoints and an earlier export. Only reads, also for a tenant that is not served,
+// so that an operator learns what to do after a rollback.
 import { type ExportedEntry, readMetadata } from '@eaas/audit/formats'
 import { alarmMac, equalBytes, type Head, type KeptHead } from '../../core/audit/formats/chain.js'
 import { findHeadFault, HEAD_MISMATCH, type HeadFault } from '../../core/audit/head-fault.js'
@@ -16,52 +14,35 @@ import { ComputedHashes, type EntryFault } from './computed-hashes.js'
 const PAGE_ENTRIES = 500
 
 interface DiffOptions {
-  /** the heads of signed checkpoints of this tenant's log, in any order */
-  checkpoints: readonly KeptHead[]
+  checkpoints: readonly KeptHead[] // the heads of signed checkpoints of this tenant's log, in any order
   /** the entries of a verified export, in order; undefined without one */
   exported?: AsyncIterable<ExportedEntry> | undefined
-  /** called from time to time with the number of entries that were read */
   onProgress?: ((entries: number) => void) | undefined
 }
 
 export interface AuditDiff {
   tenant_id: string
-  /** the last entry of the log now; 0 if it has none */
-  last_id: number
-  /** the last entry that is known to be the same; 0 if none is */
-  agrees_through: number
-  /** the first entry that is known to be missing or different; null if nothing is known to differ */
-  differs_at: number | null
-  /** the last entry that is known to have been written */
-  witnessed_through: number
-  /**
-   * the last entry of a checkpoint whose loss an operator accepted, by the log; everything else leaves out such
-   * checkpoints. Null if there is none
-   */
+  last_id: number // the last entry of the log now; 0 if it has none
+  agrees_through: number // the last entry that is known to be the same; 0 if none is
+  differs_at: number | null // the first one known to be missing or different
+  witnessed_through: number // the last entry that is known to have been written
+  /** the last entry of a checkpoint whose loss was accepted; everything else leaves out such checkpoints */
   accepted_through: number | null
-  /**
-   * what is wrong with the head, which no checkpoint and no export shows; null if it is authentic and of the last entry
-   */
-  head_fault: HeadFault | null
-  /** which entry does not follow from those before it; `differs_at` is this one, or one before it. Null if none is found */
-  entry_fault: EntryFault | null
-  /** the entries of the export that are not in the log; null without an export */
-  lost: ExportedEntry[] | null
-  /** what was undone with the lost entries, in their order */
-  undone: Undone[]
+  head_fault: HeadFault | null // what is wrong with the head, which no checkpoint and no export shows
+  entry_fault: EntryFault | null // the entry that does not follow; `differs_at` is this one, or one before it
+  lost: ExportedEntry[] | null // the entries of the export that are not in the log; null without an export
+  undone: Undone[] // what was undone with the lost entries, in their order
 }
 
-/** A change that is missing from the rows of the database. */
+/** A change that the rows of the database lack. */
 interface Undone {
   entry_id: number
   change: ExportedEntry['action']
   key_id?: string
   key_version?: number
   api_key_id?: string
-  /** how many DEKs were wrapped under the lost key version */
-  wraps?: number
-  /** what the operator should do now */
-  remedy: string
+  wraps?: number // how many DEKs were wrapped under the lost key version
+  remedy: string // what the operator should do now
 }
 
 /** Compares a tenant's log with kept checkpoints and an export. @throws Refusal E_NOT_FOUND */
@@ -114,8 +95,7 @@ type Position = Pick<Head, 'last_id' | 'hash'>
 interface Verdicts {
   same: number[]
   other: number[]
-  /** neither: an operator accepted that the log lost them */
-  accepted: number[]
+  accepted: number[] // neither: an operator accepted that the log lost them
 }
 
 async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState): Promise<Position[]> {
@@ -183,8 +163,7 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
   const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
   const keys = new Map(rows.keys.map((row) => [row.key_id, row]))
   const versions = new Set(rows.versions.map(({ key_id, version }) => `${key_id} ${version}`))
-  // A version of the same number may have been created again since: it is a different one, written by another
-  // entry.
+  // A version of the same number may have been created again since: a different one, by another entry.
   const goneVersions = new Set(
     lost.filter(({ action }) => action === 'key.create' || action === 'key.rotate').map(nameVersion),
   )

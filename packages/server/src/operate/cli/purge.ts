@@ -45,9 +45,7 @@ type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: st
 async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   const { tenant, dryRun, archive, resume, json } = command
   const { auditRetentionMonths: retentionMonths } = config
-  if (retentionMonths === 0) {
-    throw new Refusal('E_STATE', 'EAAS_AUDIT_RETENTION_MONTHS is 0: nothing is ever purged')
-  }
+  if (retentionMonths === 0) throw new Refusal('E_STATE', 'EAAS_AUDIT_RETENTION_MONTHS is 0: nothing is ever purged')
   const results: Result[] = []
   await withServices(config, async (services) => {
     const { tenants, leftOut } =

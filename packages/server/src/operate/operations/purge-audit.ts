@@ -1,9 +1,7 @@
-// audit.purge: deletes entries that are older than the retention. The purge of a tenant (jobs/purge-tenants.ts)
-// restates the rows that grant rights first (restate-rights.ts). This operation then writes a mark and its entry in one
-// short transaction: from then on the entries up to the mark count as deleted. A log with many kinds of entries gets
-// several marks, each in a short transaction of its own. Finally the job deletes the entries in small batches, which
-// lock nothing that an append needs. A crash before that leaves rows below the mark, which nothing reads and the next
-// purge deletes.
+// audit.purge. The job (jobs/purge-tenants.ts) first restates the rows that grant rights (restate-rights.ts). This
+// operation writes a mark and its entry in one short transaction, several if there are many kinds of entries: from then
+// on the entries up to the mark count as deleted. Last the job deletes them in small batches, which lock nothing that
+// an append needs. A crash before that leaves rows below the mark, which nothing reads and the next purge deletes.
 import type { ChainedEntry } from '@eaas/audit/formats'
 import { counted } from '@eaas/protocol'
 import {
@@ -46,7 +44,7 @@ export interface PurgeOptions {
   verify?: VerifyOnce // verifies the log before anything is marked; several operations may share one `verifyOnce()`
 }
 
-/** Verifies a log, and notes the hashes of these entries; the next call returns the same. @throws Refusal E_STATE */
+/** Notes the hashes of these entries; the next call returns the same. @throws Refusal E_STATE */
 type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
 
 export interface PurgePlan {
@@ -60,7 +58,7 @@ export interface PurgePlan {
 /** What a purge would take, with the verified hash of the last entry, if anything was verified. */
 type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
 
-/** Thrown when the log has other entries than when the purge was planned: what was archived is not of this log. */
+/** What was archived is not of this log. */
 export class OtherEntriesRefusal extends Refusal {
   override readonly name = 'OtherEntriesRefusal'
 
@@ -73,7 +71,6 @@ export class OtherEntriesRefusal extends Refusal {
   }
 }
 
-/** The entries that follow the last mark and are older than the retention. */
 interface Candidate {
   tenant_id: string
   after_id: number // the last entry that is purged already
@@ -87,9 +84,9 @@ interface MarkPlan extends Omit<PurgePlan, 'restates'> {
 }
 
 /**
- * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very many kinds:
- * call it until it marks none. Returns what it marked or, in a dry run, all that would be marked.
- * @throws Refusal E_STATE if the purge is implausible
+ * Marks old entries as purged, or the oldest of them if they are of very many kinds: call it until it marks none.
+ * Returns what it marked or, in a dry run, all that would be marked. @throws Refusal E_STATE if the purge is
+ * implausible
  */
 export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<VerifiedPlan> {
   let planned: { mark: PurgeMark | undefined; decision: Decision<VerifiedPlan> } | undefined
@@ -151,7 +148,7 @@ async function decide(
   return writeMark(context, mark, plan, resume === undefined ? {} : { reason: resume })
 }
 
-/** Finds entries that are due, or marked and not deleted, in a few look-ups. @throws Refusal E_STATE */
+/** In a few look-ups, entries that are due, or marked and not deleted. @throws Refusal E_STATE */
 export async function findLeft(
   log: PurgedLog,
   options: { retentionMonths: number; now: number },
@@ -162,7 +159,7 @@ export async function findLeft(
   return through_id > after_id || (await hasEntryThrough(log.sql, tenant_id, after_id)) ? candidate : undefined
 }
 
-/** Whether a purge left anything, by the time that purges use. Writes nothing. */
+/** By the time that purges use. Writes nothing. */
 export function reviewLeft(options: { retentionMonths: number }): Operation<boolean> {
   return async ({ services, state, sql }) => {
     const now = await getAgreedTime(services, sql)
@@ -213,7 +210,7 @@ function heldBack(held: string): Refusal {
   )
 }
 
-/** Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE, TamperedRowError */
+/** Of the candidate's entries, or of the oldest. @throws Refusal E_STATE, TamperedRowError */
 async function planMark(
   { state, sql }: Context,
   mark: PurgeMark | undefined,
@@ -230,7 +227,7 @@ async function planMark(
   return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
 }
 
-/** Counts entries by kinds, from the first one until there are many kinds; returns how far it counted. */
+/** From the first entry until there are many kinds; returns how far it counted. */
 async function countFirst(
   sql: Queryable,
   { tenant_id, after_id, through_id }: Candidate,
@@ -279,7 +276,6 @@ function answer(plan: VerifiedPlan): Decision<VerifiedPlan> {
   return { entries: [], release: () => plan }
 }
 
-/** Makes a verification that several operations share. */
 export function verifyOnce(): VerifyOnce {
   let verified: Promise<ValidLog> | undefined
   return (services, state, noted) => {

@@ -25,10 +25,9 @@ export async function getAgreedTime({ now, databaseNow }: Services, sql: Queryab
 }
 
 /**
- * Finds why the clock is not known to be right, unless an older entry proves it. A clock that leapt ahead would make
- * every entry too old at once. It also dates the entries of current calls and starts, so these prove nothing until an
- * operator has had four weeks to notice. Only older entries are purged, so an installation that is in use, or was
- * started within the year, has entries that prove the clock right.
+ * Why the clock is not known to be right. One that leapt ahead makes every entry too old at once, and dates the entries
+ * of current calls and starts, so these prove nothing until an operator has had four weeks to notice. As only older
+ * entries are purged, an installation in use, or started within the year, has entries that prove the clock.
  */
 export async function findUnprovenTime(sql: Queryable, now: number): Promise<string | undefined> {
   const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
