@@ -5,7 +5,6 @@ import { FormatError } from './bytes.js'
 export const KEY_BYTES = 32
 /** Length of every iv; SP 800-38D section 8.2.2: 96 random bits. */
 export const IV_BYTES = 12
-/** Length of the tag, which follows the ciphertext. */
 export const TAG_BYTES = 16
 
 /** Thrown when sealed bytes do not open: altered, or of another key or AAD. The error never says which. */

@@ -104,7 +104,7 @@ function lenientBase64(text: string, length: number): Uint8Array | undefined {
   }
 }
 
-/** Makes a text of one character a byte, for `btoa`. In parts, because a call has a limited number of arguments. */
+/** One character a byte, for `btoa`. In parts, because a call has a limited number of arguments. */
 export function binaryString(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += PART_BYTES) {

@@ -3,27 +3,19 @@ import { FREE_KEY_VERSIONS, MAX_KEY_VERSIONS_PER_HOUR } from './limits.js'
 import type { HeldPermission, Permission } from './names.js'
 import type { ProblemCode } from './problem.js'
 import { DETAILS } from './problem-details.js'
-import {
-  type CallRule,
-  KEY_STATUSES,
-  type KeyCall,
-  type KeyRule,
-  type KeyStatus,
-  type OperationId,
-  RULES,
-} from './routes.js'
+import type { CallRule, KeyCall, KeyRule, KeyStatus, OperationId } from './routes.js'
+import { KEY_STATUSES, RULES } from './routes.js'
 import type { WrapContext } from './wrapped-key-v2.js'
 
 const HOUR_MS = 3_600_000
 
 export const CALL_RULES: Readonly<Record<OperationId, CallRule>> = RULES
 
-/** The states in which a call on a key is answered. */
 export function findKeyRule(call: KeyCall): KeyRule {
   return RULES[call].key
 }
 
-/** Finds why a key in this state refuses the call; undefined if it answers. */
+/** Why a key in this state refuses the call; undefined if it answers. */
 export function findStateRefusal(call: KeyCall, status: KeyStatus): { code: ProblemCode; detail: string } | undefined {
   const { to, states, unchanged = [] } = findKeyRule(call)
   if (states.includes(status)) return undefined
@@ -34,7 +26,6 @@ export function findStateRefusal(call: KeyCall, status: KeyStatus): { code: Prob
   return { code: 'E_STATE', detail: DETAILS.E_STATE.key(status, to, changed) }
 }
 
-/** The codes with which a call on a key may be refused because of the key. */
 export function findKeyProblems({ states }: KeyRule): ProblemCode[] {
   const refusing = KEY_STATUSES.filter((status) => !states.includes(status))
   const codes = refusing.map((status) => (status === 'destroyed' ? 'E_KEY_DESTROYED' : 'E_STATE'))
@@ -58,7 +49,7 @@ export function findRotationPause(
   return { code: 'E_LIMIT', detail: DETAILS.E_LIMIT.versionsPerHour(new Date(until).toISOString()) }
 }
 
-/** Whether a search of the log confirms guesses, as a hash does: it then needs `hash`, and is counted as one. */
+/** Whether a search of the log confirms guesses, as a hash does: it then needs `hash`, and counts as one. */
 export function confirmsGuesses({ context = {} }: { context?: WrapContext | undefined }): boolean {
   return Object.keys(context).length > 0
 }

@@ -1,9 +1,6 @@
 /** Errors as the SDK and the server name them: RFC 9457 problem documents with a stable `code`. */
 
-/**
- * Each error code with its HTTP status and title, and with `retry` where a repeatable call may succeed within seconds.
- * The union of the codes is part of the contract.
- */
+/** `retry`: a repeatable call may succeed within seconds. The union of the codes is part of the contract. */
 export const PROBLEMS = {
   E_VALIDATION: { status: 400, title: 'Bad Request' },
   E_MALFORMED_REQUEST: { status: 400, title: 'Bad Request' },

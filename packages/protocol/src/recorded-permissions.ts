@@ -59,7 +59,6 @@ function permissionsOf(recorded: RecordedCall): readonly Permission[] | undefine
   return call && CALL_RULES[call].permissions
 }
 
-/** A refusal names its call. */
 function refusedPermissions(operation: unknown): readonly Permission[] {
   return operation === 'encrypt' || operation === 'decrypt' ? CALL_RULES[operation].permissions : []
 }

@@ -17,18 +17,15 @@ const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
 const MAX_HASHED_JSON_BYTES = 1_000_000
 /** The most bytes of JSON that one UTF-16 code unit becomes. */
 const MOST_ESCAPED = 6
-/** The length of a blind index. */
 export const HASH_BITS = 256
-/** The longest delay that timers take. */
+/** Timers take no longer delay. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
 /** Bytes in unshared memory, a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
 
-/** A record with any members. */
 export type Row = Record<string, unknown>
 
-/** Refuses anything but the id of a key, a UUID. @throws InvalidInputError */
 export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {
   if (typeof keyId === 'string' && isUuid(keyId)) return
   throw new InvalidInputError(
@@ -111,18 +108,12 @@ export type Binary = ArrayBuffer | ArrayBufferView
 export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   const bytes = typeof value === 'string' ? readText(value, place) : readBinary(value)
   if (!bytes) {
-    throw new InvalidInputError(
-      `a value must be a string or bytes, got ${kindOf(value)}`,
-      'Use encryptJson() for other values. A detached buffer has no bytes.',
-      place,
-    )
+    const hint = 'Use encryptJson() for other values. A detached buffer has no bytes.'
+    throw new InvalidInputError(`a value must be a string or bytes, got ${kindOf(value)}`, hint, place)
   }
   if (bytes.length > MAX_PLAINTEXT_BYTES) {
-    throw new InvalidInputError(
-      `a value must be at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`,
-      'Split it.',
-      place,
-    )
+    const message = `a value must be at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`
+    throw new InvalidInputError(message, 'Split it.', place)
   }
   return bytes
 }
@@ -148,11 +139,8 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   try {
     return decodeUtf8(bytes)
   } catch {
-    throw new ContentError(
-      'the decrypted value is not UTF-8 text',
-      'Read it as bytes: decrypt(), `as: "bytes"`, bytes() in a model.',
-      place,
-    )
+    const hint = 'Read it as bytes: decrypt(), `as: "bytes"`, bytes() in a model.'
+    throw new ContentError('the decrypted value is not UTF-8 text', hint, place)
   }
 }
 
@@ -160,20 +148,15 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
 export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index needs text, got ${kindOf(value)}`, undefined, place)
-  if (!isWellFormed(value)) {
+  if (!isWellFormed(value))
     throw new InvalidInputError('text for a blind index must not contain a lone surrogate', undefined, place)
-  }
   if (value.length * MOST_ESCAPED <= MAX_HASHED_JSON_BYTES) return
   if (encodeUtf8(JSON.stringify(value)).length > MAX_HASHED_JSON_BYTES) {
-    throw new InvalidInputError(
-      'text for a blind index must be at most 1,000,000 bytes as JSON',
-      'Normalise it to shorter text, or omit the index.',
-      place,
-    )
+    const hint = 'Normalise it to shorter text, or omit the index.'
+    throw new InvalidInputError('text for a blind index must be at most 1,000,000 bytes as JSON', hint, place)
   }
 }
 
-/** Refuses anything but a whole number from `min` to `max`. @throws InvalidInputError */
 export function assertWhole(
   name: string,
   value: unknown,
@@ -189,7 +172,6 @@ export function assertArray(name: string, value: unknown): asserts value is read
     throw new InvalidInputError(`${name} must be an array, got ${kindOf(value)}`, listHint(value))
 }
 
-/** What to pass in place of a value that is not a list. */
 export function listHint(value: unknown): string {
   return hasRows(value) ? 'Pass its `.rows`.' : 'Pass a list of rows.'
 }
@@ -210,27 +192,20 @@ export function assertOneOf(name: string, value: unknown, choices: readonly unkn
   if (!choices.includes(value)) throw new InvalidInputError(`${name} must be one of ${choices.join(', ')}`)
 }
 
-/**
- * Refuses what is no object, an unknown option, and an inherited one: whoever writes to `Object.prototype` would
- * otherwise choose where API keys and DEKs are sent. @throws InvalidInputError
- */
+/** Refuses an inherited option too: who writes to `Object.prototype` would choose where API keys and DEKs are sent. */
 export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
   const hint = known && `Its options: ${known.join(', ') || 'none'}.`
-  if (!isObject(options) || Array.isArray(options)) {
+  if (!isObject(options) || Array.isArray(options))
     throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`, hint)
-  }
   if (!known) return
   const inherited = known.find((option) => option in options && !Object.hasOwn(options, option))
   if (inherited) throw new InvalidInputError(`${name} inherits ${inherited}`, hint)
   const unknown = Object.keys(options).find((option) => !known.includes(option))
   if (unknown === undefined) return
-  throw new InvalidInputError(
-    `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`,
-    hint,
-  )
+  const message = `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`
+  throw new InvalidInputError(message, hint)
 }
 
-/** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */
 export function assertFlag(name: string, value: unknown): void {
   if (value === undefined || typeof value === 'boolean') return
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
@@ -246,13 +221,12 @@ export function readSignal(name: string, options: { signal?: AbortSignal | undef
 /** Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is no AbortSignal */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
-  if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function') {
+  if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function')
     throw new InvalidInputError(`signal must be an AbortSignal, got ${kindOf(signal)}`, 'Pass `controller.signal`.')
-  }
   if (signal.aborted) throw new AbortedError(signal)
 }
 
-/** Tells whether a value is a valid Date, of any realm. */
+/** Of any realm. */
 export function isValidDate(value: unknown): value is Date {
   return Number.isFinite(timeOf(value))
 }
@@ -336,7 +310,6 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return nearest
 }
 
-/** The end of a message about a name: what was probably meant, if anything. */
 export function didYouMean(name: string | undefined): string {
   return name === undefined ? '' : `: did you mean ${JSON.stringify(name)}?`
 }
@@ -352,7 +325,6 @@ function pairsOf(name: string): string[] {
   return Array.from(plain.slice(1), (letter, at) => plain.charAt(at) + letter)
 }
 
-/** The options by which secrets are passed. */
 export interface SecretOptions {
   /**
    * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: values sealed
@@ -368,7 +340,6 @@ export interface SecretOptions {
 /** Copies of the secrets that were passed, the first of which seals. */
 export interface GivenSecrets {
   list: readonly Uint8Array[]
-  /** Like `acceptWithout` of `Secrets`. */
   acceptWithout: boolean
 }
 

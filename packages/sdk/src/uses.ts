@@ -1,14 +1,12 @@
 /** What DEKs are wrapped for (bindings.md 5, stream.md 3), and the uses to open with (wrapped-key-v2.md 3). */
+import type { Context, WrappedKey, WrapUse } from '@eaas/protocol'
 import {
-  type Context,
   compareUtf8,
   encodeUtf8,
   isBoundWrappedKey,
   isWellFormed,
   MAX_CONTEXT_VALUE_BYTES,
   MAX_USE_VALUE_CHARACTERS,
-  type WrappedKey,
-  type WrapUse,
 } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from './errors.js'
 import { type AuditContext, kindOf } from './input.js'
@@ -18,7 +16,6 @@ export function recordedAs(auditContext: AuditContext | undefined): { record?: '
   return auditContext === 'digests' ? { record: auditContext } : {}
 }
 
-/** A use, with the name that identifies it in caches. */
 export interface NamedUse extends WrapUse {
   name: string
 }
@@ -37,7 +34,6 @@ export interface WrappedFor extends WrappedKey {
 
 const STREAM = /* @__PURE__ */ nameUse('stream', {})
 
-/** The use of a stream's DEK. */
 export function useOfStream(): Uses {
   return { use: STREAM }
 }
@@ -89,11 +85,9 @@ export function readBound(given: unknown, place: RecordPlace): string {
   const value: unknown = typeof id?.toHexString === 'function' ? id.toHexString() : given
   if (Number.isSafeInteger(value) || typeof value === 'bigint') return `${value}`
   if (value !== '' && isWellFormed(value) && encodeUtf8(value).length <= MAX_CONTEXT_VALUE_BYTES) return value
-  throw new InvalidInputError(
-    `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`,
-    'Give the row its id before it is encrypted, and select its column when it is read.',
-    place,
-  )
+  const message = `a column of bind must hold text or a whole number, got ${kindOfUnbound(value)}`
+  const hint = 'Give the row its id before it is encrypted, and select its column when it is read.'
+  throw new InvalidInputError(message, hint, place)
 }
 
 /** Names the kind of a value that no row can be bound to, without any of its content. */

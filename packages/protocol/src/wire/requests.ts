@@ -57,9 +57,8 @@ const MAX_ITEMS = Object.entries({
 export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of MAX_ITEMS) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]
-    if (Array.isArray(value) && value.length > most) {
+    if (Array.isArray(value) && value.length > most)
       return `${field}: must have at most ${most} items, got ${value.length}`
-    }
   }
   return undefined
 }

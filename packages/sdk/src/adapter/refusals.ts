@@ -6,12 +6,10 @@ export function searchHint(where: string): string {
   return `${where} In place of \`or\`, read by each condition and join the rows; write or join by their ids. Or filter the rows after they are decrypted.`
 }
 
-/** Refuses what the database cannot do with an encrypted field. @throws InvalidInputError */
 export function refuseField(model: string, field: string, message: string, hint: string): never {
   throw new InvalidInputError(`${model}.${field} is encrypted: ${message}`, hint)
 }
 
-/** Refuses to sort or group rows by an encrypted field. @throws InvalidInputError */
 export function refuseOrder(model: string, field: string): never {
   const hint = 'Sort the rows after they are decrypted. To group equal values, group by the column of its index.'
   refuseField(model, field, 'the database cannot sort or group by it', hint)
@@ -27,7 +25,6 @@ export function refuseOperator(
   refuseField(model, field, `the database cannot compare it by ${JSON.stringify(operator)}`, hint)
 }
 
-/** Refuses an SQL expression that contains an encrypted field. @throws InvalidInputError */
 export function refuseExpression(
   model: string,
   field: string,
@@ -36,18 +33,17 @@ export function refuseExpression(
   refuseField(model, field, 'it cannot be part of an expression in SQL', hint)
 }
 
-/** Refuses a value that the database computes for an encrypted field, or for a column that it is bound to. */
+/** Also for a column that encrypted values are bound to. */
 export function refuseComputed(model: string, column: string): never {
   const hint = 'Give its value, so that it can be encrypted or bound to before it is stored.'
   throw new InvalidInputError(`${model}.${column}: the database cannot compute its value`, hint)
 }
 
-/** Refuses to aggregate rows that are filtered only after they are opened. @throws InvalidInputError */
+/** Their rows are filtered only after they are opened. */
 export function refuseCount(): never {
   refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
 }
 
-/** Refuses a part of an ORM's interface that an adapter does not cover. @throws InvalidInputError */
 export function refuseCall(call: string, hint: string): never {
   throw new InvalidInputError(`${call} is not supported where fields are encrypted`, hint)
 }

@@ -1,7 +1,4 @@
-/**
- * The function of blind-hash.md by noble. Its own file without our imports, so that bundlers load it alone. The server
- * has it in the protocol's blind-hash.ts.
- */
+/** blind-hash.md by noble, without our imports, so that bundlers load it alone. The server has the protocol's file. */
 import { ristretto255_oprf } from '@noble/curves/ed25519.js'
 import { asciiToBytes } from '@noble/curves/utils.js'
 
@@ -15,7 +12,6 @@ export interface BlindedValue {
   blinded: Uint8Array
 }
 
-/** Blinds a value (blind-hash.md 3). */
 export function blindValue(input: Uint8Array, random: (length?: number) => Uint8Array): BlindedValue {
   return { input, ...voprf.blind(input, random) }
 }

@@ -27,7 +27,6 @@ interface Span {
 const CLIENT = 2
 const ERROR = 2
 
-/** Headers of the trace that a call is sent with. */
 export type TraceHeaders = { traceparent?: string }
 
 /** Runs a call in its own span, with its trace header. No other header, such as baggage: it may hold anything. */

@@ -7,20 +7,19 @@ import { AbortedError, type EaasError, InvalidInputError, isEaasError, type Reco
 import type { Batcher } from '../http/batcher.js'
 import { assertHashable, HASH_BITS, isMissing, type Row, valueIn } from '../input.js'
 import type { Pace } from '../waiting.js'
-import type { EnvelopeEngine } from './envelopes.js'
+import type { EnvelopeEngine } from './bound-envelopes.js'
 import type { Rewrap } from './rewrapping.js'
 import type { Envelopes } from './seal-envelopes.js'
 
 /** How many records are decoded at a time, so that memory does not grow with the list. */
 export const BLOCK_RECORDS = 1_000
 
-/** The progress of a call on many records, in records. */
+/** In records. */
 export interface Progress {
   done: number
   total: number
 }
 
-/** What a call on many records takes from its caller. */
 export interface RowsOptions {
   /** Ends the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
@@ -42,7 +41,6 @@ export interface OpenDeps extends KeyLookup {
   envelopes: EnvelopeEngine
   decryptDeks: DecryptDeks
   batcher: Batcher
-  /** Aborted when the client is closed. */
   closed: AbortSignal
 }
 
@@ -84,7 +82,6 @@ export function attempt<T>(run: () => T): T | EaasError {
   }
 }
 
-/** A column of an index, and how many bits of the index it holds; all by default. */
 interface HashColumn {
   column: string
   bits?: number | undefined
@@ -104,11 +101,8 @@ export function isIndexColumn(record: Row, { column, bits = HASH_BITS, kind }: H
 /** Refuses a record whose index column holds anything else, which would be overwritten. @throws InvalidInputError */
 export function assertIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
   if (isIndexColumn(record, column)) return
-  throw new InvalidInputError(
-    `the index would overwrite the column ${JSON.stringify(column.column)}`,
-    'Leave it out of the row: the index fills it. Or name another column for the index.',
-    place,
-  )
+  const hint = 'Leave it out of the row: the index fills it. Or name another column for the index.'
+  throw new InvalidInputError(`the index would overwrite the column ${JSON.stringify(column.column)}`, hint, place)
 }
 
 /** How the texts that models make of names and values begin (index-texts.md 2). */

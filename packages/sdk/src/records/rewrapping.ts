@@ -7,8 +7,7 @@ import { DecryptionError, isEaasError, ProtocolError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { type WrappedFor, wrappedFor } from '../uses.js'
 import type { Soon } from '../waiting.js'
-import { readContext, useKeys } from './bound-envelopes.js'
-import type { EnvelopeEngine } from './envelopes.js'
+import { type EnvelopeEngine, readContext, useKeys } from './bound-envelopes.js'
 import type { inEitherUse, usesIn } from './open-envelopes.js'
 import { envelopeObject, isText, readEnvelope, textOf } from './read-envelope.js'
 
@@ -80,10 +79,8 @@ async function rewrapFor(
     if (dek && (await isStored(dek))) return fresh
     before = await batcher.unwrap(old)
     if (!bytes || !equalInConstantTime(before, bytes)) {
-      throw new ProtocolError(
-        `POST /v1/keys/${key_id}/rewrap: the new wrapped key does not unwrap to the same DEK`,
-        200,
-      )
+      const message = `POST /v1/keys/${key_id}/rewrap: the new wrapped key does not unwrap to the same DEK`
+      throw new ProtocolError(message, 200)
     }
     if (isTold) throw new DecryptionError() // by the service's word it is the same DEK, but what is stored does not open with it, and is left as it is
     return fresh
@@ -93,7 +90,6 @@ async function rewrapFor(
   }
 }
 
-/** Whether a DEK opens what it sealed in format v1. */
 async function opens(
   engine: Engine,
   dek: Secret,

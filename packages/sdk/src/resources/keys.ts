@@ -104,10 +104,7 @@ export interface Keys {
    * @param confirm the key's name, so that nobody destroys a version of the wrong one
    */
   destroyVersion(keyId: string, version: number, confirm: string, options?: CallOptions): Promise<Key>
-  /**
-   * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds the
-   * export can open everything that the key ever protected, and the service cannot revoke it.
-   */
+  /** For `openExport` of `@eaas/sdk/offline`: it opens everything of the key, for ever. Needs `keys:export`. */
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }
 

@@ -2,17 +2,8 @@
 import { decodeBase64, encodeBase64, MAX_SERVER_MODE_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
-import {
-  assertKeyId,
-  assertOptions,
-  type Binary,
-  type Bytes,
-  isObject,
-  type Row,
-  readSignal,
-  readValue,
-  toText,
-} from '../input.js'
+import type { Binary, Bytes, Row } from '../input.js'
+import { assertKeyId, assertOptions, isObject, readSignal, readValue, toText } from '../input.js'
 import { type Bundle, envelopeObject, readEnvelope, type StoredEnvelope } from '../records/read-envelope.js'
 import type { CallOptions } from './keys.js'
 
@@ -50,10 +41,8 @@ export default function createServerMode(http: Http): ServerMode {
       assertKeyId(keyId)
       const bytes = readValue(plaintext)
       if (bytes.length > MAX_SERVER_MODE_BYTES) {
-        throw new InvalidInputError(
-          `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`,
-          'Use encrypt() of the client.',
-        )
+        const message = `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`
+        throw new InvalidInputError(message, 'Use encrypt() of the client.')
       }
       const text = encodeBase64(bytes)
       const body = { plaintext: text, key_id: keyId, encoding: 'base64' }

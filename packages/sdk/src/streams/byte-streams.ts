@@ -64,10 +64,7 @@ export function createReadable(
   return { readable, fail }
 }
 
-/**
- * Turns the bytes of one stream into another's. A write settles once its chunk was used, so a writer is never faster
- * than the reader: a `TransformStream` would buffer all that a chunk becomes.
- */
+/** A write settles once its chunk was used: a `TransformStream` would buffer all that a chunk becomes. */
 export function createTransform(
   generate: (chunks: Chunks, lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
   signal: AbortSignal | undefined,

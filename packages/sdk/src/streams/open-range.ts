@@ -109,14 +109,11 @@ export function createReader(source: RangeSource): (signal: AbortSignal) => Read
       const bytes = readBinary(await source(start, end, signal))
       if (!bytes) throw new InvalidInputError('the source of a range must return bytes')
       if (bytes.length <= end - start) return bytes
-      throw new InvalidInputError(
-        `the source returned too much for a range of ${end - start}: ${bytes.length}`,
-        'Check that the server honours Range: it answers with status 206 then, and with 200 if not.',
-      )
+      const hint = 'Check that the server honours Range: it answers with status 206 then, and with 200 if not.'
+      throw new InvalidInputError(`the source returned too much for a range of ${end - start}: ${bytes.length}`, hint)
     }
   }
-  if (typeof source?.slice !== 'function' || typeof source.size !== 'number') {
+  if (typeof source?.slice !== 'function' || typeof source.size !== 'number')
     throw new InvalidInputError('the source of a range must be a Blob, or a function that reads a range')
-  }
   return () => async (start, end) => new Uint8Array(await source.slice(start, end).arrayBuffer())
 }
