@@ -1,8 +1,7 @@
 // The reader of transit's ciphertexts against a real OpenBao: one call a value and batches, versions of a key, refusals, a seal, a rate limit.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backfill, type Reader, type TransitPost, transitReader } from '../../packages/cli/src/backfill.js'
-import { createMemoryTable } from '../../packages/cli/src/test-support/memory-table.js'
-import { migrateValues } from '../../packages/cli/src/test-support/migrate-values.js'
+import { createMemoryTable, migrateValues } from '../../packages/cli/src/test-support/memory-table.js'
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'

@@ -28,7 +28,6 @@ const platform = globalThis as Platform
 const nodeBuffer = platform.Buffer
 const node = platform.process?.getBuiltinModule?.('node:crypto') as NodeCrypto | undefined
 
-/** An Ed25519 key that signs notes. */
 export interface SigningKey {
   /** 32 bytes */
   readonly publicKey: Uint8Array
@@ -36,7 +35,6 @@ export interface SigningKey {
   sign(message: Uint8Array): Uint8Array
 }
 
-/** SHA-256: 32 bytes. */
 // Copying Node's binary text into its buffer pool costs a third of what allocating a buffer costs.
 export const sha256: (bytes: Uint8Array) => Uint8Array =
   node?.hash && nodeBuffer

@@ -1,7 +1,4 @@
-/**
- * The formats of the audit log: what is stored or signed, what the entries say of rights, and lines of an export. For
- * the server, which does not verify exports.
- */
+/** The formats of the audit log, what its entries say of rights, and lines of an export: what the server needs. */
 export type { SigningKey } from './crypto.js'
 export * from './formats/anchor.js'
 export * from './formats/chain.js'

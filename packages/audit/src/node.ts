@@ -1,7 +1,4 @@
-/**
- * What a witness and the server share and what needs Node: locks of directories, new files, listening, logs, signing
- * keys. For the server, not for applications.
- */
+/** What a witness and the server share and what needs Node. For the server, not for applications. */
 export * from './node/before-end.js'
 export * from './node/create-directory.js'
 export * from './node/data-directory-lock.js'

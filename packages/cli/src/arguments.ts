@@ -3,21 +3,13 @@ import { type Command, Option } from 'commander'
 import { CsvReader } from './csv.js'
 import { ArgumentsError } from './io.js'
 
-export interface ServiceOptions {
-  apiKeyFile?: string
-  secretFile?: string
-  allowInsecure?: boolean
-}
+export type ServiceOptions = { apiKeyFile?: string; secretFile?: string; allowInsecure?: boolean }
 
 export interface DecryptingOptions extends ServiceOptions {
   kit?: string
 }
 
-export interface OutputOptions {
-  out?: string
-  force?: boolean
-  json?: boolean
-}
+export type OutputOptions = { out?: string; force?: boolean; json?: boolean }
 
 const SERVICE_HELP = `
 Environment:
@@ -74,10 +66,7 @@ export function collect(text: string, before: readonly string[] = []): string[] 
   return [...before, text]
 }
 
-/**
- * Returns the arguments for commander. Refuses secrets, and what commander would misread: a value for a flag, or an
- * option as the value of another one. No message repeats a value. @throws ArgumentsError
- */
+/** Refuses secrets, and what commander would misread. No message repeats a value. @throws ArgumentsError */
 export function checkArguments(argv: readonly string[], program: Command): string[] {
   if (argv.some((text) => /^--api-?key(=|$)/i.test(text)))
     throw new ArgumentsError(
@@ -135,7 +124,6 @@ export function readNames(option: string, lists: readonly string[] = []): string
   })
 }
 
-/** Reads the `name=value` pairs of an option. @throws ArgumentsError */
 export function readPairs(option: string, pairs: readonly string[] = []): Record<string, string> {
   const entries = pairs.map((pair) => {
     const at = pair.indexOf('=')
@@ -147,7 +135,6 @@ export function readPairs(option: string, pairs: readonly string[] = []): Record
   return Object.fromEntries(entries)
 }
 
-/** Reads the pairs of a context; the result is empty if there are none. @throws ArgumentsError */
 export function readContextPairs(pairs: readonly string[] = []): { context?: Record<string, string> } {
   return pairs.length === 0 ? {} : { context: readPairs('context', pairs) }
 }

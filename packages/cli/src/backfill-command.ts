@@ -1,15 +1,16 @@
 /** `backfill`: encrypts a table that is in use, adds its indexes, rewraps or reseals it, or restores its plaintext. */
-import { counted } from '@eaas/protocol'
+import { counted, quoteWord } from '@eaas/protocol'
 import { AbortedError } from '@eaas/sdk'
 import { type Command, Option } from 'commander'
 import { addDecryptingOptions, readKeptPath } from './arguments.js'
 import { type BackfillReport, type BackfillWork, backfillWith, WORKS } from './backfill/backfill.js'
 import type { ConstrainReport } from './backfill/constrain.js'
+import type { PlanStep } from './backfill/plan.js'
 import type { Table, TableSource } from './backfill/table.js'
-import { printPlan } from './backfill-plan.js'
 import { addCounts, openState, type Stand } from './backfill-state.js'
-import { describeCounts } from './inspect-table.js'
+import { describeCounts, inspect } from './inspect-table.js'
 import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
+import { loaderFor, optionWord } from './model-module.js'
 import { showBar } from './progress.js'
 import {
   addTableOptions,
@@ -236,4 +237,38 @@ function describeStop({ done }: Stand, { isKept, dryRun }: { isKept: boolean; dr
     ? 'run the same command again to go on there'
     : 'run the same command again: rows that are done cost reading only, and with --state <file> not even that'
   return `${so}, which stay as they are now: ${how}`
+}
+
+/** The options of a plan that say what a run does, and not on what: the commands of the plan have their own. */
+const OF_A_RUN = ['work', 'dryRun', 'state', 'constrain', 'kit']
+
+async function printPlan(
+  io: Io,
+  command: Command,
+  { file, given }: { file: string; given: TableOptions },
+): Promise<void> {
+  const options = command.options.filter((one) => command.getOptionValueSource(one.attributeName()) === 'cli')
+  const stray = options.find((one) => OF_A_RUN.includes(one.attributeName()))
+  if (stray) throw new ArgumentsError(`--plan prints each step with its command: leave out ${stray.long}`)
+  const words = options.flatMap((one): string[] => {
+    const value: unknown = command.getOptionValue(one.attributeName())
+    if (one.long === '--plan' || one.long === '--json') return []
+    const name = one.long ?? ''
+    return value === true ? [name] : [value].flat().map((text) => optionWord(name, String(text)))
+  })
+  const line = `${loaderFor(file)}npx @eaas/cli backfill ${[quoteWord(file), ...words].join(' ')}`
+  const { left, steps } = await withTable(io, file, { ...given, createKey: undefined, mayCallNothing: true }, (open) =>
+    open.plan({ command: (more) => `${line} ${more}`, inspect: () => inspect(io, open, { open: false }) }),
+  )
+  if (given.json) await print(io, JSON.stringify({ table: given.table, left: left ?? null, steps }))
+  else
+    await print(
+      io,
+      `${given.table}: ${left ?? 'the columns of the model are not there yet'}`,
+      ...steps.flatMap(describeStep),
+    )
+}
+
+function describeStep({ step, done, run }: PlanStep, at: number): string[] {
+  return [`${at + 1}. ${done ? 'done: ' : ''}${step}`, ...(done ? [] : run.map((line) => `     ${line}`))]
 }

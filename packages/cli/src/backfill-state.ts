@@ -1,5 +1,6 @@
 /** How far a run of `backfill` got, in a file that is never partly written, even if the process is killed. */
 import { readFile, unlink } from 'node:fs/promises'
+import { readJson } from '@eaas/protocol'
 import { refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
 import { openOutput, PRIVATE_MODE, writing } from './output.js'
@@ -10,10 +11,7 @@ const COUNTS = ['rows', 'changed', 'current', 'failed', 'gone'] as const
 /** What all runs together did with the rows up to the key. */
 type DoneCounts = Record<(typeof COUNTS)[number], number>
 
-export interface Stand {
-  after: string
-  done: DoneCounts
-}
+export type Stand = { after: string; done: DoneCounts }
 
 interface StateFile {
   found: Stand | undefined
@@ -45,16 +43,10 @@ export async function openState(io: Io, file: string, run: Readonly<Record<strin
 
 function readStand(text: string, run: Readonly<Record<string, unknown>>, file: string): Stand {
   const remedy = 'Remove it to begin at the first row: rows that are done cost reading only.'
-  let state: Record<string, unknown> | null
-  try {
-    state = JSON.parse(text)
-  } catch {
-    state = null
-  }
-  const { format, after, done } = state ?? {}
+  const { format, run: before, after, done } = Object(readJson(text)) as Record<string, unknown>
   if (format !== FORMAT || typeof after !== 'string' || !isDone(done))
     throw new UsageError(`${file}: it is no state of a backfill. ${remedy}`)
-  const different = differences(state?.run, run)
+  const different = differences(before, run)
   if (different.length > 0)
     throw new UsageError(`${file}: it belongs to another run: ${different.join('; ')}. ${remedy}`)
   return { after, done }

@@ -1,7 +1,4 @@
-/**
- * `@eaas/cli/backfill`: encrypts a table that is in use, row by row and in place, adds indexes, rewraps and reseals,
- * and counts the forms of its values.
- */
+/** `@eaas/cli/backfill`: encrypts a table that is in use, and counts the forms of its values. */
 export {
   type AnyModel,
   DatabaseError,

@@ -2,7 +2,6 @@
 import type { EaasError } from '@eaas/sdk'
 
 interface Words {
-  /** the name of the option here */
   name: string
   /** what to do about it here, if that is not what the SDK advises */
   remedy?: string

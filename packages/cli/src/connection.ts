@@ -20,7 +20,6 @@ interface ClientUse {
   mayCallNothing?: boolean
 }
 
-/** Runs a command with a client, and closes it. */
 export async function withClient<T>(
   io: Io,
   given: DecryptingOptions,
@@ -96,7 +95,6 @@ function lacksApiKey(io: Io): UsageError {
   return new UsageError(`no API key: set EAAS_API_KEY, or pass --api-key-file <file>${how}`)
 }
 
-/** Reads the application's secret. @throws UsageError when the file does not hold the base64 of 32 bytes */
 async function readSecret(io: Io, file: string): Promise<Uint8Array> {
   const text = await readPrivate(io, file, 'secret')
   const bytes = Buffer.from(text, 'base64')
@@ -144,7 +142,6 @@ export async function findKeyId(
   throw new CommandError(`the key ${JSON.stringify(nameOrId)} is ${status}${REMEDIES[status] ?? ''}`)
 }
 
-/** What makes a key usable again. */
 const REMEDIES: Readonly<Record<string, string>> = {
   disabled: ': enable it first, with eaas key enable or keys.enable() of a client',
   pending_destruction:

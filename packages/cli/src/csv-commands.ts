@@ -160,7 +160,6 @@ function readChoice({ model, emptyIsNull = false, ...given }: CsvOptions): Choic
 
 type Work = { eaas: Client; keyId: string; choice: Choice; isEncrypting: boolean }
 
-/** Converts a file part by part: the header, then a block of rows at a time. */
 async function* convert(
   { signal }: Io,
   chunks: AsyncIterable<Uint8Array>,
@@ -216,11 +215,7 @@ function assertPlain(records: readonly Row[], columns: readonly string[], before
   }
 }
 
-/**
- * Says in which row of the file the error is that the SDK found in a record of a block. `isEmpty` tells whether the
- * row's cell in a column to decrypt is empty, as the cell of a null is.
- * @throws CommandError or UsageError; the error itself if it is not about a row
- */
+/** Adds to an error in which row and column of the file it is. @throws CommandError, UsageError; others unchanged */
 function refuseCell(
   error: unknown,
   before: number,
@@ -242,7 +237,6 @@ function refuseCell(
   throw new CommandError(`${where}: ${message}. ${hint}`, exitCode)
 }
 
-/** Refuses a header that does not fit the choice. @throws UsageError */
 function assertHeader(header: readonly string[], { columns, index, bind }: Choice, isEncrypting: boolean): void {
   const shown = header.slice(0, MOST_SHOWN).map((name) => JSON.stringify(name))
   const known = [...shown, ...(header.length > MOST_SHOWN ? ['…'] : [])].join(', ')

@@ -15,7 +15,7 @@ import { readContent } from './content.js'
 import { openInput } from './files.js'
 import type { Io } from './io.js'
 import { assertReportable, openOutput, PRIVATE_MODE, plainName, readOut, report, writing } from './output.js'
-import { pump } from './pump.js'
+import { pump } from './progress.js'
 
 interface DecryptOptions extends DecryptingOptions, OutputOptions {
   context?: string[]

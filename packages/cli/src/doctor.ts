@@ -1,7 +1,4 @@
-/**
- * `doctor`: checks step by step whether this machine can encrypt and decrypt with the service, and says what to do if
- * it cannot.
- */
+/** `doctor`: checks step by step whether this machine can encrypt and decrypt with the service. */
 import { type Client, isEaasError } from '@eaas/sdk'
 import type { Command } from 'commander'
 import { addServiceOptions, type ServiceOptions } from './arguments.js'

@@ -16,7 +16,7 @@ import { streamOf } from './content.js'
 import { openInput, readAll } from './files.js'
 import { ArgumentsError, type Io } from './io.js'
 import { assertNoTerminal, assertReportable, openOutput, readOut, report, sealedName, writing } from './output.js'
-import { pump } from './pump.js'
+import { pump } from './progress.js'
 
 const FORMATS = ['stream', 'text', 'json'] as const
 /** The longest plaintext of one envelope. */

@@ -6,7 +6,6 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import { concatBytes, explainUnwritten, PATH_REASONS } from '@eaas/protocol'
 import { CommandError, type Io, UsageError } from './io.js'
 
-/** Why a path cannot be used, by the code of the system error. */
 export const REASONS: typeof PATH_REASONS = { ...PATH_REASONS, EEXIST: 'it exists already; --force replaces it' }
 
 /** Why a new file cannot be made, if the reason is its folder. */
@@ -71,7 +70,6 @@ function statOfInput({ stdin }: Io): Stats | undefined {
   return stats.isFile() ? stats : undefined
 }
 
-/** Reads all chunks. @throws UsageError when they are longer than `most` bytes */
 export async function readAll(
   { name, chunks }: { name: string; chunks: AsyncIterable<Uint8Array> },
   most: number,

@@ -59,7 +59,6 @@ function describe(name: string, report: InspectReport): string[] {
   return [`${name}: ${counted(rows, 'row')}, ${left} with something to do`, ...describeCounts(report)]
 }
 
-/** Shows in which forms the values were found, a line for each field and index. */
 export function describeCounts({ found }: InspectReport): string[] {
   const counts = (of: object) =>
     Object.entries(of as Record<string, number>)

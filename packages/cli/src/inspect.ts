@@ -16,7 +16,6 @@ import { type Content, readContent } from './content.js'
 import { openInput } from './files.js'
 import { CommandError, type Io, print, tell, USAGE } from './io.js'
 
-/** What is printed, without unknown members. */
 interface Inspected {
   format: string
   form: Content['form']
@@ -25,7 +24,6 @@ interface Inspected {
   claimed_key_version?: number
   /** Whether an envelope is bound to a context. A stream does not tell. */
   bound?: boolean
-  /** Whether it was sealed with the application's secret. */
   needs_secret?: true
   ciphertext_bytes?: number
   plaintext_bytes?: number
@@ -68,7 +66,6 @@ export function readKeyVersions({ wrapped_key, key_version: claimed }: WrappedKe
   return { ...(key_version !== undefined && { key_version }), claimed_key_version: claimed }
 }
 
-/** Says on standard error if the two differ. */
 export function tellDifference(io: Io, { key_version, claimed_key_version }: KeyVersions): void {
   if (claimed_key_version === undefined) return
   tell(
@@ -79,7 +76,6 @@ export function tellDifference(io: Io, { key_version, claimed_key_version }: Key
   )
 }
 
-/** Reads the members of a stream's first line. @throws CommandError when it is not one */
 export function readFirstLine(head: Uint8Array) {
   const end = findStreamHeaderEnd(head)
   if (end === undefined)

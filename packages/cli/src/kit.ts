@@ -1,7 +1,4 @@
-/**
- * A recovery kit in place of the service: each line is the export of one key. It answers the calls that decrypt, by
- * `@eaas/sdk/offline`, so every command that decrypts works with it as with the service.
- */
+/** A recovery kit in place of the service: it answers the calls that decrypt, by `@eaas/sdk/offline`. */
 import { encodeBase64, findWrappedVersion, matchPath, ROUTES, type wire } from '@eaas/protocol'
 import { type Fetch, isEaasError } from '@eaas/sdk'
 import { type OpenedExport, openExport, type StatedUse } from '@eaas/sdk/offline'
@@ -21,7 +18,6 @@ export interface Kit {
 
 type KitKey = { opened: OpenedExport; exported: wire.KeyExport }
 
-/** Reads a decrypted kit, or the export of one key. @throws UsageError */
 export async function openKit(io: Io, name: string): Promise<Kit> {
   const keys = readKeys(name, await readText(io, name))
   let lacking: CommandError | undefined

@@ -33,9 +33,8 @@ function drained(stream: Writable): Promise<void> {
 }
 
 /**
- * Returns standard output, which writes each chunk whole or fails. If standard output is a file, Node.js writes a chunk
- * by one call and does not check how much was written: on a nearly full disk the rest would be missing without an
- * error.
+ * Writes each chunk whole or fails. Into a file, Node.js writes a chunk by one call and does not check how much was
+ * written: on a nearly full disk, the rest would be missing.
  */
 function openStandardOutput(): Writable & { isTTY?: boolean } {
   if (!fstatSync(STANDARD_OUTPUT).isFile()) return process.stdout

@@ -47,7 +47,6 @@ export async function loadModule(io: Io, file: string): Promise<ModelModule> {
   }
 }
 
-/** Tells whether Node.js finds tsx in the folder where the command runs. */
 function hasTsx(io: Io): boolean {
   try {
     return Boolean(createRequire(resolvePath(io, 'x')).resolve('tsx'))
@@ -61,7 +60,6 @@ export function loaderFor(path: string): string {
   return path.endsWith('ts') && !Reflect.get(process.features, 'typescript') ? 'NODE_OPTIONS="--import tsx" ' : ''
 }
 
-/** An option with its value, of a command line. */
 export function optionWord(option: string, value: string): string {
   return value.startsWith('-') ? quoteWord(`${option}=${value}`) : `${option} ${quoteWord(value)}`
 }
@@ -75,9 +73,8 @@ function findModule(path: string, file: string): string {
 }
 
 /**
- * Finds the copy of the SDK that made a model: the command's own, if the command made the client, otherwise the one
- * that the application has, as an ES module or for `require`.
- * @throws UsageError when none of them made it
+ * Finds the copy of the SDK that made a model: the command's own, or otherwise the application's, as an ES module or
+ * for `require`. @throws UsageError when none of them made it
  */
 export async function findSdk({ path }: ModelModule, model: unknown): Promise<{ sdk: Sdk; model: AnyModel }> {
   if (own.isModel(model)) return { sdk: own, model }

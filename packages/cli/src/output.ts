@@ -1,7 +1,4 @@
-/**
- * The file that a command writes: under a temporary name until it is complete, and readable only by users who may read
- * its source.
- */
+/** The file that a command writes: under a temporary name until it is complete, and as private as its source. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Stats } from 'node:fs'
 import { type FileHandle, link, lstat, open, readdir, realpath, rename, stat, unlink } from 'node:fs/promises'
@@ -39,10 +36,7 @@ export interface OpenOptions {
   /** The permissions of the new file, without those that the source or the replaced file lacks. */
   mode?: number | undefined
   source?: Stats | undefined
-  /**
-   * Whether the new file replaces its source, with the same permissions and, if this user may set them, the same owner
-   * and group. A source that changed meanwhile stays.
-   */
+  /** Replaces its source, with its permissions and, if this user may, its owner; one that changed meanwhile stays. */
   inPlace?: boolean | undefined
 }
 
@@ -53,7 +47,6 @@ export function readOut(given: OutputOptions, fallback: () => string): string {
   return STANDARD_OUTPUT.includes(out) ? '-' : out
 }
 
-/** Refuses `--json` if standard output has the data. @throws ArgumentsError */
 export function assertReportable({ json }: OutputOptions, out: string): void {
   if (json && out === '-') throw new ArgumentsError('--json needs --out <file>: standard output has the data')
 }
@@ -198,7 +191,6 @@ async function giveTo(file: FileHandle, { uid, gid }: Stats, mode: number): Prom
   await file.chmod(mode)
 }
 
-/** Removes the group's permissions if the group is not that of the other files. */
 async function withoutOtherGroups(file: FileHandle, others: readonly Stats[]): Promise<void> {
   const { gid, mode } = await file.stat()
   if ((mode & GROUP_BITS) !== 0 && others.some((one) => one.gid !== gid)) await file.chmod(mode & 0o777 & ~GROUP_BITS)

@@ -1,6 +1,8 @@
-/** A progress bar on standard error, on a terminal only. */
+/** A progress bar on standard error, on a terminal only, and what shows it while bytes run into an output. */
 import { visibleLine } from '@eaas/protocol'
+import type { Bytes } from '@eaas/sdk'
 import type { Io } from './io.js'
+import type { Output } from './output.js'
 
 const WIDTH = 24
 const EVERY_MS = 100
@@ -47,4 +49,45 @@ function barOf(share: number): string {
 
 function megabytes(bytes: number): string {
   return `${(bytes / 1_000_000).toFixed(1)} MB`
+}
+
+interface PumpOptions {
+  output: Output
+  /** what the progress is of, and how many bytes there are to read */
+  what: string
+  total: number | undefined
+  /** Called with each chunk before it is written. */
+  onChunk?: (chunk: Uint8Array) => void
+}
+
+/** Runs bytes through a pair of streams into an output. Returns how many were written. */
+export async function pump(
+  io: Io,
+  source: ReadableStream<Uint8Array>,
+  transform: TransformStream<Uint8Array, Bytes>,
+  { output, what, total, onChunk }: PumpOptions,
+): Promise<number> {
+  const { signal } = io
+  const progress = showProgress(io, what, { total })
+  let written = 0
+  const counting = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      progress.add(chunk.length)
+      controller.enqueue(chunk)
+    },
+  })
+  const reader = source.pipeThrough(counting, { signal }).pipeThrough(transform, { signal }).getReader()
+  try {
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      onChunk?.(read.value)
+      written += read.value.length
+      await output.write(read.value)
+    }
+  } catch (error) {
+    await reader.cancel(error).catch(() => undefined)
+    throw error
+  } finally {
+    progress.done()
+  }
+  return written
 }

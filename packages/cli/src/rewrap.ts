@@ -15,7 +15,7 @@ import { openInput } from './files.js'
 import { type KeyVersions, readEnvelope, readFirstLine, readKeyVersions, tellDifference } from './inspect.js'
 import type { Io } from './io.js'
 import { assertNoTerminal, assertReportable, openOutput, readOut, report, writing } from './output.js'
-import { pump } from './pump.js'
+import { pump } from './progress.js'
 
 export function addRewrap(program: Command, io: Io): void {
   const command = program

@@ -124,12 +124,11 @@ export async function withTable<T>(
     })
   }
   try {
-    if (typeof exported === 'function') {
+    if (typeof exported === 'function')
       return await withClient(io, given, { verify: true, mayCallNothing }, async (eaas) => {
         const keyId = key === undefined ? undefined : await findKeyId(eaas, key, io, { create: createKey, decrypts })
         return runWith(await callExport(() => exported(eaas, keyId), keyId))
       })
-    }
     if (key !== undefined)
       throw new ArgumentsError('--key is for a function: the export is no function, and a model has its key')
     if (given.kit !== undefined)

@@ -37,13 +37,7 @@ export interface Io {
   fetch?: Fetch
 }
 
-interface Options {
-  apiKeyFile?: string
-  serverMode: boolean
-  json?: string
-  only?: string
-  allowInsecure: boolean
-}
+type Options = { apiKeyFile?: string; serverMode: boolean; json?: string; only?: string; allowInsecure: boolean }
 
 class UsageError extends Error {}
 

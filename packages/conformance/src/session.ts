@@ -31,7 +31,6 @@ export interface Answer {
 type Body<Id extends OperationId> = Id extends keyof wire.Answers ? wire.Answers[Id] : undefined
 
 export interface Session {
-  /** Makes a call as it is written. */
   send(method: string, path: string, said?: Said): Promise<Answer>
   call(operation: OperationId, said?: Said): Promise<Answer>
   /** Makes a call that must succeed; returns its body, unchecked. @throws Fault */
@@ -43,7 +42,6 @@ export interface Session {
   /** Returns a name that no key of the tenant has. */
   newName(separator?: string): string
   readonly isOpen: boolean // Whether server mode is open to the tenant
-  /** Lets time pass on the server. */
   wait(ms: number): Promise<void>
   /** Destroys the keys of the run, and revokes its API keys; returns what is left. */
   cleanUp(): Promise<string[]>
@@ -106,7 +104,6 @@ export function createSession({
     return answer
   }
 
-  /** Notes what a call made, so that it is cleaned up. */
   function remember(operation: OperationId, body: Answer['body']): void {
     if (operation === 'createKey') keys.set(body?.id, body?.name)
     if (operation === 'createApiKey') apiKeys.add(body?.id)

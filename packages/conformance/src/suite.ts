@@ -31,7 +31,6 @@ export async function openSession(options: Omit<SessionOptions, 'isOpen'>): Prom
   return createSession({ ...options, isOpen: !tenant.envelope_only })
 }
 
-/** @throws UnreadyError unless the call succeeds */
 async function ask(call: Promise<Answer>, name: string): Promise<Answer['body']> {
   const { status, body } = await call.catch((error: unknown) => {
     throw new UnreadyError(`${name} was not answered: ${reasonOf(error)}`)

@@ -1,5 +1,6 @@
 // The keys that an API key is limited to, as a field of the form shows them: ids, folders and names, one a line or
 // separated by commas. A folder that contains such characters is quoted, as JSON.
+import { readJson } from '@eaas/protocol'
 import { findKeyId, keys } from './session.js'
 
 /** Reads the ids and folders in the text of the field. @throws SyntaxError if a line with quotes is no JSON string */
@@ -23,12 +24,8 @@ function writeKey(item: string): string {
 // Never split at its commas: a part of a folder may be another folder.
 function readQuoted(line: string): [string] | undefined {
   if (!line.includes('"')) return undefined
-  try {
-    const read: unknown = JSON.parse(line)
-    if (typeof read === 'string') return [read]
-  } catch {
-    // not JSON
-  }
+  const read = readJson(line)
+  if (typeof read === 'string') return [read]
   throw new SyntaxError(`Folders in quotes must stand one a line, such as "a,b/*", got ${line}`)
 }
 

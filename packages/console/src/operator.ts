@@ -18,11 +18,7 @@ export interface OperatorsTenant {
   status: 'active' | 'suspended' | 'deleted' | 'moving' | 'moved'
 }
 
-export interface NewTenant {
-  tenant_id: string
-  name: string
-  api_key: { name: string; secret: string }
-}
+export type NewTenant = { tenant_id: string; name: string; api_key: { name: string; secret: string } }
 
 export interface Alarm {
   tenant_id: string | null // null for the installation's own log
@@ -43,7 +39,6 @@ export interface Status {
 
 type Send = <Answer>(path: string, change?: { method: 'POST' | 'PATCH'; body: object }) => Promise<Answer>
 
-/** The calls of the signed-in operator. */
 const sender = signal<Send | undefined>(undefined)
 
 export function isOperator(): boolean {
@@ -125,9 +120,8 @@ async function call<Answer>(
 }
 
 async function readProblem(response: Response, call: string): Promise<Error> {
-  if (!response.headers.get('content-type')?.startsWith('application/problem+json')) {
+  if (!response.headers.get('content-type')?.startsWith('application/problem+json'))
     return new Error(`${call}: ${response.status}, and not an answer of EaaS. Is the address behind a proxy?`)
-  }
   const { title, detail, code } = await response.json()
   const requestId = response.headers.get('x-request-id') ?? undefined
   const problem = { httpStatus: response.status, title, detail, problem: code, requestId }

@@ -213,7 +213,6 @@ async function readKeys(current: Session): Promise<void> {
   }
 }
 
-/** Puts a key that a call returned into the list. */
 export function keepKey(key: Key): void {
   kept.set(key.id, key)
   keys.value = new Map(keys.value).set(key.id, key)
@@ -238,7 +237,6 @@ export function findKeyId(text: string): string {
   return [...keys.value.values()].find(({ name }) => name === text)?.id ?? text
 }
 
-/** The name of a key or an API key; undefined if it is not known. */
 export function nameOf(id: string): string | undefined {
   return keys.value.get(id)?.name ?? apiKeyNames.value.get(id) ?? loggedNames.value.get(id)?.name
 }

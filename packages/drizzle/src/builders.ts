@@ -51,13 +51,11 @@ export function wrapBuilder<T extends object>(
       if (typeof member !== 'function') return member
       if ('config' in target) {
         const query = target as unknown as Query
-        if (name === 'execute') {
+        if (name === 'execute')
           return (placeholders?: Row) => runFor(atCaller, () => execute(tables, query, placeholders))
-        }
         if (name === 'getSQL') return () => buildChecked(tables, query.config, () => member.call(target))
-        if (AT_ONCE.includes(String(name)) && touches(tables, query)) {
+        if (AT_ONCE.includes(String(name)) && touches(tables, query))
           return () => refuseCall(`${String(name)}() of such a query`, hint)
-        }
       }
       // Called on the wrapped one, so that a query that returns itself stays wrapped, and `then` finds our `execute`.
       return (...args: unknown[]) => {
@@ -98,7 +96,6 @@ function executeWith(query: Query, config: Query['config'], placeholders: Row | 
   }
 }
 
-/** Runs a select to which columns can be added. */
 async function executeSelect(
   tables: KnownTables,
   query: Query,

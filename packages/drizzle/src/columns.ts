@@ -18,21 +18,18 @@ type PgText = pg.PgTextBuilderInitial<'', Text>
 
 /** The columns of a dialect, by what they hold. */
 export interface Dialect extends Record<StoredColumn['holds'], ColumnBuilderBase> {}
-/** The columns of PostgreSQL, by what they hold. */
 export interface PgDialect extends Dialect {
   json: pg.PgJsonbBuilderInitial<''>
   text: PgText
   index: PgText
   parts: ReturnType<PgText['array']>
 }
-/** The columns of MySQL, by what they hold. */
 export interface MySqlDialect extends Dialect {
   json: mysql.MySqlJsonBuilderInitial<''>
   text: mysql.MySqlTextBuilderInitial<'', Text>
   index: mysql.MySqlVarCharBuilderInitial<'', Text, typeof HASH_CHARACTERS>
   parts: never
 }
-/** The columns of SQLite, by what they hold. */
 export interface SQLiteDialect extends Dialect {
   json: sqlite.SQLiteTextJsonBuilderInitial<''>
   text: sqlite.SQLiteTextBuilderInitial<'', Text, undefined>
@@ -97,7 +94,6 @@ export function encryptedColumns(builders: object, model: AnyModel): unknown {
   )
 }
 
-/** The length of an index's hash. */
 export const HASH_CHARACTERS = 64
 
 type Maker = (column: string) => { notNull(): unknown }

@@ -26,7 +26,6 @@ export interface Search {
   fill(): Promise<void>
 }
 
-/** Fills the gaps, and then changes the queries. */
 export async function run({ searches, changes }: Rewriting): Promise<void> {
   await Promise.all(searches.map((search) => search.fill()))
   for (const change of changes) change()
@@ -109,12 +108,7 @@ export function wordOf(operator: string): string {
   return WORDS[operator] ?? operator.replaceAll(/ (.)/g, (_, first: string) => first.toUpperCase())
 }
 
-interface Comparison {
-  condition: SQL
-  column: Column
-  operator: string
-  rest: readonly unknown[]
-}
+type Comparison = { condition: SQL; column: Column; operator: string; rest: readonly unknown[] }
 
 function compare({ searches }: Rewriting, known: KnownTable, { condition, column, operator, rest }: Comparison): SQL {
   const { sealed } = known
@@ -123,9 +117,8 @@ function compare({ searches }: Rewriting, known: KnownTable, { condition, column
   if (/^is( not)? null$/.test(operator) && rest.length === 0) return condition
   const how = OPERATORS[operator]
   const [value] = rest
-  if (!how || rest.length !== 1 || how.many !== Array.isArray(value)) {
+  if (!how || rest.length !== 1 || how.many !== Array.isArray(value))
     return sealed.searches.refuse(key, wordOf(operator), SEARCH_HINT)
-  }
   const values = (how.many ? (value as readonly unknown[]) : [value]).map((one) => valueIn(known, key, one))
   const gap = new SQL([])
   const fill = async () => {
@@ -168,7 +161,6 @@ export function assertOrder(rewriting: Rewriting, part: unknown, places: SealedP
   rewriteBuilt(rewriting, part)
 }
 
-/** Refuses an encrypted column anywhere in a part of a query. */
 export function assertNoSealed(tables: KnownTables, part: unknown, refuse: Refuse = refuseExpression): void {
   if (Array.isArray(part)) for (const one of part) assertNoSealed(tables, one, refuse)
   else if (isColumn(part)) {

@@ -37,7 +37,7 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
         const hint = isWithin ? OUTSIDE : undefined
         return (...args: unknown[]) => wrapBuilder(tables, call(...args) as object, { hint })
       }
-      if (WRITES.includes(String(name))) {
+      if (WRITES.includes(String(name)))
         return (...args: unknown[]) => {
           const known = tables.find(args[0])
           if (!known) return wrapBuilder(tables, call(...args) as object)
@@ -48,22 +48,19 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
           const on = (Reflect.get(target, '$primary') ?? target) as Database
           return wrapWrite({ tables, known, table, on, method: name as WriteMethod })
         }
-      }
-      if (EXECUTES.includes(String(name))) {
+      if (EXECUTES.includes(String(name)))
         return (statement: unknown, ...rest: unknown[]) => {
           assertStatement(tables, statement)
           return call(statement, ...rest)
         }
-      }
-      if (name === 'with') {
+      if (name === 'with')
         return (...args: unknown[]) => {
           for (const one of args) visitSource(createRewriting(tables), one)
           return wrapDatabase(tables, call(...args) as object)
         }
-      }
       if (name === '$with') return (...args: unknown[]) => wrapWith(tables, call(...args) as With)
       if (name === '$count') return (source: unknown, filter?: unknown) => count(tables, call, source, filter)
-      if (name === 'transaction') {
+      if (name === 'transaction')
         return (run: (inner: object) => unknown, ...rest: unknown[]) => {
           // Refused before it is called, since it would write until its first wait.
           if (isSync(target) && run.constructor.name === 'AsyncFunction') refuseWaiting()
@@ -77,7 +74,6 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
             ...rest,
           )
         }
-      }
       return call
     },
   })

@@ -1,7 +1,4 @@
-/**
- * `@eaas/drizzle`: a Drizzle database that encrypts what it stores and decrypts what it reads, by the models of its
- * tables.
- */
+/** `@eaas/drizzle`: a Drizzle database that encrypts and decrypts rows by the models of its tables. */
 import { InvalidInputError } from '@eaas/sdk'
 import type { AnyModel, Declared } from '@eaas/sdk/adapter'
 import type { Table } from 'drizzle-orm'
@@ -21,7 +18,6 @@ export {
   type SQLiteDialect,
 } from './columns.js'
 
-/** A table, and the model that seals its rows. */
 export type Pair = readonly [table: Table, model: AnyModel]
 
 /** The same tables, each with its model, or with a sentence in place of a model that does not fit. */
@@ -50,12 +46,11 @@ export function encrypted<D extends object, const Pairs extends readonly Pair[]>
   tables: Pairs & ModelsOf<Pairs>,
 ): D {
   const given: unknown = tables
-  if (!Array.isArray(given) || !given.every(Array.isArray)) {
+  if (!Array.isArray(given) || !given.every(Array.isArray))
     throw new InvalidInputError(
       'encrypted() takes a list of tables, each with its model',
       'Write encrypted(db, [[users, userModel]]).',
     )
-  }
   return wrapDatabase(knowTables(database, tables as unknown as readonly (readonly [Table, AnyModel])[]), database)
 }
 

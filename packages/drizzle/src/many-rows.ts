@@ -34,7 +34,6 @@ export async function setMany(known: KnownTable, changes: Row, rows: readonly Ro
   }
 }
 
-/** Returns the condition that finds each row again. */
 export function boundToMany(known: KnownTable): SQL | undefined {
   return and(...known.sealed.bind.map((key) => eq(known.columns[key] as Column, manyValue(known, key))))
 }

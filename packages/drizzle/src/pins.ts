@@ -21,9 +21,8 @@ export function readPins(known: KnownTable, table: Table, condition: unknown): R
     return is(first, StringChunk) && /^(true|false)$/.test(textOf(first)) ? {} : readPins(known, table, first)
   }
   if (!is(first, StringChunk)) return undefined
-  if (textOf(first) === 'not' && second !== undefined && third === undefined) {
+  if (textOf(first) === 'not' && second !== undefined && third === undefined)
     return readPins(known, table, second) && {}
-  }
   const isClosed = textOf(first) === '(' && is(third, StringChunk) && textOf(third) === ')' && rest.length === 0
   return isClosed && is(second, SQL) ? readJoined(known, table, second) : undefined
 }
@@ -45,9 +44,8 @@ function readComparison(known: KnownTable, table: Table, chunks: readonly unknow
   if (!isColumn(column) || !is(operator, StringChunk)) return undefined
   const name = textOf(operator)
   if (/^is( not)? null$/.test(name) && chunks.length === 2) return {}
-  if (/^(not )?between$/.test(name) && chunks.length === 5) {
+  if (/^(not )?between$/.test(name) && chunks.length === 5)
     return is(word, StringChunk) && textOf(word) === 'and' && isValue(value) && isValue(end) ? {} : undefined
-  }
   if (!OPERATORS.has(name) || chunks.length !== 3 || !isValue(value)) return undefined
   return name === '=' && is(value, Param) && column.table === table ? { [known.keyOf(column)]: value.value } : {}
 }

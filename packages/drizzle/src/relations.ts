@@ -6,11 +6,7 @@ import { namesOf, within } from './rewriting.js'
 import { type Asked, areRight, assertNoWindow, numberOf, withoutSearches } from './searches.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
-/** What Drizzle knows of a table and its relations. */
-export interface TableConfig {
-  columns: Record<string, Column>
-  relations: Record<string, { referencedTable: Table }>
-}
+export type TableConfig = { columns: Record<string, Column>; relations: Record<string, { referencedTable: Table }> }
 
 /** A part of a relational query: its own options, and those of its relations. */
 export interface QueryConfig {
@@ -22,7 +18,6 @@ export interface QueryConfig {
   [option: string]: unknown
 }
 
-/** Finds what Drizzle knows of a table. */
 export type FindConfig = (table: Table) => TableConfig | undefined
 
 /** Rewrites a query, whose conditions have gaps until `run`. */
@@ -52,12 +47,7 @@ export function rewriteQuery(outer: Rewriting, of: TableConfig, config: QueryCon
   return out
 }
 
-/** The rows of one level of a relational query, and its options. */
-interface Level {
-  of: TableConfig
-  config: QueryConfig
-  rows: readonly Row[]
-}
+type Level = { of: TableConfig; config: QueryConfig; rows: readonly Row[] }
 
 /** Opens the rows of a relational query in place, the tables of one level at once. */
 export async function openLevels(tables: KnownTables, level: Level, find: FindConfig): Promise<void> {
@@ -83,7 +73,6 @@ function lackingColumns(tables: KnownTables, of: TableConfig, config: QueryConfi
   return findKnown(tables, of)?.sealed.readsToo(selectedColumns(of, config)) ?? []
 }
 
-/** Adds columns to those that a query selects. */
 function withColumns(config: QueryConfig, lacking: readonly string[]): QueryConfig {
   if (lacking.length === 0) return { ...config }
   const { columns = {} } = config

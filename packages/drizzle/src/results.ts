@@ -32,7 +32,6 @@ export function withBound(tables: KnownTables, fields: Row, sources: readonly un
   return out
 }
 
-/** Returns the column of a subquery that has the values of this column. */
 function columnOf(tables: KnownTables, known: KnownTable, subquery: Subquery, key: string): unknown {
   const found = leavesOf(selectedBy(subquery)).find(({ leaf, path }) => {
     return isColumn(leaf) && path.length === 1 && tables.find(leaf.table) === known && known.keyOf(leaf) === key
@@ -41,12 +40,7 @@ function columnOf(tables: KnownTables, known: KnownTable, subquery: Subquery, ke
 }
 
 /** A table of a selection, by the alias under which it is selected, and the paths of its columns in a result. */
-interface Selected {
-  known: KnownTable
-  /** One of its columns. */
-  from: Column
-  places: { key: string; path: Path }[]
-}
+type Selected = { known: KnownTable; from: Column; places: { key: string; path: Path }[] }
 
 /**
  * Makes the function that opens the rows of a selection, and returns what `filter` leaves of them. @throws
@@ -123,16 +117,11 @@ function isObject(value: unknown): value is Row {
   return typeof value === 'object' && value !== null
 }
 
-/** The members that lead to a value in a row. */
 export type Path = readonly string[]
 
 /** A column or an expression, and the path of its value in a row. */
-export interface Leaf {
-  leaf: unknown
-  path: Path
-}
+export type Leaf = { leaf: unknown; path: Path }
 
-/** Lists all that is selected, in order. */
 export function leavesOf(fields: Row, at: Path = []): Leaf[] {
   return Object.keys(fields).flatMap((name) => {
     const field = fields[name]
@@ -144,12 +133,10 @@ export function leavesOf(fields: Row, at: Path = []): Leaf[] {
   })
 }
 
-/** Lists the columns that are selected by themselves. */
 export function columnsIn(fields: Row): Column[] {
   return leavesOf(fields).flatMap(({ leaf }) => (isColumn(leaf) ? [leaf] : []))
 }
 
-/** Lists the columns of tables with a model, and their paths. */
 export function knownPlaces(tables: KnownTables, fields: Row): [path: Path, table: string, key: string][] {
   return leavesOf(fields).flatMap(({ leaf, path }) => {
     const known = isColumn(leaf) ? tables.find(leaf.table) : undefined

@@ -29,7 +29,6 @@ export interface SelectConfig {
   offset?: unknown
 }
 
-/** Drizzle's state of a write. */
 export interface WriteConfig {
   withList?: readonly unknown[]
   table: unknown
@@ -44,11 +43,7 @@ export interface WriteConfig {
   returningFields?: Row
 }
 
-interface SetOperator {
-  isAll: boolean
-  rightSelect: unknown
-  orderBy?: readonly unknown[]
-}
+type SetOperator = { isAll: boolean; rightSelect: unknown; orderBy?: readonly unknown[] }
 
 /** @param sources what its SQL can name */
 export function createRewriting(tables: KnownTables, sources: readonly unknown[] = []): Rewriting {
@@ -88,9 +83,7 @@ function rewriteWrite(outer: Rewriting, config: WriteConfig): void {
   const rewriting = within(outer, [config.table, config.from, ...joinedTo(config)])
   const { values, set, where, onConflict, joins = [], withList = [] } = config
   for (const source of [config.from, ...withList]) visitSource(rewriting, source)
-  for (const { leaf } of leavesOf(config.returningFields ?? {})) {
-    if (!isColumn(leaf)) assertPlain(rewriting, leaf)
-  }
+  for (const { leaf } of leavesOf(config.returningFields ?? {})) if (!isColumn(leaf)) assertPlain(rewriting, leaf)
   assertOrder(rewriting, config.orderBy)
   // In place of rows, there may be a query whose rows are inserted.
   if (!Array.isArray(values) || is(values, SQL)) rewrite(rewriting, values)
@@ -117,9 +110,7 @@ function rewriteSelect(outer: Rewriting, config: SelectConfig): void {
   const rewriting = within(outer, [config.table, ...joinedTo(config)])
   const { tables } = rewriting
   const places = placesOf(tables, config.fields)
-  for (const { leaf } of leavesOf(config.fields)) {
-    if (!isColumn(leaf)) assertPlain(rewriting, leaf)
-  }
+  for (const { leaf } of leavesOf(config.fields)) if (!isColumn(leaf)) assertPlain(rewriting, leaf)
   for (const part of [config.orderBy, config.groupBy]) assertOrder(rewriting, part, places)
   for (const part of [config.limit, config.offset]) assertPlain(rewriting, part)
   if (typeof config.distinct === 'object') assertOrder(rewriting, config.distinct.on, places)
@@ -132,7 +123,6 @@ function rewriteSelect(outer: Rewriting, config: SelectConfig): void {
   rewriting.changes.push(() => Object.assign(config, { where, having }), ...ons)
 }
 
-/** Checks the source of a query: a table, a subquery or SQL. */
 export function visitSource(rewriting: Rewriting, source: unknown): void {
   if (is(source, SQL)) assertPlain(rewriting, source)
   else rewriting.visit(source, true)
@@ -166,9 +156,8 @@ function visit(rewriting: Rewriting, query: unknown, mayBeSealed: boolean): void
   } else if (isSelect(query)) {
     if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(query.config.fields))
     rewriteSelect(rewriting, query.config)
-  } else if ('then' in query && typeof query.then === 'function') {
+  } else if ('then' in query && typeof query.then === 'function')
     refuseCall('a query inside of another one', 'Only a select can be a part of a query.')
-  }
 }
 
 function isSelect(query: object): query is { config: SelectConfig } {
@@ -201,12 +190,10 @@ export function refuseSearch(model: string, field: string): never {
   refuseCall(`a subquery that searches by ${model}.${field}`, hint)
 }
 
-/** Names the tables and subqueries that a query reads. */
 function relationsOf(tables: KnownTables, sources: readonly unknown[]): NamedRelation[] {
   return sources.flatMap((source): NamedRelation[] => {
-    if (is(source, Subquery)) {
+    if (is(source, Subquery))
       return [{ alias: source._.alias, sealed: columnsIn(selectedBy(source)).flatMap((one) => namesOf(tables, one)) }]
-    }
     if (!is(source, Table)) return []
     const columns = Object.values(getTableColumns(source))
     const plain = columns.filter((one) => !tables.findSealed(one)).map(({ name }) => name)
@@ -214,7 +201,6 @@ function relationsOf(tables: KnownTables, sources: readonly unknown[]): NamedRel
   })
 }
 
-/** Tells at which places of a result encrypted columns are. */
 function placesOf(tables: KnownTables, fields: Row): SealedPlaces {
   return { places: leavesOf(fields).map(({ leaf }) => (isColumn(leaf) ? namesOf(tables, leaf) : [])) }
 }

@@ -7,13 +7,7 @@ import { and, arrayContains, type Column, eq, inArray, is, Param, SQL, StringChu
 import { indexBeside, isBlank, type Rewriting, textOf, wordOf } from './conditions.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
-/** A search of a column. */
-export interface Asked {
-  known: KnownTable
-  column: Column
-  query: Query
-  operator: string
-}
+export type Asked = { known: KnownTable; column: Column; query: Query; operator: string }
 
 /** Removes the searches from a condition, if they are alone or joined by `and`; returns them and the rest. */
 export function withoutSearches(tables: KnownTables, where: unknown): { rest: unknown; asked: readonly Asked[] } {

@@ -24,9 +24,8 @@ export function isFoundBySpelling({ sealed, columns }: KnownTable): boolean {
 export function assertSpelled({ sealed, columns }: KnownTable, stored: Row, given: Row): void {
   for (const key of sealed.bind) {
     const column = columns[key]
-    if (column && given[key] !== undefined && String(stored[key]) !== String(given[key])) {
+    if (column && given[key] !== undefined && String(stored[key]) !== String(given[key]))
       refuseSpelling(sealed.name, key, AS_READ)
-    }
   }
 }
 

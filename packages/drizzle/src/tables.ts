@@ -12,11 +12,9 @@ import {
 import { Column, entityKind, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
 import { HASH_CHARACTERS } from './columns.js'
 
-/** Drizzle's symbols for what an alias keeps of its table. */
 const ORIGINAL_NAME = Symbol.for('drizzle:OriginalName')
 const SCHEMA = Symbol.for('drizzle:Schema')
 
-/** A table of Drizzle with the model that seals its rows. */
 export interface KnownTable {
   table: Table
   sealed: SealedTable
@@ -56,7 +54,6 @@ export function knowTables(database: object, pairs: readonly (readonly [Table, o
   }
 }
 
-/** What makes the names of columns that are declared without one. */
 interface Casing {
   getColumnCasing(column: Column): string
 }
@@ -65,12 +62,11 @@ function knowTable(table: Table, model: object, casing: Casing | undefined): Kno
   const sealed = createSealedTable(model)
   const columns = getTableColumns(table) as Record<string, Column>
   const lacking = sealed.columns.find((column) => !Object.hasOwn(columns, column))
-  if (lacking !== undefined) {
+  if (lacking !== undefined)
     throw new InvalidInputError(
       `the table of ${sealed.name} has no column ${JSON.stringify(lacking)}`,
       'Name fields, indexes and `bind` of the model as the keys of the Drizzle table.',
     )
-  }
   for (const key of sealed.bind) assertBindable(sealed.name, key, columns[key])
   for (const one of sealed.stored) {
     assertHolds(sealed.name, one, columns[one.column])
@@ -135,7 +131,6 @@ function assertNotFilled(model: string, key: string, column: Column | undefined)
   )
 }
 
-/** The name of a table in SQL, with its schema if it has one. */
 export function sqlName(table: Table): string {
   return quoteName(getTableName(table), (table as unknown as Record<symbol, string | undefined>)[SCHEMA])
 }

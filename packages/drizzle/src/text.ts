@@ -38,7 +38,6 @@ export function assertOrderText(within: TextScope, part: unknown, places: Sealed
   for (const text of textsOf(within, part)) assertSqlOrder(text, within.relations, places)
 }
 
-/** What the text of a query can name. */
 export interface TextScope {
   tables: KnownTables
   relations: NamedRelations

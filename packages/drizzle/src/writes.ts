@@ -67,7 +67,6 @@ async function translate(written: Written, calls: readonly Call[], rows: readonl
   return out
 }
 
-/** Returns the rows that `values` takes, which may be one. */
 export function rowsIn(given: unknown): Row[] {
   return (Array.isArray(given) ? given : [given]) as Row[]
 }
@@ -75,9 +74,7 @@ export function rowsIn(given: unknown): Row[] {
 function rewriteArgument(rewriting: Rewriting, name: string, arg: unknown): unknown {
   if (name === 'where') return rewrite(rewriting, arg)
   if (name === 'returning') {
-    for (const { leaf } of leavesOf((arg as Row | undefined) ?? {})) {
-      if (!isColumn(leaf)) assertPlain(rewriting, leaf)
-    }
+    for (const { leaf } of leavesOf((arg as Row | undefined) ?? {})) if (!isColumn(leaf)) assertPlain(rewriting, leaf)
   } else if (name === 'orderBy') assertOrder(rewriting, arg)
   else if (typeof arg === 'function') refuseCall(`a function in ${name} of a write`, 'Pass the condition itself.')
   else if (name.endsWith('Join') && is(arg, SQL)) return rewrite(rewriting, arg)
@@ -118,10 +115,7 @@ export function conditionsIn(calls: readonly Call[]): unknown[] {
   return calls.filter(([name]) => name === 'where').map(([, [condition]]) => condition)
 }
 
-interface ConflictSkip {
-  target?: Column | Column[]
-  where?: unknown
-}
+type ConflictSkip = { target?: Column | Column[]; where?: unknown }
 
 /** Replaces an encrypted column, whose values are never equal, by the column of its index. */
 function conflictSkip(rewriting: Rewriting, known: KnownTable, skip: ConflictSkip = {}): ConflictSkip {
@@ -212,7 +206,6 @@ async function assertNoTriggers({ known, table, on }: Written): Promise<void> {
   await assertWritable((text) => runText(on, text), sealed, { table: sqlName(table), nameIn })
 }
 
-/** Makes the ids that PostgreSQL would make. */
 function makeIds({ tables, known, table, on }: Written, rows: readonly Row[]): Promise<MadeIds> {
   const columns = known.sealed.bind
     .filter((key) => isMade(known.columns[key]))
@@ -228,7 +221,6 @@ function makeIds({ tables, known, table, on }: Written, rows: readonly Row[]): P
   return makeLacking(tables.ids, run, { table: sqlName(table), columns, rows })
 }
 
-/** Tells whether PostgreSQL makes the values of a column. */
 function isMade(column: Column | undefined): boolean {
   if (column === undefined || !column.columnType.startsWith('Pg')) return false
   return column.hasDefault || column.generatedIdentity !== undefined

@@ -5,11 +5,8 @@ import type { KnownTable, KnownTables } from './tables.js'
 
 export type Call = [name: string, args: unknown[]]
 
-export interface Builder {
-  [name: string]: (...args: unknown[]) => Builder & PromiseLike<unknown>
-}
+export type Builder = { [name: string]: (...args: unknown[]) => Builder & PromiseLike<unknown> }
 
-/** A write of a table with a model. */
 export interface Written {
   tables: KnownTables
   known: KnownTable
@@ -29,10 +26,7 @@ export interface Database extends Record<WriteMethod, (table: Table) => Builder>
   transaction<T>(run: (inner: Database) => T): T
 }
 
-/**
- * Tells whether a driver runs queries at once, as `better-sqlite3` does: its transactions end when their function
- * returns.
- */
+/** Whether a driver runs queries at once, like `better-sqlite3`: its transactions end when their function returns. */
 export function isSync(database: object): boolean {
   return (database as { resultKind?: unknown }).resultKind === 'sync'
 }
@@ -40,7 +34,6 @@ export function isSync(database: object): boolean {
 /** The rows that a select finds, in an order, and locked where the database can. */
 type Found = Promise<Row[]> & { orderBy(...columns: Column[]): Found; for?: (strength: 'update') => Promise<Row[]> }
 
-/** Tells whether a value of a row is SQL. */
 export function isExpression(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'getSQL' in value
 }

@@ -40,13 +40,7 @@ import { nameOf } from './writes.js'
 /** The application's code that compiled a query: it is no longer on the stack when Kysely has a connection. */
 type Callers = WeakMap<object, AtCaller>
 
-/** What all connections of a dialect share. */
-interface Context {
-  models: Models
-  callers: Callers
-  compiler: QueryCompiler
-  database: Database
-}
+type Context = { models: Models; callers: Callers; compiler: QueryCompiler; database: Database }
 
 /** @throws InvalidInputError when the database cannot hold what a model stores */
 export function wrapDialect(dialect: Dialect, models: Models): Dialect {
@@ -104,7 +98,7 @@ function wrapDriver(driver: Driver, context: Context): Driver {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)
       if (typeof member !== 'function') return member
-      if (name === 'acquireConnection') {
+      if (name === 'acquireConnection')
         return async (...options: []) => {
           const connection = await target.acquireConnection(...options)
           const wrapped = outer.get(connection) ?? wrapConnection(connection, context, transactions)
@@ -112,7 +106,6 @@ function wrapDriver(driver: Driver, context: Context): Driver {
           inner.set(wrapped, connection)
           return wrapped
         }
-      }
       return (first: object | undefined, ...rest: unknown[]) => {
         const connection = (first && inner.get(first)) ?? first
         const run = () => member.call(target, connection, ...rest) as unknown
@@ -122,11 +115,7 @@ function wrapDriver(driver: Driver, context: Context): Driver {
   })
 }
 
-interface Translated {
-  compiled: CompiledQuery
-  outputs: readonly Output[]
-  filtering?: Filtering | undefined
-}
+type Translated = { compiled: CompiledQuery; outputs: readonly Output[]; filtering?: Filtering | undefined }
 
 /** Opens the rows of a result, and returns those that the application asked for. */
 async function readRows({ outputs, filtering }: Translated, rows: Row[]): Promise<Row[]> {
@@ -158,17 +147,15 @@ function wrapConnection(
     if (node === given.query) return { compiled: given, outputs }
     const compiled = compiler.compileQuery(node as never, given.queryId)
     const count = compiled.parameters.length
-    if (count > most && given.parameters.length <= most) {
+    if (count > most && given.parameters.length <= most)
       refuseParameters('an insert', { rows: mostRows(given.query), count, most })
-    }
     return { compiled, outputs, filtering }
   }
   /** @param part set for a step of a change of found rows, with the rows that it changes */
   const execute = async <R>(given: CompiledQuery, options: [], part?: { rows: readonly Row[] | undefined }) => {
     const translated = await translate(given, part?.rows)
-    if (part && translated.filtering) {
+    if (part && translated.filtering)
       refuseCall('an update by a search that finds more rows than match', 'Read the ids, and update by them.')
-    }
     const run = () => connection.executeQuery<R>(translated.compiled, ...options)
     const isText = isNode(given.query) && given.query.kind === 'RawNode'
     const result = await (isText ? transactions.byText(connection, rawText(given.query as Node), run) : run())
@@ -180,14 +167,13 @@ function wrapConnection(
       return runFor(callerOf(given), () => {
         const change = isNode(given.query) ? planFound(models, given.query) : undefined
         const parts = isNode(given.query) && !change ? partsOf(models, given.query, most) : []
-        if (parts.length > 0) {
+        if (parts.length > 0)
           return transactions.within(connection, async () => {
             const results: QueryResult<R>[] = []
             for (const part of parts) results.push(await execute<R>({ ...given, query: part as never }, options))
             // The id that MySQL reports is that of the first row, and that of SQLite the last one's.
             return { ...results.at(kind === 'mysql' ? 0 : -1), ...sum(results as Result[]) } as QueryResult<R>
           })
-        }
         if (!change) return execute<R>(given, options)
         const steps: Steps = {
           lock: kind && LOCKS[kind],
@@ -227,9 +213,8 @@ function partsOf(models: Models, statement: Node, most: number): Node[] {
   const { into, values, columns, ...others } = statement
   const table = isNode(into) ? findTable(models, tableNames(into)?.table ?? '') : undefined
   const isWhole = Object.keys(others).some((part) => others[part] !== undefined && !REPEATED.includes(part))
-  if (statement.kind !== 'InsertQueryNode' || !table || !isNode(values) || values.kind !== 'ValuesNode' || isWhole) {
+  if (statement.kind !== 'InsertQueryNode' || !table || !isNode(values) || values.kind !== 'ValuesNode' || isWhole)
     return []
-  }
   const given = ((columns as readonly Node[] | undefined) ?? []).map(nameOf)
   const added = table.columns.filter((column) => !given.includes(column)).length
   const costOf = (row: Node) => countIn(row) + added
@@ -248,7 +233,6 @@ function countIn(part: unknown): number {
   return ['ValueNode', 'DefaultInsertValueNode'].includes(part.kind) ? 1 : countIn(Object.values(part))
 }
 
-/** Returns the number of rows in the largest list of values, wherever it is in a statement. */
 function mostRows(part: unknown): number {
   if (Array.isArray(part)) return Math.max(0, ...part.map(mostRows))
   if (!isNode(part)) return 0

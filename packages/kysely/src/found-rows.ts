@@ -45,7 +45,6 @@ import { commonName } from './relations.js'
 import { findTable, type Models } from './scope.js'
 import { boundToMany, type Given, nameOf, readRow, readUpdates } from './writes.js'
 
-/** How the statements of one change run. */
 export interface Steps {
   /** How the database locks the rows that a select finds; undefined where it cannot, or need not. */
   lock: 'for update' | 'updlock' | undefined
@@ -57,11 +56,7 @@ export interface Steps {
   run(statement: Node, rows?: readonly Row[]): Promise<Result>
 }
 
-export interface Result {
-  rows: Row[]
-  numAffectedRows?: bigint | undefined
-  numChangedRows?: bigint | undefined
-}
+export type Result = { rows: Row[]; numAffectedRows?: bigint | undefined; numChangedRows?: bigint | undefined }
 
 type Change = (steps: Steps) => Promise<Result>
 
@@ -70,10 +65,7 @@ const FINDING = ['with', 'joins', 'where', 'orderBy', 'limit', 'top']
 const OF_UPDATE = [...FINDING, 'kind', 'table', 'from', 'updates', 'returning']
 const OF_INSERT = ['with', 'kind', 'into', 'columns', 'values', 'onConflict', 'returning']
 
-/**
- * Returns the function that changes the rows that a statement finds; undefined if the statement itself determines its
- * row. @throws InvalidInputError if the statement has parts that cannot run in steps
- */
+/** Makes the change of the rows that a statement finds; undefined if it says which. @throws InvalidInputError */
 export function planFound(models: Models, statement: Node): Change | undefined {
   const change = statement.kind === 'UpdateQueryNode' ? planUpdate(models, statement) : planUpsert(models, statement)
   if (change) assertSteps(statement)
@@ -83,12 +75,9 @@ export function planFound(models: Models, statement: Node): Change | undefined {
 function assertSteps(statement: Node): void {
   const parts = statement.kind === 'UpdateQueryNode' ? OF_UPDATE : OF_INSERT
   const other = Object.keys(statement).find((part) => statement[part] !== undefined && !parts.includes(part))
-  if (other !== undefined) {
-    refuseCall(`${other} of ${OF_FOUND}`, 'Read the ids first, and update each row by its own.')
-  }
-  if (commonTables(statement).some((one) => (one.expression as Node).kind !== 'SelectQueryNode')) {
+  if (other !== undefined) refuseCall(`${other} of ${OF_FOUND}`, 'Read the ids first, and update each row by its own.')
+  if (commonTables(statement).some((one) => (one.expression as Node).kind !== 'SelectQueryNode'))
     refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
-  }
 }
 
 const OF_FOUND = 'a write whose rows must be read before'
@@ -189,9 +178,8 @@ function planUpsert(models: Models, statement: Node): Change | undefined {
   if (!isSealedTarget && (isSame || !table.needsRow(sealed, { ...known, ...(isSame ? {} : absent(table)) })))
     return undefined
   if (targets.length === 0 || conflict.indexExpression || conflict.indexWhere) {
-    if (table.needsRow(sealed, {})) {
+    if (table.needsRow(sealed, {}))
       refuseCall('an upsert by a constraint, an expression or a partial index', "Name its columns: oc.column('…').")
-    }
     return undefined
   }
   const columns = ((statement.columns as readonly Node[]) ?? []).map(nameOf)
@@ -250,9 +238,7 @@ function ofRow(
   if (table.isSealed(from) && !table.isSealed(to)) refuseExpression(table.name, from)
   const computed = given.computed.get(from)
   if (computed) return computed
-  if (given.values[from] !== undefined || table.columns.includes(from)) {
-    return valueNode(given.values[from] ?? null)
-  }
+  if (given.values[from] !== undefined || table.columns.includes(from)) return valueNode(given.values[from] ?? null)
   if (takesDefault && to === from) return DefaultInsertValueNode.create() as object as Node
   const call = `excluded.${from} in an upsert whose row must be read before, of a row without ${from},`
   return refuseCall(call, 'Give its value in the row, or leave the column out of what the upsert sets.')

@@ -1,7 +1,4 @@
-/**
- * `@eaas/kysely`: a dialect of Kysely that encrypts what it stores and decrypts what it reads, by the models of the
- * tables.
- */
+/** `@eaas/kysely`: a dialect of Kysely that encrypts and decrypts rows by the models of their tables. */
 import { InvalidInputError } from '@eaas/sdk'
 import { type AnyModel, createSealedTable, type Declared } from '@eaas/sdk/adapter'
 import type { Dialect, Selectable } from 'kysely'
@@ -11,12 +8,9 @@ export type { AnyModel } from '@eaas/sdk/adapter'
 
 type Columns<Table> = { [Column in keyof Selectable<Table>]?: Declared<Selectable<Table>[Column]> | undefined }
 
-/** The name of a table without its schema. */
 type BareName<Table> = Table extends `${string}.${infer Name}` ? Name : Table
 
-/**
- * The models of some tables of a database, by their names without a schema, whose fields have the types of the columns.
- */
+/** The models of tables, by their names without a schema; fields have the types of the columns. */
 export type ModelsOf<Database> = {
   readonly [Table in keyof Database as BareName<Table>]?: AnyModel & {
     readonly '~types'?: { plain: Columns<Database[Table]> }

@@ -18,7 +18,6 @@ import {
   WhereNode,
 } from 'kysely'
 
-/** A node of any kind. */
 export interface Node extends OperationNode {
   readonly [member: string]: unknown
 }
@@ -31,14 +30,12 @@ export function isQuery(node: Node): boolean {
   return /^(Select|Insert|Update|Delete|Merge)QueryNode$/.test(node.kind)
 }
 
-/** The name of a column, without its table. */
 export function columnName(node: Node): string | undefined {
   if (node.kind === 'ReferenceNode') return columnName(node.column as Node)
   if (node.kind === 'ColumnNode') return (node.column as { name: string }).name
   return undefined
 }
 
-/** The name of the table in front of a column. */
 export function qualifierOf(node: Node): string | undefined {
   return node.kind === 'ReferenceNode' && node.table ? tableNames(node.table as Node)?.alias : undefined
 }
@@ -46,7 +43,6 @@ export function qualifierOf(node: Node): string | undefined {
 export interface TableNames {
   /** The table's name, without its schema. */
   table: string
-  /** The name by which the query refers to it. */
   alias: string
   /** What has the alias, if that is not a table. */
   inner?: Node
@@ -64,7 +60,6 @@ export function tableNames(node: Node): TableNames | undefined {
   return inner.kind === 'TableNode' ? { table: tableNames(inner)?.table ?? '', alias } : { table: '', alias, inner }
 }
 
-/** Returns the node of a table without its alias. */
 export function unaliased(node: Node): Node {
   return node.kind === 'AliasNode' ? (node.node as Node) : node
 }
@@ -125,7 +120,6 @@ export function inParentheses(condition: Node): Node {
   return ParensNode.create(condition as never) as object as Node
 }
 
-/** Selects a column, by a name of its own if one is given. */
 export function selectionNode(column: Node, name?: string): Node {
   const selected = name === undefined ? column : AliasNode.create(column as never, IdentifierNode.create(name))
   return SelectionNode.create(selected as never) as object as Node
@@ -144,12 +138,10 @@ export function comparison(left: Node, operator: string, right: Node): Node {
   ) as object as Node
 }
 
-/** Joins conditions by `and`. */
 export function allOf([first, ...others]: readonly Node[]): Node {
   return others.reduce((all, one) => AndNode.create(all as never, one as never) as object as Node, first as Node)
 }
 
-/** Compares columns with values, all of which must be equal. */
 export function equal(pairs: readonly (readonly [column: Node, value: Node])[]): Node {
   return allOf(pairs.map(([column, value]) => comparison(column, '=', value)))
 }

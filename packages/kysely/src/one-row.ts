@@ -44,12 +44,11 @@ export function isOneRow(update: Node): boolean {
 
 /** @throws InvalidInputError when an update may change other rows than its condition seems to name */
 export function assertOneRow(table: string, update: Node): void {
-  if (!isOneRow(update)) {
+  if (!isOneRow(update))
     throw new InvalidInputError(
       `${table}: the adapter cannot tell that it is about one row, to which the encrypted values are bound`,
       'Write the condition without SQL as text and without functions, or select the ids first and update by them.',
     )
-  }
   for (const [member, part] of Object.entries(update)) {
     if (['where', 'updates', 'returning'].includes(member)) continue
     assertText(part, member === 'with' ? isClosedSql : () => false)

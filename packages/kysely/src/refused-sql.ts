@@ -33,7 +33,6 @@ export function assertOrder(scope: Scope, query: Node, selections: Selections): 
   assertPart(order)
 }
 
-/** Lists what rows are sorted or grouped by. */
 function valuesIn(part: unknown): Node[] {
   if (Array.isArray(part)) return part.flatMap(valuesIn)
   if (!isNode(part)) return []
@@ -60,7 +59,6 @@ export function assertRawPart(models: Models, scope: Scope, raw: Node): void {
   assertSqlPart(text, relationsIn(scope), { hint: HINT })
 }
 
-/** Checks a whole statement that is raw SQL. */
 export function assertRawStatement(models: Models, raw: Node): void {
   const tables = [...models].map(([table, { columns, isSealed }]) => {
     const sealed = columns.filter((column) => isSealed(column)).map((column) => column.toLowerCase())

@@ -49,16 +49,14 @@ async function addCommonTables(rewriter: Rewriter, clause: Node, scope: Scope): 
     if (clause.recursive) scope.named.set(table, await firstOutputs(rewriter, expression, scope))
     const inner = await rewriter.query(expression, scope)
     assertDistinct(inner.outputs)
-    if (name.columns && sealedColumns(inner.outputs).length > 0) {
+    if (name.columns && sealedColumns(inner.outputs).length > 0)
       refuseCall(`a list of columns of ${JSON.stringify(table)}`, 'Name the columns in its query, by `as`.')
-    }
     scope.named.set(table, inner.outputs)
     return { ...one, expression: inner.node }
   })
   return { ...clause, expressions } as Node
 }
 
-/** The name of a common table expression. */
 export function commonName(expression: Node): string {
   return tableNames((expression.name as Node).table as Node)?.table ?? ''
 }
@@ -70,9 +68,8 @@ async function firstOutputs(rewriter: Rewriter, query: Node, scope: Scope): Prom
 }
 
 async function addRelation(rewriter: Rewriter, node: Node, scope: Scope): Promise<Node> {
-  if (node.kind === 'ListNode') {
+  if (node.kind === 'ListNode')
     return { ...node, items: await inOrder(node.items as Node[], (one) => addRelation(rewriter, one, scope)) } as Node
-  }
   const names = tableNames(node)
   if (!names) return rewriter.expression(node, scope)
   const { table, alias, inner } = names
@@ -87,9 +84,8 @@ async function addRelation(rewriter: Rewriter, node: Node, scope: Scope): Promis
     return { ...node, node: await rewriter.expression(inner, scope) } as Node
   }
   const named = scope.named.get(table)
-  if (named === 'later') {
+  if (named === 'later')
     refuseCall(`a common table expression that names ${JSON.stringify(table)} before it is defined`, 'Define it first.')
-  }
   const model = named ? undefined : findTable(rewriter.models, table)
   scope.own.set(alias, model ? tableRelation(model) : queryRelation(named ?? []))
   return node

@@ -15,9 +15,8 @@ export function assertDistinct(outputs: readonly Output[]): void {
       'all' in output ? output.all.table.columns.map((name) => [name, name]) : [[output.name, output.source.column]]
     for (const [name = '', column = ''] of columns) {
       const other = seen.get(name)
-      if (other && (other.instance !== instance || other.column !== column)) {
+      if (other && (other.instance !== instance || other.column !== column))
         refuseCall(`a result with two columns ${JSON.stringify(name)}`, 'Give each a name of its own, by `as`.')
-      }
       seen.set(name, { instance, column })
     }
   }
@@ -29,7 +28,6 @@ export function assertReadable(outputs: readonly Output[]): void {
   for (const [{ table }, columns] of columnsByInstance(outputs)) table.assertReadable(columns)
 }
 
-/** Lists the selected columns of each instance of a table. */
 export function columnsByInstance(outputs: readonly Output[]): Map<Instance, string[]> {
   const selected = new Map<Instance, string[]>()
   for (const output of outputs) {
@@ -41,13 +39,8 @@ export function columnsByInstance(outputs: readonly Output[]): Map<Instance, str
   return selected
 }
 
-/** Where a column is in a row. */
-interface Place {
-  column: string
-  name: string
-}
+type Place = { column: string; name: string }
 
-/** Opens rows in place. */
 export async function openRows(outputs: readonly Output[], rows: readonly Row[], isJson = false): Promise<void> {
   const inner = outputs.flatMap((output) => ('inner' in output ? [output] : []))
   const own = outputs.flatMap((output) => ('inner' in output ? [] : [output]))
@@ -105,9 +98,8 @@ async function openInstance(
 function readStored(row: Row, places: readonly Place[]): Row {
   const stored: Row = {}
   for (const { column, name } of places) {
-    if (column in stored && textOf(stored[column]) !== textOf(row[name])) {
+    if (column in stored && textOf(stored[column]) !== textOf(row[name]))
       refuseCall(`a result in which ${column} has two values`, 'Select each table by itself.')
-    }
     stored[column] = row[name]
   }
   return stored

@@ -22,7 +22,6 @@ import { addBound, isDistinct, rewriteSelections, takesColumns } from './selecti
 import type { Spellings } from './spellings.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
 
-/** A rewritten query, and what it returns. */
 export interface Rewritten {
   node: Node
   outputs: readonly Output[]
@@ -42,7 +41,6 @@ export interface Rewriter {
   query(node: Node, outer: Scope | undefined): Promise<Rewritten>
   /** The same for a query whose rows go to the application: columns may be added to it. */
   result(node: Node, outer: Scope | undefined): Promise<Rewritten>
-  /** Rewrites a condition or an expression. */
   expression(node: Node, scope: Scope): Promise<Node>
 }
 
@@ -193,7 +191,6 @@ async function rewriteExpression(rewriter: Rewriter, node: Node, scope: Scope): 
   return out as unknown as Node
 }
 
-/** Rewrites a query whose result is a value in another one. */
 async function rewriteValueQuery(rewriter: Rewriter, query: Node, scope: Scope): Promise<Node> {
   const { node, outputs } = await rewriteQuery(rewriter, query, scope)
   const [sealed] = sealedIn(outputs)
@@ -206,9 +203,7 @@ function assertNoTable(models: Models, part: unknown, statement: string): void {
   else if (isNode(part)) {
     const table = tableNames(part)?.table
     const found = table === undefined ? undefined : findTable(models, table)
-    if (found) {
-      refuseCall(`${statement} of ${table}`, 'Use an insert with `onConflict`, an update or a select.')
-    }
+    if (found) refuseCall(`${statement} of ${table}`, 'Use an insert with `onConflict`, an update or a select.')
     if (part.kind === 'RawNode') assertRawPart(models, openScope(undefined), part)
     assertNoTable(models, Object.values(part), statement)
   }

@@ -4,15 +4,9 @@ import { type NamedRelation, refuseCall, type SealedColumn, type SealedTable } f
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 
 /** One occurrence of such a table in a query. */
-export interface Instance {
-  table: SealedTable
-}
+export type Instance = { table: SealedTable }
 
-/** A column of such a table. */
-export interface Source {
-  instance: Instance
-  column: string
-}
+export type Source = { instance: Instance; column: string }
 
 /** What one member of a result is. */
 export type Output =
@@ -89,7 +83,6 @@ function withOwnInstances(outputs: readonly Output[], copies: Map<Instance, Inst
   })
 }
 
-/** Finds the relation of a name. */
 export function findRelation(scope: Scope, name: string): Relation | undefined {
   for (let at: Scope | undefined = scope; at; at = at.outer) if (at.own.has(name)) return at.own.get(name)
   return undefined

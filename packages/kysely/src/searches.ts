@@ -67,12 +67,7 @@ export interface Filtering extends Page {
 }
 
 /** A search of a column, and the node of the column in the query. */
-interface Asked {
-  source: Source
-  left: Node
-  query: Query
-  operator: string
-}
+type Asked = { source: Source; left: Node; query: Query; operator: string }
 
 /** Removes the searches from the condition of a select; returns them and the rest. */
 export function withoutSearches(
@@ -90,7 +85,6 @@ export function withoutSearches(
   return { rest: { ...select, where: rest.length > 0 ? whereNode(allOf(rest)) : undefined }, asked }
 }
 
-/** Adds the conditions on indexes to a select without its searches. */
 export async function withSearches(
   rewriter: Rewriter,
   select: Node,

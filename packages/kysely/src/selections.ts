@@ -19,7 +19,6 @@ import {
 export interface Selections {
   nodes: Node[]
   outputs: Output[]
-  /** The outputs of each node. */
   places: (readonly Output[])[]
 }
 
@@ -69,7 +68,6 @@ function findOnly({ own }: Scope, value: Node): Source | undefined {
     : relation?.find(column)
 }
 
-/** Tells whether a selection is of all columns, of all tables or of one. */
 export function isWhole(node: Node): boolean {
   return node.kind === 'SelectAllNode' || (node.kind === 'ReferenceNode' && isWhole(node.column as Node))
 }
@@ -83,9 +81,8 @@ function wholeRelations(scope: Scope, node: Node): (Relation | undefined)[] | un
 
 function outputsOf(relations: readonly (Relation | undefined)[]): Output[] {
   const known = relations.filter((one) => one !== undefined)
-  if (relations.length > 1 && known.length > 0) {
+  if (relations.length > 1 && known.length > 0)
     refuseCall('selectAll() of several tables', 'Name the columns, so that each has a name of its own.')
-  }
   return known.flatMap(({ outputs }) => outputs)
 }
 

@@ -28,11 +28,7 @@ import {
   whereNode,
 } from './nodes.js'
 
-/** A table with a model, and its node in a query. */
-export interface Named {
-  table: SealedTable
-  node: Node
-}
+export type Named = { table: SealedTable; node: Node }
 
 export interface Spellings {
   /** Whether a backslash escapes the wildcards of `like`. */
@@ -51,7 +47,6 @@ export interface Spellings {
   assertStored(of: Named, rows: readonly Row[]): Promise<void>
 }
 
-/** What the adapter knows of a database. */
 export interface Database {
   kind: 'postgres' | 'mysql' | 'sqlite' | 'sqlServer' | undefined
   /** The types that were already read, by table. */
@@ -139,7 +134,6 @@ function selectOf(node: Node, bind: readonly string[], rows: readonly Row[]): No
   }
 }
 
-/** Runs a query on the connection of the rewritten query. */
 export type Run = (query: Node) => Promise<Row[]>
 
 export interface ColumnType {
@@ -185,7 +179,6 @@ function namesIn(table: Node): Partial<Record<'schema' | 'identifier', { name: s
   return unaliased(table).table as object
 }
 
-/** The quoted name of a table, with its schema if it has one. */
 export function pathOf(table: Node): string {
   const { schema, identifier } = namesIn(table)
   return identifier ? quoteName(identifier.name, schema?.name) : ''

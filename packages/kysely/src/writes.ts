@@ -21,10 +21,7 @@ import { type Named, pathOf } from './spellings.js'
 export const WRITTEN = ['columns', 'values', 'updates', 'onConflict']
 
 /** What a row or an update sets: values, and expressions that the database computes. */
-export interface Given {
-  values: Row
-  computed: Map<string, Node>
-}
+export type Given = { values: Row; computed: Map<string, Node> }
 
 export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope): Promise<Node> {
   const table = tableIn(rewriter, node.into as Node)
@@ -36,9 +33,8 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
     return out as unknown as Node
   }
   if (values && values.kind !== 'ValuesNode') refuseCall('an insert from a query', 'Read the rows, and insert them.')
-  if (node.onDuplicateKey || node.replace || node.orAction) {
+  if (node.onDuplicateKey || node.replace || node.orAction)
     refuseCall('replace, `or`, and on duplicate key', 'Use an insert with `onConflict`, or an update.')
-  }
   const columns = ((node.columns as readonly Node[]) ?? []).map(nameOf)
   for (const column of columns) assertSpelling(table, column)
   const rowsGiven = node.defaultValues ? [ValueListNode.create([]) as unknown as Node] : values?.values
@@ -88,9 +84,8 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
   const table = tableIn(rewriter, node.table as Node) ?? aliasedTable(scope, node.table as Node)
   const updates = node.updates as readonly Node[]
   const isOfSeveral = (node.table as Node).kind === 'ListNode' && [...scope.own.values()].some(Boolean)
-  if (isOfSeveral || updates.some(({ column }) => isOfAnother(scope, column as Node, table))) {
+  if (isOfSeveral || updates.some(({ column }) => isOfAnother(scope, column as Node, table)))
     refuseCall('an update of several tables', 'Update each by itself.')
-  }
   if (!table) {
     const rewrite = async (one: Node) => ({ ...one, value: await rewriter.expression(one.value as Node, scope) })
     return { ...node, updates: await Promise.all(updates.map(rewrite)) } as unknown as Node
@@ -243,7 +238,6 @@ export async function sealUpdate(
   return { same, own: own.map((column) => [column, manyValue(table, column)]), from }
 }
 
-/** Returns the condition that finds each row again. */
 export function boundToMany(table: SealedTable, alias: string): Node {
   return equal(table.bind.map((column) => [columnNode(column, alias), manyValue(table, column)]))
 }

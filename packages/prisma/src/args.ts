@@ -13,7 +13,6 @@ const READS = ['findUnique', 'findUniqueOrThrow', 'findFirst', 'findFirstOrThrow
 const COUNTS = ['count', 'aggregate', 'groupBy', 'createMany', 'updateMany', 'deleteMany']
 const COMPUTED = ['_min', '_max', '_sum', '_avg']
 
-/** Rewritten arguments, and what they select beyond the application's request. */
 export interface Rewritten {
   args: Row
   shape: Shape
@@ -21,7 +20,6 @@ export interface Rewritten {
   filters: readonly Filter[]
 }
 
-/** The operations whose rows can be filtered. */
 const FILTERED = ['findMany', 'findFirst', 'findFirstOrThrow', 'count']
 
 /** @param row the changed row's values in the fields of `bind`, if it was read before */
@@ -29,9 +27,8 @@ export async function rewriteArgs(
   { model, operation, args }: { model: KnownModel; operation: string; args: Row },
   row?: Row,
 ): Promise<Rewritten> {
-  if (![...CREATES, ...UPDATES, ...OTHERS, ...READS].includes(operation)) {
+  if (![...CREATES, ...UPDATES, ...OTHERS, ...READS].includes(operation))
     refuseCall(`${operation} of ${model.name}`, 'Use another operation of Prisma.')
-  }
   const shape = newShape()
   const filters: Filter[] = []
   const out = await rewriteRead(model, args, {
@@ -47,7 +44,6 @@ export async function rewriteArgs(
   return { args: out, shape, filters }
 }
 
-/** Where the rewriting of a level records what it finds. */
 interface Notes {
   /** Takes what is selected beyond the application's request; undefined where no row is read. */
   shape: Shape | undefined
@@ -79,9 +75,8 @@ async function rewriteSelection(model: KnownModel, selection: Row, shape: Shape 
     // More may be selected of a relation's rows too than the application requested.
     const value = given === true && relation !== undefined && shape ? {} : given
     if (!isPlain(value)) return [field, value]
-    if (field === '_count' && isPlain(value.select)) {
+    if (field === '_count' && isPlain(value.select))
       return [field, { ...value, select: await rewriteSelection(model, value.select, undefined) }]
-    }
     if (relation === undefined) return [field, value]
     const inner = shape && newShape()
     if (inner) shape.inner.set(field, inner)

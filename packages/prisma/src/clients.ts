@@ -2,7 +2,6 @@
 import { InvalidInputError } from '@eaas/sdk'
 import { type Row, refuseCall } from '@eaas/sdk/adapter'
 
-/** A Prisma client, without its types. */
 export interface Client extends Row {
   $extends(extension: object): Client
   $queryRawUnsafe(sql: string): Promise<unknown[]>
@@ -12,15 +11,10 @@ export interface Client extends Row {
 }
 
 /** Prisma's own: the transaction that an operation is part of. */
-export interface Transaction {
-  kind: string
-  id?: string
-}
+export type Transaction = { kind: string; id?: string }
 
-/** Runs an operation of the call's model, or of another one. */
 export type Statement = (operation: string, args: Row, model?: string) => Promise<unknown>
 
-/** How a call runs. */
 export interface Running {
   client: Client
   transaction: Transaction | undefined
@@ -35,7 +29,6 @@ export function clientOf({ client, transaction }: Running): Client {
   throw notPrisma7()
 }
 
-/** Runs a function in the transaction of a call, or in a new one. */
 export async function inTransaction<T>(
   { client, transaction, statementIn }: Running,
   model: string,

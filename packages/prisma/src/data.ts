@@ -7,7 +7,6 @@ import type { Join, KnownModel } from './schema.js'
 import { DB_NULL, isNull, isPlain, mapOneOrMany, readObject } from './values.js'
 import { pinnedBy, rewriteWhere } from './where.js'
 
-/** Seals rows to insert. */
 async function sealRows(model: KnownModel, rows: readonly Row[], inherited: Row = {}): Promise<Row[]> {
   const { sealed } = model
   const filled = rows.map((row) => filledFields(model, row, inherited))
@@ -43,7 +42,6 @@ function pinned(model: KnownModel, where: unknown): Row {
   return Object.fromEntries(Object.entries(pinnedBy(model, where)).filter(([field]) => model.exact.has(field)))
 }
 
-/** Seals a row, or a list of them. */
 export async function sealData(model: KnownModel, data: unknown, inherited?: Row): Promise<unknown> {
   const rows = [data].flat().map((one) => readObject(one, 'data'))
   if (!Array.isArray(data) && !rows[0]) return undefined
@@ -53,10 +51,7 @@ export async function sealData(model: KnownModel, data: unknown, inherited?: Row
 }
 
 /** The rows to change: those of a condition, or one that was read. */
-export interface Found {
-  where: unknown
-  row?: Row | undefined
-}
+export type Found = { where: unknown; row?: Row | undefined }
 
 /** The rows of nested changes that were read before, by the objects of the changes. */
 const rowsOf = new WeakMap<object, Row>()
@@ -68,7 +63,6 @@ export function withRow(changes: Row, row: Row): Row {
   return own
 }
 
-/** Seals the changes of the rows that a condition finds. */
 export async function sealUpdate(model: KnownModel, data: unknown, found: Found): Promise<unknown> {
   const changes = readObject(data, 'data')
   if (!changes) return undefined
@@ -150,11 +144,7 @@ function withNulls({ json, sealed }: KnownModel, row: Row, given: Row | undefine
   )
 }
 
-/** What is known of the row around nested ones. */
-interface Outer {
-  known: Row
-  isNew: boolean
-}
+type Outer = { known: Row; isNew: boolean }
 
 async function nested(model: KnownModel, row: Row | undefined, outer: Outer): Promise<Row> {
   const own = Object.entries(row ?? {}).flatMap(([field, value]) => {
@@ -254,13 +244,7 @@ const updateMany: Write = (model, args) =>
     data: (data) => sealNested(model, data, isPlain(args) ? args.where : undefined),
   })
 
-/** A relation whose rows a nested update changes. */
-export interface Relation {
-  field: string
-  other: KnownModel
-  /** Whether it is to many rows. */
-  isList: boolean
-}
+export type Relation = { field: string; other: KnownModel; isList: boolean }
 
 /**
  * Tells whether the arguments of a nested update are the changes themselves, which a relation to one row allows, and
@@ -278,7 +262,6 @@ export function isWholeChange({ field, other, isList }: Relation, args: Row): bo
   return !hasData
 }
 
-/** The writes that may be nested in a relation. */
 const WRITES: Readonly<Record<string, Write>> = {
   create: sealData,
   createMany: (model, args, inherited) =>

@@ -9,7 +9,6 @@ import { hide, newShape, openResult, readFiltered, type Shape } from './results.
 import { readSchema, type Schema, uncapitalized } from './schema.js'
 import { isPlain, withoutSkips } from './values.js'
 
-/** What Prisma passes to a query extension. */
 interface Call {
   model?: string
   operation: string

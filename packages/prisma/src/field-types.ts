@@ -3,11 +3,7 @@ import { InvalidInputError } from '@eaas/sdk'
 import { refuseUnbindable, type SealedTable, type StoredColumn } from '@eaas/sdk/adapter'
 import type { ModelTypes } from './types.js'
 
-/** The field of a schema. */
-interface Field {
-  name: string
-  type: string
-}
+type Field = { name: string; type: string }
 
 /** For each kind of stored value: the types of Prisma that hold it, and what to write. */
 const HOLDS: Readonly<Record<StoredColumn['holds'], readonly [types: readonly string[], hint: string]>> = {
@@ -39,12 +35,11 @@ export function assertFields(
     const needed = holds === 'index' ? HASH_CHARACTERS : SHORT + 1
     const [allowed, hint] = HOLDS[holds]
     const isShort = type === 'String' && length !== undefined && length < needed
-    if (types?.filled.has(column)) {
+    if (types?.filled.has(column))
       throw new InvalidInputError(
         `the field ${JSON.stringify(column)} of the model ${name} has a default, which would be stored in plaintext`,
         'Take the default away, and give the value in the rows that have it.',
       )
-    }
     // Without the text of the schema, a list looks like one value.
     if (!isShort && (allowed.includes(String(type)) || (!types && holds === 'parts'))) continue
     throw new InvalidInputError(

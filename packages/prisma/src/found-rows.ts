@@ -13,15 +13,10 @@ import type { KnownModel } from './schema.js'
 import { isPlain } from './values.js'
 import { rewriteWhere } from './where.js'
 
-export interface Operation {
-  model: KnownModel
-  operation: string
-  args: Row
-}
+export type Operation = { model: KnownModel; operation: string; args: Row }
 
 const MANY = ['updateMany', 'updateManyAndReturn']
 
-/** Tells whether an operation is one for `changeFound`. */
 export function isByFoundRows({ model, operation, args }: Operation): boolean {
   const changes = operation === 'upsert' ? args.update : args.data
   if (!['update', 'upsert', ...MANY].includes(operation)) return false
@@ -85,7 +80,6 @@ async function change(statement: Statement, { model, operation, args }: Operatio
   return run('create', await seal('create', { ...rest, data: create }))
 }
 
-/** How many rows an operation of many changed. */
 function countOf(result: unknown): number {
   return Array.isArray(result) ? result.length : (result as { count: number }).count
 }

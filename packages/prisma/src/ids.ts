@@ -47,10 +47,7 @@ function runIn(running: Running): RunSql {
   return (sql) => clientOf(running).$queryRawUnsafe(sql)
 }
 
-interface Copying {
-  lacking: Lacking
-  parents: Parent[]
-}
+type Copying = { lacking: Lacking; parents: Parent[] }
 
 /** Copies arguments, in which one member has new rows, and another one the changes of rows. */
 function copyMembers(
@@ -93,7 +90,6 @@ function copyWrites(relation: Relation, writes: Row, copying: Copying): Row {
   return Object.fromEntries(copied)
 }
 
-/** Fills the ids of rows. */
 async function fill({ ids }: Schema, model: KnownModel, rows: readonly Row[], run: RunSql): Promise<void> {
   const columns = [...model.made].map(([name, { column, make }]) => {
     const read = (text: unknown) => {
@@ -106,14 +102,7 @@ async function fill({ ids }: Schema, model: KnownModel, rows: readonly Row[], ru
   for (const [at, row] of rows.entries()) Object.assign(row, made.rows[at])
 }
 
-/** What a new row is connected to. */
-interface Parent {
-  row: Row
-  field: string
-  join: Join
-  other: KnownModel
-  where: Row
-}
+type Parent = { row: Row; field: string; join: Join; other: KnownModel; where: Row }
 
 /**
  * Takes the relations to parents out of a new row: Prisma accepts an id of `autoincrement()` only in a row that names

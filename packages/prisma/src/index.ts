@@ -1,7 +1,4 @@
-/**
- * `@eaas/prisma`: an extension of a Prisma client that encrypts what is stored and decrypts what is read, by the models
- * of the tables.
- */
+/** `@eaas/prisma`: an extension of a Prisma client that encrypts and decrypts rows by the models of the tables. */
 import type { AnyModel, Read } from '@eaas/sdk/adapter'
 import { extendClient } from './extension.js'
 import type { OperationsOf, ValuesOf } from './operation-types.js'

@@ -11,7 +11,6 @@ import { rewriteWhere, uncombined } from './where.js'
 const NAMES = ['update', 'updateMany'] as const
 type Name = (typeof NAMES)[number]
 
-/** A nested update, as the application gave it. */
 interface Nested extends Relation {
   name: Name
   where: Row
@@ -25,7 +24,6 @@ export function hasNested(model: KnownModel, data: unknown): boolean {
   )
 }
 
-/** Reads rows of a relation of the changed row. */
 export type ReadRelation = (field: string, args: Row) => Promise<Row[]>
 
 /** Returns the changes of a row with a nested update for each row that they change. */

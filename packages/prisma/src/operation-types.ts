@@ -12,10 +12,8 @@ export type ValuesOf<M> = {
     : Field]: ValueOf<ColumnsOf<M>[Field]>
 }
 
-/** The models of an extension, by their names in the schema. */
 type Models = Readonly<Record<string, unknown>>
 
-/** A model of the schema, as Prisma's types describe it. */
 interface Payload {
   name: string
   objects: Record<string, unknown>
@@ -114,10 +112,7 @@ type Where<Given, M extends Models, P extends Payload> = Given extends readonly 
       : Given
 
 type Nulls = null | DbNullClass | JsonNullClass | AnyNullClass
-interface OnlyNull {
-  equals?: Nulls | undefined
-  not?: Nulls | OnlyNull | undefined
-}
+type OnlyNull = { equals?: Nulls | undefined; not?: Nulls | OnlyNull | undefined }
 /** What the adapter takes for a field; it refuses all else that Prisma's type of the column takes. */
 type Taken<V> = Compared<V> | (null extends V ? Nulls | OnlyNull : never) | Types.Skip | undefined
 

@@ -32,9 +32,7 @@ async function openRows({ sealed, relations }: KnownModel, rows: readonly Row[])
   const stored = rows.map((row) => Object.fromEntries(Object.entries(row).filter(([field]) => !relations.has(field))))
   const opened = await sealed.openRows(stored)
   for (const [at, row] of rows.entries()) {
-    for (const field of Object.keys(stored[at] ?? {})) {
-      if (sealed.isSealed(field)) row[field] = opened[at]?.[field]
-    }
+    for (const field of Object.keys(stored[at] ?? {})) if (sealed.isSealed(field)) row[field] = opened[at]?.[field]
   }
 }
 
@@ -55,9 +53,7 @@ export function hide({ hidden, inner }: Shape, result: unknown): void {
     for (const one of result) hide({ hidden, inner }, one)
   } else if (typeof result === 'object' && result !== null) {
     const row = result as Row
-    for (const field of hidden) {
-      if (Object.hasOwn(row, field)) Object.defineProperty(row, field, { enumerable: false })
-    }
+    for (const field of hidden) if (Object.hasOwn(row, field)) Object.defineProperty(row, field, { enumerable: false })
     for (const [field, shape] of inner) hide(shape, row[field])
   }
 }
@@ -101,7 +97,6 @@ function assertPaged(name: string, { take, distinct }: Row, { transaction }: Run
   const hint = 'Read the rows without it, and do so afterwards.'
   if (distinct !== undefined) refuseCall(`distinct of ${name} by such a search`, hint)
   if (Number(take ?? 0) < 0) refuseCall(`a negative take of ${name} by such a search`, 'Turn the order around.')
-  if (transaction && transaction.kind !== 'itx') {
+  if (transaction && transaction.kind !== 'itx')
     refuseCall(`in a list of operations, such a search of ${name}`, 'Pass a function: `$transaction(async (tx) => …)`.')
-  }
 }

@@ -191,12 +191,11 @@ function knowModel(
 ): Omit<KnownModel, 'joins' | 'get'> {
   const sealed = model && createSealedTable(model)
   const lacking = sealed?.columns.find((column) => !fields.some((field) => field.name === column))
-  if (lacking !== undefined) {
+  if (lacking !== undefined)
     throw new InvalidInputError(
       `the model ${name} of the schema has no field ${JSON.stringify(lacking)}`,
       'Name fields, indexes and `bind` as the fields of the schema.',
     )
-  }
   if (sealed) assertFields(name, sealed, { fields, types })
   return {
     name,

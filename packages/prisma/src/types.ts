@@ -27,16 +27,10 @@ export interface ModelTypes {
 }
 
 /** The function in `@default`, such as `uuid(7)`. */
-export interface Default {
-  name: string
-  argument: string
-}
+export type Default = { name: string; argument: string }
 
 /** A field, and the field of another model whose value it has. */
-export interface Reference {
-  own: string
-  other: string
-}
+export type Reference = { own: string; other: string }
 
 /** The databases that compare text by its bytes. MySQL and SQL Server ignore case, accents and trailing spaces. */
 const COMPARE_BYTES = ['postgresql', 'postgres', 'cockroachdb', 'sqlite']
@@ -44,11 +38,7 @@ const COMPARE_BYTES = ['postgresql', 'postgres', 'cockroachdb', 'sqlite']
 const EXACT = [undefined, 'Text', 'VarChar', 'String', 'Uuid']
 
 /** What the adapter reads of a client's configuration. */
-interface Config {
-  inlineSchema?: unknown
-  activeProvider?: unknown
-  adapter?: { options?: { schema?: unknown } }
-}
+type Config = { inlineSchema?: unknown; activeProvider?: unknown; adapter?: { options?: { schema?: unknown } } }
 
 /** Texts and comments: what a text says is no attribute, and what a comment says is nothing. */
 const TEXT_OR_COMMENT = /"(?:[^"\\\n]|\\.)*"|\/\/[^\n]*|\/\*[\s\S]*?\*\//g

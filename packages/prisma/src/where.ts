@@ -76,10 +76,7 @@ async function rewriteCombined(
 }
 
 /** A member of `client.user.fields`: in a condition, the value of another column of the row. */
-interface Reference {
-  modelName: string
-  name: string
-}
+type Reference = { modelName: string; name: string }
 
 function referencesIn(value: unknown): Reference[] {
   if (Array.isArray(value) || isPlain(value)) return Object.values(value).flatMap(referencesIn)
@@ -149,9 +146,8 @@ const PARTS = ['startsWith', 'contains']
 /** Returns the searches of parts and ranges in a filter; the bounds of a range are one search. */
 function searchesIn(table: SealedTable, field: string, given: readonly [string, unknown][]) {
   const mode = given.find(([operator]) => operator === 'mode')?.[1]
-  if (mode !== undefined && mode !== 'default' && !(mode === 'insensitive' && table.searches.ignoresCase(field))) {
+  if (mode !== undefined && mode !== 'default' && !(mode === 'insensitive' && table.searches.ignoresCase(field)))
     refuseField(table.name, field, `its index does not compare by mode ${JSON.stringify(mode)}`, IGNORING_CASE)
-  }
   const bounds = given.filter(([operator]) => BOUNDS.includes(operator))
   const parts = given.filter(([operator]) => PARTS.includes(operator))
   return {

@@ -31,7 +31,6 @@ export interface Context {
   runs: WeakMap<object, Run>
 }
 
-/** One execution of a builder. */
 export interface Run {
   outputs: Output[]
   /** Whether the query runner opens the rows. Those of a select are opened later, once it has read its cache. */
@@ -44,7 +43,6 @@ export interface Run {
   page?: { skip: number; take: number | undefined }
 }
 
-/** What the adapter keeps of a builder. */
 interface State {
   run?: Run | undefined
   /** Whether it is part of another builder's query: TypeORM pages through joins by a query around a clone. */
@@ -75,7 +73,6 @@ export type Constructor<B> = new (...args: never[]) => B
 
 export type Adopt = <B extends object>(builder: B) => B
 
-/** Extends what all builders have. */
 export function extendBuilder(Base: Constructor<Builder>, context: Context, adopt: Adopt): Constructor<Builder> {
   class Extended extends Base {
     override getQuery(): string {
@@ -169,9 +166,8 @@ function locate({ tables }: Context, builder: Builder, path: string): Located | 
 export function assertOrder({ tables }: Context, { expressionMap }: Builder, run?: Run): void {
   const { aliases, allOrderBys, groupBys = [], selectDistinctOn = [] } = expressionMap
   const places = placesOf(expressionMap, run)
-  for (const text of [...Object.keys(allOrderBys), ...groupBys, ...selectDistinctOn]) {
+  for (const text of [...Object.keys(allOrderBys), ...groupBys, ...selectDistinctOn])
     assertSqlOrder(text, relationsOf(tables, aliases), places)
-  }
 }
 
 /** The columns of the main alias come first; expressions and added columns follow, at places that are not known. */

@@ -5,7 +5,6 @@ import { type Builder, type Clause, type Condition, kindOf } from './internals.j
 import { once, Pending } from './pending.js'
 import type { KnownTable } from './tables.js'
 
-/** A column of a model, as a condition names it. */
 export interface Located {
   known: KnownTable
   name: string
@@ -33,9 +32,8 @@ export function rewriteCondition(builder: Builder, located: Located, value: unkn
     case 'in':
       return value.child ? refuse(located, value.type) : compare(builder, located, 'In', list())
     case 'and':
-      if (list().every((one) => isOperator(one) && one.type in BOUNDS)) {
+      if (list().every((one) => isOperator(one) && one.type in BOUNDS))
         return searchRanges(builder, located, list() as FindOperator<unknown>[])
-      }
       return { operator: 'and', parameters: list().map(text) }
     case 'or':
       return { operator: value.type, parameters: list().map(text) }
@@ -146,9 +144,8 @@ export function pinnedBy(
     } else if (Array.isArray(condition)) Object.assign(found, pinnedBy(condition, parameters, nameOf))
     else if (condition.operator === 'brackets' && 'condition' in condition && Array.isArray(condition.condition)) {
       Object.assign(found, pinnedBy(condition.condition, parameters, nameOf))
-    } else if (condition.operator === 'equal' && 'parameters' in condition) {
+    } else if (condition.operator === 'equal' && 'parameters' in condition)
       pin(condition.parameters[0] ?? '', condition.parameters[1])
-    }
   }
   return found
 }

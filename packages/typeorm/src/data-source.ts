@@ -32,9 +32,8 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
     throw new InvalidInputError('the data source has its models already', 'Pass all of them at once.')
   if (dataSource.options.type !== 'postgres')
     refuseCall(`a database of the type ${dataSource.options.type}`, 'Use PostgreSQL.')
-  if (dataSource.isInitialized) {
+  if (dataSource.isInitialized)
     throw new InvalidInputError('the data source is initialized already', 'Pass it to `encrypted` before `initialize`.')
-  }
   const { driver } = dataSource
   // All are checked first, so that nothing is replaced if one is missing.
   assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder', 'initialize', 'synchronize'])
@@ -121,9 +120,8 @@ async function assertNoDrops(dataSource: DataSource, { tables }: Context): Promi
 function guard(context: Context, runner: QueryRunner): QueryRunner {
   const assertText = (sql: string, parameters: readonly unknown[] = []) => {
     assertRaw(context.tables, sql)
-    if (parameters.some((one) => one instanceof Pending)) {
+    if (parameters.some((one) => one instanceof Pending))
       refuseCall('a parameter of a query builder elsewhere', 'Execute the query builder itself.')
-    }
   }
   assertMethods(runner, ['query', 'stream'])
   replace(runner, 'query', (original) => async (sql: string, parameters?: unknown[], ...rest: never[]) => {

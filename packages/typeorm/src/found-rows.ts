@@ -22,13 +22,7 @@ import { filtersIn } from './pending.js'
 import type { KnownTable } from './tables.js'
 import { madeColumns, readRow, type Target } from './writes.js'
 
-/** The result of an update or an insert. */
-interface Result {
-  raw: unknown
-  affected?: number | null
-  generatedMaps: unknown[]
-  identifiers?: unknown[]
-}
+type Result = { raw: unknown; affected?: number | null; generatedMaps: unknown[]; identifiers?: unknown[] }
 
 const UNIQUE_VIOLATION = '23505'
 const NOT_FILLED = { identifiers: [], generatedMaps: [] }
@@ -61,9 +55,8 @@ async function within<T>(
   change: (runner: QueryRunner) => Promise<T>,
   { undo, isRetried = false }: Failing = {},
 ): Promise<T> {
-  if (hasOtherWrites(builder)) {
+  if (hasOtherWrites(builder))
     refuseCall(`another write, or SQL as text, in \`with\` of ${OF_FOUND}`, 'Run it by itself.')
-  }
   const runner = builder.queryRunner ?? builder.dataSource.createQueryRunner('master')
   const bracket = runner.isTransactionActive ? SAVEPOINT : TRANSACTION
   const attempt = () =>
@@ -88,7 +81,6 @@ export function isByFoundRows(context: Context, builder: UpdateBuilder, target: 
   return known.sealed.needsRow(readRow(known, metadata, builder.getValueSet()), pinnedIn(context, builder))
 }
 
-/** Finds the values that the condition of an update gives for its row. */
 export function pinnedIn(context: Context, builder: UpdateBuilder): Row {
   return pinnedBy(builder.expressionMap.wheres, builder.getParameters(), (path) => nameInRow(context, builder, path))
 }
@@ -115,7 +107,6 @@ function cloneFor<B extends Builder>(builder: B, runner: QueryRunner): B {
   return builder.clone().setQueryRunner(runner) as B
 }
 
-/** Changes rows that were read, by one statement. */
 async function updateRows(
   builder: UpdateBuilder,
   { known, metadata }: Target,
@@ -149,9 +140,8 @@ async function findRows(
   state.finding = { columns: namesOf(columns), order }
   try {
     const [sql, parameters] = builder.getQueryAndParameters()
-    if (filtersIn(parameters).length > 0) {
+    if (filtersIn(parameters).length > 0)
       refuseCall('an update by a search that finds more rows than match', 'Read the ids, and update by them.')
-    }
     runs.set(parameters, { outputs: [], opens: false })
     const { records } = (await runner.query(sql, parameters, true)) as { records: Row[] }
     const named = columns.map((column) => [known.nameInRow(column), column.databaseName] as const)

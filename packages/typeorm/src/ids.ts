@@ -6,7 +6,6 @@ import { makeLacking, quoteName, type Row, type RunSql } from '@eaas/sdk/adapter
 import type { ColumnMetadata } from './internals.js'
 import type { Target } from './writes.js'
 
-/** The ids of the rows that an insert sends. */
 export interface MadeIds {
   /** The columns in which some rows had none. */
   columns: readonly (readonly [name: string, column: ColumnMetadata])[]

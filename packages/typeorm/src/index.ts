@@ -1,7 +1,4 @@
-/**
- * `@eaas/typeorm`: a TypeORM data source that encrypts what it stores and decrypts what it reads, by the models of its
- * entities.
- */
+/** `@eaas/typeorm`: a TypeORM data source that encrypts and decrypts rows by the models of its entities. */
 import type { AnyModel, Declared } from '@eaas/sdk/adapter'
 import type { DataSource, EntityTarget, ObjectLiteral } from 'typeorm'
 import { wrapDataSource } from './data-source.js'

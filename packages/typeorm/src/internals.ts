@@ -19,10 +19,7 @@ export type Condition =
   | { operator: 'not' | 'brackets'; condition: Condition }
   | { operator: string; parameters: string[] }
 
-export interface Clause {
-  type: 'simple' | 'and' | 'or'
-  condition: Condition
-}
+export type Clause = { type: 'simple' | 'and' | 'or'; condition: Condition }
 
 interface ConflictUpdate {
   overwriteCondition?: unknown
@@ -59,13 +56,8 @@ interface ExpressionMap {
   extraReturningColumns: ColumnMetadata[]
 }
 
-/** A column that is selected. */
-export interface Selection {
-  selection: string
-  aliasName?: string
-}
+export type Selection = { selection: string; aliasName?: string }
 
-/** The methods that make another builder of one. */
 export const MAKERS = ['select', 'insert', 'update', 'delete', 'softDelete', 'restore', 'relation'] as const
 
 export interface Builder extends Record<(typeof MAKERS)[number], (...args: unknown[]) => Builder> {

@@ -3,7 +3,6 @@ import { type Filter, type RunSql, refuseCall } from '@eaas/sdk/adapter'
 
 /** What rows must match after they are opened, if their condition finds others too. */
 export interface RowFilter extends Filter {
-  /** The alias of the table in the query. */
   alias: string
 }
 
@@ -31,7 +30,6 @@ export class Pending {
   }
 }
 
-/** Runs once, at the first call. */
 export function once<T, Given extends unknown[]>(
   run: (...given: Given) => Promise<T>,
 ): (...given: Given) => Promise<T> {
@@ -42,7 +40,6 @@ export function once<T, Given extends unknown[]>(
   }
 }
 
-/** Returns the filters of the conditions that have these parameters. */
 export function filtersIn(parameters: readonly unknown[]): RowFilter[] {
   return parameters.flatMap((one) => (one instanceof Pending ? (one.filter ?? []) : []))
 }

@@ -2,7 +2,6 @@
 import type { Row } from '@eaas/sdk/adapter'
 import type { KnownTable } from './tables.js'
 
-/** A column of a result, from a table with a model. */
 export interface Output {
   known: KnownTable
   /** The alias of its table, since a query may have several rows of it. */
@@ -16,12 +15,9 @@ export interface Output {
 
 /** Refuses an encrypted column without the columns that it is bound to. @throws InvalidInputError */
 export function assertReadable(outputs: readonly Output[]): void {
-  for (const own of byAlias(outputs)) {
-    own[0]?.known.sealed.assertReadable(own.map(({ name }) => name))
-  }
+  for (const own of byAlias(outputs)) own[0]?.known.sealed.assertReadable(own.map(({ name }) => name))
 }
 
-/** Opens rows in place. */
 export async function openRows(outputs: readonly Output[], rows: readonly Row[]): Promise<void> {
   await Promise.all(byAlias(outputs).map((own) => openAlias(own, rows)))
 }

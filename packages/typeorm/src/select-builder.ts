@@ -9,12 +9,7 @@ import type { KnownTable } from './tables.js'
 import { assertBuilt, MARK, marked } from './text.js'
 
 /** An alias of a query, with the names that its model gives its columns. */
-interface Selected {
-  alias: string
-  metadata: EntityMetadata
-  known: KnownTable
-  names: ReadonlyMap<string, string>
-}
+type Selected = { alias: string; metadata: EntityMetadata; known: KnownTable; names: ReadonlyMap<string, string> }
 
 export function extendSelect(Base: Constructor<SelectBuilder>, context: Context): Constructor<SelectBuilder> {
   return class extends Base {
@@ -132,7 +127,6 @@ export function extendSelect(Base: Constructor<SelectBuilder>, context: Context)
   }
 }
 
-/** Returns the page of the opened rows that match. */
 function filterRows({ outputs, filters = [], page }: Run, rows: Row[]): Row[] {
   const isRight = (row: Row) =>
     filters.every(({ alias, field, query }) => {

@@ -12,7 +12,6 @@ export function isTextual(type: unknown): boolean {
   return TEXT.includes(type)
 }
 
-/** A table with the model that seals its rows. */
 export interface KnownTable {
   sealed: SealedTable
   /** That of the entity which was passed with the model. */
@@ -118,9 +117,8 @@ function assertColumn(metadata: EntityMetadata, column: ColumnMetadata, role: 's
   if (column.relationMetadata?.propertyName === propertyName) refuse('without a property of its own')
   if (!column.isInsert) refuse('that is not inserted')
   if (role === 'bound') {
-    if (column.generatedIdentity === 'ALWAYS') {
+    if (column.generatedIdentity === 'ALWAYS')
       refuseAlways(metadata.name, propertyPath, "Declare it with generatedIdentity: 'BY DEFAULT'.")
-    }
     if (column.type === 'uuid' || isTextual(column.type) || INTEGERS.includes(column.type)) return
     refuse('of a type whose values the database spells in its own way')
   }

@@ -41,9 +41,8 @@ export function assertBuilt(tables: KnownTables, sql: string, aliases: readonly 
       if (isColumn && isNullTest(mentions, at)) continue
       if (isColumn && !others.has(mention.qualifier))
         refuseExpression(known.sealed.name, mention.name, hintFor(mention))
-      if (rows.has(mention.name) && isRow(mention, mentions[at - 1]?.name, known)) {
+      if (rows.has(mention.name) && isRow(mention, mentions[at - 1]?.name, known))
         refuseCall(`a row of ${known.sealed.name} as a value`, 'Select its columns.')
-      }
     }
     if (mentions.some(({ name }) => name === '*' || name === 'table'))
       refuseCall(`"*" in a query of ${known.sealed.name}`, 'Select its columns.')

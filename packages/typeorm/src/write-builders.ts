@@ -173,9 +173,8 @@ function assertWhole(builder: InsertBuilder, { known, metadata }: Target): void 
   if (insertFromSelect) refuseCall('an insert from a select', 'Read the rows, and insert them.')
   const columns = builder.getInsertedColumns()
   const lacking = known.sealed.columns.find((name) => !columns.includes(known.columnOf(metadata, name)))
-  if (lacking !== undefined && insertColumns.length > 0) {
+  if (lacking !== undefined && insertColumns.length > 0)
     refuseCall(`an insert without the column ${JSON.stringify(lacking)}`, 'Leave out the list of columns.')
-  }
 }
 
 /** Adds the indexes of encrypted columns to those that an upsert changes, and returns the encrypted ones. */
@@ -193,9 +192,8 @@ function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows
   const overwritten = onUpdate.overwrite.filter((column) => !targets.includes(column))
   known.sealed.assertKeepsKey(Object.fromEntries(overwritten.map((column) => [nameOf(column), {}])), conflict.bound)
   const moved = onUpdate.overwrite.filter((column) => known.sealed.isSealed(nameOf(column)))
-  if (moved.length > 0 && onUpdate.skipUpdateIfNoValuesChanged) {
+  if (moved.length > 0 && onUpdate.skipUpdateIfNoValuesChanged)
     refuseCall('skipUpdateIfNoValuesChanged', 'Leave it out: encrypted values differ each time.')
-  }
   const added = conflict.excluded(moved.map(nameOf))
   const columns = added.map((name) => known.columnOf(metadata, name).databaseName)
   const made = madeColumns(known)
@@ -204,7 +202,6 @@ function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows
   return moved
 }
 
-/** Marks the columns that are set to sealed values. */
 function markChanges(builder: Builder, { known }: Target, text: string): string {
   const pending = Object.entries(builder.getParameters()).filter(([, value]) => value instanceof Pending)
   const parameters = new Set(pending.map(([key]) => `:${key}`))

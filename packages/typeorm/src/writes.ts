@@ -24,12 +24,7 @@ import { marked } from './text.js'
 /** Prepares a value of an entity's column for the driver. */
 export type Prepare = (value: unknown, column: ColumnMetadata) => unknown
 
-export interface Target {
-  known: KnownTable
-  metadata: EntityMetadata
-  prepare: Prepare
-  ids: IdMaker
-}
+export type Target = { known: KnownTable; metadata: EntityMetadata; prepare: Prepare; ids: IdMaker }
 
 /** Returns the rows, unchanged except for the columns of the model, and the ids that they will get. */
 export function sealInserts(target: Target, entities: readonly object[]): { values: object[]; made: MadeIds } {
@@ -102,7 +97,6 @@ export function readChanges(
   return { row, own, out }
 }
 
-/** Lists the columns that are filled for the application. */
 export function madeColumns({ sealed }: KnownTable): string[] {
   return sealed.columns.filter((name) => !sealed.isSealed(name) && !sealed.bind.includes(name))
 }
@@ -142,14 +136,12 @@ function assertSpelling({ sealed, columnOf }: KnownTable, metadata: EntityMetada
   }
 }
 
-/** What many rows are set to. */
 export interface Many {
   target: Target
   /** The changes; those of the model's columns are SQL. */
   changes: Row
   /** The columns in which each row has its own value. */
   own: readonly string[]
-  /** The values of all rows. */
   json: Pending
 }
 
@@ -181,7 +173,6 @@ export function conditionOfMany(builder: UpdateBuilder, { target, own, json }: M
   return ` FROM ${before}${builder.createParameter(json)}${after} WHERE ${found.join(' AND ')}`
 }
 
-/** Marks the columns that are set. */
 export function markMany(builder: UpdateBuilder, { target, own }: Many, text: string): string {
   return own.reduce((sql, name) => {
     const column = quoted(builder, target, name)

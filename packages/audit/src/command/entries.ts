@@ -75,12 +75,10 @@ export function addEntries(program: Command): void {
     })
 }
 
-/** Prints the entries; returns the exit code of the export. */
 async function printEntries(files: readonly string[], options: EntriesCommand, command: Command): Promise<number> {
   const filter = filterOf(options)
   const times = createTimesReader({ from: options.from ?? '', to: options.to ?? '9999' })
   const unknown = new Set(options.action?.filter((action) => !KNOWN_ACTIONS.includes(action)))
-  /** by id, as of the current entry */
   const names = new Map<string, string>()
   let found: NamedEntry[] = []
   let printed = 0

@@ -1,14 +1,10 @@
-/**
- * Reads the files that a command is given, or creates them, with errors that say what is wrong with the path. The path
- * `-` is standard input where a file is read, and standard output where one is written.
- */
+/** Reads and creates the files that a command is given; errors say what is wrong with it. `-`: a standard stream. */
 import { createReadStream } from 'node:fs'
 import { access, constants, readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { explainUnwritten, PATH_REASONS } from '@eaas/protocol'
 import { createFileBy, createFolder } from '../node/new-file.js'
 
-/** Thrown when a command cannot do its work; the message says why. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
 }

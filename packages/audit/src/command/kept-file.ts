@@ -3,6 +3,7 @@ import { type PublicKeys, readPublicKey } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
 import { CheckpointError, COSIGNATURE, ED25519, readNoteKey } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
+import { unlessThrown } from '../unless-thrown.js'
 import { type Kept, listWitnessedLines, readKept } from '../verify/kept-checkpoint.js'
 import { readGiven } from './files.js'
 
@@ -37,13 +38,7 @@ const GIVE_KEY =
   'Give the whole key as eaas-audit witness --create printed it and EAAS_WITNESSES has it: <name>+<8 digits>+<base64>'
 
 function isKey(text: string, type: number): boolean {
-  try {
-    readNoteKey(text, type)
-    return true
-  } catch (error) {
-    if (error instanceof CheckpointError) return false
-    throw error
-  }
+  return unlessThrown(() => readNoteKey(text, type), CheckpointError) !== undefined
 }
 
 /** Reads the checkpoint of the installation's log that all witnesses cosigned. @throws CheckpointError */
@@ -72,7 +67,6 @@ export async function readKeptFiles(files: string | readonly string[]): Promise<
   return readKept(await Promise.all([files].flat().map(async (name) => ({ name, text: await readGiven(name) }))))
 }
 
-/** Makes the member of a JSON verdict about what witnesses cosigned; none without witnesses. */
 export function viewWitnessed(witnessed: Witnessed | undefined): {
   witnessed?: { entry_id: number; cosigned_at: string }
 } {
@@ -81,7 +75,6 @@ export function viewWitnessed(witnessed: Witnessed | undefined): {
   return { witnessed: { entry_id: last_id, cosigned_at: new Date(seconds * 1_000).toISOString() } }
 }
 
-/** Makes the line of a verdict about what witnesses cosigned; none without witnesses. */
 export function describeWitnessed(witnessed: Witnessed | undefined): string[] {
   const view = viewWitnessed(witnessed).witnessed
   if (!view) return []

@@ -77,7 +77,7 @@ export function assertComparable(command: Command): void {
 }
 
 /** Reads the key that `--public-key` gives, or the file that contains it; a usage error if it is not a key. */
-export async function withKey<Options extends { publicKey?: string }>(
+export async function withKey<Options extends { publicKey?: string | undefined }>(
   options: Options,
   command: Command,
 ): Promise<Options> {

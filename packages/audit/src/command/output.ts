@@ -17,7 +17,6 @@ export function print(...lines: (string | readonly string[])[]): void {
   process.stdout.write(`${lines.flat().map(visibleLine).join('\n')}\n`)
 }
 
-/** Lays rows out under their headings, in columns; returns the lines. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const all = [headings, ...rows].map((row) => row.map(visible))
   const widths = headings.map((_, column) => all.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0))

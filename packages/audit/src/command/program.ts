@@ -16,10 +16,7 @@ export function createProgram(name: string, { version }: { version: string }): C
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : USAGE_ERROR))
 }
 
-/**
- * Runs a program by the command line of this process; `fail` ends it on an error. `serving` are the commands that
- * continue when their output cannot be written.
- */
+/** Runs the program; `fail` ends it on an error. `serving`: commands that continue when output cannot be written. */
 export async function runProgram(
   program: Command,
   { serving, fail }: { serving: readonly string[]; fail: (error: unknown) => void },
@@ -44,9 +41,8 @@ export async function runProgram(
 }
 
 /**
- * Makes each write to standard output write everything or fail. If standard output is a file, Node.js writes each chunk
- * by one call and does not check how much was written: on a nearly full disk the rest would be missing without an
- * error.
+ * Makes each write to standard output whole, or an error. Into a file, Node.js writes each chunk by one call and does
+ * not check how much was written: on a nearly full disk, the rest would be missing.
  */
 function writeOutputWhole(): void {
   const { stdout } = process

@@ -68,7 +68,6 @@ export function addProve(program: Command): void {
     })
 }
 
-/** Writes a proof; returns the exit code. */
 async function prove(
   files: readonly string[],
   ids: readonly number[],
@@ -87,7 +86,7 @@ async function prove(
   const { verdict, proof, missing } = await proveEntries(joined(header, lines), {
     ids,
     links: checkpoint === undefined ? [] : await readLinkable(checkpoint, header ?? ''),
-    ...(signers === undefined ? {} : { publicKey: signers }),
+    publicKey: signers,
     onProgress: (entries) => progress(counted(entries, 'entry', 'entries')),
   })
   progress.done()
@@ -117,7 +116,7 @@ async function findExport(
   ids: readonly number[],
   { out, trusted: publicKey }: { out: string; trusted: string | undefined },
 ): Promise<{ file: string; signers: PublicKeys | undefined } | undefined> {
-  const { verdict } = await verifyFiles(files, publicKey === undefined ? {} : { publicKey })
+  const { verdict } = await verifyFiles(files, { publicKey })
   if (!verdict.valid) {
     printBeside(out, notValid(verdict))
     return undefined
@@ -167,16 +166,14 @@ export function addVerifyProof(program: Command): void {
     })
 }
 
-/** Verifies a proof and prints it; returns the exit code. */
 async function verifyFileOfProof(file: string, { publicKey, checkpoint, json }: VerifyProofCommand): Promise<number> {
   const text = await readGiven(file)
   if (text.length > MOST_PROOF_BYTES) throw new CommandError(`${file} is longer than any proof`)
-  const trusted = publicKey === undefined ? {} : { publicKey }
-  let verdict = verifyProof(text, trusted)
+  let verdict = verifyProof(text, { publicKey })
   if (verdict.valid && checkpoint !== undefined) {
     const { tenant_id = '' } = verdict
     const notes = await readAs(checkpoint, (kept) => notesOf(kept, [tenant_id]))
-    verdict = verifyProof(text, { ...trusted, checkpoints: notes.map(({ note }) => note) })
+    verdict = verifyProof(text, { publicKey, checkpoints: notes.map(({ note }) => note) })
   }
   if (json) printJson(view(verdict))
   else print(...describe(verdict))

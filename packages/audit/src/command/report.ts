@@ -93,7 +93,6 @@ async function isStream(file: string): Promise<boolean> {
   return file === STANDARD_STREAM || found?.isFIFO() || found?.isCharacterDevice() || false
 }
 
-/** Reports on an export, or several as one; returns the exit code. */
 async function reportFiles(
   files: readonly string[],
   options: ReportCommand,
@@ -164,7 +163,6 @@ async function findPeriod(files: readonly string[], { from, to }: ReportCommand)
   return { ...period, fromExport: { from: from === undefined, to: to === undefined } }
 }
 
-/** Reads names by ids. @throws CommandError */
 async function readNames(file: string): Promise<Map<string, string>> {
   const value = readJson(await readGiven(file))
   const pairs = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : undefined

@@ -58,11 +58,10 @@ export function addRights(program: Command): void {
     )
 }
 
-/** Prints the rights that an export records, or several as one; returns the exit code. */
 async function rightsOfFiles(files: readonly string[], command: RightsCommand): Promise<number> {
   const { publicKey, tenant, at } = command
   const reader = createRightsReader(at)
-  const { verdict } = await verifyFiles(files, publicKey === undefined ? {} : { publicKey }, { onEntry: reader.read })
+  const { verdict } = await verifyFiles(files, { publicKey }, { onEntry: reader.read })
   const log = files.join(', ')
   if (verdict.valid && verdict.tenant_id === INSTALLATION_ID)
     throw new CommandError(`${log} is the installation's log, which records no rights of API keys`)

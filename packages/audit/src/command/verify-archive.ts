@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { listTexts } from '@eaas/protocol'
 import type { Command } from 'commander'
 import { CheckpointError } from '../formats/signed-note.js'
+import { unlessThrown } from '../unless-thrown.js'
 import { ExportFault, readHeader, readTrailer } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
 import { type ExportVerdict, readSigned } from '../verify/verify-export.js'
@@ -63,9 +64,8 @@ type LogVerdict = { tenant_id: string; archives: number } & ExportVerdict
 /** Groups archives by log, in the order in which they end. */
 function byTenant(archives: readonly Archive[]): Map<string, Archive[]> {
   const logs = new Map<string, Archive[]>()
-  for (const archive of archives.toSorted((a, b) => a.through_id - b.through_id || a.after_id - b.after_id)) {
+  for (const archive of archives.toSorted((a, b) => a.through_id - b.through_id || a.after_id - b.after_id))
     logs.set(archive.tenant_id, [...(logs.get(archive.tenant_id) ?? []), archive])
-  }
   return logs
 }
 
@@ -110,12 +110,7 @@ async function readArchive(path: string): Promise<Archive> {
 async function readEnd(path: string, size: number): Promise<number | undefined> {
   let last = ''
   for await (const line of splitLines(createReadStream(path, { start: Math.max(0, size - END_BYTES) }))) last = line
-  try {
-    return readSigned(readTrailer(last)).last_id
-  } catch (error) {
-    if (error instanceof ExportFault || error instanceof CheckpointError) return undefined
-    throw error
-  }
+  return unlessThrown(() => readSigned(readTrailer(last)).last_id, ExportFault, CheckpointError)
 }
 
 function exitCode({ valid, missing = [], trusted_key }: ExportVerdict): number {

@@ -15,7 +15,7 @@ import { readKeptFiles } from './kept-file.js'
 import { showProgress } from './output.js'
 
 export interface Trusted {
-  publicKey?: string
+  publicKey?: string | undefined
   /** files with checkpoints, in any form (kept-checkpoint.ts); require a public key */
   checkpoint?: string[]
   /** keys of witnesses that must have cosigned a checkpoint of the installation's log in these files */
@@ -87,7 +87,6 @@ async function hashOf(file: string): Promise<string | undefined> {
   return hash.digest('hex')
 }
 
-/** Reads the first line of a file. @throws CommandError */
 export async function readFirstLine(file: string): Promise<string> {
   const lines = splitLines((await openGiven(file)).chunks)
   const { value = '' } = await lines.next()

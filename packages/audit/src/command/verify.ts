@@ -43,7 +43,6 @@ export function addVerify(program: Command): void {
     })
 }
 
-/** Verifies an export, or several as one; returns the exit code. */
 async function verifyAndPrint(files: readonly string[], { json, ...trusted }: VerifyCommand): Promise<number> {
   const { verdict, witnessed } = await verifyFiles(files, trusted)
   if (json) printJson({ ...verdict, ...viewWitnessed(witnessed) })

@@ -47,9 +47,8 @@ export function addWitness(program: Command): void {
     .action(async ({ create, name, forget }: WitnessOptions, command: Command) => {
       if (create !== (name !== undefined)) command.error("error: '--create' and '--name' belong together")
       const config = readWitnessConfig(process.env)
-      for (const variable of config.unknownVariables) {
+      for (const variable of config.unknownVariables)
         process.stderr.write(`eaas-audit: the witness has no variable ${variable}; see eaas-audit witness --help\n`)
-      }
       if (forget !== undefined) return forgetLog(config, forget)
       if (name === undefined) return serveWitness(config)
       print(encodeNoteKey(await createWitness(config, name)))
@@ -71,7 +70,6 @@ async function forgetLog(config: WitnessConfig, origin: string): Promise<void> {
   }
 }
 
-/** Serves the witness; returns once it listens. */
 async function serveWitness(config: WitnessConfig): Promise<void> {
   outliveOutput()
   const log = createLog(config.logLevel)

@@ -1,5 +1,5 @@
 /** What an anchor in the installation's log states about the heads of all tenants, see anchor.md 3. Pure. */
-import { decodeHex, encodeHex } from '@eaas/protocol'
+import { decodeHex, encodeHex, readJson } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { anchorLeaf, merkleRoot } from './merkle.js'
 
@@ -23,11 +23,7 @@ export function anchorMetadata(heads: CoveredHeads): { root: string; tenants: nu
 
 /** Reads the metadata of an anchor; undefined if the text is not exactly as the server writes it. */
 export function readAnchorMetadata(metadata: string | null): { root: Uint8Array; tenants: number } | undefined {
-  try {
-    const { success, data } = metadataSchema.safeParse(JSON.parse(metadata ?? 'null'))
-    if (!success || metadata !== JSON.stringify({ root: data.root, tenants: data.tenants })) return undefined
-    return { root: decodeHex(data.root), tenants: data.tenants }
-  } catch {
-    return undefined
-  }
+  const { success, data } = metadataSchema.safeParse(readJson(metadata ?? 'null'))
+  if (!success || metadata !== JSON.stringify({ root: data.root, tenants: data.tenants })) return undefined
+  return { root: decodeHex(data.root), tenants: data.tenants }
 }

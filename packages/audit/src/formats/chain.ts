@@ -1,11 +1,7 @@
-/**
- * The bytes and hashes of the entries of the audit chain, see chain.md 1 and 2. Only the server computes the MACs.
- * Pure.
- */
+/** The bytes and hashes of the chain's entries, see chain.md 1 and 2. Only the server computes the MACs. Pure. */
 import { concatBytes, encodeUtf8, type LogAction, readJson } from '@eaas/protocol'
 import { sha256 } from '../crypto.js'
 
-/** The first item of an entry's bytes. */
 export const ENTRY_LABEL = 'eaas/audit/entry/v1'
 const GENESIS_LABEL = encodeUtf8('eaas/audit/genesis/v1')
 const HASH_LABEL = encodeUtf8('eaas/audit/hash/v1')
@@ -68,9 +64,8 @@ const encoder = new TextEncoder()
 /** Computes h_n from h_(n-1) and the text of the entry (chain.md 2). */
 export function textHash(previous: Uint8Array, text: string): Uint8Array {
   const at = HASH_LABEL.length + previous.length
-  if (at + MOST_BYTES_A_CHARACTER * text.length > block.length) {
+  if (at + MOST_BYTES_A_CHARACTER * text.length > block.length)
     return sha256(concatBytes(HASH_LABEL, previous, encodeUtf8(text)))
-  }
   block.set(previous, HASH_LABEL.length)
   return sha256(block.subarray(0, at + encoder.encodeInto(text, block.subarray(at)).written))
 }

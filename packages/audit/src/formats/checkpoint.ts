@@ -1,6 +1,7 @@
 /** Signed statements of where a log ends, see checkpoint.md. Pure. */
 import { decodeBase64, encodeBase64, encodeUtf8, isUuid } from '@eaas/protocol'
 import { equalBytes, type SigningKey } from '../crypto.js'
+import { unlessThrown } from '../unless-thrown.js'
 import {
   CheckpointError,
   createNoteKey,
@@ -13,7 +14,6 @@ import {
   signatureLine,
 } from './signed-note.js'
 
-/** The first line of each note. */
 export const ORIGIN = 'eaas/audit/checkpoint/v1'
 const KEY_NAME = 'eaas-audit'
 const HASH_BYTES = 32
@@ -65,13 +65,7 @@ export function readPosition(last_id: string, h: string): { last_id: number; has
 
 /** Whether a text is a checkpoint that one of the keys signed. */
 export function isSignedCheckpoint(note: string, publicKeys: PublicKeys): boolean {
-  try {
-    readCheckpoint(note, publicKeys)
-    return true
-  } catch (error) {
-    if (error instanceof CheckpointError) return false
-    throw error
-  }
+  return unlessThrown(() => readCheckpoint(note, publicKeys), CheckpointError) !== undefined
 }
 
 /** Signs a text that ends with a line feed: returns the note (checkpoint.md 2). */
@@ -105,17 +99,9 @@ export function encodePublicKey(signingKey: SigningKey): string {
 
 /** Reads a public key in its written form. @throws CheckpointError */
 export function readPublicKey(text: string): NoteKey {
-  const key = findNoteKey(text)
+  const key = unlessThrown(() => readNoteKey(text, ED25519), CheckpointError)
   if (key?.name === KEY_NAME) return key
   throw new CheckpointError(`this is not a public key of an EaaS audit log: it must be ${KEY_NAME}+<8 digits>+<base64>`)
-}
-
-function findNoteKey(text: string): NoteKey | undefined {
-  try {
-    return readNoteKey(text, ED25519)
-  } catch {
-    return undefined
-  }
 }
 
 function keyOf(signingKey: SigningKey): NoteKey {

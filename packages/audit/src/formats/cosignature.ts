@@ -1,7 +1,4 @@
-/**
- * Cosignatures of witnesses over the trees of logs, and the request by which a log asks for one, see cosignature.md 1
- * to 3 and 6. Pure.
- */
+/** Cosignatures of witnesses over the trees of logs, and the request for one, see cosignature.md 1 to 3 and 6. Pure. */
 import { concatBytes, decodeUtf8, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
 import {
@@ -53,10 +50,7 @@ export function cosign(
   return signatureLine(key, concatBytes(time, signingKey.sign(messageOf(text, seconds))))
 }
 
-/**
- * Reads when a witness cosigned the text, in seconds since 1970; undefined if no line has its name and id.
- * @throws CheckpointError if its line is not a cosignature of this text
- */
+/** When a witness cosigned, in seconds since 1970; undefined if it did not. @throws CheckpointError if that is wrong */
 export function readCosignature(signatures: readonly NoteSignature[], key: NoteKey, text: string): number | undefined {
   const timed = findSignature(signatures, key)
   if (!timed) return undefined

@@ -1,4 +1,4 @@
-/** Writes the lines of an export, see export.md. Pure. */
+/** Writes the lines of an export, each with its line feed, see export.md. Pure. */
 import { encodeHex as hex } from '@eaas/protocol'
 import type { AuditEntry, ChainedEntry } from './chain.js'
 
@@ -15,7 +15,6 @@ export interface ExportHeader {
 
 /** Shows that an anchor in the installation's log covers the tenant's head (export.md 8). */
 export interface ExportAnchor {
-  /** the entry of the anchor */
   anchor: AuditEntry & { hash: Uint8Array }
   after_hash: Uint8Array
   /** the head that is covered */
@@ -38,11 +37,7 @@ export interface ExportLinks {
 }
 
 /** An entry of the installation's log, and the proof that the tree holds it. */
-export interface LinkedEntry {
-  id: number
-  hash: Uint8Array
-  proof: readonly Uint8Array[]
-}
+export type LinkedEntry = { id: number; hash: Uint8Array; proof: readonly Uint8Array[] }
 
 /** The last line of an export (export.md 4): a checkpoint, or a statement that the log goes on after the last entry. */
 export type ExportTrailer = {

@@ -1,6 +1,7 @@
 /** Signed statements that a new key of the installation signs from then on, see key-change.md. Pure. */
 import { encodeUtf8 } from '@eaas/protocol'
 import type { SigningKey } from '../crypto.js'
+import { unlessThrown } from '../unless-thrown.js'
 import { encodePublicKey, readPublicKey } from './checkpoint.js'
 import { CheckpointError, findSignature, isSignedBy, type NoteKey, signatureLine, splitNote } from './signed-note.js'
 
@@ -11,13 +12,8 @@ const STATEMENT = new RegExp(
 /** One by the earlier key and one by the new key. */
 const SIGNATURES = 2
 
-/** What a statement says; both keys in their written form (checkpoint.md 3). */
-export interface KeyChange {
-  from: string
-  to: string
-  /** when it was signed: RFC 3339, UTC, milliseconds */
-  created_at: string
-}
+/** A statement: both keys in their written form (checkpoint.md 3), and its time: RFC 3339, UTC, milliseconds. */
+export type KeyChange = { from: string; to: string; created_at: string }
 
 /** Signs with both keys that `to` signs from now on: returns the note. */
 export function signKeyChange(from: SigningKey, to: SigningKey, created_at: string): string {
@@ -39,22 +35,16 @@ export function readKeyChange(note: string): KeyChange {
     const signature = findSignature(signatures.slice(at, at + 1), key)
     return signature !== undefined && isSignedBy(key, encodeUtf8(text), signature)
   }
-  if (signatures.length !== SIGNATURES || !keys.every(isSigned)) {
+  if (signatures.length !== SIGNATURES || !keys.every(isSigned))
     throw new CheckpointError(
       'the statement about a new signing key was not signed by both keys, the earlier one first',
     )
-  }
   return { from, to, created_at }
 }
 
 /** Reads a note that both of its keys signed; undefined if it is not one. */
 export function findKeyChange(note: string): KeyChange | undefined {
-  try {
-    return readKeyChange(note)
-  } catch (error) {
-    if (error instanceof CheckpointError) return undefined
-    throw error
-  }
+  return unlessThrown(() => readKeyChange(note), CheckpointError)
 }
 
 /** Reads statements that must follow from one another. @throws CheckpointError (key-change.md 4) */
@@ -62,9 +52,8 @@ export function followKeyChanges(notes: readonly string[]): KeyChange[] {
   const changes = notes.map(readKeyChange)
   const seen = new Set<string>()
   for (const [at, { from, to }] of changes.entries()) {
-    if (at > 0 && changes[at - 1]?.to !== from) {
+    if (at > 0 && changes[at - 1]?.to !== from)
       throw new CheckpointError('the statements about new signing keys do not follow from one another')
-    }
     seen.add(from)
     if (seen.has(to)) throw new CheckpointError('the statements about new signing keys lead back to an earlier key')
   }

@@ -43,12 +43,10 @@ export class GrowingLeaves {
   /** by level, the hashes one after another, with room for more */
   readonly #levels: Uint8Array[] = []
 
-  /** How many leaves there are. */
   get length(): number {
     return this.#length
   }
 
-  /** Appends a leaf. */
   add(leaf: Uint8Array): void {
     let hash = leafHash(leaf)
     let index = this.#length++
@@ -98,16 +96,13 @@ export class RunningRoot {
     return this.#length
   }
 
-  /** Appends a leaf. */
   add(leaf: Uint8Array): void {
     let hash = leafHash(leaf)
-    for (let count = this.#length++; isOdd(count); count = half(count)) {
+    for (let count = this.#length++; isOdd(count); count = half(count))
       hash = nodeHash(this.#subtrees.pop() as Uint8Array, hash)
-    }
     this.#subtrees.push(hash)
   }
 
-  /** Computes the root over the leaves added so far. */
   root(): Uint8Array {
     return this.#subtrees.length === 0
       ? merkleRoot([])
@@ -122,9 +117,8 @@ export function merkleRoot(leaves: Leaves): Uint8Array {
 
 /** Proves that the leaves hold the one at the index (merkle.md 2). Hashes all leaves. @throws RangeError if not */
 export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
-  if (!isCount(index) || index >= leaves.length) {
+  if (!isCount(index) || index >= leaves.length)
     throw new RangeError(`index must be an integer from 0 to ${leaves.length - 1}, got ${index}`)
-  }
   const proof: Uint8Array[] = []
   let [from, to] = [0, leaves.length]
   while (to - from > 1) {
@@ -138,9 +132,8 @@ export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
 
 /** Proves that the leaves begin with the first `oldSize` (merkle.md 3). Hashes all. @throws RangeError if fewer */
 export function consistencyProof(leaves: Leaves, oldSize: number): Uint8Array[] {
-  if (!isCount(oldSize) || oldSize > leaves.length) {
+  if (!isCount(oldSize) || oldSize > leaves.length)
     throw new RangeError(`the old size must be an integer from 0 to ${leaves.length}, got ${oldSize}`)
-  }
   if (oldSize === 0) return []
   const proof: Uint8Array[] = []
   let [from, to] = [0, leaves.length]

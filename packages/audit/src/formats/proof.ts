@@ -15,17 +15,9 @@ const STATEMENT = new RegExp(
 )
 const HASH_BYTES = 32
 
-/** The signed statement about the entries after `after_id` through `last_id` (proof.md 2). */
-export interface EntryTree {
-  tenant_id: string
-  after_id: number
-  last_id: number
-  root: Uint8Array
-  /** when it was signed: RFC 3339, UTC, milliseconds */
-  created_at: string
-}
+/** What is signed of the entries after `after_id` through `last_id` (proof.md 2). Time: RFC 3339, UTC, milliseconds. */
+export type EntryTree = { tenant_id: string; after_id: number; last_id: number; root: Uint8Array; created_at: string }
 
-/** An entry and the proof that the tree holds it. */
 export interface ProvenEntry {
   /** `h` of the entry before it */
   before: Uint8Array

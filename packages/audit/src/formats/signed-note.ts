@@ -1,6 +1,4 @@
-/**
- * C2SP signed notes (c2sp.org/signed-note): a text, the signatures under it, and the written form of the keys. Pure.
- */
+/** C2SP signed notes (c2sp.org/signed-note): a text, its signatures, and the written form of keys. Pure. */
 import { concatBytes, decodeBase64, encodeBase64, encodeHex, encodeUtf8, isWellFormed } from '@eaas/protocol'
 import { equalBytes, sha256, verifySignature } from '../crypto.js'
 
@@ -26,7 +24,6 @@ export class OtherSignerError extends CheckpointError {
   override readonly name = 'OtherSignerError'
 }
 
-/** A public key under its name. */
 export interface NoteKey {
   name: string
   type: number
@@ -36,14 +33,8 @@ export interface NoteKey {
   key: Uint8Array
 }
 
-/** The parts of a signature line. */
-export interface NoteSignature {
-  name: string
-  id: Uint8Array
-  signature: Uint8Array
-}
+export type NoteSignature = { name: string; id: Uint8Array; signature: Uint8Array }
 
-/** The parts of a note. */
 export interface SignedNote {
   /** what was signed, with the last line feed */
   text: string

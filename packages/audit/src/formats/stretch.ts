@@ -34,9 +34,8 @@ export function signStretch(signingKey: SigningKey, stretch: Stretch): string {
 export function readStretch(note: string, publicKeys: PublicKeys): Stretch {
   const [, tenant_id = '', last, h = '', head, headHash = '', created_at = ''] =
     STATEMENT.exec(openNote(note, publicKeys)) ?? []
-  if (!isUuid(tenant_id) || last === undefined || head === undefined) {
+  if (!isUuid(tenant_id) || last === undefined || head === undefined)
     throw new CheckpointError('this is no statement about a stretch of an EaaS audit log')
-  }
   const { last_id, hash } = readPosition(last, h)
   const { last_id: head_id, hash: head_hash } = readPosition(head, headHash)
   if (head_id <= last_id) throw new CheckpointError('the stretch would end after the log')

@@ -22,12 +22,7 @@ const HASH_BYTES = 32
 /** c2sp.org/tlog-checkpoint: origin, size, root, and extension lines, none of them empty. */
 const TREE_HEAD = /^([^\n]+)\n(0|[1-9]\d{0,15})\n([^\n]+)\n((?:[^\n]+\n)*)$/
 
-/** What a log states about its tree. */
-export interface TreeHead {
-  origin: string
-  size: number
-  root: Uint8Array
-}
+export type TreeHead = { origin: string; size: number; root: Uint8Array }
 
 /** A statement that the log signed, with all signatures under it. */
 export interface SignedTree extends TreeHead, SignedNote {}

@@ -1,5 +1,6 @@
 /** Checks that witnesses saw the log of a checkpoint, by the tree beside it, see tree.md 5. Pure. */
 import { encodeBase64, encodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { unlessThrown } from '../unless-thrown.js'
 import { type Checkpoint, type PublicKeys, readCheckpoint } from './checkpoint.js'
 import { COSIGNATURE_BYTES, readCosignature } from './cosignature.js'
 import { inclusionProof, type Leaves, verifyInclusion } from './merkle.js'
@@ -15,10 +16,7 @@ export interface KeptTree {
 }
 
 /** The members of a checkpoint file's line that concern witnesses; `tree` is still unchecked. */
-export interface WitnessedLine {
-  checkpoint: string
-  tree: unknown
-}
+export type WitnessedLine = { checkpoint: string; tree: unknown }
 
 /** A checkpoint that every required witness cosigned. */
 export interface Witnessed extends Checkpoint {
@@ -104,14 +102,9 @@ function notCosigned(lines: readonly WitnessedLine[], witnesses: readonly NoteKe
 
 /** Lists the short names of the witnesses whose cosignatures the line has, unverified; none if it has no tree. */
 export function listCosigners({ tree }: WitnessedLine): string[] {
-  try {
-    const { signatures } = splitNote(readMember(tree).checkpoint)
-    // A cosignature is longer than the log's own signature, by its time.
-    return signatures.filter(({ signature }) => signature.length === COSIGNATURE_BYTES).map(shortName)
-  } catch (error) {
-    if (error instanceof CheckpointError) return []
-    throw error
-  }
+  const { signatures = [] } = unlessThrown(() => splitNote(readMember(tree).checkpoint), CheckpointError) ?? {}
+  // A cosignature is longer than the log's own signature, by its time.
+  return signatures.filter(({ signature }) => signature.length === COSIGNATURE_BYTES).map(shortName)
 }
 
 function shortName({ name, id }: Pick<NoteKey, 'name' | 'id'>): string {

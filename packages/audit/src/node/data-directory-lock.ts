@@ -37,7 +37,6 @@ import { shortSocketPath } from './listen.js'
 
 const LOCK_FILE = /^server\.lock\.(\d{1,15})$/
 
-/** Who holds a data directory, as its lock file says. */
 export interface LockHolder {
   pid: number
   host: string
@@ -66,7 +65,6 @@ export interface DataDirectoryLock {
   release(): Promise<void>
 }
 
-/** Thrown when another process holds the data directory. */
 export class DataDirectoryInUseError extends Error {
   override readonly name = 'DataDirectoryInUseError'
 
@@ -82,7 +80,6 @@ export class DataDirectoryInUseError extends Error {
   }
 }
 
-/** Thrown when this process's lock was removed or changed, or its directory replaced. */
 export class LockLostError extends Error {
   override readonly name = 'LockLostError'
 
@@ -172,7 +169,6 @@ function isSame(path: string, known: BigIntStats): boolean {
   return found?.dev === known.dev && found.ino === known.ino
 }
 
-/** Thrown when this user may not find out whether a server holds the data directory. */
 export class ForeignServerError extends Error {
   override readonly name = 'ForeignServerError'
 
@@ -183,7 +179,6 @@ export class ForeignServerError extends Error {
   }
 }
 
-/** Returns who holds the directory now, or undefined when nobody does. */
 export async function findLockHolder(directory: string): Promise<LockHolder | undefined> {
   const number = highestLock(directory)
   if (number === 0) return undefined

@@ -4,7 +4,6 @@ import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Thrown when listening on an address fails; the message says what to do. */
 export class ListenError extends Error {
   override readonly name = 'ListenError'
 }
@@ -67,12 +66,11 @@ export function shortSocketPath(directory: string, name: string): string {
   if (Buffer.byteLength(plain) <= MAX_SOCKET_PATH_BYTES) return plain
 
   const short = join(shortNameOf(realpathSync(directory)), name)
-  if (Buffer.byteLength(short) > MAX_SOCKET_PATH_BYTES) {
+  if (Buffer.byteLength(short) > MAX_SOCKET_PATH_BYTES)
     throw new Error(
       `The path of the unix socket must be at most ${MAX_SOCKET_PATH_BYTES} bytes, got ${Buffer.byteLength(plain)} ` +
         `(${plain}), and ${short} is too long as well. Choose a shorter data directory, or a shorter TMPDIR.`,
     )
-  }
   return short
 }
 

@@ -16,7 +16,6 @@ export type Log = Record<
   (details: Record<string, unknown>, msg: string) => void
 >
 
-/** Creates a log that writes lines of this level and above. */
 export function createLog(least: LogLevel, write: (line: string) => void = writeOrDrop): Log {
   const at = (level: keyof Log) => (details: Record<string, unknown>, msg: string) => {
     if (NUMBERS[level] < NUMBERS[least]) return

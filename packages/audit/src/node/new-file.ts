@@ -1,7 +1,4 @@
-/**
- * Makes files and folders that exist whole or not at all: new ones, and files in place of others. Each is made as a
- * draft next to its place, and given its name once it is whole.
- */
+/** Makes files and folders that exist whole or not at all: each is a draft, which gets its name once it is whole. */
 import { randomBytes } from 'node:crypto'
 import { constants, existsSync, rmSync } from 'node:fs'
 import { copyFile, type FileHandle, link, mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
@@ -55,9 +52,8 @@ export async function createFileBy(path: string, write: (file: FileHandle) => Pr
 export async function createFolder(path: string, texts: ReadonlyMap<string, string>): Promise<boolean> {
   return withDraft(path, async (draft) => {
     await mkdir(draft, { mode: PRIVATE_FOLDER })
-    for (const [name, text] of texts) {
+    for (const [name, text] of texts)
       await writeFile(join(draft, name), text, { mode: PRIVATE_FILE, flag: 'wx', flush: true })
-    }
     await syncDirectory(draft)
     // Renamed as a whole: a crash between two files leaves none of them under the folder's name.
     const isCreated = await rename(draft, path).then(() => true, refuseUnlessExists)
@@ -66,10 +62,7 @@ export async function createFolder(path: string, texts: ReadonlyMap<string, stri
   })
 }
 
-/**
- * Replaces a file, or creates it; it is on the disk when this resolves. A crash leaves the old file before the rename,
- * and the new file after it.
- */
+/** Replaces or creates a file durably: a crash leaves the old file before the rename, and the new one after it. */
 export async function replaceFile(path: string, content: string | Uint8Array, { mode = 0o600 } = {}): Promise<void> {
   await withDraft(path, async (draft) => {
     await writeFile(draft, content, { mode, flag: 'wx', flush: true })

@@ -9,13 +9,11 @@ const PKCS8_PREFIX = decodeHex('302e020100300506032b657004220420')
 /** RFC 8410: the number of bytes before the 32 bytes of a public key in SubjectPublicKeyInfo. */
 const SPKI_PREFIX_BYTES = 12
 
-/** Makes a signing key from an Ed25519 private key. */
 export function signerOf(key: KeyObject): SigningKey {
   const publicKey = createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX_BYTES)
   return { publicKey, sign: (message) => sign(null, message, key) }
 }
 
-/** Makes the signing key of a seed. */
 export function signingKeyOf(seed: KeyObject): SigningKey {
   const bytes = seed.export()
   const der = Buffer.from(concatBytes(PKCS8_PREFIX, bytes))

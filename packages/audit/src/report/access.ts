@@ -15,11 +15,7 @@ const SPIKE_LEAST = 10
 
 const SPIKE_RULE = `A spike is a day on which an end user by an API key opened more than twice the median of their days with openings in the period, and at least ${SPIKE_LEAST} more than it. Of whom fewer than ${SPIKE_DAYS} such days are known, no day is called a spike.`
 
-interface Counted {
-  opened: Figure
-  sealed: Figure
-  exported: Figure
-}
+type Counted = { opened: Figure; sealed: Figure; exported: Figure }
 
 interface Use extends Counted {
   user: string | null
@@ -47,7 +43,6 @@ const LAST_OPENED: Columns<Use> = [
   ['last_opened', 'Last opened', 'time', ({ opened }) => opened.last?.created_at ?? null],
 ]
 
-/** Reads who opened what in a period; skips other entries. */
 export function createAccessReader(period: { from: string; to: string }) {
   const persons = new Groups<Person>(MOST_GROUPS)
   const uses = new Groups<KeyUse>(MOST_GROUPS)
@@ -106,7 +101,10 @@ export function createAccessReader(period: { from: string; to: string }) {
       if (kind === 'opened') readPersonDay(person, entry)
     },
     section(): Section {
-      const spikes = persons.all().flatMap(findSpikes)
+      const spikes = persons
+        .all()
+        .flatMap(findSpikes)
+        .sort((a, b) => (a.day < b.day ? -1 : 1))
       const spikeDays = new Set(spikes.map(({ day }) => day))
       const left = ({ left_out }: Groups<unknown>) =>
         listTexts(
@@ -130,52 +128,43 @@ export function createAccessReader(period: { from: string; to: string }) {
             }),
           ),
         tables: [
-          {
+          layOut(sorted(persons.all()), {
             name: 'access-by-person',
             title: 'By end user and API key',
-            ...layOut(
-              sorted(persons.all()),
-              [
-                ...USE,
-                ['first_opened', 'First opened', 'time', ({ opened }) => opened.first?.created_at ?? null],
-                ...LAST_OPENED,
-              ],
-              tonesOf,
-            ),
+            columns: [
+              ...USE,
+              ['first_opened', 'First opened', 'time', ({ opened }) => opened.first?.created_at ?? null],
+              ...LAST_OPENED,
+            ],
+            tonesOf,
             empty: 'Nobody used a key in the period.',
             notes: left(persons),
-          },
-          {
+          }),
+          layOut(byKey(uses.all()), {
             name: 'access-by-key',
             title: 'By key',
-            ...layOut(
-              byKey(uses.all()),
-              [['key', 'Key', 'id', ({ key_id }) => key_id], ...USE, ...LAST_OPENED],
-              tonesOf,
-            ),
+            columns: [['key', 'Key', 'id', ({ key_id }) => key_id], ...USE, ...LAST_OPENED],
+            tonesOf,
             empty: 'No key was used in the period.',
             notes: left(uses),
-          },
-          {
+          }),
+          layOut(spikes, {
             name: 'spikes',
             title: 'Spikes',
-            ...layOut(
-              spikes.sort((a, b) => (a.day < b.day ? -1 : 1)),
-              [
-                ['day', 'Day', 'text', ({ day }) => day],
-                ['user', 'End user', 'user', ({ person }) => person.user],
-                ['api_key', 'API key', 'id', ({ person }) => person.actor],
-                ['opened', 'Opened', 'count', ({ figure }) => figure],
-                ['median', 'Median', 'number', ({ median }) => median],
-              ],
-              () => ({ opened: 'due' }),
-            ),
+            columns: [
+              ['day', 'Day', 'text', ({ day }) => day],
+              ['user', 'End user', 'user', ({ person }) => person.user],
+              ['api_key', 'API key', 'id', ({ person }) => person.actor],
+              ['opened', 'Opened', 'count', ({ figure }) => figure],
+              ['median', 'Median', 'number', ({ median }) => median],
+            ],
+            tonesOf: () => ({ opened: 'due' }),
             empty: `No day ${uncountedDays === 0 ? 'in the period' : 'that was counted'} was a spike by this rule.`,
             notes: listTexts(
               uncountedDays > 0 &&
                 `Not counted by day: ${uncountedDays} of the entries, because there are too many end users and days: a spike among them is missing. A shorter period may have fewer.`,
             ),
-          },
+          }),
         ],
       }
     },
@@ -217,7 +206,6 @@ function tonesOf({ exported }: Counted): NonNullable<Row['tones']> {
   return exported.count > 0 ? { exported: 'alarm' } : {}
 }
 
-/** Sorts by exports, then by openings, most first. */
 function sorted<Group extends Counted>(groups: readonly Group[]): Group[] {
   return groups.toSorted((a, b) => b.exported.count - a.exported.count || b.opened.count - a.opened.count)
 }

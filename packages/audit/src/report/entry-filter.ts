@@ -15,7 +15,6 @@ export interface EntryFilter {
   actor?: string | undefined
   /** the end user whom the application named; null: entries that name none */
   user?: string | null | undefined
-  /** one of these */
   actions?: readonly string[] | undefined
   /** from this time on: RFC 3339, UTC, milliseconds */
   from?: string | undefined
@@ -39,7 +38,6 @@ export function kindOf(action: string): 'opened' | 'sealed' | 'exported' | undef
   return (EXPORTING as readonly string[]).includes(action) ? 'exported' : undefined
 }
 
-/** Whether an entry matches a filter. */
 export function matchesFilter(filter: EntryFilter, entry: FilteredEntry): boolean {
   const { key_id, actor, actions, from, to, user, address, told: pairs = [] } = filter
   if (from !== undefined && entry.created_at < from) return false

@@ -14,18 +14,15 @@ export interface EvidenceSource extends EntryTimes {
   fromExport?: { from: boolean; to: boolean }
   /** the files that were read, with their SHA-256 in hexadecimal */
   files: readonly { name: string; sha256: string }[]
-  /** what witnesses cosigned */
   witnessed?: { entry_id: number; cosigned_at: string } | undefined
   witnesses?: readonly string[] | undefined
   /** names of the tenant, of keys and of API keys, by their ids, from a file */
   names: ReadonlyMap<string, string>
   version: string
-  /** the command that makes the same report */
   command: string
 }
 
 export interface Evidence {
-  /** in one sentence */
   verdict: string
   tone: 'good' | 'due' | 'alarm'
   facts: readonly { name: string; text: string }[]

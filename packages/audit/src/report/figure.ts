@@ -5,7 +5,6 @@ import type { EntryFilter, FilteredEntry } from './entry-filter.js'
 const NAMED_ENTRIES = 20
 
 export interface Figure {
-  /** what is counted, for the annex */
   title: string
   /** which entries are counted: the options of the command that lists them */
   filter: EntryFilter

@@ -23,11 +23,7 @@ interface KeyChanges {
 }
 
 /** The uses of a key by the times of their entries, as the command of each figure lists them. */
-interface KeyUses {
-  exported: Figure
-  opened: Figure
-  sealed: Figure
-}
+type KeyUses = { exported: Figure; opened: Figure; sealed: Figure }
 
 interface RegisteredKey extends KeyChanges, KeyUses {
   key: KeyRights
@@ -89,6 +85,12 @@ export function createKeysReader(period: { from: string; to: string }) {
     /** `keys`: their state at the end of the period; `after_id`: the entry before the first one that was read, or 0 */
     section(keys: readonly KeyRights[], after_id: number): Section {
       const known = history.state()
+      const registered = keys.slice(0, MOST_KEYS).map((key): RegisteredKey => {
+        const { key_id } = key
+        const used = uses.get([key_id], () => createUses(key_id, period)) ?? createUses(key_id, period)
+        const changed = known.get(key_id) ?? {}
+        return { key, ...changed, ...used, overdue: overdueDays(key, changed, to) }
+      })
       return {
         id: 'keys',
         title: 'Register of keys',
@@ -97,22 +99,14 @@ export function createKeysReader(period: { from: string; to: string }) {
           `${after_id === 0 ? 'Exports count from the beginning of the log.' : `Exports count from entry ${after_id + 1} on; earlier exports are not known.`} A copy opens what its versions sealed for ever, whatever became of the key. Opened and sealed count in the period.`,
         ],
         tables: [
-          {
+          layOut(registered, {
             name: 'keys',
             title: 'Keys',
-            ...layOut(
-              keys.slice(0, MOST_KEYS).map((key): RegisteredKey => {
-                const { key_id } = key
-                const used = uses.get([key_id], () => createUses(key_id, period)) ?? createUses(key_id, period)
-                const changed = known.get(key_id) ?? {}
-                return { key, ...changed, ...used, overdue: overdueDays(key, changed, to) }
-              }),
-              REGISTER,
-              ({ exported, overdue }) => ({
-                ...(exported.count > 0 && { exported: 'alarm' as const }),
-                ...(typeof overdue === 'number' && { overdue_days: 'due' as const }),
-              }),
-            ),
+            columns: REGISTER,
+            tonesOf: ({ exported, overdue }) => ({
+              ...(exported.count > 0 && { exported: 'alarm' as const }),
+              ...(typeof overdue === 'number' && { overdue_days: 'due' as const }),
+            }),
             empty: after_id === 0 ? 'There is no key.' : `No entry from ${after_id + 1} on names a key until then.`,
             notes: listTexts(
               keys.length > MOST_KEYS &&
@@ -120,7 +114,7 @@ export function createKeysReader(period: { from: string; to: string }) {
               after_id > 0 &&
                 `Exports count from entry ${after_id + 1} on: a key that is older may have been exported before.`,
             ),
-          },
+          }),
         ],
       }
     },

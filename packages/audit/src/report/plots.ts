@@ -75,7 +75,6 @@ function drawHeat(days: readonly Day[], link: Link): Markup {
 <p class="note">Opened by hour of UTC.${left > 0 && ` The ${HEAT_DAYS} days on which most was opened; ${counted(left, 'other is', 'others are')} left out.`}</p>`
 }
 
-/** Writes a number in at most four characters. */
 function shorten(count: number): string {
   if (count < 1_000) return String(count)
   if (count < 10_000) return `${(count / 1_000).toFixed(1)}k`

@@ -17,7 +17,6 @@ type Refused = { day: string; reason: string; actor: string; address: string | n
 
 type Notable = { entry: FilteredEntry; why: string; isAlarm: boolean }
 
-/** Reads what was refused in a period, and which entries stand out. */
 export function createRefusalsReader(period: { from: string; to: string }) {
   const groups = new Groups<Refused>(MOST_GROUPS)
   const notable: Notable[] = []
@@ -58,47 +57,41 @@ export function createRefusalsReader(period: { from: string; to: string }) {
         'What stands out: copies of keys that left the server, destructions, rights to manage API keys or to export keys, server mode opened, use that doubled, and what an operator did to the log itself.',
       ],
       tables: [
-        {
+        layOut(groups.all(), {
           name: 'refusals',
           title: 'Refusals',
-          ...layOut(
-            groups.all(),
-            [
-              ['day', 'Day', 'text', ({ day }) => day],
-              ['reason', 'Reason', 'text', ({ reason }) => reason],
-              ['api_key', 'API key', 'id', ({ actor }) => actor],
-              ['address', 'Address', 'text', ({ address }) => address],
-              ['refused', 'Refused', 'count', ({ figure }) => figure],
-            ],
-            () => ({ refused: 'alarm' }),
-          ),
+          columns: [
+            ['day', 'Day', 'text', ({ day }) => day],
+            ['reason', 'Reason', 'text', ({ reason }) => reason],
+            ['api_key', 'API key', 'id', ({ actor }) => actor],
+            ['address', 'Address', 'text', ({ address }) => address],
+            ['refused', 'Refused', 'count', ({ figure }) => figure],
+          ],
+          tonesOf: () => ({ refused: 'alarm' }),
           empty: 'No call was refused on record in the period.',
           notes: listTexts(
             groups.left_out > 0 &&
               `${counted(groups.left_out, 'further refusal is', 'further refusals are')} not in this table: the command entries lists all.`,
           ),
-        },
-        {
+        }),
+        layOut(notable, {
           name: 'notable',
           title: 'What stands out',
-          ...layOut(
-            notable,
-            [
-              ['time', 'Time', 'time', ({ entry }) => entry.created_at],
-              ['action', 'Action', 'text', ({ entry }) => entry.action],
-              ['why', 'What', 'text', ({ why }) => why],
-              ['key', 'Key', 'id', ({ entry }) => entry.key_id],
-              ['by', 'By', 'id', ({ entry }) => entry.actor],
-              ['entry', 'Entry', 'entry', ({ entry }) => entry.id],
-            ],
-            ({ isAlarm }) => (isAlarm ? { why: 'alarm' } : {}),
-          ),
+          columns: [
+            ['time', 'Time', 'time', ({ entry }) => entry.created_at],
+            ['action', 'Action', 'text', ({ entry }) => entry.action],
+            ['why', 'What', 'text', ({ why }) => why],
+            ['key', 'Key', 'id', ({ entry }) => entry.key_id],
+            ['by', 'By', 'id', ({ entry }) => entry.actor],
+            ['entry', 'Entry', 'entry', ({ entry }) => entry.id],
+          ],
+          tonesOf: ({ isAlarm }) => (isAlarm ? { why: 'alarm' } : {}),
           empty: 'Nothing in the period stands out by these rules.',
           notes: listTexts(
             left > 0 &&
               `${counted(left, 'further entry stands out, and is', 'further entries stand out, and are')} not in this table.`,
           ),
-        },
+        }),
       ],
     }),
   }

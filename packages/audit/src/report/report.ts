@@ -23,9 +23,7 @@ export interface Report {
   entries_left_out: number
   /** names of the tenant, of keys and of API keys, by their ids: as the log states them, otherwise as given */
   names: ReadonlyMap<string, string>
-  /** whether the export is valid and covers the period */
   isCovered: boolean
-  /** what the log lost by rollbacks that an operator accepted, if it may belong to the period */
   losses: readonly AcceptedLoss[]
 }
 
@@ -105,27 +103,27 @@ export function listTables(report: Report): Table[] {
   const days = sections.flatMap(({ days = [] }) => days)
   const hours = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
   return [
-    {
+    layOut(facts, {
       name: 'evidence',
       title: 'Evidence',
-      ...layOut(facts, [
+      columns: [
         ['fact', 'Fact', 'text', ({ name }) => name],
         ['text', 'Text', 'text', ({ text }) => text],
-      ]),
+      ],
       empty: '',
-    },
+    }),
     ...sections.flatMap(({ tables }) => tables.map((table) => withNames(table, names))),
-    {
+    layOut(days, {
       name: 'days',
       title: 'Opened by day and hour',
-      ...layOut(days, [
+      columns: [
         ['day', 'Day', 'text', ({ day }) => day],
         ['opened', 'Opened', 'number', ({ opened }) => opened],
         ['exported', 'Exported', 'number', ({ exported }) => exported],
         ...hours.map((hour, at): Columns<Day>[number] => [hour, hour, 'number', ({ hours }) => hours[at] ?? 0]),
-      ]),
+      ],
       empty: '',
-    },
+    }),
   ]
 }
 

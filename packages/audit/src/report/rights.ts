@@ -72,6 +72,10 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
       const [earlier, later] = [before.state(), after.state()]
       const granted = grants.state()
       const known = new Map(earlier.api_keys.map((apiKey) => [apiKey.api_key_id, apiKey]))
+      const changes = later.api_keys.flatMap((apiKey) => {
+        const was = known.get(apiKey.api_key_id)
+        return was ? differences(was, apiKey) : [firstKnown(apiKey, created.has(apiKey.api_key_id))]
+      })
       return {
         id: 'rights',
         title: 'Rights',
@@ -80,38 +84,32 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
           `The tenant was ${later.tenant.status ?? 'in an unknown state'}; server mode was ${describeMode(later.tenant.envelope_only)}.`,
         ],
         tables: [
-          {
+          layOut(later.api_keys, {
             name: 'rights',
             title: `Permissions at ${to}`,
-            ...layOut(later.api_keys, [
+            columns: [
               API_KEY,
               ['state', 'State', 'text', ({ status }) => status ?? 'unknown'],
               ...PERMISSIONS.map((name): Columns<ApiKeyRights>[number] => [name, name, 'mark', markOf(name, granted)]),
-            ]),
+            ],
             empty: none,
-          },
-          {
+          }),
+          layOut(later.api_keys, {
             name: 'limits',
             title: `Limits at ${to}`,
-            ...layOut(later.api_keys, [API_KEY, ...LIMITS, ['entry', 'Entry', 'entry', ({ entry_id }) => entry_id]]),
+            columns: [API_KEY, ...LIMITS, ['entry', 'Entry', 'entry', ({ entry_id }) => entry_id]],
             empty: none,
-          },
-          {
+          }),
+          layOut(changes, {
             name: 'rights-changes',
             title: `Differences between ${from} and ${to}`,
-            ...layOut(
-              later.api_keys.flatMap((apiKey) => {
-                const was = known.get(apiKey.api_key_id)
-                return was ? differences(was, apiKey) : [firstKnown(apiKey, created.has(apiKey.api_key_id))]
-              }),
-              [
-                ['api_key', 'API key', 'id', ([id]) => id],
-                ['what', 'What', 'text', ([, what]) => what],
-                ['before', 'Before', 'text', ([, , was]) => was],
-                ['after', 'After', 'text', ([, , , is]) => is],
-                ['entry', 'Entry', 'entry', ([, , , , entry]) => entry],
-              ],
-            ),
+            columns: [
+              ['api_key', 'API key', 'id', ([id]) => id],
+              ['what', 'What', 'text', ([, what]) => what],
+              ['before', 'Before', 'text', ([, , was]) => was],
+              ['after', 'After', 'text', ([, , , is]) => is],
+              ['entry', 'Entry', 'entry', ([, , , , entry]) => entry],
+            ],
             empty:
               after_id === 0
                 ? 'No API key had other rights at the end than at the beginning.'
@@ -119,7 +117,7 @@ export function createRightsSectionReader({ from, to }: { from: string; to: stri
             notes: [
               'What was granted and taken back in between is not a difference: the annex and the command entries have it.',
             ],
-          },
+          }),
         ],
       }
     },

@@ -31,14 +31,12 @@ export interface Table {
   rows: readonly Row[]
   /** shown instead of a table without rows */
   empty: string
-  /** shown below the table */
   notes?: readonly string[]
 }
 
 export interface Section {
   id: string
   title: string
-  /** what the section says, and the rules by which it was made */
   about: readonly string[]
   tables: readonly Table[]
   days?: readonly Day[]
@@ -76,12 +74,15 @@ export function withNames(table: Table, names: ReadonlyMap<string, string>): Tab
 /** Columns, each with the cell that it has for an item. */
 export type Columns<Item> = readonly (readonly [name: string, title: string, kind: Kind, cell: (item: Item) => Cell])[]
 
-export function layOut<Item>(
-  items: readonly Item[],
-  columns: Columns<Item>,
-  tonesOf: (item: Item) => NonNullable<Row['tones']> = () => ({}),
-): Pick<Table, 'columns' | 'rows'> {
+interface Layout<Item> extends Omit<Table, 'columns' | 'rows'> {
+  columns: Columns<Item>
+  tonesOf?: (item: Item) => NonNullable<Row['tones']>
+}
+
+/** Makes a table with a row for each item. */
+export function layOut<Item>(items: readonly Item[], { columns, tonesOf = () => ({}), ...rest }: Layout<Item>): Table {
   return {
+    ...rest,
     columns: columns.map(([name, title, kind]) => ({ name, title, kind })),
     rows: items.map((item) => ({ cells: columns.map(([, , , cell]) => cell(item)), tones: tonesOf(item) })),
   }

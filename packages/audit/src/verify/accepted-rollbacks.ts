@@ -9,7 +9,6 @@ export interface AcceptedLoss {
   entry_id: number
   /** of that entry: RFC 3339, UTC, milliseconds */
   created_at: string
-  /** the operator's */
   reason: string
   /** the lost entries come after this one; 0 if it is not known after which */
   agrees_through: number
@@ -49,10 +48,7 @@ export function describeLosses(losses: readonly AcceptedLoss[]): string {
 }
 
 /** How many entries `audit.rollback_accepted` a file has, and the id of the newest. */
-export interface CountedRollbacks {
-  entries: number
-  newest_id: number
-}
+export type CountedRollbacks = { entries: number; newest_id: number }
 
 export function describeRollbacks({ entries, newest_id }: CountedRollbacks): string {
   const accepted =
@@ -66,10 +62,8 @@ type Acceptance = { id: number; after: number; through: number; created_at: stri
 /** The accepted rollbacks of a log, as its entries are read. */
 export class AcceptedRollbacks {
   readonly #explaining: Acceptance[] = []
-  /** Undefined if the log has no such entry. */
   counted: CountedRollbacks | undefined
 
-  /** Reads an entry that verified. */
   read(entry: Told): void {
     if (entry.action !== 'audit.rollback_accepted') return
     const { id, created_at } = entry

@@ -41,7 +41,6 @@ export interface ShownInstallation {
 export interface Comparison {
   /** the one that the verdict names: the newest that could not be compared, if all that agree are older */
   named: Checkpoint
-  /** whether that one was compared */
   isCompared: boolean
   counted: ComparedCheckpoints
 }
@@ -55,7 +54,6 @@ interface Kept extends Checkpoint {
   state?: State
 }
 
-/** Compares checkpoints with a log as its entries are read. */
 export class CheckpointComparison {
   readonly #named: Kept
   /** all, the newest first */
@@ -68,10 +66,8 @@ export class CheckpointComparison {
   readonly #given: number
 
   /**
-   * Checks only the signatures of the named checkpoint and of those that the verdict rests on: there may be thousands.
-   * @param named by default the one that `namedOf` finds
-   * @param rollbacks of the log, complete once `judge` is called
-   * @throws CheckpointError if none of the signers signed the named one, ExportFault if it belongs to another log
+   * Checks only the signatures of `named`, by default what `namedOf` finds, and of those that the verdict rests on:
+   * there may be thousands. @throws CheckpointError if `named` is not signed, ExportFault if it belongs to another log
    */
   constructor(
     named: string | undefined,
@@ -94,7 +90,6 @@ export class CheckpointComparison {
       if (this.#isOwn(kept)) this.#left.set(kept.last_id, [...(this.#left.get(kept.last_id) ?? []), kept])
   }
 
-  /** The checkpoint that the verdict names by default. */
   get named(): Checkpoint {
     return this.#named
   }

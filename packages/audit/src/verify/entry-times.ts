@@ -15,10 +15,7 @@ export interface EntryTimes {
 }
 
 /** An entry that a clock dated ahead, and the time that shows it: of a later entry, or of the signature, which has no id. */
-export interface ClockAhead {
-  entry: Dated
-  later: { id?: number; created_at: string }
-}
+export type ClockAhead = { entry: Dated; later: { id?: number; created_at: string } }
 
 /**
  * Reads the times of a log. Time goes back only at an entry by which an operator accepted that a clock was ahead
@@ -85,12 +82,10 @@ export function createStateReader<Entry extends Pick<AuditEntry, 'created_at'>, 
   /** the state before the entries that are dated later than `at` */
   let kept: State | undefined
   return {
-    /** Reads the next entry of a log that verifies. */
     read(entry: Entry): void {
       kept = entry.created_at > at ? (kept ?? copy()) : undefined
       change(entry)
     },
-    /** Returns the state after the last entry that counts. */
     state: (): State => kept ?? copy(),
   }
 }

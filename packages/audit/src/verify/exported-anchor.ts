@@ -14,16 +14,14 @@ import { ExportFault } from './read-export.js'
 /** Checks that the anchor covers the tenant's head; returns how many tenants it covers. @throws ExportFault */
 export function assertCovers(line: ExportAnchor, tenant_id: string): number {
   const { anchor, after_hash, last_id, hash, index, proof } = line
-  if (anchor.action !== 'installation.anchor' || !equalBytes(anchor.hash, entryHash(after_hash, anchor))) {
+  if (anchor.action !== 'installation.anchor' || !equalBytes(anchor.hash, entryHash(after_hash, anchor)))
     throw new ExportFault('the anchor was altered')
-  }
   const covered = readAnchorMetadata(anchor.metadata)
   if (!covered) throw new ExportFault('the anchor has no root')
   if (last_id === 0) throw new ExportFault('the anchor covers a log without entries')
   const leaf = anchorLeaf({ tenant_id, last_id, hash })
-  if (!verifyInclusion({ root: covered.root, size: covered.tenants, index, leaf, proof })) {
+  if (!verifyInclusion({ root: covered.root, size: covered.tenants, index, leaf, proof }))
     throw new ExportFault('the anchor does not cover this head of the tenant')
-  }
   return covered.tenants
 }
 
@@ -31,9 +29,8 @@ export function assertCovers(line: ExportAnchor, tenant_id: string): number {
 export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: string): Stretch {
   const position = signed.startsWith(`${ORIGIN}\n`) ? endOf(signed, publicKey) : readStretch(signed, publicKey)
   const { tenant_id, last_id, hash } = position
-  if (tenant_id !== INSTALLATION_ID || last_id !== anchor.id || !equalBytes(hash, anchor.hash)) {
+  if (tenant_id !== INSTALLATION_ID || last_id !== anchor.id || !equalBytes(hash, anchor.hash))
     throw new ExportFault("what is signed of the installation's log does not agree with the anchor")
-  }
   return position
 }
 
@@ -50,9 +47,8 @@ export function assertLinks(
   if (size !== head_id) throw new ExportFault("the tree is not that of the installation's log that was signed")
   if (signatures.length > 1) throw new ExportFault('the tree has more than the signature of the log')
   for (const { id, hash, proof: own } of [{ ...anchor, proof }, ...entries]) {
-    if (!verifyInclusion({ root, size, index: id - 1, leaf: hash, proof: own })) {
+    if (!verifyInclusion({ root, size, index: id - 1, leaf: hash, proof: own }))
       throw new ExportFault(`the tree of the installation's log does not hold entry ${id}`)
-    }
   }
 }
 

@@ -14,13 +14,9 @@ const ENTRY = /^\{"id":(\d{1,16}),.*"hash":"([0-9a-f]{64})"\}$/s
 /**
  * Joins exports of one log, each given as the lines that `splitLines` yields, in the order in which they end. Yields
  * the header of the export that begins first, the entries of all, and the signed line of the last one, which covers all
- * entries by their hashes. The signed lines of the others are checked here; each also says where the log ended when it
- * was signed, and the later entries must agree with that. Exports may overlap, as archives do after an interrupted
- * purge, but all must have the same line for an entry. All trees are left out, and all anchors but the last export's. A
- * single export stays unchanged.
- *
- * `verifyExport` reports what this throws, as it reports a missing entry.
- * @throws ExportFault, CheckpointError
+ * entries by their hashes. The signed lines of the others are checked here, and that later entries agree with where
+ * they say that the log ended. Exports may overlap, as after an interrupted purge. All trees are left out, and all
+ * anchors but the last export's. @throws ExportFault, CheckpointError, which `verifyExport` reports
  */
 export async function* joinExports(exports: readonly AsyncGenerator<string>[]): AsyncGenerator<string> {
   const [only, ...more] = exports
@@ -178,7 +174,6 @@ class SignedHeads {
     this.#heads.push(head)
   }
 
-  /** Compares an entry with the heads of the exports that ended before it. */
   read(line: string, { id, hash }: Position): void {
     for (const head of this.#heads)
       if (head.head_id === id && !equalBytes(head.head_hash, hash)) this.#replaced.push(head)
@@ -198,12 +193,11 @@ class SignedHeads {
     }
     const isAhead = (head: Stretch) => head.head_id > last.head_id && head.created_at <= last.created_at
     const lost = this.#heads.find((head) => isAhead(head) && !this.#isExcused(head))
-    if (lost) {
+    if (lost)
       throw new ExportFault(
         `the log ended with entry ${lost.head_id} when an export was signed, at ${lost.created_at}, and with entry ${last.head_id} at ${last.created_at}: it was rolled back, and ${NOT_ACCEPTED}`,
         last.head_id + 1,
       )
-    }
   }
 
   #isExcused({ head_id, created_at }: Stretch): boolean {

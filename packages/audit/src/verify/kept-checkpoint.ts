@@ -8,12 +8,9 @@ import { EXPORT_FORMAT } from '../formats/export.js'
 import { findKeyChange, type KeyChange } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { listCosigners, type WitnessedLine } from '../formats/witnessed.js'
+import { unlessThrown } from '../unless-thrown.js'
 
-/** The text of a file of checkpoints, and the name that errors give the file. */
-export interface KeptFile {
-  name: string
-  text: string
-}
+export type KeptFile = { name: string; text: string }
 
 /** A note, what it states, and the other members of its line in the file, which no signature covers. */
 export interface KeptNote extends Checkpoint {
@@ -81,10 +78,7 @@ export function notesOf({ notes }: Kept, logs: readonly string[]): [KeptNote, ..
 /** How many of a file's last checkpoints of the installation's log have their entries linked to an export. */
 const LAST_LINKED = 16
 
-/**
- * Collects the entries of the last checkpoints of the installation's log in a file, and of the last checkpoint that
- * each set of witnesses cosigned.
- */
+/** The entries of the last checkpoints of the installation's log, and of the last one of each set of witnesses. */
 export class KeptIds {
   #last: number[] = []
   readonly #cosigned = new Map<string, number>()
@@ -135,7 +129,6 @@ export function assertSameChanges(kept: Kept, changes: readonly KeyChange[]): vo
   }
 }
 
-/** What a line has: a checkpoint, a statement about a new signing key, both or neither. */
 type Line = { kept?: KeptNote | undefined; change?: unknown }
 
 // Otherwise an unreadable file, given with readable ones, would be compared with nothing.
@@ -181,19 +174,13 @@ function splitNotes(text: string): string[] {
 
 const NOTE_START = new RegExp(`(?<![^\\n])(?=${ORIGIN}\\n)`)
 
-/** Reads a note, unverified. @throws CheckpointError if malformed */
 function parseNote(note: string): KeptNote {
   return { ...parseCheckpoint(note), note }
 }
 
 /** Reads a note, unverified; undefined if malformed, as by a crash or an edit, since it then proves nothing. */
 export function findNote(note: string): KeptNote | undefined {
-  try {
-    return parseNote(note)
-  } catch (error) {
-    if (error instanceof CheckpointError) return undefined
-    throw error
-  }
+  return unlessThrown(() => parseNote(note), CheckpointError)
 }
 
 type Members = Partial<Record<'checkpoint' | 'key_change' | 'tree' | 'policy_version' | 'head', unknown>>

@@ -9,7 +9,6 @@ import { type ExportedEntry, readHeader, readTrailer } from './read-export.js'
 import { type ExportVerdict, type VerifyExportOptions, verifyExport } from './verify-export.js'
 
 export interface ProveOptions extends Pick<VerifyExportOptions, 'publicKey' | 'onProgress'> {
-  /** the entries to prove */
   ids: readonly number[]
   /** entries of kept checkpoints: the file is linked to them by their `h`, and always to the last one of the export */
   links?: readonly number[]
@@ -19,7 +18,6 @@ export interface Proving {
   verdict: ExportVerdict
   /** undefined if the export is not valid, has no signed tree, or lacks an entry */
   proof?: Proof
-  /** the entries to prove that are not in the export */
   missing: number[]
 }
 

@@ -146,7 +146,6 @@ export function readTrailer(line: string): ExportTrailer {
   return assertSame(line, parse(line, trailerSchema, 'the last line is not the trailer of an export'), trailerLine)
 }
 
-/** Parses a line by a schema. @throws ExportFault */
 export function parse<T>(line: string, schema: z.ZodMiniType<T>, otherwise: string, entry_id?: number): T {
   const result = schema.safeParse(parseJson(line))
   if (!result.success) throw new ExportFault(otherwise, entry_id)

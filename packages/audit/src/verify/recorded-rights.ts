@@ -15,16 +15,10 @@ import {
 } from '@eaas/protocol'
 
 /** What the entries before say; undefined if only entries that were not read said it. */
-export interface RecordedTenant {
-  status: unknown
-  envelope_only: unknown
-}
+export type RecordedTenant = { status: unknown; envelope_only: unknown }
 
 /** What an API key was granted; undefined if only entries that were not read said it. */
-export interface RecordedGrant {
-  permissions: readonly Permission[] | undefined
-  keys: KeyList | undefined
-}
+export type RecordedGrant = { permissions: readonly Permission[] | undefined; keys: KeyList | undefined }
 
 export interface RecordedDeed {
   action: string

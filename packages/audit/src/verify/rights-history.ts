@@ -21,7 +21,6 @@ export interface RightsHistory {
 /** The fields of an entry that matter here; an export may hold actions that this version does not know. */
 type Entry = Pick<AuditEntry, 'id' | 'actor' | 'key_id' | 'key_version' | 'metadata'> & { action: string }
 
-/** A key is read in every state. */
 type KeyStatus = (typeof KEY_STATUSES)[number]
 
 /** What the entries so far say about a key; undefined if only entries before the first one read said it. */
@@ -90,7 +89,6 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return keys.get(key_id)?.folder
   }
 
-  /** Whether the key of an entry is on the list of its actor. */
   function isOnList({ actor, key_id }: Entry): boolean {
     const list = apiKeys.get(actor)?.grant.keys ?? null
     return key_id === null || list === null || isListed(list, { key_id, folder: findFolder(key_id) })
@@ -208,7 +206,6 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return undefined
   }
 
-  /** Reads the folder of a key's name, from an entry that restates it. */
   function readFolder(entry: Entry, key: KeyHistory): RightsFault | undefined {
     const { folder = key.folder } = readMetadata(entry)
     if ((folder !== undefined && typeof folder !== 'string') || (key.folder ?? folder) !== folder)
@@ -296,10 +293,7 @@ function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | un
   return known && { from: [known], to: known }
 }
 
-/**
- * Whether an entry restates what the entries before say about an API key, as far as they do; an API key that acted was
- * not revoked.
- */
+/** Whether an entry restates what is known of an API key; one that acted was not revoked. */
 function isRestatement(told: Record<string, unknown>, known: ApiKeyHistory | undefined): boolean {
   const { permissions, keys } = readGrant(told)
   if (!permissions || told.revoked_at === undefined) return false

@@ -10,8 +10,7 @@ import {
   readKeyList,
 } from '@eaas/protocol'
 import { type AuditEntry, readMetadata } from '../formats/chain.js'
-import type { AcceptedLoss } from './accepted-rollbacks.js'
-import { type ClockAhead, createStateReader, createTimesReader } from './entry-times.js'
+import { createStateReader, createTimesReader, type EntryTimes } from './entry-times.js'
 
 /** A null was recorded only by entries that were not read. */
 export interface RightsState {
@@ -26,13 +25,8 @@ export interface RightsState {
   exports: KeyExport[]
 }
 
-/** The rights, and why they may not be those of that time. */
-export interface RightsReport extends RightsState {
-  /** what the log lost by rollbacks that an operator accepted later, if it may have been written by then */
-  losses: readonly AcceptedLoss[]
-  /** the entry from which on the log has entries that a clock dated later, if they may have been written by then */
-  ahead?: ClockAhead | undefined
-}
+/** The rights, and what may have changed them by then without being counted. */
+export type RightsReport = RightsState & Pick<EntryTimes, 'losses' | 'ahead'>
 
 /** An entry `key.export` (chain.md 11): the secrets of all versions through the current one were handed out. */
 export interface KeyExport {
@@ -46,7 +40,6 @@ export interface KeyExport {
 
 export interface ApiKeyRights {
   api_key_id: string
-  /** null if no entry stated it */
   name: string | null
   /** null if only its calls were read */
   status: 'active' | 'expired' | 'revoked' | null
@@ -58,23 +51,21 @@ export interface ApiKeyRights {
   keys: KeyList
   /** how much it may open and hash; null: without limit, or unknown if `permissions` is null */
   budgets: Budgets | null
-  /** the last entry that changed it; null if that was not read */
+  /** the last entry that changed it */
   entry_id: number | null
 }
 
 export interface KeyRights {
   key_id: string
-  /** null if no entry stated it */
   name: string | null
   status: 'active' | 'disabled' | 'pending_destruction' | 'destroyed' | null
   version: number | null
-  /** the oldest version that opens; null if that was not read */
+  /** the oldest version that opens */
   min_unwrap_version: number | null
-  /** this version and all before it are destroyed, 0 for none; null if that was not read */
+  /** this version and all before it are destroyed, 0 for none */
   destroyed_through: number | null
   /** the permissions that do anything with a key in this state; empty if the state is not known */
   permissions: readonly Permission[]
-  /** the folder of its name; null if it was not read */
   folder: string | null
   entry_id: number | null
 }
@@ -101,11 +92,9 @@ export type RightsEntry = Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'me
 }
 
 export interface RightsReader {
-  /** Reads the next entry of a log that verifies. */
   read(entry: RightsEntry): void
   /** @param log the verdict, which says when the log was signed: nothing in it was written later */
   report(log: { signed_at?: string }): RightsReport
-  /** Returns only the rights. */
   state(): RightsState
 }
 

@@ -9,10 +9,7 @@ export const NO_LINE = '\uFFFE'
 export const COMPRESSED = `${NO_LINE}\u001f`
 const GZIP_MAGIC = [0x1f, 0x8b]
 
-/**
- * Splits bytes at line feeds. Does not use readline, which also ends a line at a carriage return. A line that is too
- * long is `NO_LINE`, before it has been read to its end.
- */
+/** Splits at line feeds, not by readline, which also ends a line at a carriage return. A line too long is `NO_LINE`. */
 export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let begun: Uint8Array[] = []

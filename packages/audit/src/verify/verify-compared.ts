@@ -10,26 +10,21 @@ import { assertSameChanges, type Kept, listWitnessedLines, namedOf, notesOf } fr
 import { ExportFault, isAnchor, readAnchorLine, readHeader } from './read-export.js'
 import { type ExportVerdict, type VerifyExportOptions, verifyExport } from './verify-export.js'
 
-export interface VerifyComparedOptions {
+export interface VerifyComparedOptions extends Pick<VerifyExportOptions, 'onEntry' | 'onProgress'> {
   /** the public key to trust; by default the one in the file */
   publicKey?: string | undefined
   /** checkpoints; they need a public key */
   kept?: Kept | undefined
   /** keys of witnesses that must have cosigned one of these checkpoints */
   witnesses?: readonly string[] | undefined
-  onEntry?: VerifyExportOptions['onEntry'] | undefined
-  onProgress?: VerifyExportOptions['onProgress'] | undefined
 }
 
-export interface ComparedVerdict {
-  verdict: ExportVerdict
-  witnessed: Witnessed | undefined
-}
+export type ComparedVerdict = { verdict: ExportVerdict; witnessed: Witnessed | undefined }
 
 /** Verifies the lines of an export. @throws CheckpointError if what was kept cannot be compared with it */
 export async function verifyCompared(
   lines: AsyncGenerator<string>,
-  { publicKey, kept, witnesses, onEntry, onProgress }: VerifyComparedOptions,
+  { publicKey, kept, witnesses, ...calls }: VerifyComparedOptions,
 ): Promise<ComparedVerdict> {
   const beginning = await readBeginning(lines)
   const { changes, tenant_id } = beginning
@@ -50,11 +45,11 @@ export async function verifyCompared(
   // An error of the checkpoint itself is reported as such, not as a fault of the export.
   if (named !== undefined) readCheckpoint(named, signers)
   const verdict = await verifyExport(joined(beginning, lines), {
-    ...(publicKey === undefined ? {} : { publicKey }),
-    ...(named === undefined ? {} : { checkpoint: named, checkpoints: notes.map(({ note }) => note) }),
-    ...(witnessed === undefined ? {} : { treeProof: witnessed.proof }),
-    ...(onEntry === undefined ? {} : { onEntry }),
-    ...(onProgress === undefined ? {} : { onProgress }),
+    publicKey,
+    checkpoint: named,
+    checkpoints: named === undefined ? [] : notes.map(({ note }) => note),
+    treeProof: witnessed?.proof,
+    ...calls,
   })
   return { verdict, witnessed }
 }

@@ -1,7 +1,4 @@
-/**
- * Verifies an export offline, see export.md: from the file and a public key alone. Imports only the code of the specs.
- * Reads line by line, and remembers only what the log says of each key and API key.
- */
+/** Verifies an export offline, from the file and a public key alone, see export.md. Imports only code of the specs. */
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes } from '../crypto.js'
 import { type AuditEntry, entryHash, genesisHash, hasTimeGoneBack, readMetadata } from '../formats/chain.js'
@@ -36,20 +33,16 @@ import {
 } from './read-export.js'
 import { createRightsHistory, type RightsFault, type RightsHistory } from './rights-history.js'
 
-/** The result of the verification. */
 export interface ExportVerdict {
   valid: boolean
   tenant_id?: string
-  /** entries that were read and are correct */
   verified_entries: number
   /** where the entries begin: after this id */
   after_id?: number
   last_id?: number
   /** the last entry of the log when the export was signed; greater than `last_id` for a stretch (export.md 4) */
   head_id?: number
-  /** where entries are missing (export.md 5) */
   missing?: Missing[]
-  /** whether nothing is missing */
   whole?: boolean
   /** whether the key that signed was given, and did not come from the file itself */
   trusted_key: boolean
@@ -77,7 +70,6 @@ export interface ExportVerdict {
   anchor?: {
     id: number
     created_at: string
-    /** how many tenants it covers */
     tenants: number
     /** the head that it covers */
     last_id: number
@@ -97,7 +89,6 @@ export interface ExportVerdict {
   reason?: string
 }
 
-/** What a checkpoint states. */
 export interface KeptStatement {
   /** the tenant whose log it is of */
   tenant_id: string
@@ -120,17 +111,16 @@ export interface VerifyExportOptions {
    * the public key to trust, or several; by default the one in the file, which proves nothing against a forger. It may
    * be from before or after a key change that the file states
    */
-  publicKey?: PublicKeys
+  publicKey?: PublicKeys | undefined
   /** the checkpoint that the verdict names, as a note; by default the newest of `checkpoints`, those of the log first */
-  checkpoint?: string
+  checkpoint?: string | undefined
   /** all checkpoints that were kept of this log and of the installation's, as notes: none may contradict the file (export.md 6) */
   checkpoints?: readonly string[]
   /** if witnesses cosigned a tree that ends with `checkpoint`: the proof of that (tree.md 5) */
-  treeProof?: readonly Uint8Array[]
+  treeProof?: readonly Uint8Array[] | undefined
   /** called with each entry that was verified; what it says counts only if the verdict is valid */
-  onEntry?: (entry: ExportedEntry) => void
-  /** called from time to time with the number of verified entries */
-  onProgress?: (entries: number) => void
+  onEntry?: ((entry: ExportedEntry) => void) | undefined
+  onProgress?: ((entries: number) => void) | undefined
 }
 
 const PROGRESS_ENTRIES = 50_000
@@ -223,19 +213,17 @@ class ExportReader {
   private readHeader(line: string): void {
     const header = readHeader(line)
     const { tenant_id, after_id, after_hash } = header
-    if (after_id === 0 && !equalBytes(after_hash, genesisHash(tenant_id))) {
+    if (after_id === 0 && !equalBytes(after_hash, genesisHash(tenant_id)))
       throw new ExportFault('after_hash is not the genesis hash')
-    }
     this.header = header
     this.last = { id: after_id, hash: after_hash, created_at: '' }
     this.history = createRightsHistory({ after_id })
     Object.assign(this.verdict, { tenant_id, after_id })
     this.changes = followKeyChanges(header.key_changes)
-    if (this.changes.length > 0 && this.given && !this.given.some((key) => this.keys.includes(key))) {
+    if (this.changes.length > 0 && this.given && !this.given.some((key) => this.keys.includes(key)))
       throw new ExportFault(
         `the export is of an installation whose signing keys do not include the one given${IF_REPLACED}`,
       )
-    }
     this.keep(tenant_id)
     this.compareWithKept()
   }
@@ -267,9 +255,8 @@ class ExportReader {
   }
 
   private readLinks(line: string, { after_id }: ExportHeader): void {
-    if (!this.covered || this.links || this.last.id !== after_id) {
+    if (!this.covered || this.links || this.last.id !== after_id)
       throw new ExportFault('what links entries to the anchor stands behind the anchor, once')
-    }
     this.links = readLinksLine(line)
   }
 
@@ -313,9 +300,8 @@ class ExportReader {
       const reason = `the file was signed through entry ${signed.last_id}, and ends with entry ${last.id}`
       throw new ExportFault(reason, Math.min(signed.last_id, last.id) + 1)
     }
-    if (!equalBytes(signed.hash, last.hash)) {
+    if (!equalBytes(signed.hash, last.hash))
       throw new ExportFault(`what was signed does not agree with entry ${last.id}, the last one`, last.id)
-    }
     if (trailer.tree !== undefined) this.assertTree(trailer.tree, trailer.public_key)
     const unfinished = this.history.end()
     if (unfinished) throw new ExportFault(RIGHTS_FAULTS[unfinished](last.id), last.id)
@@ -340,19 +326,16 @@ class ExportReader {
     const { header, last, leaves } = this
     const { tenant_id, after_id, last_id, root } = readEntryTree(note, publicKey)
     const isOfFile = tenant_id === header?.tenant_id && after_id === header.after_id && last_id === last.id
-    if (!isOfFile || !equalBytes(root, leaves.root())) {
+    if (!isOfFile || !equalBytes(root, leaves.root()))
       throw new ExportFault('the tree that was signed is not that of these entries')
-    }
   }
 
   private assertSigner(signer: string): void {
     const { given, keys, changes, verdict } = this
-    if (keys.length > 0 && keys.at(-1) !== signer) {
+    if (keys.length > 0 && keys.at(-1) !== signer)
       throw new ExportFault('the statements about new signing keys do not lead to the key that signed the export')
-    }
-    if (given && keys.length === 0 && !given.includes(signer)) {
+    if (given && keys.length === 0 && !given.includes(signer))
       throw new ExportFault(`the export names a different public key from the one given${IF_REPLACED}`)
-    }
     verdict.trusted_key = given?.includes(signer) ?? false
     if (!given || verdict.trusted_key) return
     verdict.key_changes = changes.slice(keys.findLastIndex((key) => given.includes(key)))

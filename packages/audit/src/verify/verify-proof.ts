@@ -23,7 +23,6 @@ const proofSchema = z.strictObject({
   links: z.array(z.strictObject({ id: integer, hash, proof: z.array(hash) })),
 })
 
-/** What a proof shows. */
 export interface ProofVerdict {
   valid: boolean
   tenant_id?: string
@@ -33,9 +32,7 @@ export interface ProofVerdict {
   after_id?: number
   last_id?: number
   signed_at?: string
-  /** the key that signed, as the file names it */
   public_key?: string
-  /** whether that key was given */
   trusted_key: boolean
   /** the statements by which a given key vouches for the one that signed; as in the verdict on an export */
   key_changes?: KeyChange[]
@@ -48,7 +45,7 @@ export interface ProofVerdict {
 
 export interface VerifyProofOptions {
   /** the public key to trust, or several; by default the one in the file, which proves nothing against a forger */
-  publicKey?: PublicKeys
+  publicKey?: PublicKeys | undefined
   /** the checkpoints of the tenant that were kept, as notes, the newest first: none may contradict the file */
   checkpoints?: readonly string[]
 }

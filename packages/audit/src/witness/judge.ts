@@ -55,12 +55,10 @@ export function admit(body: Uint8Array, logs: LogKeys): Admitted {
 export function assertConsistent({ old, proof, head: { size, root } }: Admitted, seen: Seen | undefined): void {
   const { size: oldSize, root: oldRoot } = seen ?? { size: 0, root: merkleRoot([]) }
   if (old !== oldSize) throw new WitnessRefusal(409, 'the old size is not what this witness cosigned last', oldSize)
-  if (seen && size === oldSize && !equalBytes(root, oldRoot)) {
+  if (seen && size === oldSize && !equalBytes(root, oldRoot))
     throw new WitnessRefusal(409, 'this witness cosigned another tree of this size', oldSize)
-  }
-  if (!verifyConsistency({ oldRoot, oldSize, newRoot: root, newSize: size, proof })) {
+  if (!verifyConsistency({ oldRoot, oldSize, newRoot: root, newSize: size, proof }))
     throw new WitnessRefusal(422, 'the proof does not show that the tree continues what this witness cosigned last')
-  }
 }
 
 /** Whether the log signed a tree that was refused because it does not continue the one cosigned last. */

@@ -1,6 +1,6 @@
 /** Keeps the last tree of each log that a witness cosigned, in a file that survives a crash, see cosignature.md 5. */
 import { readFile } from 'node:fs/promises'
-import { encodeBase64, explainUnwritten } from '@eaas/protocol'
+import { encodeBase64, explainUnwritten, readJson } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { findBase64 } from '../formats/signed-note.js'
 import { replaceFile } from '../node/new-file.js'
@@ -62,15 +62,12 @@ export async function replaceStateFile(path: string, state: WitnessState): Promi
 }
 
 function parse(text: string): WitnessState | undefined {
-  try {
-    const { witness, logs } = stateSchema.parse(JSON.parse(text))
-    const seen = new Map<string, Seen>()
-    for (const { origin, size, root: encoded } of logs) {
-      const root = findBase64(encoded, HASH_BYTES)
-      if (root) seen.set(origin, { size, root })
-    }
-    return seen.size === logs.length ? { witness, logs: seen } : undefined
-  } catch {
-    return undefined
+  const { data } = stateSchema.safeParse(readJson(text))
+  if (!data) return undefined
+  const seen = new Map<string, Seen>()
+  for (const { origin, size, root: encoded } of data.logs) {
+    const root = findBase64(encoded, HASH_BYTES)
+    if (root) seen.set(origin, { size, root })
   }
+  return seen.size === data.logs.length ? { witness: data.witness, logs: seen } : undefined
 }

@@ -12,7 +12,7 @@ import { beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
 import type { Client } from '../../../sdk/src/index.js'
 import { clientsOf, failure, useService } from '../../../sdk/src/test-support/clients.js'
 import { type AwsMessageOptions, awsMessageReader, type Reader, type Row } from '../backfill.js'
-import { migrateValues } from '../test-support/migrate-values.js'
+import { migrateValues } from '../test-support/memory-table.js'
 
 const keyringOf = (fill: number) =>
   new RawAesKeyringNode({

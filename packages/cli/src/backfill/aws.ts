@@ -1,7 +1,4 @@
-/**
- * Reads messages of the AWS Encryption SDK, in base64, in hex or as bytes, by the `decrypt` of its own client, which
- * holds the caller's keyring.
- */
+/** Reads messages of the AWS Encryption SDK, by the `decrypt` of its own client, which holds the caller's keyring. */
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertFlag, assertOptions, kindOf, type Reader, type Row, spelledAs } from '@eaas/sdk/maintenance'

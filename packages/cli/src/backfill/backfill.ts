@@ -1,7 +1,4 @@
-/**
- * Runs of `backfill` and `inspectTable`: their options, and the SDK's part of the work for a model of any copy of the
- * SDK.
- */
+/** `backfill` and `inspectTable`, with the SDK's part of the work by whichever copy of the SDK made the model. */
 import { InvalidInputError } from '@eaas/sdk'
 import type { AnyModel, Reader, TableCounts } from '@eaas/sdk/maintenance'
 import * as sdk from '@eaas/sdk/maintenance'
@@ -65,16 +62,8 @@ export interface InspectReport {
 }
 
 /** What a run found and did; with `dryRun`, what it would have done. */
-export interface BackfillReport extends InspectReport {
-  rows: number
-  changed: number
-  /** Rows with nothing to do. */
-  current: number
-  /** Rows that others changed or held locked each time: run it again. */
-  contended: number
-  /** Rows that were deleted while the run worked on them. */
-  gone: number
-}
+export type BackfillReport = InspectReport &
+  Pick<BackfillProgress, 'rows' | 'changed' | 'current' | 'contended' | 'gone'>
 
 /**
  * Works through a table that is in use. Reads pages in the order of the keys and writes each row only if all columns of
@@ -124,7 +113,6 @@ export async function inspectTable(
 /** The SDK's part of a run, from the copy that made the model: an application may have several copies. */
 export type Sdk = Pick<typeof sdk, 'describeModel' | 'getVersions' | 'isModel' | 'maintain'>
 
-/** `backfill`, by the copy of the SDK that made the model. */
 export async function backfillWith(
   sdkOfModel: Sdk,
   model: AnyModel,
@@ -141,7 +129,6 @@ export async function backfillWith(
   return run(sdkOfModel, { model, table, options, work: own, read, dryRun: isDry, isCheck, isResumable: !dryRun })
 }
 
-/** `inspectTable`, by the copy of the SDK that made the model. */
 export async function inspectWith(
   sdkOfModel: Sdk,
   model: AnyModel,
@@ -188,17 +175,8 @@ async function run({ describeModel, maintain }: Sdk, plan: Plan): Promise<Backfi
   const table = typeof source === 'function' ? await source(columns) : source
   if (!isCheck) await table.assertTakes?.(work === 'open' ? 'plaintext' : 'envelopes')
   const { progress, failures, causes } = await runWork(table, maintenance, {
-    ...{
-      batchSize,
-      after,
-      rowsPerSecond,
-      dryRun,
-      isCheck,
-      isResumable,
-      signal,
-      onProgress,
-      isIndexing: work === 'index',
-    },
+    ...{ batchSize, after, rowsPerSecond, dryRun, isCheck, isResumable, signal, onProgress },
+    isIndexing: work === 'index',
   })
   const { total: _, rowsPerSecond: _rate, secondsLeft: _left, ahead: _ahead, ...done } = progress
   return { ...done, found: maintenance.found, failures, causes }

@@ -47,7 +47,6 @@ export async function constrainTable(
   return constrainWith(sdk, model, { query, table }, options)
 }
 
-/** `constrainTable`, by the copy of the SDK that made the model. */
 export async function constrainWith(
   { describeModel }: Pick<Sdk, 'describeModel'>,
   model: AnyModel,

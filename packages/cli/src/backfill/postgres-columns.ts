@@ -8,10 +8,7 @@ import { columnNames } from './table.js'
 /** Runs a statement whose only column is JSON text, and returns its parsed values. */
 export type Ask = (text: string, parameters?: string[]) => Promise<unknown[]>
 
-export interface Placed {
-  name: string
-  column: PostgresColumn
-}
+export type Placed = { name: string; column: PostgresColumn }
 
 export interface FoundTable {
   /** Its database, its schema and its own name, quoted if needed. */
@@ -60,20 +57,18 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
     [table],
   )) as [Catalogue?]
   if (!found) throw new InvalidInputError(`there is no table ${table}`, 'Name its schema too: "crm.users".')
-  if (found.hasChildren) {
+  if (found.hasChildren)
     throw new InvalidInputError(
       `tables inherit from ${table}, and its key does not tell their rows apart`,
       'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.',
     )
-  }
   // By the catalogue: `row_security = off` must be set before a statement is parsed, so a statement behind a pooler
   // cannot set it for itself.
-  if (found.hidesRows) {
+  if (found.hidesRows)
     throw new InvalidInputError(
       `row-level security may hide rows of ${table} from this role`,
       'Connect as the owner of the table, or as a role with `bypassrls`; with `force row level security` the owner needs that too.',
     )
-  }
   // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep only one
   // character or bit.
   const columns = found.columns.map(([name, type, base, modifier, isEnum]): [string, PostgresColumn] => {
@@ -93,7 +88,6 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
   }
 }
 
-/** @throws InvalidInputError where the table has no column of this name */
 export function getColumn({ columns }: Pick<FoundTable, 'columns'>, name: string): PostgresColumn {
   const column = columns.get(name)
   if (column) return column
@@ -133,12 +127,11 @@ export function placeColumns(
   for (const { column: name, list } of indexes) {
     const { base } = placed(name).column
     const fitting = list ? ['text[]', 'json', 'jsonb'] : ['text', 'character varying', 'citext']
-    if (!fitting.includes(base)) {
+    if (!fitting.includes(base))
       throw new InvalidInputError(
         `the column of the index ${JSON.stringify(name)} is of type ${base}`,
         `Give it the type ${fitting[0]}.`,
       )
-    }
   }
   for (const name of bind) assertBinds(placed(name).column)
   const own = new Map(
@@ -146,12 +139,11 @@ export function placeColumns(
   )
   const others = readColumns.filter((name) => !own.has(name)).map(placed)
   for (const { column } of others) assertBinds(column, '`readColumns` names')
-  if (key.length === 0 || !unique.some((one) => one.every((name) => key.includes(name)))) {
+  if (key.length === 0 || !unique.some((one) => one.every((name) => key.includes(name))))
     throw new InvalidInputError(
       'the rows have no unique key',
       'Name columns of a unique index, none of which may be null, in `key`.',
       { option: 'key' },
     )
-  }
   return { key: key.map(get), envelopes, columns: [...own.values(), ...others] }
 }

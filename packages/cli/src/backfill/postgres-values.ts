@@ -23,7 +23,6 @@ export function isJson({ base }: PostgresColumn): boolean {
   return JSON_TYPES.includes(base)
 }
 
-/** Refuses a column that cannot hold an envelope. @throws InvalidInputError */
 export function assertHoldsEnvelopes(found: PostgresColumn): void {
   const { name, base, maxLength } = found
   const column = `the column ${JSON.stringify(name)}`
@@ -31,12 +30,11 @@ export function assertHoldsEnvelopes(found: PostgresColumn): void {
   const hint = `Give it the type text first: alter table … ${action}${note === undefined ? '' : `, ${note}`}; or add a column of that type, and move the values into it in the same way.`
   if (![...JSON_TYPES, ...TEXT_TYPES].includes(base))
     throw new InvalidInputError(`${column} is of type ${base}, which cannot hold an encrypted value`, hint)
-  if (maxLength !== undefined && maxLength < LEAST_LENGTH) {
+  if (maxLength !== undefined && maxLength < LEAST_LENGTH)
     throw new InvalidInputError(
       `${column} holds at most ${counted(maxLength, 'character')}, which no encrypted value fits`,
       hint,
     )
-  }
 }
 
 /** The action of `alter table` that turns a column into text, and for what it is right if not for all. */
@@ -75,10 +73,7 @@ const BOUND_TYPES = [
   ...['smallint', 'integer', 'bigint', 'numeric', 'oid'],
 ]
 
-/**
- * Refuses a column whose values an application would bind in another form: what is sealed here would never open there.
- * @throws InvalidInputError
- */
+/** Refuses a column that applications bind in another form: what is sealed here would never open. @throws */
 export function assertBinds({ name, base, isEnum }: PostgresColumn, use = 'the model binds to'): void {
   if (isEnum || BOUND_TYPES.includes(base)) return
   throw new InvalidInputError(
@@ -113,7 +108,6 @@ export function writeColumn({ base }: PostgresColumn, value: unknown): string | 
 /** NUL and lone surrogates in JSON: `jsonb` takes neither. */
 const NOT_IN_JSONB = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/
 
-/** Says why a column cannot hold a value; undefined if it can. */
 export function findUnfit(column: PostgresColumn, value: unknown): string | undefined {
   const written = writeColumn(column, value) ?? ''
   const isUnfit = column.base === 'jsonb' ? NOT_IN_JSONB.test(written) : written.includes('\0')

@@ -1,4 +1,5 @@
 /** A table of PostgreSQL, read and written by any function that runs a query. */
+import { readJson } from '@eaas/protocol'
 import { InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertUnchanged } from '@eaas/sdk/adapter'
 import { assertOptions, DatabaseError, kindOf, type Row, type TableColumns } from '@eaas/sdk/maintenance'
@@ -22,7 +23,6 @@ export interface PostgresOptions {
   readColumns?: readonly string[] | undefined
 }
 
-/** What is compared before a row is written. */
 type Read = { key: readonly string[]; texts: readonly (string | null)[] }
 
 /**
@@ -67,7 +67,6 @@ export function openPostgres(query: PostgresQuery, table: string): { ask: Ask; n
   return { ask, name }
 }
 
-/** @throws InvalidInputError naming the constraints that refuse plaintext */
 function assertTakesPlaintext(table: string, { sealedChecks }: FoundTable): void {
   if (sealedChecks.length === 0) return
   const drops = sealedChecks.map((name) => `drop constraint ${quoteName(name)}`).join(', ')
@@ -84,7 +83,6 @@ function isName(value: unknown): value is string {
 /** The name of a table or a schema as it is spelled, or in the quotes of SQL. */
 const NAME_PART = /^(?:"(?<quoted>(?:[^"]|"")+)"|(?<plain>[^".][^.]*))(?<dot>\.(?!$)|$)/
 
-/** Reads a name with the schemas before it. @throws InvalidInputError */
 function readTableName(table: unknown): string[] {
   const parts: string[] = []
   let rest = typeof table === 'string' ? table : ''
@@ -278,12 +276,8 @@ function byColumns(changes: readonly TableChange[]): [string[], TableChange[]][]
 
 /** @throws InvalidInputError when it is no key of this table */
 function readKey(after: string, length: number): string {
-  try {
-    const key: unknown = JSON.parse(after)
-    if (Array.isArray(key) && key.length === length && key.every((one) => typeof one === 'string')) return after
-  } catch {
-    // not JSON
-  }
+  const key = readJson(after)
+  if (Array.isArray(key) && key.length === length && key.every((one) => typeof one === 'string')) return after
   throw notOfThisTable()
 }
 

@@ -12,7 +12,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Client } from '../../../sdk/src/index.js'
 import { clientsOf, failure, useService } from '../../../sdk/src/test-support/clients.js'
 import { awsMessageReader, cloakReader, type Reader, type Row, transitReader } from '../backfill.js'
-import { migrateValues } from '../test-support/migrate-values.js'
+import { migrateValues } from '../test-support/memory-table.js'
 
 const KEYS = [
   'k1.aesgcm256.AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=',

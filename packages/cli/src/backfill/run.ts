@@ -1,7 +1,4 @@
-/**
- * Walks through a table: page by page, each row by compare-and-swap, and again if another writer was faster. The rows
- * that lack an index may come first.
- */
+/** Walks through a table page by page, each row by compare-and-swap, and again if another writer was faster. */
 import { setTimeout } from 'node:timers/promises'
 import { ContentError, type EaasError, InvalidInputError, isEaasError } from '@eaas/sdk'
 import { assertNotAborted, type Maintenance, type Outcome, type Row, withoutPlace } from '@eaas/sdk/maintenance'
@@ -25,7 +22,6 @@ export interface RowFailure {
   message: string
 }
 
-/** Why rows stayed as they were. */
 export interface FailureCause extends Omit<RowFailure, 'key'> {
   rows: number
   /** The keys of the first 10. */
@@ -71,9 +67,8 @@ interface RunOptions {
 
 interface RunResult {
   progress: BackfillProgress
-  /** The first 100. */
+  /** The first 100 of each. */
   failures: RowFailure[]
-  /** The first 100. */
   causes: FailureCause[]
 }
 
@@ -222,12 +217,11 @@ async function readAgain(
   const there = (await table.page(behind, options.batchSize)).filter(({ key }) => missing.has(key))
   // The application may have inserted them again between the two statements.
   const back = there.length === 0 ? [] : await table.again(there.map(({ key }) => key))
-  if (back.length < there.length) {
+  if (back.length < there.length)
     throw new InvalidInputError(
       'again() of the table leaves out rows that page() returns',
       'Their keys do not lead back to them, so no row of the page can be told from a deleted one. Read the table by another key.',
     )
-  }
   result.progress.gone += missing.size - back.length
   return [...rows, ...back]
 }
@@ -237,7 +231,6 @@ interface Change extends TableChange {
   error: EaasError | undefined
 }
 
-/** Counts what is done, and returns what is to be written. */
 function settle(run: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): Change[] {
   const { table } = run
   const changes: Change[] = []
@@ -348,7 +341,6 @@ function createTempo(limit: number | undefined): Tempo {
   }
 }
 
-/** Waits. @throws AbortedError as soon as the signal is aborted */
 function rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return setTimeout(Math.max(0, ms), undefined, { signal }).catch(() => assertNotAborted(signal))
 }

@@ -10,7 +10,6 @@ import { columnNames } from './table.js'
 export const DIALECTS = ['postgresql', 'mysql', 'sqlite'] as const
 export type Dialect = (typeof DIALECTS)[number]
 
-/** A constraint on one column. */
 export interface SealedCheck {
   name: string
   /** The condition, for the schema of an ORM. */
@@ -129,15 +128,11 @@ export function isSealedCheck(definition: string): boolean {
 }
 
 /** How a text begins after `eaas.`, and its least length. No pattern has a backslash, which MySQL reads as an escape. */
-interface TextForm {
-  kinds: readonly string[]
-  least: number
-}
+type TextForm = { kinds: readonly string[]; least: number }
 
 /** How a dialect writes what a condition consists of. A condition that gives null lets a row pass. */
 interface Sql {
   name(name: string): string
-  /** Whether a text is that of an envelope. */
   isEnvelopeText(text: string, form: TextForm): string
   /** Whether a text is base64 of at least so many characters; `exactly` of so many. */
   isBase64(text: string, length: number, exactly?: boolean): string

@@ -1,7 +1,5 @@
-/**
- * The table in which a backfill reads and writes rows. `postgres.ts` makes one for PostgreSQL; applications provide
- * others.
- */
+/** The table of a backfill. `postgres.ts` makes one for PostgreSQL; applications provide others. */
+import { readJson } from '@eaas/protocol'
 import { InvalidInputError } from '@eaas/sdk'
 import type { Row, TableColumns } from '@eaas/sdk/maintenance'
 
@@ -9,7 +7,6 @@ export function columnNames({ fields, indexes, bind, header }: TableColumns): st
   return [...fields, ...indexes.map(({ column }) => column), ...bind, header.column]
 }
 
-/** A row of the table, as it was read. */
 export interface TableRow {
   /** Identifies the row, and its position in the order of the rows. */
   readonly key: string
@@ -17,7 +14,6 @@ export interface TableRow {
   readonly row: Readonly<Row>
 }
 
-/** A row to write. */
 export interface TableChange {
   /** What was read: the very object that `page` or `again` returned. */
   readonly from: TableRow
@@ -44,10 +40,7 @@ export interface Table {
   swap(changes: readonly TableChange[]): Promise<readonly boolean[]>
   /** Names a column that cannot hold what would be written, and says why: the row fails, in `check` and a dry run too. */
   unfit?(to: Readonly<Row>): { column: string; message: string } | undefined
-  /**
-   * Throws if the table would refuse or change every value of this kind: called before a run that writes. `open` writes
-   * plaintext, any other work envelopes.
-   */
+  /** Called before a run that writes: throws if the table would refuse or change every value of this kind. */
   assertTakes?(kind: 'plaintext' | 'envelopes'): void | Promise<void>
   /** Names the table and the column of text that holds a field, in SQL, for advice. */
   sqlNames?(field: string): { table: string; column: string } | undefined
@@ -68,7 +61,7 @@ export function writeAfter({ scope }: Table, key: string): string {
 /** Returns the key after which to continue. @throws InvalidInputError when it is one of another table */
 export function readAfter({ scope }: Table, after: string | undefined): string | undefined {
   if (scope === undefined || after === undefined) return after
-  const { scope: from, key } = parse(after) ?? {}
+  const { scope: from, key } = Object(readJson(after)) as { scope?: unknown; key?: unknown }
   if (typeof from !== 'string' || typeof key !== 'string') throw notOfThisTable()
   if (from === scope) return key
   throw new InvalidInputError(
@@ -81,12 +74,4 @@ export function readAfter({ scope }: Table, after: string | undefined): string |
 export function notOfThisTable(): InvalidInputError {
   const hint = 'Pass the text that progress told, or omit it.'
   return new InvalidInputError('after is no key of this table', hint, { option: 'after' })
-}
-
-function parse(after: string): { scope?: unknown; key?: unknown } | undefined {
-  try {
-    return JSON.parse(after) ?? undefined
-  } catch {
-    return undefined // not JSON
-  }
 }

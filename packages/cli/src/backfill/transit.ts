@@ -55,9 +55,8 @@ export function transitReader(options: TransitOptions): Reader {
     await setImmediate() // all values of a page ask in one turn
     const all = waiting
     waiting = []
-    for (let start = 0; start < all.length; start += BATCH_VALUES) {
+    for (let start = 0; start < all.length; start += BATCH_VALUES)
       await decrypt(post, path, all.slice(start, start + BATCH_VALUES))
-    }
   }
   return async (stored, row) => {
     const ciphertext = spelledAs('transit', stored)
@@ -80,7 +79,6 @@ export function transitReader(options: TransitOptions): Reader {
 
 const OPTIONS = ['post', 'key', 'mount', 'context', 'as', 'acceptPlaintext'] satisfies (keyof TransitOptions)[]
 
-/** @throws ContentError when there is no context for the row */
 function contextFor(context: NonNullable<TransitOptions['context']>, row: Readonly<Row>): string {
   const made = typeof context === 'function' ? askWithRow('context', context, row) : context
   if (typeof made === 'string' && made !== '') return made

@@ -12,7 +12,6 @@ export interface Application {
   packages: ReadonlyMap<string, string>
   /** Whether its `.js` files are ES modules. */
   isModule: boolean
-  /** The sources, as they are. */
   sources: ReadonlyMap<string, string>
   /** The same with blanks in the place of comments, for what reads them. */
   code: ReadonlyMap<string, string>

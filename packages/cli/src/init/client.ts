@@ -26,16 +26,11 @@ const EXAMPLES = {
 } as const
 const STATEMENT_END = /^[^\S\n]*(?:;|\r?\n\s*(?![\s.?])|$)/
 
-interface Place {
-  path: string
-  begin: number
-  end: number
-}
+type Place = { path: string; begin: number; end: number }
 
 /** An expression to wrap, and the statement that it is in. */
 interface Client extends Place {
   statement: { begin: number; end: number }
-  /** What is written before it. */
   prefix: string
 }
 

@@ -209,7 +209,6 @@ function createQuestions({ stdin, stderr, signal }: Io): Ask {
   }
 }
 
-/** Reads the options, and asks for those that are missing. @throws UsageError */
 async function choose(
   tables: readonly FoundTable[],
   given: InitOptions,
@@ -227,13 +226,12 @@ async function choose(
   const exact = tables.filter(({ name, stored, schema }) => [name, stored, `${schema}.${stored}`].includes(wanted))
   const found = exact.length > 0 ? exact : tables.filter(({ name, stored }) => isNamed(name) || isNamed(stored))
   const [table, other] = found
-  if (!table || other) {
+  if (!table || other)
     throw new UsageError(
       table
         ? `${wanted} is in ${table.path} and in ${other?.path}`
         : `there is no ${wanted}. There are: ${all}${unseen}`,
     )
-  }
   if (table.id.length === 0)
     throw new UsageError(`${table.name} has no primary key that init can read: see ${guide('orms')}`)
   const fit = table.columns

@@ -25,7 +25,6 @@ function textOf(column: string, type: string, timeZone: string): string {
     : fieldText(column, type)
 }
 
-/** The statement that makes text of columns, if there is something to convert. */
 export function convertColumns({ table, columns, timeZone }: Change): string[] {
   const actions = columns.filter(isConverted).map(({ stored, type }) => {
     const column = quoteName(stored)

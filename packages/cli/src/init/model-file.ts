@@ -10,7 +10,6 @@ export interface ModelFile {
   columns: readonly Column[]
   /** The names of those to search by. */
   search: readonly string[]
-  /** The name of its function, and its path. */
   name: string
   path: string
 }

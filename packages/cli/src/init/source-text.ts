@@ -22,7 +22,6 @@ export function quoteText(text: string, quote = "'"): string {
   return quote + escaped.replaceAll(quote, `\\${quote}`) + quote
 }
 
-/** What a name from a schema is in the name of a file or of a function. */
 export function slugOf(name: string): string {
   return name.replaceAll(/\W+/g, '_')
 }
@@ -72,10 +71,7 @@ export function localName(source: string, exported: string): string {
   return new RegExp(`\\bimport [^;'"]*\\b${exported} as (\\w+)`).exec(source)?.[1] ?? exported
 }
 
-/**
- * Adds names to those that a source imports of a module, and takes away those that it no longer uses. Returns undefined
- * if it has no import to which the names can be added. A name to add may begin with `type`.
- */
+/** Adds and drops names of a source's import; undefined if none takes them. A name to add may begin with `type`. */
 export function withNames(
   text: string,
   module: string,

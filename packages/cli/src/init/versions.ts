@@ -6,7 +6,6 @@ import { peerDependencies as typeorm } from '../../../typeorm/package.json'
 import { version } from '../../package.json'
 import type { Application, FoundTable } from './application.js'
 
-/** What each adapter takes, by its own manifest. */
 const PEERS: Readonly<Record<FoundTable['orm'], Readonly<Record<string, string>>>> = {
   ...{ drizzle, kysely, prisma, typeorm },
 }

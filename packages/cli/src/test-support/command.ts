@@ -9,11 +9,7 @@ import { guardedDir } from '../../../../test/support/run/guarded-dir.js'
 import type { Io } from '../io.js'
 import { run } from '../run.js'
 
-export interface Ran {
-  code: number
-  out: Buffer
-  err: string
-}
+export type Ran = { code: number; out: Buffer; err: string }
 
 export type CommandOptions = Pick<Io, 'env' | 'folder'> &
   Partial<Pick<Io, 'fetch' | 'signal' | 'stdout'>> & {

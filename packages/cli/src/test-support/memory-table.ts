@@ -1,7 +1,10 @@
 // A table in memory, for a backfill. `onSwap` is what the application does just before rows are written.
 
-import type { Row } from '@eaas/sdk/maintenance'
+import { text } from '@eaas/sdk'
+import type { Reader, Row } from '@eaas/sdk/maintenance'
+import type { Client } from '../../../sdk/src/index.js'
 import type { Table, TableRow } from '../backfill/table.js'
+import { backfill } from '../backfill.js'
 
 export interface MemoryTable extends Table {
   rows: Map<string, Row>
@@ -45,4 +48,15 @@ export function createMemoryTable(list: readonly Row[], columns: readonly string
     count: async (after) => sorted().filter((name) => after === undefined || name > after).length,
   }
   return table
+}
+
+/** Runs a backfill of one column through a reader, and returns what the model reads of it afterwards. */
+export async function migrateValues(eaas: Client, keyId: string, values: readonly unknown[], read: Reader) {
+  const fields = { email: text() }
+  const model = eaas.model({ name: 'users', keyId, bind: ['id'], format: 'text', fields })
+  const rows = values.map((email, at) => ({ id: `u${String(at).padStart(4, '0')}`, email }))
+  const table = createMemoryTable(rows, ['email'])
+  const report = await backfill(model, table, { read: { email: read } })
+  const { ok } = await model.decryptMany([...table.rows.values()] as never[])
+  return { report, emails: ok.map(({ email }) => email), table }
 }

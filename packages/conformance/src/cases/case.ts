@@ -12,7 +12,6 @@ export interface Case {
   run(session: Session): Promise<void>
 }
 
-/** The name of a case, as a report shows it. */
 export function nameOf({ of, rule }: Case): string {
   return `${of.join(', ')}: ${rule}`
 }
@@ -40,7 +39,6 @@ export const NOWHERE = '00000000-0000-4000-8000-000000000000'
 
 const SHOWN_CHARACTERS = 600
 
-/** A violation of the contract by the server. */
 export class Fault extends Error {
   override readonly name = 'Fault'
 }
@@ -50,7 +48,6 @@ export class Skip extends Error {
   override readonly name = 'Skip'
 }
 
-/** Checks that two values are deeply equal. @throws Fault */
 export function same(actual: unknown, expected: unknown, what: string): void {
   if (!isDeepStrictEqual(actual, expected)) throw new Fault(`${what}: expected ${show(expected)}, got ${show(actual)}`)
 }

@@ -4,7 +4,6 @@ import { blindValue } from '@eaas/protocol/blind-hash'
 import type { Said, Session } from '../session.js'
 import { check, needs, randomBase64, Skip } from './case.js'
 
-/** A key, and what calls on it take. */
 export interface Ground {
   id: string
   key: wire.Key

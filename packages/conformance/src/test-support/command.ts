@@ -15,12 +15,7 @@ export interface Ran {
   report: any
 }
 
-export interface Target {
-  baseUrl: string
-  apiKey: string
-  fetch?: Io['fetch']
-  signal?: AbortSignal
-}
+export type Target = { baseUrl: string; apiKey: string; fetch?: Io['fetch']; signal?: AbortSignal }
 
 /** Runs `eaas-conformance URL --api-key-file F --json F` with further arguments. */
 export async function runKit({ baseUrl, apiKey, fetch, signal }: Target, ...argv: string[]): Promise<Ran> {

@@ -60,7 +60,7 @@ export function ApiKeysPage() {
   const shown = useComputed(() => apiKeys.value.filter(isAskedFor))
   useEffect(() => void attempt(error, loadApiKeys), [])
   if (made.value) return <NewSecret made={made.value} onStored={setTo(made, undefined)} />
-  if (isNew.value) {
+  if (isNew.value)
     return (
       <ApiKeyForm
         title="New API key"
@@ -73,7 +73,6 @@ export function ApiKeysPage() {
         }}
       />
     )
-  }
   return (
     <>
       <ListBar title="API keys" what="API keys" count={shown.value.length.toLocaleString('en')} states={STATES}>
@@ -109,7 +108,7 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
     say('revoked')
     await loadApiKeys()
   }
-  if (act.value === 'change') {
+  if (act.value === 'change')
     return (
       <ApiKeyForm
         title={`Change ${visible(name)}`}
@@ -124,7 +123,6 @@ function Opened({ apiKey }: { apiKey: ApiKeyRecord }) {
         }}
       />
     )
-  }
   return (
     <>
       <Facts

@@ -15,11 +15,7 @@ const MONTH_MS = 30 * 86_400_000
 const READ_ENTRIES = 500 // entries of the last 30 days that are read to say who used the key
 const PAGE_ENTRIES = 100
 
-interface Use {
-  users: ReadonlyMap<string, number>
-  read: number
-  total: number
-}
+type Use = { users: ReadonlyMap<string, number>; read: number; total: number }
 
 const VERSION_COLUMNS: readonly Column<KeyWithVersions['versions'][number]>[] = [
   { title: 'Version', isNumber: true, cell: ({ version }) => version },
@@ -175,7 +171,7 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
   const { keys } = client()
   const days = useSignal(String(rotation?.interval_days ?? ''))
   const done = (text: string, call: Promise<unknown>) => call.then(() => say(text))
-  if (act === 'rotate') {
+  if (act === 'rotate')
     return (
       <Dialog title={`Rotate ${name}`} act="Rotate" onClose={onClose} onAct={() => done('rotated', keys.rotate(id))}>
         <p>
@@ -187,7 +183,6 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
         </p>
       </Dialog>
     )
-  }
   if (act === 'rotation') {
     const set = () => done('schedule set', keys.setRotation(id, days.value === '' ? null : Number(days.value)))
     return (
@@ -207,13 +202,12 @@ function ActDialog({ act, keyRead: { id, name, current_version, rotation, versio
       </Dialog>
     )
   }
-  if (act === 'enable') {
+  if (act === 'enable')
     return (
       <Dialog title={`Enable ${name}`} act="Enable" onClose={onClose} onAct={() => done('enabled', keys.enable(id))}>
         <p>It wraps, encrypts and hashes again.</p>
       </Dialog>
     )
-  }
   if (act === 'cancel') {
     const cancel = () => done('destruction cancelled', keys.cancelDestruction(id))
     return (

@@ -25,13 +25,12 @@ const COLUMNS: readonly Column<Key>[] = [
 
 /** When the key is rotated next, or destroyed. */
 export function Due({ rotation, destroy_at, status }: Pick<Key, 'rotation' | 'destroy_at' | 'status'>) {
-  if (status === 'pending_destruction' && destroy_at) {
+  if (status === 'pending_destruction' && destroy_at)
     return (
       <span class="alarm">
         destroyed <Time at={destroy_at} />
       </span>
     )
-  }
   if (!rotation || status !== 'active') return <span class="soft">–</span>
   const isSoon = Date.parse(rotation.next_rotation_at) - Date.now() < WEEK_MS
   return (

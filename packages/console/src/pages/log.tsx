@@ -105,7 +105,6 @@ function createEntryList() {
     })
     isReading = false
   }
-  /** Reads entries before those that are shown. */
   const readNewer = async () => {
     const [newest] = entries.value
     if (!newest) return readOlder()

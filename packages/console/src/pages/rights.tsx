@@ -60,11 +60,7 @@ export function RightsPage() {
   )
 }
 
-interface RightsProps {
-  from: string | undefined
-  to: string | undefined
-  isCompared: boolean
-}
+type RightsProps = { from: string | undefined; to: string | undefined; isCompared: boolean }
 
 // The rights at two times, read once: other times have another component, which a late answer for these cannot reach.
 function Rights({ from, to, isCompared }: RightsProps) {
@@ -174,11 +170,7 @@ function saveTable(table: Table, names: Read['names']): void {
   saveCsv(name, rows, Object.fromEntries(cells))
 }
 
-interface CellProps {
-  kind: string
-  cell: Row['cells'][number] | undefined
-  names: ReadonlyMap<string, string>
-}
+type CellProps = { kind: string; cell: Row['cells'][number] | undefined; names: ReadonlyMap<string, string> }
 
 /** An entry's number is a link to it. */
 function CellOf({ kind, cell, names }: CellProps) {

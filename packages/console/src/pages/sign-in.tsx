@@ -44,7 +44,7 @@ export function SignIn() {
     error.value = undefined
   }
   const { value: offered } = offer
-  if (offered) {
+  if (offered)
     return (
       <main class="sign-in">
         <h1>EaaS console</h1>
@@ -69,7 +69,6 @@ export function SignIn() {
         <Problem error={endProblem.value} />
       </main>
     )
-  }
   return (
     <main class="sign-in">
       <h1>EaaS console</h1>

@@ -4,13 +4,12 @@ import type { Signal } from '@preact/signals'
 
 export function Problem({ error }: { error: unknown }) {
   if (error === undefined) return null
-  if (!isEaasError(error)) {
+  if (!isEaasError(error))
     return (
       <div class="problem" role="alert">
         {error instanceof Error ? error.message : String(error)}
       </div>
     )
-  }
   const { hint } = error
   const api = error.code === 'E_API' ? error : undefined
   return (

@@ -93,14 +93,12 @@ export function setTo<Value>(to: Signal<Value>, value: Value): () => void {
   }
 }
 
-/** Makes what a field does: it gives a signal what was typed. */
 export function typeInto(to: Signal<string>): (event: TargetedEvent<HTMLInputElement>) => void {
   return ({ currentTarget }) => {
     to.value = currentTarget.value
   }
 }
 
-/** Makes what a checkbox does: it gives a signal whether it is checked. */
 export function checkInto(to: Signal<boolean>): (event: TargetedEvent<HTMLInputElement>) => void {
   return ({ currentTarget }) => {
     to.value = currentTarget.checked

@@ -1,6 +1,6 @@
 /** Tells the kinds of dropped files by their beginnings, and what an export is of. */
 import { EXPORT_FORMAT } from '@eaas/audit'
-import { visible } from '@eaas/protocol'
+import { readJson, visible } from '@eaas/protocol'
 
 export type Kind = 'export' | 'public key' | 'names' | 'checkpoints'
 
@@ -43,14 +43,10 @@ export function findOtherKey(given: readonly Given[], publicKey: string): string
 /** Reads names by ids; empty if the file holds none. */
 export async function readNames(file: File): Promise<Record<string, string>> {
   if (file.size > MOST_NAMES_BYTES) return {}
-  try {
-    const value: unknown = JSON.parse(await file.text())
-    const pairs = typeof value === 'object' && value !== null ? Object.entries(value) : []
-    const areNames = pairs.every(([id, name]) => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) && typeof name === 'string')
-    return areNames ? Object.fromEntries(pairs) : {}
-  } catch {
-    return {} // not JSON
-  }
+  const value = readJson(await file.text())
+  const pairs = typeof value === 'object' && value !== null ? Object.entries(value) : []
+  const areNames = pairs.every(([id, name]) => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id) && typeof name === 'string')
+  return areNames ? Object.fromEntries(pairs) : {}
 }
 
 /** The period of all exports together, which are in order: from the first one to the last; '' where no end tells. */

@@ -82,7 +82,6 @@ async function verify(event: Event): Promise<void> {
   worker.postMessage(task)
 }
 
-/** Has the worker prove the wanted entries, which saves a file. */
 function prove(): void {
   error.value = ''
   saved.value = ''

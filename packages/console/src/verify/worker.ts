@@ -27,13 +27,11 @@ export interface Task {
   to: string
 }
 
-/** To prove entries of the exports. */
 export interface ProofTask extends Pick<Task, 'exports' | 'publicKey'> {
   ids: readonly number[]
   starts: readonly number[] // the entry before the first one of each export
 }
 
-/** What the worker answers. */
 export type Message =
   | { entries: number; part: number }
   | { error: string }
@@ -96,19 +94,17 @@ async function readText(file: File): Promise<KeptFile> {
 }
 
 async function prove({ exports, publicKey, ids, starts }: ProofTask): Promise<void> {
-  const trusted = publicKey === undefined ? {} : { publicKey }
   const linesOf = (file: File) => splitLines(readChunks(file, () => undefined))
   const found = exports[selectExport(starts, ids) ?? -1]
   if (!found) throw new CheckpointError('no export has all of these entries: prove those of each export by themselves')
   const whole = await verifyExport(joinExports(exports.map(linesOf)), {
-    ...trusted,
+    publicKey,
     onProgress: (entries) => post({ entries, part: 0 }),
   })
   if (!whole.valid) throw new CheckpointError(`the export is NOT valid, so it proves nothing: ${whole.reason}`)
   const { value: header = '' } = await linesOf(exports.at(-1) ?? found).next()
   const signers = signersOf(header, publicKey)
-  const options = signers === undefined ? { ids } : { ids, publicKey: signers }
-  const { verdict, proof, missing } = await proveEntries(linesOf(found), options)
+  const { verdict, proof, missing } = await proveEntries(linesOf(found), { ids, publicKey: signers })
   if (!verdict.valid) throw new CheckpointError(`${found.name} is NOT valid by itself: ${verdict.reason}`)
   if (missing.length > 0) throw new CheckpointError(`${found.name} has no entry ${missing.join(', ')}`)
   if (!proof)

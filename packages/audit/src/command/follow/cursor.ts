@@ -1,7 +1,7 @@
 /** How far a follower has delivered each log: a file that it replaces after each delivered batch. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { decodeHex, encodeHex, explainUnwritten, isUuid } from '@eaas/protocol'
+import { decodeHex, encodeHex, explainUnwritten, isUuid, readJson } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { replaceFile } from '../../node/new-file.js'
 import { CommandError } from '../files.js'
@@ -20,10 +20,7 @@ const cursorSchema = z.strictObject({
   ),
 })
 
-export interface Reached {
-  id: number
-  hash: Uint8Array | undefined
-}
+export type Reached = { id: number; hash: Uint8Array | undefined }
 
 /** The last delivered entry of each log, by its tenant. */
 export type Cursor = Map<string, Reached>
@@ -51,14 +48,11 @@ export async function writeCursor(path: string, cursor: Cursor): Promise<void> {
 }
 
 function parse(text: string): Cursor | undefined {
-  try {
-    const { logs } = cursorSchema.parse(JSON.parse(text))
-    const cursor: Cursor = new Map()
-    for (const { tenant_id, id, hash } of logs) {
-      cursor.set(tenant_id, { id, hash: hash === null ? undefined : decodeHex(hash) })
-    }
-    return cursor.size === logs.length ? cursor : undefined
-  } catch {
-    return undefined
-  }
+  const { data } = cursorSchema.safeParse(readJson(text))
+  if (!data) return undefined
+  const positions = data.logs.map(({ tenant_id, id, hash }): [string, Reached] => {
+    return [tenant_id, { id, hash: hash === null ? undefined : decodeHex(hash) }]
+  })
+  const cursor: Cursor = new Map(positions)
+  return cursor.size === positions.length ? cursor : undefined
 }

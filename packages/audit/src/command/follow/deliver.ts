@@ -54,7 +54,6 @@ export interface Batch {
 }
 
 export interface Delivery {
-  /** how far each log was delivered */
   readonly cursor: Cursor
   /** aborted by SIGINT and SIGTERM */
   readonly signal: AbortSignal

@@ -1,7 +1,4 @@
-/**
- * Requests of a follower to a collector or the service: over TLS, without redirects or secrets in errors; repeated
- * while there is no answer, or one that says "later".
- */
+/** A follower's requests to a collector or the service: over TLS, without redirects or secrets in errors; repeated. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isLoopback } from '../../node/listen.js'
 import { CommandError, readGiven } from '../files.js'
@@ -10,10 +7,7 @@ import { CommandError, readGiven } from '../files.js'
 const LATER = [408, 425, 429]
 const TOKEN = /^[\x21-\x7e]+$/
 
-/**
- * Sends a request. Returns an answer that the same request would get again, whatever its status.
- * @throws TryAgainError if there was no answer, or one that says "later"
- */
+/** Returns an answer that the same request would get again. @throws TryAgainError if none, or it says "later" */
 export async function send(
   url: URL,
   { token, ...init }: RequestInit & { token: string | undefined },
@@ -49,7 +43,6 @@ export function readAddress(address: string, where: { given: string; secret: str
   return url
 }
 
-/** Reads a file that holds only a token. @throws CommandError */
 export async function readToken(path: string): Promise<string> {
   const token = (await readGiven(path)).trim()
   if (!TOKEN.test(token)) throw new CommandError(`${path}: it must hold one token`)
@@ -74,7 +67,6 @@ export function reasonOf({ name, cause }: Error): string {
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 30_000
 
-/** Thrown by an attempt that is to be made again. */
 export class TryAgainError extends Error {
   override readonly name = 'TryAgainError'
 

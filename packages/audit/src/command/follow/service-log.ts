@@ -1,4 +1,5 @@
 /** Reads a tenant's log as the service exports it, and verifies each entry before it is delivered. */
+import { readJson } from '@eaas/protocol'
 import { equalBytes } from '../../crypto.js'
 import { entryHash } from '../../formats/chain.js'
 import { type Checkpoint, parseCheckpoint } from '../../formats/checkpoint.js'
@@ -104,7 +105,7 @@ function openLog(
       }
     }
     const verdict = await verifyExport(seen(), {
-      ...(service.publicKey === undefined ? {} : { publicKey: service.publicKey }),
+      publicKey: service.publicKey,
       onEntry(entry) {
         const { id, hash } = entry
         if (read % BATCH_ENTRIES === 0) known.push({ id, hash })
@@ -297,12 +298,8 @@ async function get({ readApiKey }: Service, url: URL, signal: AbortSignal): Prom
 }
 
 function detailOf(text: string): string {
-  try {
-    const { detail } = JSON.parse(text) as { detail?: unknown }
-    return typeof detail === 'string' ? `: ${detail.slice(0, MOST_REFUSAL_CHARACTERS)}` : ''
-  } catch {
-    return '' // not JSON
-  }
+  const { detail } = Object(readJson(text)) as { detail?: unknown }
+  return typeof detail === 'string' ? `: ${detail.slice(0, MOST_REFUSAL_CHARACTERS)}` : ''
 }
 
 function brokenOff(url: URL, error: unknown): TryAgainError {

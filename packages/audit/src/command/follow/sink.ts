@@ -11,12 +11,7 @@ const TOO_LARGE = 413
 /** Delivers a whole batch. @throws TryAgainError if not all was taken; CommandError if trying again would not help */
 export type Sink = (batch: readonly Message[]) => Promise<void>
 
-export interface Receiver {
-  http?: string
-  tokenFile?: string
-  syslog?: string
-  tls: boolean
-}
+export type Receiver = { http?: string; tokenFile?: string; syslog?: string; tls: boolean }
 
 export function openSink({ http, tokenFile, syslog, tls }: Receiver): Sink {
   if (http !== undefined) return httpSink(http, tokenFile)
@@ -46,7 +41,6 @@ export function httpSink(address: string, tokenFile: string | undefined, patienc
   return post
 }
 
-/** Thrown when the reader of standard output is gone. */
 export class ReaderGoneError extends Error {
   override readonly name = 'ReaderGoneError'
 }
