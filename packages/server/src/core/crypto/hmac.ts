@@ -39,7 +39,11 @@ export function hmac(key: Key, ...message: readonly Part[]): Uint8Array {
 function authenticate(key: Key, message: readonly Part[], encoding: 'hex' | 'binary'): string {
   let most = 0
   for (const part of message) most += typeof part === 'string' ? MOST_BYTES_A_CHARACTER * part.length : part.length
-  if (most > SHORT_BYTES) return authenticateLong(key, message, encoding)
+  if (most > SHORT_BYTES) {
+    const long = createHmac(ALGORITHM, key)
+    for (const part of message) long.update(part)
+    return long.digest(encoding)
+  }
   putKey(key)
   let end = BLOCK_BYTES
   for (const part of message) end += put(part, end)
@@ -48,12 +52,6 @@ function authenticate(key: Key, message: readonly Part[], encoding: 'hex' | 'bin
   innerBlock.fill(0, 0, end)
   outerBlock.fill(0)
   return mac
-}
-
-function authenticateLong(key: Key, message: readonly Part[], encoding: 'hex' | 'binary'): string {
-  const made = createHmac(ALGORITHM, key)
-  for (const part of message) made.update(part)
-  return made.digest().toString(encoding)
 }
 
 function put(part: Part, at: number): number {

@@ -136,9 +136,7 @@ export function connect(given: ConnectOptions): Sql {
           credentials: createLogin({ url, urlFile: given.urlFile }, given.onStaleLogin),
         } as typeof options),
       )
-    : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as postgres.Options<
-        typeof types
-      >)
+    : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as typeof options)
   if (isPooled) beforeWork(sql, setLimits)
   if (given.isSpread) beforeWork(markSpread(sql), markSpread)
   return sql as unknown as Sql

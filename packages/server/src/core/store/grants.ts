@@ -108,12 +108,8 @@ async function grant(sql: Transaction, statement: string): Promise<void> {
   await sql
     .savepoint((inner) => inner.unsafe(statement))
     .catch((error: unknown) => {
-      if (!isDenied(error)) throw error
+      if ((error as { code?: unknown }).code !== INSUFFICIENT_PRIVILEGE) throw error
     })
-}
-
-function isDenied(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE
 }
 
 type MissingRights = { role: string; missing: string[] }

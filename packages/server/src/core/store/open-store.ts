@@ -5,7 +5,7 @@ import {
   openEmbedded,
   type RunningEmbedded,
 } from '../../embedded/database.js'
-import { readDatabaseUrl } from '../database-url.js'
+import { type DatabaseSetting, readDatabaseUrl } from '../database-url.js'
 import { areTablesSpread, connect, type Sql } from './db.js'
 import type { Login } from './login.js'
 import { EMBEDDED_PATH, ownPath } from './search-path.js'
@@ -19,12 +19,7 @@ const CLOSE_TIMEOUT_S = 5
 /** For a server's first jobs, for what it compares each second, and for the installation's log. */
 const START_CONNECTIONS = 3
 
-interface Location {
-  databaseUrl: string | undefined
-  databaseUrlFile?: string | undefined
-  databasePooler: Pooler
-  dataDir: string
-}
+type Location = DatabaseSetting & { databasePooler: Pooler; dataDir: string }
 
 /** What is between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is detected. */
 type Pooler = 'auto' | 'transaction' | 'none'
@@ -116,17 +111,7 @@ async function embeddedStore(
 ): Promise<Store> {
   const durability = found && DURABILITIES[found]
   const sql = connect({ socketPath, max: 1 })
-  const closeBoth = async () => {
-    await end(sql)
-    await close()
-  }
-  try {
-    await assertFormats(sql)
-  } catch (error) {
-    await closeBoth()
-    throw error
-  }
-  return {
+  const store: Store = {
     sql,
     isEmbedded: true,
     isPooled: false,
@@ -137,7 +122,14 @@ async function embeddedStore(
     findDurability: () => sql`select 1`.then(() => durability ?? 'asynchronous'),
     probeCommit: () => probeCommit(sql),
     description: `embedded, in ${dataDir}`,
-    close: closeBoth,
+    close: () => end(sql).then(close),
+  }
+  try {
+    await assertFormats(sql)
+    return store
+  } catch (error) {
+    await store.close()
+    throw error
   }
 }
 
