@@ -64,12 +64,7 @@ export function assertListed(
  */
 export async function assertLeadsToHead(
   sql: Queryable,
-  {
-    from,
-    head,
-    signal,
-    whenAdmitted = (read) => read(),
-  }: {
+  leading: {
     from: Pick<Witness, 'last_id' | 'hash'>
     head: Head
     signal?: AbortSignal
@@ -77,9 +72,10 @@ export async function assertLeadsToHead(
     whenAdmitted?: <Page>(read: () => Promise<Page>) => Promise<Page>
   },
 ): Promise<void> {
+  const { head, signal, whenAdmitted = (read) => read() } = leading
   const { tenant_id } = head
   const pause = createStretches()
-  let { last_id, hash } = from
+  let { last_id, hash } = leading.from
   while (last_id < head.last_id) {
     signal?.throwIfAborted()
     const where = { tenant_id, after_id: last_id, through_id: head.last_id, limit: PAGE_ENTRIES }

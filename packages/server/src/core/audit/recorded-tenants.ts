@@ -2,7 +2,7 @@
  * What the installation's log says of tenants: which ones must exist, what their logs must hold, and what those of gone
  * tenants held (anchor.md 4).
  */
-import { readMetadata } from '@eaas/audit/formats'
+import { type ChainedEntry, readMetadata } from '@eaas/audit/formats'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import { listEntriesOf, type ToldEntry } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
@@ -39,10 +39,7 @@ export interface RecordedTenants {
   statuses: ReadonlyMap<string, string>
 }
 
-export interface NamedEntry {
-  id: number
-  hash: Uint8Array
-}
+export type NamedEntry = Pick<ChainedEntry, 'id' | 'hash'>
 
 /** Their entries state the status. */
 const MOVES: readonly string[] = ['installation.tenant_move', 'installation.tenant_arrive']

@@ -3,7 +3,7 @@
  * call waits for its turn before anything is decided, so one that is refused or given up has used nothing.
  */
 import type { KeyObject } from 'node:crypto'
-import { DETAILS, MAX_BLINDED_ELEMENTS, type wire } from '@eaas/protocol'
+import { DETAILS, MAX_BLINDED_ELEMENTS } from '@eaas/protocol'
 import { OverloadError } from '../audit/append-errors.js'
 import type { BlindHashResult, BlindHashTask } from '../crypto/blind-hash.js'
 import { Refusal } from './refusal.js'
@@ -24,14 +24,9 @@ interface Caller {
 
 export type RunBlindHash = (task: BlindHashTask) => Promise<BlindHashResult>
 
-export interface BlindHashing {
-  /** Runs work that evaluates. @throws Refusal E_UNAVAILABLE if too much waits or the caller left */
-  inTurn<T>(caller: Caller, cost: number, work: () => Promise<T>): Promise<T>
-  /** To be called in a turn. @throws Refusal E_VALIDATION for an element that is none */
-  evaluate(hashKey: KeyObject, elements: readonly string[]): Promise<Pick<wire.BlindHashed, 'elements' | 'proof'>>
-}
+export type BlindHashing = ReturnType<typeof createBlindHashing>
 
-export function createBlindHashing(run: RunBlindHash): BlindHashing {
+export function createBlindHashing(run: RunBlindHash) {
   const gate = createWorkGate({ runningOperations: COST_OF_TURN })
   const underWay = new Map<string, number>()
 
@@ -55,14 +50,18 @@ export function createBlindHashing(run: RunBlindHash): BlindHashing {
   }
 
   return {
-    // A refusal, so that it fails only its part of a batch.
-    inTurn: (...turn) =>
-      wait(...turn).catch((error: unknown) => {
+    /** Runs work that evaluates. @throws Refusal E_UNAVAILABLE if too much waits or the caller left */
+    async inTurn<T>(caller: Caller, cost: number, work: () => Promise<T>): Promise<T> {
+      try {
+        return await wait(caller, cost, work)
+      } catch (error) {
         if (!(error instanceof OverloadError)) throw error
-        const { retryAfterSeconds } = error
+        const { retryAfterSeconds } = error // as a refusal, it fails only its part of a batch
         throw new Refusal('E_UNAVAILABLE', DETAILS.E_UNAVAILABLE.busy, { retryAfterSeconds })
-      }),
-    async evaluate(hashKey, elements) {
+      }
+    },
+    /** To be called in a turn. @throws Refusal E_VALIDATION for an element that is none */
+    async evaluate(hashKey: KeyObject, elements: readonly string[]) {
       const result = await run({ hashKey, elements })
       if (result.wrong === undefined) return result
       throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.element(result.wrong))

@@ -102,10 +102,10 @@ class Call<Answer> {
       return true
     }
     if (!refused && this.#decision?.freshness === 'cached') return true
-    // A row that seems forged may have its MAC under an audit key that is newer than the state.
-    // If the chain itself is wrong, this raises the alarm.
     const current = isCurrent(services, state)
-    if (!(await (refused instanceof TamperedRowError ? current : current.catch(allowAlarm)))) {
+    // A row that seems forged may have its MAC under a newer audit key; if the chain is wrong, the alarm is the answer.
+    const isNewest = await (refused instanceof TamperedRowError ? current : current.catch(allowAlarm))
+    if (!isNewest) {
       await services.states.renew(state)
       return false
     }

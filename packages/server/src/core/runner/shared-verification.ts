@@ -8,7 +8,6 @@ import { createPatientGate, whenAdmitted } from './work-gate.js'
 
 /** Different verifications of one tenant that may wait; more are refused. */
 const WAITING_OF_TENANT = 8
-
 /** Tenants whose logs are verified at once; the calls that wait have a limit of their own. */
 const VERIFICATIONS_AT_ONCE = 2
 

@@ -16,12 +16,7 @@ const LEAST_RATE = 500
 /** How long operations are counted before the rate is computed again, in milliseconds. */
 const RATE_WINDOW_MS = 200
 
-export interface WorkGate {
-  /** The caller calls the returned function at the end of its work. @throws OverloadError if it cannot begin in time */
-  enter(tenant_id: string, operations: number): Promise<() => void>
-  /** Before a body is read. @throws OverloadError if not even a small batch of the tenant would be admitted */
-  assertRoom(tenant_id: string): void
-}
+export type WorkGate = ReturnType<typeof createWorkGate>
 
 interface Waiter {
   operations: number
@@ -54,7 +49,7 @@ export function createWorkGate({
   runningOperations = RUNNING_OPERATIONS,
   mostWaitMs = MOST_WAIT_MS,
   now = () => performance.now(),
-} = {}): WorkGate {
+} = {}) {
   /** by tenant, in the order in which they arrived */
   const waiters = new Map<string, Waiter[]>()
   /** when each tenant last began, in turns of the gate; forgotten when nothing runs or waits */
@@ -145,8 +140,10 @@ export function createWorkGate({
   }
 
   return {
-    assertRoom: (tenant_id) => assertRoom(tenant_id),
-    async enter(tenant_id, operations) {
+    /** Before a body is read. @throws OverloadError if not even a small batch of the tenant would be admitted */
+    assertRoom: (tenant_id: string): void => assertRoom(tenant_id),
+    /** The caller calls what is returned at the end of its work. @throws OverloadError if it cannot begin in time */
+    async enter(tenant_id: string, operations: number): Promise<() => void> {
       if (waiters.size === 0 && hasRoom(operations)) return begin(tenant_id, operations)
       assertRoom(tenant_id, operations)
       return new Promise((resolve, reject) => {
@@ -171,16 +168,16 @@ export function createWorkGate({
 /** Searches of one tenant that may wait in a process; more are refused. */
 const WAITING_OF_TENANT = 7
 
-/** One search of a tenant at a time. @throws OverloadError when too many wait, Refusal once the signal is aborted */
-export type InSearchPlace = <Result>(
-  caller: { tenant_id: string; signal: AbortSignal | undefined },
-  search: () => Promise<Result>,
-) => Promise<Result>
+export type InSearchPlace = ReturnType<typeof createSearchPlaces>
 
-export function createSearchPlaces(): InSearchPlace {
+/** One search of a tenant at a time. @throws OverloadError when too many wait, Refusal once the signal is aborted */
+export function createSearchPlaces() {
   /** by tenant: the searches that wait while one runs */
   const places = new Map<string, (() => void)[]>()
-  return async ({ tenant_id, signal }, search) => {
+  return async <Result>(
+    { tenant_id, signal }: { tenant_id: string; signal: AbortSignal | undefined },
+    search: () => Promise<Result>,
+  ): Promise<Result> => {
     assertWaitedFor(signal)
     const waiting = places.get(tenant_id)
     if (waiting) await waitForPlace(waiting, signal)

@@ -13,7 +13,6 @@ const GROUP_CHANGES = 16
 /** Those of a tenant, and of all, that may wait; a call of /v1/batch has 1,000 at most. */
 const TENANT_ENTRIES = 20_000
 const ALL_ENTRIES = 50_000
-
 /** An append with less time left than this, in milliseconds, is not begun. */
 const WORTH_BEGINNING_MS = 200
 

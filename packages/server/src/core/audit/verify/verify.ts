@@ -111,11 +111,7 @@ export interface ValidLog {
   usable: string | undefined
 }
 
-interface Position {
-  id: number
-  hash: Uint8Array
-  created_at: string
-}
+type Position = Pick<ChainedEntry, 'id' | 'hash' | 'created_at'>
 
 /**
  * Verifies a tenant's log (chain.md 9). @throws the signal's reason once it is aborted, WrongFormatError if the session
