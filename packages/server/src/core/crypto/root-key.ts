@@ -1,4 +1,4 @@
-/** What wraps the store keys: the root key in this process, which is read here from text or from a file, or a program or service that holds it. */
+/** What wraps the store keys: the root key in this process, read from text or a file, or what holds it elsewhere. */
 import type { KeyObject } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -35,7 +35,9 @@ export function localProvider(
         return open(key, wrapped.subarray(1), AAD)
       } catch (error) {
         if (!(error instanceof OpenError)) throw error
-        throw foreignRootKey()
+        throw new RootKeyError(
+          `The root key does not belong to this database. Set the one that it was first started with, or that it was given since by eaas root-key rotate (${WHERE}).`,
+        )
       }
     },
   }
@@ -61,12 +63,7 @@ export function embeddedRootKeyPath(dataDir: string): string {
   return join(dataDir, 'root.key')
 }
 
-/**
- * Reads the root key in a data directory; creates one (mode 0600) if `mayCreate`, which is for a new and empty database
- * only.
- *
- * @throws RootKeyError if it is missing and may not be created, or is not a key
- */
+/** Reads the root key in a data directory; `mayCreate` one (mode 0600) for a new database only. @throws RootKeyError */
 export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayCreate: boolean }): Promise<KeyObject> {
   const path = embeddedRootKeyPath(dataDir)
   if (mayCreate) await createNewKey(path)
@@ -76,7 +73,7 @@ export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayC
 async function createNewKey(path: string): Promise<void> {
   const rootKey = randomKey()
   try {
-    await createKeyFile(path, rootKey)
+    await createFile(path, () => `${encodeBase64(rootKey)}\n`) // unless something exists there
   } finally {
     rootKey.fill(0)
   }
@@ -87,21 +84,17 @@ export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }
 
-/** Creates a file with a root key, as `parseRootKey` reads it; false if something exists at the path. */
-function createKeyFile(path: string, rootKey: Uint8Array): Promise<boolean> {
-  return createFile(path, () => `${encodeBase64(rootKey)}\n`)
-}
-
 /** The text of a file with a root key. @throws RootKeyError */
-export async function readKeyFile(path: string): Promise<string> {
+export const readKeyFile = (path: string): Promise<string> =>
+  readSecret(path, `The root key ${path}`, `The root key ${path} is missing. ${NEEDED_KEY}`)
+
+/** The text of a file with a secret, by its name in messages. @throws RootKeyError */
+export async function readSecret(path: string, name: string, ifMissing?: string): Promise<string> {
   try {
     return (await readFile(path, 'utf8')).trim()
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') {
-      throw new RootKeyError(`The root key ${path} is missing. ${NEEDED_KEY}`)
-    }
-    throw new RootKeyError(`The root key ${path} cannot be read (${code}).`)
+    throw new RootKeyError((code === 'ENOENT' && ifMissing) || `${name} cannot be read (${code}).`)
   }
 }
 
@@ -117,11 +110,4 @@ export function parseRootKey(text: string, source: string): KeyObject {
     throw new RootKeyError(`The root key in ${source} must be ${KEY_BYTES} bytes, got ${bytes.length}. ${NEEDED_KEY}`)
   }
   return importKey(bytes)
-}
-
-/** The error about a root key of another database. */
-function foreignRootKey(): RootKeyError {
-  return new RootKeyError(
-    `The root key does not belong to this database. Set the one that it was first started with, or that it was given since by eaas root-key rotate (${WHERE}).`,
-  )
 }
