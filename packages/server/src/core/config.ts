@@ -35,11 +35,7 @@ export const ROOT_KEY_VARIABLES = {
   'aws-kms': 'EAAS_ROOT_KEY_AWS_KMS',
 } as const
 
-export interface RootKeySetting {
-  kind: keyof typeof ROOT_KEY_VARIABLES
-  value: string
-  login: TransitLogin
-}
+export type RootKeySetting = { kind: keyof typeof ROOT_KEY_VARIABLES; value: string; login: TransitLogin }
 
 /** How a server logs in to Transit, by exactly one: a file with a token, or with an AppRole's role_id and secret_id. */
 export type TransitLogin = Record<'tokenFile' | 'appRoleFile', string | undefined>

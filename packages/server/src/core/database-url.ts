@@ -102,10 +102,7 @@ function isCoded(url: string): boolean {
   }
 }
 
-export interface DatabaseSetting {
-  databaseUrl?: string | undefined
-  databaseUrlFile?: string | undefined
-}
+export type DatabaseSetting = Partial<Record<'databaseUrl' | 'databaseUrlFile', string | undefined>>
 
 /** Names the setting in force, for a sentence about what it says. */
 export function nameSetting({ databaseUrlFile }: DatabaseSetting): string {

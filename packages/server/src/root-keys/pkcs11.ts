@@ -1,10 +1,9 @@
 // A root key in an HSM, used through the program `pkcs11-tool` of OpenSC. It is a key for HMAC-SHA-256 and never
 // leaves the HSM, which computes with it, from 32 random bytes, a key that is used once.
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { concatBytes, counted, encodeUtf8, KEY_BYTES, OpenError } from '@eaas/protocol'
 import { importKey, open, seal } from '../core/crypto/aead.js'
-import { RootKeyError } from '../core/crypto/root-key.js'
+import { RootKeyError, readSecret } from '../core/crypto/root-key.js'
 import { runProgram } from './program.js'
 
 const FORMAT = 0x01
@@ -76,16 +75,8 @@ async function run(
   input: Uint8Array = new Uint8Array(),
 ): Promise<Buffer> {
   const login = ['--module', module, '--token-label', token, '--login', '--pin', 'env:EAAS_PKCS11_PIN']
-  const variables = { EAAS_PKCS11_PIN: await readPin(pinFile) }
+  const variables = { EAAS_PKCS11_PIN: await readSecret(pinFile, `The file with the PIN, ${pinFile},`) }
   const isPinRefused = (_code: number | null, said: string) => /CKR_PIN_/.test(said)
   const options = { what: 'For the HSM,', variables, isQuiet: true, isPinRefused }
   return runProgram(['pkcs11-tool', ...login, ...args], input, options)
-}
-
-async function readPin(path: string): Promise<string> {
-  try {
-    return (await readFile(path, 'utf8')).trim()
-  } catch (error) {
-    throw new RootKeyError(`The file with the PIN, ${path}, cannot be read (${(error as NodeJS.ErrnoException).code}).`)
-  }
 }

@@ -1,10 +1,9 @@
 /** A root key in shares that a team keeps: read from files, or asked for on the terminal. */
-import { readFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import type { RootKeySetting } from '../core/config.js'
 import { importKey } from '../core/crypto/aead.js'
-import { localProvider, RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
+import { localProvider, RootKeyError, type RootKeyProvider, readSecret } from '../core/crypto/root-key.js'
 import { combineShares, describeShare, findMisfit, readShare, type Share } from './root-key-share.js'
 
 /** Given instead of files: asks for the shares on the terminal. */
@@ -37,18 +36,7 @@ export function listShareFiles(list: string): string[] {
 async function readShareFiles(list: string): Promise<Share[]> {
   const files = listShareFiles(list)
   if (files.includes('')) throw new RootKeyError('The list of files with shares has an empty name between its commas.')
-  return Promise.all(files.map(readShareFile))
-}
-
-async function readShareFile(file: string): Promise<Share> {
-  let text: string
-  try {
-    text = await readFile(file, 'utf8')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new RootKeyError(`The share ${file} cannot be read (${code}).`)
-  }
-  return readShare(text, file)
+  return Promise.all(files.map(async (file) => readShare(await readSecret(file, `The share ${file}`), file)))
 }
 
 /** Asks until enough shares of one set are given; Ctrl-C ends the process. @throws RootKeyError without a terminal */

@@ -1,10 +1,9 @@
 /** A key of the Transit engine of OpenBao or Vault. Used only at starts and rotations, so each call logs in anew. */
-import { readFile } from 'node:fs/promises'
 import { isLoopback } from '@eaas/audit/node'
 import { decodeBase64, encodeBase64, encodeUtf8, isBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { TransitLogin } from '../core/config.js'
-import { RootKeyError, type RootKeyProvider } from '../core/crypto/root-key.js'
+import { RootKeyError, type RootKeyProvider, readSecret } from '../core/crypto/root-key.js'
 
 const PATIENCE_MS = 30_000
 const LOGIN = 'auth/approle/login'
@@ -89,10 +88,4 @@ function adviceFor(path: string, status: number): string {
   return 'See the log of that server'
 }
 
-async function readLogin(path: string): Promise<string> {
-  try {
-    return (await readFile(path, 'utf8')).trim()
-  } catch (error) {
-    throw new RootKeyError(`The login for Transit, ${path}, cannot be read (${(error as NodeJS.ErrnoException).code}).`)
-  }
-}
+const readLogin = (path: string) => readSecret(path, `The login for Transit, ${path},`)

@@ -127,10 +127,7 @@ function membersOf({ auditKey }: TenantState, { on_behalf_of, purpose, context =
 }
 
 export function readAuditCheckpoint(): Operation<wire.Checkpoint> {
-  return async (context) => ({
-    entries: [],
-    release: async () => signHead(context, await getHead(context)),
-  })
+  return async (context) => ({ entries: [], release: async () => signHead(context, await getHead(context)) })
 }
 
 function tooLong(error: unknown): never {

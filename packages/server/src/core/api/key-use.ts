@@ -22,7 +22,7 @@ import type { Decision, EntryNote, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 
-/** Gets a key whatever its state. @throws Refusal E_NOT_FOUND, also for another tenant's key and a malformed id */
+/** Gets a key whatever its state. @throws Refusal E_NOT_FOUND, also for another tenant's: existence never leaks */
 export async function getKey(state: TenantState, key_id: string): Promise<OpenKey> {
   return existing(await state.findKey(key_id))
 }

@@ -9,11 +9,7 @@ import { performAsSystem } from '../runner/perform.js'
 const PAGE_ROWS = 200
 
 /** The first page begins at an offset, each further one after the last row of the page before it. */
-export interface Page<Row> {
-  limit: number
-  offset: number
-  after: Row | undefined
-}
+export type Page<Row> = { limit: number; offset: number; after: Row | undefined }
 
 /** Reads `limit` rows from `offset` on, each page when it is wanted; no page is empty. */
 export async function* readPages<Row, View>(

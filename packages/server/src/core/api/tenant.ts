@@ -14,10 +14,7 @@ const readTenant: Operation<wire.Tenant> = ({ state: { tenant } }) => ({
 })
 
 export const tenantRoutes = bindRoutes({
-  getTenant: {
-    summary: 'Read the tenant that the API key belongs to',
-    operation: () => readTenant,
-  },
+  getTenant: { summary: 'Read the tenant that the API key belongs to', operation: () => readTenant },
   getUsage: {
     summary: 'Count what the tenant did in a month',
     operation: ({ query, signal }) => readUsage(query, signal?.()),

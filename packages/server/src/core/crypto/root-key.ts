@@ -1,4 +1,4 @@
-/** What wraps the store keys: the root key in this process, or a program or service that holds it. */
+/** What wraps the store keys: the root key in this process, read from text or a file, or what holds it elsewhere. */
 import type { KeyObject } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,10 +20,11 @@ export interface RootKeyProvider {
   unwrap(wrapped: Uint8Array): Promise<Uint8Array>
 }
 
-type Local = { kind: 'file' | 'variable' | 'command' | 'shares'; name: string }
-
 /** A key in this process: AES-256-GCM, `0x01 ‖ iv ‖ ciphertext ‖ tag` under the AAD `eaas/root-key/v1`. */
-export function localProvider(key: KeyObject, { kind, name }: Local): RootKeyProvider {
+export function localProvider(
+  key: KeyObject,
+  { kind, name }: { kind: 'file' | 'variable' | 'command' | 'shares'; name: string },
+): RootKeyProvider {
   return {
     kind,
     name,
@@ -57,14 +58,12 @@ export class RefusedPinError extends RootKeyError {
   override readonly name: string = 'RefusedPinError'
 }
 
+/** The path of the root key of an embedded database. */
 export function embeddedRootKeyPath(dataDir: string): string {
   return join(dataDir, 'root.key')
 }
 
-/**
- * Reads the root key in a data directory; creates one (mode 0600) if `mayCreate`, for a new and empty database only.
- * @throws RootKeyError if it is missing and may not be created, or is not a key
- */
+/** Reads the root key in a data directory; `mayCreate` one (mode 0600) for a new database only. @throws RootKeyError */
 export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayCreate: boolean }): Promise<KeyObject> {
   const path = embeddedRootKeyPath(dataDir)
   if (mayCreate) await createNewKey(path)
@@ -74,7 +73,7 @@ export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayC
 async function createNewKey(path: string): Promise<void> {
   const rootKey = randomKey()
   try {
-    await createFile(path, () => `${encodeBase64(rootKey)}\n`)
+    await createFile(path, () => `${encodeBase64(rootKey)}\n`) // unless something exists there
   } finally {
     rootKey.fill(0)
   }
@@ -86,13 +85,16 @@ export async function isReadableByAll(path: string): Promise<boolean> {
 }
 
 /** The text of a file with a root key. @throws RootKeyError */
-export async function readKeyFile(path: string): Promise<string> {
+export const readKeyFile = (path: string): Promise<string> =>
+  readSecret(path, `The root key ${path}`, `The root key ${path} is missing. ${NEEDED_KEY}`)
+
+/** The text of a file with a secret, by its name in messages. @throws RootKeyError */
+export async function readSecret(path: string, name: string, ifMissing?: string): Promise<string> {
   try {
     return (await readFile(path, 'utf8')).trim()
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') throw new RootKeyError(`The root key ${path} is missing. ${NEEDED_KEY}`)
-    throw new RootKeyError(`The root key ${path} cannot be read (${code}).`)
+    throw new RootKeyError((code === 'ENOENT' && ifMissing) || `${name} cannot be read (${code}).`)
   }
 }
 

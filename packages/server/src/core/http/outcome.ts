@@ -4,11 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Refusal, RefusedCaller } from '../runner/refusal.js'
 
 /** What was refused in a call, by code; `code` is the answer's, if not only operations of a batch were refused. */
-export interface Refusals {
-  code?: ProblemCode
-  counts: ReadonlyMap<ProblemCode, number>
-  caller: RefusedCaller
-}
+export type Refusals = { code?: ProblemCode; counts: ReadonlyMap<ProblemCode, number>; caller: RefusedCaller }
 
 const refused = new WeakMap<FastifyRequest, Refusals>()
 
