@@ -1,6 +1,5 @@
 /** The actions that an audit entry can name. They never change, because exporters and auditors filter by them. */
 
-/** Every audit action, in the order in which the documentation lists them. */
 export const ACTIONS = [
   'key.wrap',
   'key.unwrap',
@@ -33,13 +32,12 @@ export const ACTIONS = [
 
 export type Action = (typeof ACTIONS)[number]
 
-/** The actor of changes by the server itself or by its operator; every other actor is an API key's id. */
+/** Every other actor is an API key's id. */
 export const SYSTEM_ACTOR = 'system'
 
-/** The id of the installation's own log, among those of the tenants; no tenant ever has it. */
+/** The id of the installation's own log; no tenant ever has it. */
 export const INSTALLATION_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-/** Everything that is written into the installation's own log. */
 export const INSTALLATION_ACTIONS = [
   'installation.create',
   'installation.migrate',

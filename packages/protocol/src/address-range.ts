@@ -16,26 +16,20 @@ const V6 = [
 export const ADDRESS_RANGE = new RegExp(
   `^(?:${V4}(?:/(?:3[0-2]|[12]?[0-9]))?|(?:${V6})(?:/(?:12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`,
 )
-/**
- * Of those, what may not be: a range around an IPv4 address that is mapped into IPv6 (`::ffff:`). A user who writes
- * ::ffff:10.0.0.1/8 means 10.0.0.0/8, but would allow ::/8, a 256th of all IPv6 addresses.
- */
+/** What may not be: with ::ffff:10.0.0.1/8 a user means 10.0.0.0/8, but would allow a 256th of all IPv6 addresses. */
 export const AROUND_MAPPED = new RegExp(
   `^(?:(?:(?:0{1,4}:){5}|(?:0{1,4}(?::0{1,4})*)?::(?:0{1,4}:)*)[Ff]{4}:${LAST}|(?:0{1,4}:){5}[Ff]{4}:(?::(?:${GROUP})?|${GROUP}::))/(?:[1-8]?[0-9]|9[0-5])$`,
 )
 const GROUP_BITS = 16
-/** The bits that an IPv4 address mapped into IPv6 begins with. */
 const MAPPED = `${'0'.repeat(80)}${'1'.repeat(16)}`
 
-/** At most so many groups in front of `::`. */
 function upTo(groups: number): string {
   return groups === 0 ? '' : `(?:(?:${GROUP}:){0,${groups - 1}}${GROUP})?`
 }
 
 /**
- * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed: `10.0.0.5/8`
- * becomes `10.0.0.0/8`. Writes an IPv4 address or range that is mapped into IPv6 as IPv4: `::ffff:10.0.0.0/104` becomes
- * `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is neither.
+ * Reads an address or a range; undefined for other text. Clears the bits beyond the prefix, so that the text shows what
+ * is allowed: `10.0.0.5/8` becomes `10.0.0.0/8`, as does the mapped `::ffff:10.0.0.0/104`.
  */
 export function readAddressRange(text: string): string | undefined {
   if (!ADDRESS_RANGE.test(text) || AROUND_MAPPED.test(text)) return undefined

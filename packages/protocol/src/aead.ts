@@ -5,7 +5,6 @@ import { FormatError } from './bytes.js'
 export const KEY_BYTES = 32
 /** Length of every iv; SP 800-38D section 8.2.2: 96 random bits. */
 export const IV_BYTES = 12
-/** Length of the tag, which follows the ciphertext. */
 export const TAG_BYTES = 16
 
 /** Thrown when sealed bytes do not open: altered, or of another key or AAD. The error never says which. */
@@ -29,7 +28,7 @@ export function assertNotZero(key: Uint8Array): void {
   if (isZero(key)) throw new FormatError('key must not be all zeros: it was zeroed before its use')
 }
 
-/** Tells whether all bytes are zero, in a time that depends on their number only. */
+/** In a time that depends on the number of bytes only. */
 export function isZero(bytes: Uint8Array): boolean {
   let bits = 0
   for (let at = 0; at < bytes.length; at++) bits |= bytes[at] ?? 0

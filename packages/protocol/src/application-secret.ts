@@ -13,7 +13,7 @@ export function mixedKeyInfo(keyId: string): Uint8Array {
   return concatBytes(encodeUtf8('eaas/application-secret/v1'), new Uint8Array(1), uuidBytes(keyId))
 }
 
-/** Returns the member that says that a secret is needed, for the JSON of an envelope and the header of a stream. */
+/** The member that says that a secret is needed, for the JSON of an envelope and the header of a stream. */
 export function secretMember({ needsSecret }: SecretFlag): { application_secret?: true } {
   return needsSecret ? { application_secret: true } : {}
 }

@@ -4,13 +4,11 @@ import { encodeUtf8, FormatError } from './bytes.js'
 
 const { voprf } = ristretto255_oprf
 const { Point } = ristretto255
-/** What the types of noble leave out. */
 interface Evaluating {
   evaluate(secretKey: Uint8Array, input: Uint8Array): Uint8Array
 }
 const KEY_INFO = encodeUtf8('EaaS blind hash v1')
 
-/** Makes random bytes; vectors name them. */
 type Random = (length?: number) => Uint8Array
 
 export interface BlindHashKeys {
@@ -35,7 +33,7 @@ export function blindValue(input: Uint8Array, random?: Random): BlindedValue {
   return { input, ...voprf.blind(input, random) }
 }
 
-/** What the service answers: an element for each, in order, and one proof for all. */
+/** An element for each, in order, and one proof for all. */
 export interface Evaluated {
   elements: Uint8Array[]
   proof: Uint8Array
@@ -43,10 +41,7 @@ export interface Evaluated {
 
 /** Thrown for an element that is no canonical encoding, or the identity (blind-hash.md 4). */
 export class ElementError extends FormatError {
-  constructor(
-    /** the position of the first one */
-    readonly at: number,
-  ) {
+  constructor(readonly at: number) {
     super(`element ${at} is not one of ristretto255, or is the identity`)
   }
 }

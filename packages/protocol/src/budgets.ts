@@ -1,7 +1,7 @@
-/** The budgets of an API key: how many data keys it may unwrap, and values hash, in a minute and in a day, both of UTC. Pure. */
+/** Budgets of an API key: how many data keys it may unwrap, and values hash, in a minute and a day of UTC. Pure. */
 import type { LogAction } from './actions.js'
 
-/** What a budget limits: data keys that are unwrapped, values that server mode decrypts and index secrets among them, and hashes. */
+/** Unwraps include values that server mode decrypts, and index secrets. */
 export const BUDGET_KINDS = ['unwrap', 'hash'] as const
 export type BudgetKind = (typeof BUDGET_KINDS)[number]
 
@@ -20,7 +20,7 @@ export interface Budget {
 export interface Budgets {
   unwrap?: Budget | undefined
   hash?: Budget | undefined
-  /** what happens to an API key over its budget: refused until the window ends, the default, or expired */
+  /** refuses by default, until the window ends */
   when_over?: 'refuse' | 'expire' | undefined
 }
 
@@ -28,7 +28,7 @@ export function limitsSomething(budgets: Budgets): boolean {
   return BUDGET_KINDS.some((kind) => Object.values(budgets[kind] ?? {}).some((limit) => limit !== undefined))
 }
 
-/** Writes budgets as rows and entries record them (row-mac.md 1): JSON whose members are sorted. */
+/** As rows and entries record them (row-mac.md 1): JSON whose members are sorted. */
 export function writeBudgets({ unwrap, hash, when_over }: Budgets): string {
   const sorted = (budget: Budget | undefined) => budget && { per_day: budget.per_day, per_minute: budget.per_minute }
   return JSON.stringify({ hash: sorted(hash), unwrap: sorted(unwrap), when_over })

@@ -3,38 +3,28 @@ import { FREE_KEY_VERSIONS, MAX_KEY_VERSIONS_PER_HOUR } from './limits.js'
 import type { HeldPermission, Permission } from './names.js'
 import type { ProblemCode } from './problem.js'
 import { DETAILS } from './problem-details.js'
-import {
-  type CallRule,
-  KEY_STATUSES,
-  type KeyCall,
-  type KeyRule,
-  type KeyStatus,
-  type OperationId,
-  RULES,
-} from './routes.js'
+import type { CallRule, KeyCall, KeyRule, KeyStatus, OperationId } from './routes.js'
+import { KEY_STATUSES, RULES } from './routes.js'
 import type { WrapContext } from './wrapped-key-v2.js'
 
 const HOUR_MS = 3_600_000
 
 export const CALL_RULES: Readonly<Record<OperationId, CallRule>> = RULES
 
-/** The states in which a call on a key is answered. */
 export function findKeyRule(call: KeyCall): KeyRule {
   return RULES[call].key
 }
 
-/** Finds why a key in this state refuses the call; undefined if it answers. */
+/** Why a key in this state refuses the call; undefined if it answers. */
 export function findStateRefusal(call: KeyCall, status: KeyStatus): { code: ProblemCode; detail: string } | undefined {
   const { to, states, unchanged = [] } = findKeyRule(call)
   if (states.includes(status)) return undefined
-  // A code of its own, so that an application can tell erased data, which no retry and no restored envelope
-  // brings back.
+  // A code of its own: no retry and no restored envelope brings back erased data.
   if (status === 'destroyed') return { code: 'E_KEY_DESTROYED', detail: DETAILS.E_KEY_DESTROYED.key }
   const changed = states.filter((state) => !unchanged.includes(state))
   return { code: 'E_STATE', detail: DETAILS.E_STATE.key(status, to, changed) }
 }
 
-/** The codes with which a call on a key may be refused because of the key. */
 export function findKeyProblems({ states }: KeyRule): ProblemCode[] {
   const refusing = KEY_STATUSES.filter((status) => !states.includes(status))
   const codes = refusing.map((status) => (status === 'destroyed' ? 'E_KEY_DESTROYED' : 'E_STATE'))
@@ -58,7 +48,7 @@ export function findRotationPause(
   return { code: 'E_LIMIT', detail: DETAILS.E_LIMIT.versionsPerHour(new Date(until).toISOString()) }
 }
 
-/** Whether a search of the log confirms guesses, as a hash does: it then needs `hash`, and is counted as one. */
+/** Whether a search of the log confirms guesses, as a hash does: it then needs `hash`, and counts as one. */
 export function confirmsGuesses({ context = {} }: { context?: WrapContext | undefined }): boolean {
   return Object.keys(context).length > 0
 }
@@ -80,7 +70,6 @@ const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt
 export interface UseLimits {
   readonly expires_at: string | null
   readonly allowed_ips: readonly string[]
-  /** as `writeBudgets` writes them */
   readonly budgets: string | null
 }
 
@@ -92,7 +81,6 @@ export function loosens(before: UseLimits, after: UseLimits): boolean {
   return lasts || (allowed_ips.length > 0 && isOpen) || (budgets !== null && after.budgets !== budgets)
 }
 
-/** Finds the first permission that is needed and neither held nor implied by one that is; undefined if none. */
 export function findMissingPermission<Needed extends HeldPermission>(
   held: readonly HeldPermission[],
   needed: readonly Needed[],

@@ -7,7 +7,7 @@ export type Context = Readonly<Record<string, string>>
 
 export const NO_CONTEXT: Context = {}
 
-/** The keys that come from a DEK (envelope-v2.md 2). */
+/** envelope-v2.md 2 */
 export interface BoundKeys {
   /** `K_enc`, which seals and is secret. */
   key: Uint8Array
@@ -48,10 +48,8 @@ function keyPart(keyId: string): Uint8Array {
 }
 
 /**
- * Encodes a context as it appears at the end of the AAD (envelope-v2.md 4, part 3). The pairs of a context can be
- * encoded in two calls whose results are joined, if each name of the second comes after those of the first in the order
- * of their UTF-8 bytes.
- * @throws FormatError when it is not a context; the message may hold a name, and never a value
+ * Encodes a context as it ends the AAD (envelope-v2.md 4, part 3). Pairs can be encoded in two calls whose results are
+ * joined, if the names of the second come later in UTF-8. @throws FormatError, which may hold a name and never a value
  */
 export function encodeContext(context: unknown): Uint8Array {
   const pairs = readPairs(context).sort(([one], [other]) => compareBytes(one, other))
@@ -61,9 +59,8 @@ export function encodeContext(context: unknown): Uint8Array {
 function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
   assertFlatObject(context)
   const pairs = Object.entries(context)
-  if (pairs.length > MAX_CONTEXT_PAIRS) {
+  if (pairs.length > MAX_CONTEXT_PAIRS)
     throw new FormatError(`context must have at most ${MAX_CONTEXT_PAIRS} pairs, got ${pairs.length}`)
-  }
   return pairs.map(([name, value]) => {
     const bytes = textBytes(() => 'a name in context', name, 1, MAX_CONTEXT_NAME_BYTES)
     const nameOf = () => `context: the value of ${JSON.stringify(name)}`

@@ -1,7 +1,4 @@
-/**
- * The text form of an envelope (envelope-text.md): one string for text columns, URLs and unique indexes. And that of a
- * compact row, in which the header's text and a field's are its two halves (compact-rows.md 2).
- */
+/** The text of an envelope (envelope-text.md); its two halves are the texts of a compact row (compact-rows.md 2). */
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import {
   concatBytes,
@@ -25,7 +22,6 @@ const HEADER_BYTES = UUID_BYTES + 4 + 2
 const TOO_SHORT = 'the text is too short'
 const NO_HEADER = 'its header must be the text of one'
 
-/** What the envelopes of one DEK share. */
 type SharedParts = Omit<SealedParts, 'iv' | 'sealed'>
 
 /** Encodes an envelope as text (envelope-text.md 1). @throws FormatError for a wrapped key without a text form */
@@ -50,7 +46,7 @@ function encodeShared(parts: SharedParts, ...own: readonly Uint8Array[]): string
     : `1.${encodeBase64Url(concatBytes(headOf(parts), ...own))}`
 }
 
-/** The beginning of the last value's text: the values of a column often share a DEK. */
+/** The values of a column often share a DEK. */
 let last: (WrappedKey & { head: Uint8Array }) | undefined
 
 function headOf({ wrapped_key, key_id, key_version }: WrappedKey): Uint8Array {

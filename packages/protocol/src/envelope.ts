@@ -23,7 +23,6 @@ export interface WrappedKey {
 
 export interface EnvelopeParts extends WrappedKey {
   iv: Uint8Array
-  /** ciphertext ‖ tag */
   sealed: Uint8Array
 }
 
@@ -48,7 +47,6 @@ export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKe
 /** The last wrapped key that was one, undefined before the first: the values of a column often share it. */
 let lastRead: unknown
 
-/** Reads the bytes of a wrapped key. @throws FormatError unless it is canonical base64 of 1 to 768 bytes */
 export function wrappedKeyBytes(fields: Record<string, unknown>): Uint8Array {
   const bytes = bytesOf(fields, 'wrapped_key')
   assertWrappedKeyLength(bytes.length)

@@ -9,9 +9,8 @@ export interface Holding {
 }
 
 /**
- * Creates the bounds of a process, from the widest: the first is for all calls, and each further one for those with the
- * same id. Returns the function that starts the holding of a call, by its ids.
- * @param refuse makes the error of a call that finds no room in the bound of this index
+ * Creates the bounds of a process: the first is for all calls, each further one for those with the same id. Returns
+ * what starts the holding of a call. `refuse` makes the error of a call without room in the bound of this index.
  */
 export function createHeldBytes<Ids extends readonly string[]>(
   [ofProcess, ...limits]: readonly [number, ...{ [At in keyof Ids]: number }],
@@ -54,7 +53,6 @@ export function createBodyHold({ take }: Pick<Holding, 'take'>): (length: number
 }
 
 function createBound(most: number) {
-  /** only those that hold something */
   const held = new Map<string, number>()
   const of = (id: string) => held.get(id) ?? 0
   return {

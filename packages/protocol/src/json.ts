@@ -10,7 +10,7 @@ export function readJson(text: string): unknown {
   }
 }
 
-/** Parses JSON; undefined if the text is not JSON, and if an object in it has a member twice. */
+/** Undefined if the text is not JSON, or if an object in it has a member twice. */
 export function readDistinctJson(text: string): unknown {
   const value = readJson(text)
   return countMembers(value) === countColons(text) ? value : undefined

@@ -2,7 +2,7 @@
 import { encodeUtf8 } from './bytes.js'
 import { MAX_LISTED_KEYS_BYTES } from './limits.js'
 
-/** The list of an API key; null if it is not limited, empty if it may use no key. */
+/** null if an API key is not limited, empty if it may use no key */
 export type KeyList = readonly string[] | null
 
 export interface ListedKey {
@@ -13,12 +13,10 @@ export interface ListedKey {
 
 const FOLDER_END = '/*'
 
-/** Returns the folder of a key's name: all of it up to its last slash, '' if it has none. */
 export function folderOf(name: string): string {
   return name.slice(0, name.lastIndexOf('/') + 1)
 }
 
-/** The parts of a list, the folders without their asterisk. */
 export interface KeyListParts {
   ids: ReadonlySet<string>
   folders: readonly string[]
@@ -47,7 +45,6 @@ export function isListed(list: KeyList, { key_id, folder }: ListedKey): boolean 
   return folder === undefined || folders.some((one) => folder.startsWith(one))
 }
 
-/** Finds the first of the folders on a list that another list does not hold; undefined if there is none. */
 export function findFolderOutside(held: KeyList, list: readonly string[]): string | undefined {
   if (held === null) return undefined
   const { folders } = partsOf(held)

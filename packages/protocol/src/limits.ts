@@ -14,11 +14,9 @@ export const MAX_ROTATION_DAYS = 3_650
 
 /** API keys of a tenant that are neither revoked nor expired. */
 export const MAX_API_KEYS = 1_000
-/** API keys in one answer, revoked ones too. */
 export const MAX_LISTED_API_KEYS = 10_000
 /** Permissions in one body: more than exist, so that a list with repetitions passes. */
 export const MAX_LISTED_PERMISSIONS = 100
-/** Addresses and ranges of an API key. */
 export const MAX_ALLOWED_IPS = 256
 /** Keys and folders that an API key is limited to; more keys share a folder. */
 export const MAX_LISTED_KEYS = 64

@@ -1,9 +1,6 @@
-/**
- * The names of what an API key, a tenant's or an operator's, may be allowed to do. What they mean is in call-rules.ts,
- * because web pages download these lists once a call is refused, and not those rules.
- */
+/** What an API key may be allowed to do. The rules are in call-rules.ts, which pages do not download. */
 
-/** Every permission; a tenant's first API key holds all of them. */
+/** A tenant's first API key holds all of them. */
 export const PERMISSIONS = [
   'encrypt',
   'decrypt',
@@ -24,7 +21,7 @@ export const PERMISSIONS = [
 
 export type Permission = (typeof PERMISSIONS)[number]
 
-/** What an operator's API key may be allowed to do; it has none of the permissions of tenants' API keys. */
+/** Of an operator's API key, which has none of the permissions above. */
 export const OPERATOR_PERMISSIONS = [
   'tenants:read',
   'tenants:create',
@@ -35,5 +32,4 @@ export const OPERATOR_PERMISSIONS = [
 
 export type OperatorPermission = (typeof OPERATOR_PERMISSIONS)[number]
 
-/** A permission of an API key, a tenant's or an operator's; none has both kinds. */
 export type HeldPermission = Permission | OperatorPermission

@@ -1,7 +1,7 @@
 /** The end user that a caller acts for: each audit entry of the call names it. */
 import { encodeUtf8 } from './bytes.js'
 
-/** The request header that names the end user; using it needs the permission `audit:on_behalf_of`. */
+/** Using it needs the permission `audit:on_behalf_of`. */
 export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 /** What the header may hold. A comma is not allowed, because servers join repeated headers with commas. */

@@ -3,7 +3,6 @@
 /** Most pieces of one body. Both ends send kilobytes in one; clients that send JSON token by token need 30 a call. */
 export const MAX_PIECES = 16_384
 
-/** What the sender of a body in more pieces is told. */
 export const TOO_MANY_PIECES = `the body arrived in more than ${MAX_PIECES} pieces: send larger chunks`
 
 /** Creates the counter of a body's pieces: call it for each; it returns whether there are too many. */
@@ -13,9 +12,8 @@ export function createPieceCount(): () => boolean {
 }
 
 export interface CollectedBytes {
-  /** Copies the bytes. */
   add(bytes: Uint8Array): void
-  /** All bytes so far. They are not copied: more must not be added while they are used. */
+  /** Not copied: more must not be added while they are used. */
   bytes(): Uint8Array<ArrayBuffer>
   /** Zeroes what was collected, which may hold a DEK, and begins again. */
   clear(): void

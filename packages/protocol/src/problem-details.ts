@@ -1,7 +1,4 @@
-/**
- * The sentences of the error codes, several for a code of several causes. None holds a secret. Apart from problem.ts:
- * web pages and brokers do not download them.
- */
+/** The sentences of the error codes. None holds a secret. Apart from problem.ts: pages and brokers lack them. */
 import {
   FREE_KEY_VERSIONS,
   MAX_API_KEYS,

@@ -1,9 +1,6 @@
 /** Errors as the SDK and the server name them: RFC 9457 problem documents with a stable `code`. */
 
-/**
- * Each error code with its HTTP status and title, and with `retry` where a repeatable call may succeed within seconds.
- * The union of the codes is part of the contract.
- */
+/** `retry`: a repeatable call may succeed within seconds. The union of the codes is part of the contract. */
 export const PROBLEMS = {
   E_VALIDATION: { status: 400, title: 'Bad Request' },
   E_MALFORMED_REQUEST: { status: 400, title: 'Bad Request' },
@@ -52,7 +49,6 @@ export interface ProblemDocument {
   retry_after?: number
 }
 
-/** Builds the problem document of a code; `detail` says what was wrong and what to do, and contains no secret. */
 export function problemDocument(code: ProblemCode, detail: string, retry_after?: number): ProblemDocument {
   const { status, title } = PROBLEMS[code]
   return { type: 'about:blank', title, status, detail, code, ...(retry_after === undefined ? {} : { retry_after }) }

@@ -6,10 +6,9 @@ import type { HeldPermission } from './names.js'
 /** Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them. */
 const MAX_LIST_CHARACTERS = 1_024
 
-/** The entries that state the name of a key or an API key. */
 const NAMING: readonly string[] = ['key.create', 'key.restate', 'api_key.create', 'api_key.update', 'api_key.restate']
 
-/** Returns the id and the name of the key or API key that an entry names; undefined if it names none. */
+/** Returns the id and the name that an entry gives a key or an API key; undefined if it names none. */
 export function readRecordedName(
   { action, key_id }: { action: string; key_id: string | null },
   readMetadata: () => Readonly<Record<string, unknown>>,
@@ -20,7 +19,6 @@ export function readRecordedName(
   return typeof id === 'string' && typeof name === 'string' ? [id, name] : undefined
 }
 
-/** The name of an API key, and what it is granted. */
 export interface Grant {
   name: string
   permissions: readonly HeldPermission[]
@@ -34,7 +32,7 @@ export interface Grant {
 
 export type RecordedGrant = Record<string, string | number | null>
 
-/** Returns the SHA-256 of a text in UTF-8, in lower-case hexadecimal digits. */
+/** The SHA-256 of a text in UTF-8, in lower-case hexadecimal digits. */
 export type HashText = (text: string) => string
 
 export function recordGrant(
@@ -51,7 +49,7 @@ export function recordGrant(
   }
 }
 
-/** Returns what an entry records of the grant before a change: only what the change made different. */
+/** What an entry records of the grant before a change: only what the change made different. */
 export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText): RecordedGrant {
   const { name, permissions, expires_at, allowed_ips, keys, budgets } = before
   const listBefore = keys && writeKeyList(keys)
@@ -66,10 +64,7 @@ export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText)
   }
 }
 
-/**
- * Whether an entry says that its change loosened what limits an API key. Lists stated by their hash are compared by
- * their length alone.
- */
+/** Whether an entry says that its change loosened a limit. Lists stated by their hash are compared by length alone. */
 export function saysLoosened(told: Readonly<Record<string, unknown>>): boolean {
   const { allowed_ips, allowed_ips_sha256 } = told
   const after = {

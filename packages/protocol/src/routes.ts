@@ -1,7 +1,4 @@
-/**
- * The calls of the API by `operationId`: `ROUTES` says how each is made, `RULES` what it needs. Two tables, because
- * pages download the first alone. Their schemas are in wire/.
- */
+/** The calls of the API: `ROUTES` says how each is made, and `RULES`, which pages do not download, what it needs. */
 import type { Permission } from './names.js'
 
 export interface RouteRow {
@@ -16,14 +13,11 @@ export interface RouteRow {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** `:id` stands for the id of a key, or of an API key, `:version` for a version of the key */
   path: string
-  /**
-   * the resource and the method of the SDK that make the call, `client` for the client itself; true if the client makes
-   * it as part of other functions, as `wrap` for `encrypt`; absent if the SDK does not make it
-   */
+  /** the SDK's resource and method, or `client`; true if it is part of other functions; absent if the SDK makes none */
   sdk?: string | true
 }
 
-/** Every call, by the name that generated clients give it. The names are unique, in camel case, and never change. */
+/** Every call, by the name that generated clients give it. The names never change. */
 export const ROUTES = {
   createKey: { status: 201, method: 'POST', path: '/v1/keys', sdk: 'keys.create' },
   // Not repeatable: a second call would report the names of the first one as taken.
@@ -86,14 +80,10 @@ export interface KeyRule {
 }
 
 export interface CallRule {
-  /**
-   * the permissions that the API key needs, itself or by one that implies it; none for a batch, whose operations need
-   * their own. A caller for an end user also needs `audit:on_behalf_of`.
-   */
+  /** itself or by one that implies it; none for a batch, whose operations need their own */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */
   serverMode?: true
-  /** of a call on one key */
   key?: KeyRule
 }
 
@@ -101,7 +91,7 @@ const ACTIVE = ['active'] as const
 /** Disabling stops new use, not reading. */
 const OPENING = ['active', 'disabled'] as const
 
-/** Every call, by its name in `ROUTES`; those on a key as the rights report lists their permissions. */
+/** Those on a key are in the order in which the rights report lists their permissions. */
 export const RULES = {
   wrap: { permissions: ['wrap'], key: { to: 'wrap', states: ACTIVE } },
   encrypt: { permissions: ['encrypt'], serverMode: true, key: { to: 'encrypt', states: ACTIVE } },
@@ -160,7 +150,7 @@ export const RULES = {
 
 export type KeyCall = { [Id in OperationId]: (typeof RULES)[Id] extends { key: KeyRule } ? Id : never }[OperationId]
 
-/** What a path names, as text; '' where it names none. */
+/** What a path names; '' where it names none. */
 export interface Named {
   id: string
   version: string

@@ -25,9 +25,8 @@ const FORMAT = 'eaas/stream/v1'
 const HEADER_BLOCK_BYTES = 512
 const LINE_FEED = 0x0a
 
-/** The header of a stream (stream.md 1). */
 export interface StreamHeader extends WrappedKey, SecretFlag {
-  /** 32 random bytes of this stream. */
+  /** 32 random bytes. */
   salt: Uint8Array
   /** `K_com`, 32 bytes. */
   commitment: Uint8Array
@@ -90,11 +89,9 @@ export function decodeStreamHeader(line: Uint8Array): StreamHeader {
     ...readSecretFlag(fields),
   }
   const canonical = encodeStreamHeader(header)
-  // Two forms of one header could be read in two ways: with a member twice, some readers take the first and
-  // others the last.
-  if (canonical.length !== line.length || canonical.some((byte, at) => byte !== line[at])) {
+  // Two forms could be read in two ways: of a member that is there twice, readers take the first or the last.
+  if (canonical.length !== line.length || canonical.some((byte, at) => byte !== line[at]))
     throw new FormatError('the header is not in its only form')
-  }
   return header
 }
 

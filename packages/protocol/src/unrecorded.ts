@@ -1,7 +1,6 @@
 /** The calls that write no audit entry although they reveal something: they are counted instead. */
 import type { ProblemCode } from './problem.js'
 
-/** What is counted: hashes, and refused calls of an API key by the reason of the refusal. */
 export const UNRECORDED_KINDS = [
   'hash',
   'wrapped_key_refused',
@@ -37,7 +36,7 @@ const REFUSED: Partial<Record<ProblemCode, UnrecordedKind>> = {
   E_PLAINTEXT_TOO_LARGE: 'invalid_refused',
 }
 
-/** Finds the kind that a refusal counts as; undefined for refusals that are not counted. */
+/** Undefined for refusals that are not counted. */
 export function findRefusedKind(code: ProblemCode): UnrecordedKind | undefined {
   return REFUSED[code]
 }

@@ -1,6 +1,5 @@
 /** What the commands say about a file that could not be read or written. Pure. */
 
-/** Why a path cannot be used, by the code of the system error. */
 export const PATH_REASONS: Readonly<Record<string, string>> = {
   EACCES: 'this user may not open it',
   EISDIR: 'it is a directory, and must be a file',
@@ -25,9 +24,9 @@ export function explainUnwritten(path: string, error: SystemError): string {
   return `${what} Name a path in a folder that exists and that you may write to.`
 }
 
-/** The system calls that create a file, other than write. */
+/** Other than write. */
 const CREATING = ['open', 'mkdir', 'fsync', 'link', 'copyfile', 'rename']
-/** Error codes that a write to a file can have and a write to a connection cannot. */
+/** Which a write to a file can have and a write to a connection cannot. */
 const UNWRITTEN = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS']
 
 function isOfFile(code: string, syscall: string): boolean {

@@ -1,12 +1,8 @@
-/**
- * Makes names of keys, API keys and users safe to read: callers choose them, and operators tell them apart by what they
- * see. Letters that look alike stay. Pure.
- */
+/** Makes names that callers choose safe to read for operators. Letters that look alike stay. Pure. */
 
 /** What is invisible, what a terminal obeys or reorders by, blanks of other kinds, lone surrogates. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu
 
-/** Blanks at an end, and several in a row. */
 const BLANKS = /^ +| +$| {2,}/g
 
 /** Escapes what is hidden in a text as JSON would, so that two texts that differ look different. */
@@ -19,7 +15,6 @@ export function visibleLine(line: string): string {
   return line.replace(HIDDEN, escapeUnits)
 }
 
-/** Escapes each UTF-16 code unit as RFC 8259 does. */
 function escapeUnits(text: string): string {
   return Array.from({ length: text.length }, (_, at) => {
     return `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`

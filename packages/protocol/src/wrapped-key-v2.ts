@@ -48,25 +48,16 @@ export function isUnboundWrappedKey(text: string): boolean {
   return UNBOUND.test(text)
 }
 
+type WrappingVersion = { tenant_id: string; key_id: string; version: number }
+
 /** Builds the AAD of a wrapped key of format 2 (wrapped-key-v2.md 2). */
-export function wrappedKeyV2Aad(
-  version: { tenant_id: string; key_id: string; version: number },
-  use: WrapUse,
-): Uint8Array {
+export function wrappedKeyV2Aad(version: WrappingVersion, use: WrapUse): Uint8Array {
   // The pairs are encoded as in the AAD of an envelope, in the same order.
   return concatBytes(wrappedKeyV2Head(version), lengthPrefixed([encodeUtf8(use.purpose)]), encodeContext(use.context))
 }
 
 /** Builds the first part of the AAD, which is the same for every use under a version of a key. */
-export function wrappedKeyV2Head({
-  tenant_id,
-  key_id,
-  version,
-}: {
-  tenant_id: string
-  key_id: string
-  version: number
-}): Uint8Array {
+export function wrappedKeyV2Head({ tenant_id, key_id, version }: WrappingVersion): Uint8Array {
   const number = new Uint8Array(4)
   writeU32(number, 0, version)
   return lengthPrefixed([LABEL, uuidBytes(tenant_id), uuidBytes(key_id), number])
@@ -101,14 +92,7 @@ function writeAscii(head: Uint8Array, parts: readonly string[]): Uint8Array | un
 }
 
 /** The use that a call states; undefined if it states neither part, which is format 1 (wrapped-key-v2.md 3). */
-export function readUse({
-  purpose,
-  context,
-}: {
-  purpose?: Purpose | undefined
-  context?: WrapContext | undefined
-}): WrapUse | undefined {
-  return purpose === undefined && context === undefined
-    ? undefined
-    : { purpose: purpose ?? 'data', context: context ?? {} }
+export function readUse(stated: { [K in keyof WrapUse]?: WrapUse[K] | undefined }): WrapUse | undefined {
+  const { purpose = 'data', context = {} } = stated
+  return stated.purpose === undefined && stated.context === undefined ? undefined : { purpose, context }
 }

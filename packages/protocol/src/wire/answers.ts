@@ -1,7 +1,4 @@
-/**
- * The answers of the API, by `operationId` in `ANSWERS`; they ignore unknown fields. What most pages get,
- * `page-answers.ts` reads without zod.
- */
+/** The answers of the API; they ignore unknown fields. What most pages get, `page-answers.ts` reads without zod. */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { PERMISSIONS } from '../names.js'
@@ -196,17 +193,11 @@ export const usage = answer(
   z.object({
     month: z.string(),
     operations: z.record(z.string(), count),
-    /**
-     * calls that wrote no entry, the largest counts first; `ip_address` is null for those of further addresses, and
-     * `kind` may be one that only a newer server has (unrecorded.ts)
-     */
+    /** calls without an entry, largest first; `ip_address` is null for further addresses, `kind` may be unknown */
     unrecorded: z.array(
       z.object({ day: z.string(), api_key_id: uuid, kind: z.string(), ip_address: z.nullable(z.string()), count }),
     ),
-    /**
-     * what each API key did `today`, whatever the month, of `kind` `unwrap`, which counts decrypts too, and `hash`;
-     * largest first. `median` is that of the days, among the 30 before, on which it did any; null if there is none
-     */
+    /** `today` whatever the month; `unwrap` counts decrypts too; `median` of the last 30 days on which it did any */
     by_api_key: z.array(z.object({ api_key_id: uuid, kind: z.string(), today: count, median: z.nullable(count) })),
   }),
 )

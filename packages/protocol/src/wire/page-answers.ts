@@ -1,7 +1,4 @@
-/**
- * The answers of the calls by which a page seals and opens, read without zod, which is larger than all else that it
- * downloads. A test holds them to the same verdicts as `answers.ts`.
- */
+/** The answers that pages get, read without zod, which is larger than all else. A test compares with `answers.ts`. */
 import { KEY_BYTES } from '../aead.js'
 import { isBase64 } from '../bytes.js'
 import type { OperationId } from '../routes.js'
@@ -102,9 +99,8 @@ export function readBatchResults(value: unknown): Answers['batch'] {
 }
 
 function readMembers(checks: Readonly<Record<string, Check>>, value: unknown, place = ''): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new AnswerError(`${place || 'the body'}: must be an object`)
-  }
   const out: Record<string, unknown> = {}
   for (const [name, check] of Object.entries(checks)) {
     const member = Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined

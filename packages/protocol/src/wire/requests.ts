@@ -57,9 +57,8 @@ const MAX_ITEMS = Object.entries({
 export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of MAX_ITEMS) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]
-    if (Array.isArray(value) && value.length > most) {
+    if (Array.isArray(value) && value.length > most)
       return `${field}: must have at most ${most} items, got ${value.length}`
-    }
   }
   return undefined
 }
@@ -190,22 +189,18 @@ const budgets = z
   .check(z.refine(limitsSomething, 'must limit unwrap or hash, per_minute or per_day'))
 
 /** `expires_at` takes any RFC 3339 time with an offset. */
-export const createApiKey = z.object({
-  name,
-  permissions,
+const limits = {
   expires_at: z.optional(z.nullable(z.string())),
   allowed_ips: z.optional(z.nullable(allowedIps)),
   keys: z.optional(z.nullable(keys)),
   budgets: z.optional(z.nullable(budgets)),
-})
+}
+export const createApiKey = z.object({ name, permissions, ...limits })
 /** An absent field keeps its value, `null` clears it, a value sets it. */
 export const updateApiKey = z.object({
   name: z.optional(name),
   permissions: z.optional(z.nullable(permissions)),
-  expires_at: z.optional(z.nullable(z.string())),
-  allowed_ips: z.optional(z.nullable(allowedIps)),
-  keys: z.optional(z.nullable(keys)),
-  budgets: z.optional(z.nullable(budgets)),
+  ...limits,
 })
 
 /** What functions check beyond the type, for the OpenAPI document to describe. */
