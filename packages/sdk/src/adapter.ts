@@ -6,104 +6,28 @@
 import type { Binary, Bytes } from './input.js'
 import type { OtherColumns } from './models/model-types.js'
 
-export {
-  assertFoundAgain,
-  assertOnlyFound,
-  type Bracket,
-  bracketed,
-  type Change,
-  type Conflict,
-  changeFound,
-  inBatches,
-  readConflict,
-  savepoint,
-  tellsRow,
-  type Upserting,
-  upsertEach,
-} from './adapter/found-rows.js'
-export {
-  createIdMaker,
-  type IdMaker,
-  type LackingColumn,
-  type MadeIds,
-  makeLacking,
-  quoteName,
-  type RunSql,
-  refuseAlways,
-  refuseUnbindable,
-} from './adapter/made-ids.js'
-export {
-  divideRows,
-  MANY_ROWS,
-  type ManyRows,
-  MOST_PARAMETERS,
-  manyRowsColumn,
-  manyRowsSql,
-  refuseParameters,
-  sealMany,
-} from './adapter/many-rows.js'
-export {
-  refuseCall,
-  refuseComputed,
-  refuseCount,
-  refuseExpression,
-  refuseField,
-  refuseOperator,
-  refuseOrder,
-  searchHint,
-} from './adapter/refusals.js'
-export {
-  createSealedTable,
-  type IndexCondition,
-  type IndexPlan,
-  type SealedTable,
-  type StoredColumn,
-} from './adapter/sealed-table.js'
+export * from './adapter/found-rows.js'
+export type { IdMaker, LackingColumn, MadeIds, RunSql } from './adapter/made-ids.js'
+export { createIdMaker, makeLacking, quoteName, refuseAlways, refuseUnbindable } from './adapter/made-ids.js'
+export * from './adapter/many-rows.js'
+export * from './adapter/refusals.js'
+export * from './adapter/sealed-table.js'
+export type { Filter, Page, Query, SearchCondition, Searches } from './adapter/searches.js'
 export {
   BOUNDS,
-  type Filter,
   IGNORING_CASE,
   joinBounds,
-  type Page,
   pageOf,
-  type Query,
   readPage,
   readPattern,
   readSearch,
-  type SearchCondition,
-  type Searches,
   takeSearches,
 } from './adapter/searches.js'
-export {
-  AS_READ,
-  isPlainSpelling,
-  isSpelledUuid,
-  isSpelledWhole,
-  refuseSpelling,
-  type Spellable,
-  spellAs,
-  spellRow,
-  spellUuid,
-  spellWhole,
-} from './adapter/spelling.js'
-export {
-  assertSqlOrder,
-  assertSqlPart,
-  isNullTest,
-  type NamedRelation,
-  type NamedRelations,
-  type SealedColumn,
-  type SealedPlaces,
-} from './adapter/sql-parts.js'
-export { assertStatement, findTableInStatement, type NamedTable } from './adapter/sql-statements.js'
-export {
-  isClosedSql,
-  isOneSqlValue,
-  isRowName,
-  type Mention,
-  namesInSql,
-  positionsInSql,
-} from './adapter/sql-text.js'
+export * from './adapter/spelling.js'
+export * from './adapter/sql-parts.js'
+export * from './adapter/sql-statements.js'
+export type { Mention } from './adapter/sql-text.js'
+export { isClosedSql, isOneSqlValue, isRowName, namesInSql, positionsInSql } from './adapter/sql-text.js'
 export { assertUnchanged, assertWritable } from './adapter/triggers.js'
 export type { Row } from './input.js'
 export type { AnyModel } from './models/model.js'

@@ -3,23 +3,14 @@
  * their session; the broker holds the API key. It forwards only what the user may do, and names the user to the
  * service.
  */
-import {
-  foldUuid,
-  type Holding,
-  isUuid,
-  MAX_BATCH_BODY_BYTES,
-  MAX_BODY_BYTES,
-  type Purpose,
-  type WrapContext,
-} from '@eaas/protocol'
+import type { Holding, Purpose, WrapContext } from '@eaas/protocol'
+import { foldUuid, isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES } from '@eaas/protocol'
 import { answerResponse, BrokerRefusal, problemOf, refusalResponse } from './broker/problem.js'
+import type { Asked, BrokerOperation, Route } from './broker/request.js'
 import {
-  type Asked,
   assertJson,
   assertSameOrigin,
   BROKER_OPERATIONS,
-  type BrokerOperation,
-  type Route,
   readBody,
   readOperations,
   readRoute,
@@ -45,19 +36,8 @@ const DEFAULT_TIMEOUT_MS = 20_000
 /** How long a browser may remember the answer to its preflight, in seconds. */
 const PREFLIGHT_MAX_AGE_S = 600
 const OPTIONS: readonly (keyof BrokerOptions)[] = [
-  'baseUrl',
-  'apiKey',
-  'authenticate',
-  'allow',
-  'limits',
-  'basePath',
-  'origins',
-  'maxBodyBytes',
-  'timeoutMs',
-  'allowInsecure',
-  'fetch',
-  'onError',
-  'auditContext',
+  ...(['baseUrl', 'apiKey', 'authenticate', 'allow', 'limits', 'basePath', 'origins'] as const),
+  ...(['maxBodyBytes', 'timeoutMs', 'allowInsecure', 'fetch', 'onError', 'auditContext'] as const),
 ]
 
 /** The user who is logged in. The audit log records the id: see `encodeUserId`. */
@@ -65,24 +45,14 @@ export interface BrokerUser {
   id: string
 }
 
-/**
- * The operation that a user requests, and the key. With `indexSecret` a page computes the index of any value without
- * another call; with `blindHash` each value takes one, and the broker does not see it.
- */
+/** With `indexSecret` a page computes indexes without another call; with `blindHash` the broker sees no value. */
 export interface BrokerCall {
   operation: BrokerOperation
   /** The `id` of the key. */
   key_id: string
-  /**
-   * For wrap and unwrap: what the DEK is for. The service opens a wrapped key only for the purpose and the context that
-   * it was wrapped for, so a page cannot state others. Undefined if the page states none: then only wrapped keys that
-   * are bound to no use open.
-   */
+  /** What the DEK of a wrap or unwrap is for: a wrapped key opens only for its own. Undefined opens those without. */
   purpose?: Purpose | undefined
-  /**
-   * For wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`; undefined if `purpose` is. See
-   * `contextRow`.
-   */
+  /** For wrap and unwrap: what the DEK seals, such as `{ model: 'customers', row: '7' }`. See `contextRow`. */
   context?: WrapContext | undefined
   /** For `indexSecret`: whose indexes it makes, such as the model `users`, or `users:2` for its generation 2. */
   name?: string | undefined
@@ -90,20 +60,16 @@ export interface BrokerCall {
   elements?: number | undefined
 }
 
-/**
- * For each operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. With
- * `indexSecret` a page can compute the index of any value.
- */
+/** By operation, the ids of the keys that every user may use. Nobody may use an operation that is left out. */
 export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   /** The service's absolute URL, with its path prefix, without `/v1`. Required at the first request. */
   baseUrl: string | undefined
   /**
-   * The API key, or a function, sync or async, that returns it at each request. The API key needs `audit:on_behalf_of`,
-   * and of `wrap`, `unwrap` and `hash` those that `allow` permits (`unwrap` for `indexSecret`, `hash` for `blindHash`);
-   * give it no other permission, and no other keys. Required at the first request, not before: a build that loads the
-   * module may have no environment.
+   * The API key, or a function that returns it at each request: with `audit:on_behalf_of`, and of `wrap`, `unwrap` and
+   * `hash` those that `allow` permits (`unwrap` for `indexSecret`, `hash` for `blindHash`); no other permission and no
+   * other keys. Required at the first request, since a build may have no environment.
    */
   apiKey: string | (() => string | Promise<string>) | undefined
   /** Finds the logged-in user by the application's session; undefined if none. Must not read the body. */
@@ -111,9 +77,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   /** The same keys for all users, or a function that decides each operation; only `true` allows it. */
   allow: AllowedKeys | ((user: U, call: BrokerCall) => boolean | Promise<boolean>)
   /**
-   * `callsPerMinute`: how many calls a user may make in a minute; each operation of a batch counts, each value of a
-   * `blindHash`, each 256 pieces in which a body arrives, and so do refused ones. 2,000 by default. Counted in the
-   * memory of this process, so a restart resets the count.
+   * `callsPerMinute` of a user, 2,000 by default, in the memory of this process: each operation of a batch counts, each
+   * value of a `blindHash`, each 256 pieces of a body, and refused ones.
    */
   limits?: { callsPerMinute?: number | undefined } | undefined
   /** The path that the broker is mounted at; `/api/eaas` by default. */
@@ -130,10 +95,7 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   fetch?: Fetch | undefined
   /** Called with each error of the broker or the service, for the application's log; `console.error` by default. */
   onError?: ((error: unknown) => void) | undefined
-  /**
-   * How entries of the audit log record the context that data keys are wrapped for: its `values`, by default, or
-   * `digests`. Like the option of `createClient`, but a page cannot choose it.
-   */
+  /** How the audit log records contexts: as `createClient`, but no page can choose it. */
   auditContext?: AuditContext | undefined
 }
 
@@ -262,9 +224,8 @@ async function readApiKey(apiKey: BrokerOptions['apiKey']): Promise<string> {
   const value: unknown = typeof apiKey === 'function' ? await apiKey() : apiKey
   // Checked here because fetch would repeat a bad header in its error.
   if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
-  if (value === undefined) {
+  if (value === undefined)
     throw new InvalidInputError('apiKey is missing', `Pass an API key to createBroker(). ${ENVIRONMENT_HINT}`)
-  }
   const hint = 'Check where the API key is read from.'
   throw new InvalidInputError('apiKey must be text of visible ASCII characters, without spaces', hint)
 }
@@ -312,13 +273,11 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   const { maxBodyBytes = MAX_BODY_BYTES, timeoutMs = DEFAULT_TIMEOUT_MS } = options
   const { callsPerMinute = DEFAULT_CALLS_PER_MINUTE } = options.limits ?? {}
   // The first request reports a missing API key, as it does a missing baseUrl: builds load the module too.
-  if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
+  if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function')
     throw new InvalidInputError('apiKey must be a string or a function')
-  }
   if (typeof authenticate !== 'function') throw new InvalidInputError('authenticate must be a function')
-  if (!/^(?:\/[\w.~-]+)*$/.test(basePath) || /\/\.{1,2}(?:\/|$)/.test(basePath)) {
+  if (!/^(?:\/[\w.~-]+)*$/.test(basePath) || /\/\.{1,2}(?:\/|$)/.test(basePath))
     throw new InvalidInputError('basePath must be a path such as /api/eaas, without a slash at its end')
-  }
   if (!Array.isArray(origins)) throw new InvalidInputError('origins must be an array')
   for (const origin of origins) assertOrigin(origin)
   for (const [name, value] of Object.entries({ fetch: options.fetch, onError: options.onError })) {

@@ -8,8 +8,8 @@ import type { ApiKey } from './http/calls.js'
 import type { ClientEvent } from './http/events.js'
 import type { Fetch } from './http/fetch.js'
 import type { OpenTelemetry } from './http/open-telemetry.js'
+import type { AuditContext, Binary, Bytes, DekScope, DemandOptions, SecretOptions } from './input.js'
 import {
-  type AuditContext,
   assertAuditContext,
   assertFlag,
   assertFormat,
@@ -20,17 +20,12 @@ import {
   assertOptions,
   assertScope,
   assertWhole,
-  type Binary,
-  type Bytes,
   copyPlain,
-  type DekScope,
-  type DemandOptions,
   kindOf,
   MAX_TIMEOUT_MS,
   readDemand,
   readSecrets,
   readValue,
-  type SecretOptions,
   takeRows,
   toText,
 } from './input.js'
@@ -58,47 +53,18 @@ import { isPromise, loadOnce, loadPart, type Soon, traced, use } from './waiting
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 const MAX_RETRIES = 10
-/** The option names of a type: an option that is missing from its list below does not compile. */
-type NamesOf<T> = Record<keyof T, 0>
-const CLIENT_OPTIONS = Object.keys({
-  baseUrl: 0,
-  apiKey: 0,
-  engine: 0,
-  fetch: 0,
-  timeoutMs: 0,
-  retries: 0,
-  allowInsecure: 0,
-  deks: 0,
-  onEvent: 0,
-  openTelemetry: 0,
-  auditContext: 0,
-  secret: 0,
-  acceptWithoutSecret: 0,
-} satisfies NamesOf<ClientOptions>)
-const DEK_OPTIONS = Object.keys({
-  maxMessages: 0,
-  maxBytes: 0,
-  maxAgeMs: 0,
-  cache: 0,
-  cacheSize: 0,
-  cacheMaxAgeMs: 0,
-  verify: 0,
-} satisfies NamesOf<DekOptions>)
-const DECRYPT_OPTIONS = Object.keys({
-  context: 0,
-  acceptUnbound: 0,
-  keyIds: 0,
-  signal: 0,
-} satisfies NamesOf<DecryptOptions>)
-const ENCRYPT_OPTIONS = Object.keys({
-  keyId: 0,
-  context: 0,
-  envelope: 0,
-  dek: 0,
-  signal: 0,
-} satisfies NamesOf<EncryptOptions>)
+/** An option that is missing from its list below does not compile. */
+const namesOf = <T>(names: Record<keyof T, 0>) => Object.keys(names)
+const CLIENT_OPTIONS = namesOf<ClientOptions>({
+  ...{ baseUrl: 0, apiKey: 0, engine: 0, fetch: 0, timeoutMs: 0, retries: 0, allowInsecure: 0, deks: 0 },
+  ...{ onEvent: 0, openTelemetry: 0, auditContext: 0, secret: 0, acceptWithoutSecret: 0 },
+})
+const DEK_OPTIONS = namesOf<DekOptions>({
+  ...{ maxMessages: 0, maxBytes: 0, maxAgeMs: 0, cache: 0, cacheSize: 0, cacheMaxAgeMs: 0, verify: 0 },
+})
+const DECRYPT_OPTIONS = namesOf<DecryptOptions>({ context: 0, acceptUnbound: 0, keyIds: 0, signal: 0 })
+const ENCRYPT_OPTIONS = namesOf<EncryptOptions>({ keyId: 0, context: 0, envelope: 0, dek: 0, signal: 0 })
 
-/** How long a DEK is used, and for how much data. */
 export interface DekOptions {
   /** The most messages that one shared DEK of a key seals; 2^20 by default, 2^31 at most. */
   maxMessages?: number | undefined
@@ -113,29 +79,26 @@ export interface DekOptions {
   /** Milliseconds for which a DEK is kept for reading, counted from its unwrap; 5 minutes by default. */
   cacheMaxAgeMs?: number | undefined
   /**
-   * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an old one
-   * (`rewrap`), and throws `E_PROTOCOL` when that does not return the same DEK. Without it, data sealed under a wrong
-   * answer of the service could never be read. Needs the permission `unwrap`; costs one more request and audit entry
-   * for each DEK, and two entries to rewrap an envelope of format v1.
+   * `true` unwraps each new wrapped key once before it is used, or replaces an old one (`rewrap`), and throws
+   * `E_PROTOCOL` if that does not return the same DEK: data sealed under a wrong answer could never be read. Needs
+   * `unwrap`; costs a request and an audit entry for each DEK, and two entries to rewrap format v1.
    */
   verify?: boolean | undefined
 }
 
 export interface ClientOptions extends SecretOptions {
   /**
-   * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a path of
-   * their own origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. If it is undefined, for
-   * example because an environment variable is not set at build time, the first request throws. If it is left out, each
-   * request reads it from the environment variable `EAAS_URL`.
+   * The service's URL with its path prefix, without `/v1`. In pages and workers also a path of their own origin, such
+   * as `/api/eaas`, at which a broker is mounted. If undefined, the first request throws. If left out, each request
+   * reads `EAAS_URL` of the environment.
    */
   baseUrl?: string | undefined
   /**
-   * The API key, or a function, async or not, that returns it and is called at each request; see also `expiringApiKey`.
-   * Calls throw what that function throws. All the API keys that it returns must belong to one caller: the client opens
-   * with the DEKs that any of them got, so make a client for each tenant or user. Leave it out in pages and workers
-   * that call a broker, where the session's cookie authenticates the user. Elsewhere, if it is left out, each request
-   * reads it from `EAAS_API_KEY`; if `EAAS_URL` names another service than `baseUrl`, the key belongs to that one, and
-   * the request throws.
+   * The API key, or a function, called at each request, that returns it; see also `expiringApiKey`. All keys that it
+   * returns must belong to one caller, since the client opens with the DEKs that any of them got: make a client for
+   * each tenant or user. Leave it out in pages and workers that call a broker, where the session's cookie
+   * authenticates. Elsewhere, if it is left out, each request reads `EAAS_API_KEY`, and throws if `EAAS_URL` names
+   * another service than `baseUrl`.
    */
   apiKey?: ApiKey | undefined
   /** Which implementation of AES-256-GCM encrypts; `auto` by default. */
@@ -148,24 +111,19 @@ export interface ClientOptions extends SecretOptions {
   allowInsecure?: boolean | undefined
   /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. */
   retries?: number | undefined
-  /** How long, and for how much, data keys are used. */
+  /** How long, and for how much data, data keys are used. */
   deks?: DekOptions | undefined
   /**
-   * Called when a call of the service ends, for each retry, for each use of a DEK that the client already holds, and
-   * once if the client has to encrypt in JavaScript: which `type`, which key, how long. An event holds no value, no key
-   * and no secret. Called synchronously, so it should be quick, and it must not use the client. Its errors fail no
-   * call: `console.error` prints the first one, with its stack, and no later one.
+   * Called when a call of the service ends, for each retry, for each use of a DEK that is held already, and once if the
+   * client has to encrypt in JavaScript. An event holds no value, key or secret. Called synchronously: it should be
+   * quick, and must not use the client. Its errors fail no call; `console.error` prints the first one.
    */
   onEvent?: ((event: ClientEvent) => void) | undefined
-  /**
-   * The module `@opentelemetry/api`: each request to the service then has its own span and sends `traceparent`, with
-   * which the service continues the trace. A span holds no value, no key and no secret.
-   */
+  /** The module `@opentelemetry/api`: each request has a span, without values or secrets, and sends `traceparent`. */
   openTelemetry?: OpenTelemetry | undefined
   /**
-   * How entries of the audit log record the context that data keys are wrapped for, such as a row's `bind` columns: its
-   * `values`, by default, or `digests` under a key of the tenant, by which a caller who knows the value can still find
-   * them. A broker has its own option for this.
+   * How audit entries record the context that data keys are wrapped for, such as a row's `bind` columns: its `values`,
+   * by default, or `digests` under a key of the tenant, found by who knows the value. A broker has its own option.
    */
   auditContext?: AuditContext | undefined
 }
@@ -179,10 +137,9 @@ export interface EncryptOptions extends CallOptions {
   /** The `id` of the key under which the value is sealed. */
   keyId: string
   /**
-   * Binds the value to where it belongs, such as its table, column and row: it then decrypts only with the same
-   * context, so that a value moved elsewhere is noticed. A flat object of at most 32 strings, which is not stored
-   * (envelope-v2.md 3). If left out, the context is empty, which binds to the key alone. An explicit `undefined` is
-   * refused, since it is usually a forgotten variable.
+   * Binds the value to its table, column and row, for example: it then decrypts only with the same context. A flat
+   * object of at most 32 strings, which is not stored (envelope-v2.md 3); by default the empty one, which binds to the
+   * key alone. An explicit `undefined` is refused, since it is usually a forgotten variable.
    */
   context?: Context
   /** 2 by default. 1 is what clients in other languages read and server mode makes; it has no context. */
@@ -199,10 +156,9 @@ export interface RewrapEnvelopeOptions extends CallOptions {
 }
 
 /**
- * Encrypts, decrypts and calls the service. Its functions need no `this`, so they can be destructured.
- *
- * In addition to the errors that it documents, each function that uses the network throws `E_API` when the service
- * refuses, `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer violates the contract.
+ * Encrypts, decrypts and calls the service. Its functions need no `this`. In addition to the errors that it documents,
+ * each function that uses the network throws `E_API` when the service refuses, `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`,
+ * and `E_PROTOCOL` when the answer violates the contract.
  */
 export interface Client extends Service {
   /**
@@ -221,10 +177,9 @@ export interface Client extends Service {
   encrypt(value: string | Binary, options: EncryptOptions & { envelope: 1 }): Promise<EnvelopeV1>
   encrypt(value: string | Binary, options: EncryptOptions): Promise<Envelope>
   /**
-   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or anything
-   * with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is undefined is left
-   * out, and -0 becomes 0. The message holds the names of the members on that path, which may be your data, but never a
-   * value. Do not change the value until the promise settles. Otherwise as `encrypt`.
+   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path, which may be your data: a
+   * Map, a Date or anything with a `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. Leaves out
+   * undefined members, and -0 becomes 0. Do not change the value until the promise settles. Otherwise as `encrypt`.
    * @throws InvalidInputError with the path of what JSON cannot represent
    */
   encryptJson(value: unknown, options: EncryptOptions & { envelope?: 2 | undefined }): Promise<EnvelopeV2>
@@ -278,19 +233,17 @@ export interface Client extends Service {
     options: DecryptManyOptions<F, A, R>,
   ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
-   * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key, so
-   * that a database can look it up (blind-index.md). One request, which sends the text to the service. The text is not
-   * normalised. A model's index equals this hash of the normalised value only if the index is `shared`.
-   * @throws InvalidInputError on text with a lone surrogate
+   * The blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key
+   * (blind-index.md). One request, which sends the text, not normalised, to the service. Equals a model's index of the
+   * normalised value only if that is `shared`. @throws InvalidInputError on text with a lone surrogate
    */
   hash(value: string, options: HashOptions): Promise<string>
   /**
    * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope with the new
-   * wrapped key. Text stays text. The ciphertext stays the same. The service does not return the DEK, so the new
-   * wrapped key is not checked, unless `deks.verify` is on. Calls of one turn share a request; each is one audit entry.
-   * Needs `wrap` and `unwrap`. For whole records see `rewrap` of a model; a value that a model sealed also needs its
-   * `context`.
-   * @throws InvalidInputError when it is not an envelope, before the network is used
+   * wrapped key, which is not checked unless `deks.verify` is on. Text stays text, and the ciphertext stays. Calls of
+   * one turn share a request; each is one audit entry. Needs `wrap` and `unwrap`; a model's value also its `context`.
+   * For whole records see `rewrap` of a model. @throws InvalidInputError when it is not an envelope, before the network
+   * is used
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: RewrapEnvelopeOptions): Promise<E extends string ? string : E>
   /**
@@ -319,11 +272,8 @@ export interface Client extends Service {
   >(
     options: ModelOptions<F, C, T, H, P, { seal: S; former: O }> & { sealed?: S | undefined },
   ): Model<F, C, T, H, P, ExtrasOf<S, O>>
-  /** The keys of the tenant. */
   readonly keys: Keys
-  /** The API keys of the tenant. */
   readonly apiKeys: ApiKeys
-  /** The audit log of the tenant. */
   readonly audit: Audit
   /** Server mode, in which the service sees the plaintext, unlike with `encrypt` and `decrypt`. */
   readonly server: ServerMode
@@ -331,15 +281,12 @@ export interface Client extends Service {
   close(): void
 }
 
-/**
- * Lets `using eaas = createClient(…)` close the client at the end of the block. Empty where the application's
- * TypeScript has no `Symbol.dispose`, so that these types need no `lib`.
- */
+/** For `using eaas = createClient(…)`. Empty without `Symbol.dispose` in TypeScript: these types need no `lib`. */
 export type Closable = SymbolConstructor extends { readonly dispose: infer S extends symbol }
   ? { readonly [K in S]: () => void }
   : object
 
-/** What `createClient` returns: an interface, so that declarations of an application can name it. */
+/** An interface, so that declarations of an application can name it. */
 export interface ClosableClient extends Client, Closable {}
 
 /**
@@ -356,7 +303,7 @@ export function createClient(options: ClientOptions = {}): ClosableClient {
   let connection: Connection | undefined
   let isClosed = false
   const loadObserver = async () =>
-    onEvent && (await loadPart(() => import('./http/observer.js'))).createObserver(onEvent, isEaasError)
+    onEvent && (await loadPart(() => import('./http/events.js'))).createObserver(onEvent, isEaasError)
   /** Makes what loads a part of the SDK, each of which can connect. */
   const createLoad = <T extends Pick<typeof Parts, 'connect'>>(load: () => Promise<T>) =>
     loadOnce(async () => {
@@ -480,9 +427,8 @@ function readOptions(options: ClientOptions) {
   const { engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
   // The first request reports a missing API key: http/environment.ts.
-  if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
+  if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function')
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
-  }
   assertOneOf('engine', engine, ENGINES)
   for (const name of ['fetch', 'onEvent'] as const) {
     const given: unknown = options[name]

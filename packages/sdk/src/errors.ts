@@ -10,7 +10,7 @@ export type EaasErrorCode = EaasError['code']
 export interface RecordPlace {
   /** The number of the record in the list, from 0. */
   index: number
-  /** The field, as the call or the model names it. */
+  /** As the call or the model names it. */
   field: string
   /** The name of the model, if the call was on a model. */
   model?: string
@@ -138,7 +138,6 @@ export class AbortedError extends EaasBaseError {
 export class ProtocolError extends EaasBaseError {
   override readonly name = 'ProtocolError'
   readonly code = 'E_PROTOCOL'
-  /** HTTP status of the answer. */
   declare readonly httpStatus: number
 
   constructor(message: string, httpStatus: number, retryable = false) {
@@ -151,7 +150,6 @@ export class ProtocolError extends EaasBaseError {
 export interface DecryptionFailure {
   message?: string
   hint?: string | undefined
-  /** The service's refusal, if the service noticed. */
   cause?: unknown
 }
 
@@ -247,8 +245,7 @@ export type EaasError =
  * ```
  */
 export function isEaasError(value: unknown): value is EaasError {
-  // Checked by tag: an error of another realm, such as a frame or a test runner's context, is not an `instanceof
-  // Error` here.
+  // By tag: an error of another realm, such as a frame or a test runner's context, is no `instanceof Error`.
   return Object.prototype.toString.call(value) === '[object Error]' && (value as { [BRAND]?: unknown })[BRAND] === true
 }
 

@@ -1,4 +1,3 @@
 /** What the client loads when a call fails, in one file. */
-export { recover } from './http/failures.js'
-export { settleRefused } from './http/refused-batches.js'
+export { recover, settleRefused } from './http/failures.js'
 export { connect } from './parts.js'

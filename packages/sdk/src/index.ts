@@ -1,17 +1,6 @@
 /** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is public. */
 export type { Action, Context, Envelope, EnvelopeV1, EnvelopeV2, Permission, ProblemCode } from '@eaas/protocol'
-export type {
-  Client,
-  ClientOptions,
-  Closable,
-  ClosableClient,
-  DecryptOptions,
-  DekOptions,
-  EncryptOptions,
-  HashOptions,
-  RewrapEnvelopeOptions,
-} from './client.js'
-export { createClient } from './client.js'
+export * from './client.js'
 export type { EngineName } from './engines/engine.js'
 export {
   AbortedError,
@@ -50,22 +39,17 @@ export type { OpenTelemetry } from './http/open-telemetry.js'
 export type { AuditContext, Binary, Bytes, DekScope } from './input.js'
 export type { CompactField, EnvelopeHeader } from './models/compact-rows.js'
 export type { BoundOptions, ModelOptions, RowFormat, UnboundOptions } from './models/definition.js'
-export {
-  boolean,
-  bytes,
-  type DateOptions,
-  date,
-  type Field,
-  type FieldKind,
-  type FieldSpec,
-  type IndexOptions,
-  json,
-  type NumberOptions,
-  number,
-  type PadOptions,
-  type TextOptions,
-  text,
+export type {
+  DateOptions,
+  Field,
+  FieldKind,
+  FieldSpec,
+  IndexOptions,
+  NumberOptions,
+  PadOptions,
+  TextOptions,
 } from './models/fields.js'
+export { boolean, bytes, date, json, number, text } from './models/fields.js'
 export type { Normalizer } from './models/index-columns.js'
 export type { IndexBy } from './models/index-source.js'
 export type { Bucketing } from './models/index-texts.js'

@@ -17,18 +17,15 @@ const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
 const MAX_HASHED_JSON_BYTES = 1_000_000
 /** The most bytes of JSON that one UTF-16 code unit becomes. */
 const MOST_ESCAPED = 6
-/** The length of a blind index. */
 export const HASH_BITS = 256
-/** The longest delay that timers take. */
+/** Timers take no longer delay. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
 /** Bytes in unshared memory, a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
 
-/** A record with any members. */
 export type Row = Record<string, unknown>
 
-/** Refuses anything but the id of a key, a UUID. @throws InvalidInputError */
 export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {
   if (typeof keyId === 'string' && isUuid(keyId)) return
   throw new InvalidInputError(
@@ -160,9 +157,8 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
 export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index needs text, got ${kindOf(value)}`, undefined, place)
-  if (!isWellFormed(value)) {
+  if (!isWellFormed(value))
     throw new InvalidInputError('text for a blind index must not contain a lone surrogate', undefined, place)
-  }
   if (value.length * MOST_ESCAPED <= MAX_HASHED_JSON_BYTES) return
   if (encodeUtf8(JSON.stringify(value)).length > MAX_HASHED_JSON_BYTES) {
     throw new InvalidInputError(
@@ -189,7 +185,6 @@ export function assertArray(name: string, value: unknown): asserts value is read
     throw new InvalidInputError(`${name} must be an array, got ${kindOf(value)}`, listHint(value))
 }
 
-/** What to pass in place of a value that is not a list. */
 export function listHint(value: unknown): string {
   return hasRows(value) ? 'Pass its `.rows`.' : 'Pass a list of rows.'
 }
@@ -210,15 +205,11 @@ export function assertOneOf(name: string, value: unknown, choices: readonly unkn
   if (!choices.includes(value)) throw new InvalidInputError(`${name} must be one of ${choices.join(', ')}`)
 }
 
-/**
- * Refuses what is no object, an unknown option, and an inherited one: whoever writes to `Object.prototype` would
- * otherwise choose where API keys and DEKs are sent. @throws InvalidInputError
- */
+/** Refuses an inherited option too: who writes to `Object.prototype` would choose where API keys and DEKs are sent. */
 export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
   const hint = known && `Its options: ${known.join(', ') || 'none'}.`
-  if (!isObject(options) || Array.isArray(options)) {
+  if (!isObject(options) || Array.isArray(options))
     throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`, hint)
-  }
   if (!known) return
   const inherited = known.find((option) => option in options && !Object.hasOwn(options, option))
   if (inherited) throw new InvalidInputError(`${name} inherits ${inherited}`, hint)
@@ -246,13 +237,12 @@ export function readSignal(name: string, options: { signal?: AbortSignal | undef
 /** Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is no AbortSignal */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
-  if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function') {
+  if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function')
     throw new InvalidInputError(`signal must be an AbortSignal, got ${kindOf(signal)}`, 'Pass `controller.signal`.')
-  }
   if (signal.aborted) throw new AbortedError(signal)
 }
 
-/** Tells whether a value is a valid Date, of any realm. */
+/** Of any realm. */
 export function isValidDate(value: unknown): value is Date {
   return Number.isFinite(timeOf(value))
 }
@@ -336,7 +326,6 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return nearest
 }
 
-/** The end of a message about a name: what was probably meant, if anything. */
 export function didYouMean(name: string | undefined): string {
   return name === undefined ? '' : `: did you mean ${JSON.stringify(name)}?`
 }
@@ -352,7 +341,6 @@ function pairsOf(name: string): string[] {
   return Array.from(plain.slice(1), (letter, at) => plain.charAt(at) + letter)
 }
 
-/** The options by which secrets are passed. */
 export interface SecretOptions {
   /**
    * 32 random bytes that only the application holds, mixed into every key that is derived from a DEK: values sealed
@@ -368,7 +356,6 @@ export interface SecretOptions {
 /** Copies of the secrets that were passed, the first of which seals. */
 export interface GivenSecrets {
   list: readonly Uint8Array[]
-  /** Like `acceptWithout` of `Secrets`. */
   acceptWithout: boolean
 }
 

@@ -73,13 +73,11 @@ function isPlain(value: object): boolean {
   return Array.isArray(value) ? isRoot(Object.getPrototypeOf(prototype)) : prototype === null || isRoot(prototype)
 }
 
-/** Tells whether it is the `Object.prototype` of a realm. */
 function isRoot(prototype: unknown): boolean {
   if (!isObject(prototype)) return false
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf')
 }
 
-/** Describes an object by its tag: a Map, a Set, an ArrayBuffer. */
 function describeObject(value: object): string {
   const tag = Object.prototype.toString.call(value).slice(8, -1)
   return tag === 'Object' || tag === 'Array' ? 'an instance of a class' : `a value of type ${tag}`

@@ -25,11 +25,9 @@ export type { AnyModel }
 
 /** The columns of a model's table, by the model's names. */
 export interface TableColumns {
-  /** Hold a sealed value, or an object with some. */
   readonly fields: readonly string[]
   /** Hold the value of an index, or with `list` several, made of the columns `of`. */
   readonly indexes: readonly { readonly column: string; readonly list: boolean; readonly of: readonly string[] }[]
-  /** Identify the row, and are read only. */
   readonly bind: readonly string[]
   /** Holds what the fields of a compact row share; the table may lack it if the model writes another form. */
   readonly header: { readonly column: string; readonly required: boolean }
@@ -74,7 +72,6 @@ export interface MaintenanceOptions extends CallOptions {
   dryRun?: boolean | undefined
 }
 
-/** Works on the rows of one table, page by page. */
 export interface Maintenance {
   /** What was found in the rows so far, before anything was written. Holds no value of a field. */
   readonly found: TableCounts

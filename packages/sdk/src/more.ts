@@ -1,10 +1,9 @@
-/**
- * What only some programs need besides `parts.ts`, in one file: bundlers make further files of what two share, so a
- * file for each would cost a page more.
- */
-export { readAnyAnswer } from './http/answers.js'
-export { resealRows, rewrapRows } from './models/rotation.js'
-export { sealEach } from './models/seal-each.js'
+/** What only some programs need, in one file: bundlers make further files of what two share, which cost pages more. */
+import type { OperationId } from '@eaas/protocol'
+import { ANSWERS, type Answer, BASE64_ANSWERS, readAnswer } from '@eaas/protocol/answers'
+import type { Read } from './http/send.js'
+
+export { resealRows, rewrapRows, sealEach } from './models/rotation.js'
 export { connect } from './parts.js'
 export { readJson } from './rare.js'
 export { decryptMany, encryptMany } from './records/many-records.js'
@@ -15,3 +14,11 @@ export { createKeyLookup } from './resources/key-lookup.js'
 export { default as createKeys } from './resources/keys.js'
 export { default as createServerMode } from './resources/server-mode.js'
 export { default as createService } from './resources/service.js'
+
+const SCHEMAS: Partial<Record<OperationId, Answer>> = { ...ANSWERS, ...BASE64_ANSWERS }
+
+/** Reads the answer of any call by its schema, with zod: pages that seal and open make no such call. */
+export const readAnyAnswer: Read = (id, json) => {
+  const schema = SCHEMAS[id]
+  return schema && { value: readAnswer(schema, json) }
+}

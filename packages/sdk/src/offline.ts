@@ -2,10 +2,9 @@
  * `@eaas/sdk/offline`: seals and opens without a service, with a DEK that the caller holds or with the export of a key.
  * Never uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
  */
+import type { Context, Envelope, Purpose, WrapContext, WrappedKey } from '@eaas/protocol'
 import {
-  type Context,
   decodeHex,
-  type Envelope,
   encodeHex,
   encodeSealed,
   IV_BYTES,
@@ -13,13 +12,10 @@ import {
   isUuid,
   isZero,
   KEY_BYTES,
-  type Purpose,
   readUse,
   readWrappedKey,
   readWrappedKeyFields,
   WRAPPED_KEY_V2_FORMAT,
-  type WrapContext,
-  type WrappedKey,
   wrappedKeyAad,
   wrappedKeyV2Aad,
 } from '@eaas/protocol'
@@ -27,20 +23,16 @@ import { fillRandom, randomDek } from './deks/random.js'
 import { createSecret, type Secret } from './deks/secret.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
+import type { Binary, Bytes, DemandOptions, GivenSecrets, SecretOptions } from './input.js'
 import {
   assertFormat,
   assertOptions,
-  type Binary,
-  type Bytes,
-  type DemandOptions,
-  type GivenSecrets,
   kindOf,
   readBinary,
   readDemand,
   readFormat,
   readSecrets,
   readValue,
-  type SecretOptions,
   toText,
 } from './input.js'
 import { holdSecrets, readFormatAad, readingContext } from './records/bound-envelopes.js'
@@ -177,15 +169,9 @@ export interface OpenedExport {
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: OpenOptions): Promise<T>
   /** Returns the blind index of a text, as `eaas.hash` does. @throws InvalidInputError without a hash key */
   hash(value: string): Promise<string>
-  /**
-   * Derives the index secret of a name of at most 512 bytes (blind-index.md 4), with which a model makes its indexes:
-   * 32 bytes, which the caller zeroes. @throws InvalidInputError without a hash key
-   */
+  /** The index secret of a name of at most 512 bytes (blind-index.md 4): 32 bytes, which the caller zeroes. */
   indexSecret(name: string): Promise<Bytes>
-  /**
-   * Computes the blind hash of an input (blind-hash.md 6): 64 bytes, whose first ones are an oblivious index of a
-   * model, if the input is that of oblivious-index.md 2. @throws InvalidInputError without a hash key
-   */
+  /** The blind hash (blind-hash.md 6), 64 bytes; of the input of oblivious-index.md 2, an oblivious index begins it. */
   blindHash(input: Binary): Promise<Bytes>
   /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
   close(): void

@@ -5,14 +5,13 @@ import type { EngineName } from './engines/engine.js'
 import { type Fallback, selectEngine } from './engines/select.js'
 import { createBatcher } from './http/batcher.js'
 import { createHttp, type Http, type HttpOptions } from './http/calls.js'
-import type { Observer } from './http/observer.js'
-import type { settleRefused } from './http/refused-batches.js'
+import type { Observer } from './http/events.js'
+import type { settleRefused } from './http/failures.js'
 import type { Schemas, SendOptions } from './http/send.js'
 import type { AuditContext, GivenSecrets } from './input.js'
 import type { Rare } from './models/definition.js'
 import type { OpenDeps } from './records/blocks.js'
-import { holdSecrets } from './records/bound-envelopes.js'
-import { createEnvelopes } from './records/envelopes.js'
+import { createEnvelopes, holdSecrets } from './records/bound-envelopes.js'
 import type { inEitherUse } from './records/open-envelopes.js'
 import type { rewrap, unwrapsTo } from './records/rewrapping.js'
 import type { createKeyLookup } from './resources/key-lookup.js'
@@ -97,7 +96,7 @@ export function connect(options: ConnectOptions): Connection {
     batcher,
     async rewrap(old, signal, options) {
       const [{ rewrap }, { inEitherUse }] = await Promise.all([loadMore(), loadOpening()])
-      return rewrap({ batcher, envelopes, verify, inEitherUse }, old, signal, options)
+      return inEitherUse(old, (one) => rewrap({ batcher, envelopes, verify }, one, signal, options))
     },
     closed,
     getKey: async (...key) => (await loadKeys()).getKey(...key),

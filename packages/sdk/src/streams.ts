@@ -5,6 +5,7 @@
 import { type Context, encodeContext, MAX_SEGMENTS, SEGMENT_BYTES, streamAad } from '@eaas/protocol'
 import type { Client } from './client.js'
 import { InvalidInputError } from './errors.js'
+import type { Binary, Bytes, DekScope } from './input.js'
 import {
   assertGiven,
   assertKeyId,
@@ -12,9 +13,6 @@ import {
   assertOptions,
   assertScope,
   assertWhole,
-  type Binary,
-  type Bytes,
-  type DekScope,
   readDemand,
 } from './input.js'
 import { readingContext } from './records/bound-envelopes.js'

@@ -1,24 +1,11 @@
-/**
- * `@eaas/sdk/sync`: encrypts and decrypts without a promise, for hooks of other libraries that cannot wait. Works if
- * the client already holds the DEK and the engine is synchronous: node:crypto, or noble.
- */
+/** `@eaas/sdk/sync`: without a promise, for hooks that cannot wait, if the DEK is held and the engine synchronous. */
 import { type Context, type Envelope, encodeSealed } from '@eaas/protocol'
 import type { Client, DecryptOptions } from './client.js'
 import { ColdError, InvalidInputError, isEaasError } from './errors.js'
-import {
-  assertFormat,
-  assertKeyId,
-  assertOptions,
-  type Binary,
-  type Bytes,
-  readDemand,
-  readSignal,
-  readValue,
-  toText,
-} from './input.js'
-import { readFormatAad } from './records/bound-envelopes.js'
+import type { Binary, Bytes } from './input.js'
+import { assertFormat, assertKeyId, assertOptions, readDemand, readSignal, readValue, toText } from './input.js'
+import { type EnvelopeEngine, readFormatAad } from './records/bound-envelopes.js'
 import { clientParts } from './records/client-parts.js'
-import type { EnvelopeEngine } from './records/envelopes.js'
 import { demandContext, openEnvelope } from './records/open-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
 import type { CallOptions } from './resources/keys.js'
@@ -132,8 +119,6 @@ function waitingFor<T>(soon: Soon<T>): T | undefined {
 
 function assertSync(envelopes: EnvelopeEngine): void {
   if (envelopes.isSync()) return
-  throw new InvalidInputError(
-    'the engine of this client is WebCrypto, which is asynchronous',
-    "Create the client with engine: 'noble', or await encrypt() and decrypt().",
-  )
+  const hint = "Create the client with engine: 'noble', or await encrypt() and decrypt()."
+  throw new InvalidInputError('the engine of this client is WebCrypto, which is asynchronous', hint)
 }

@@ -1,14 +1,12 @@
 /** What DEKs are wrapped for (bindings.md 5, stream.md 3), and the uses to open with (wrapped-key-v2.md 3). */
+import type { Context, WrappedKey, WrapUse } from '@eaas/protocol'
 import {
-  type Context,
   compareUtf8,
   encodeUtf8,
   isBoundWrappedKey,
   isWellFormed,
   MAX_CONTEXT_VALUE_BYTES,
   MAX_USE_VALUE_CHARACTERS,
-  type WrappedKey,
-  type WrapUse,
 } from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from './errors.js'
 import { type AuditContext, kindOf } from './input.js'
@@ -18,7 +16,6 @@ export function recordedAs(auditContext: AuditContext | undefined): { record?: '
   return auditContext === 'digests' ? { record: auditContext } : {}
 }
 
-/** A use, with the name that identifies it in caches. */
 export interface NamedUse extends WrapUse {
   name: string
 }
@@ -37,7 +34,6 @@ export interface WrappedFor extends WrappedKey {
 
 const STREAM = /* @__PURE__ */ nameUse('stream', {})
 
-/** The use of a stream's DEK. */
 export function useOfStream(): Uses {
   return { use: STREAM }
 }

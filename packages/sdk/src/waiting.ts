@@ -1,7 +1,4 @@
-/**
- * Waiting for what many share: a value that may be there, a part loaded once, a turn of the event loop. Each caller may
- * give up alone, and gets errors that lead to it.
- */
+/** Waiting for what many share. Each caller may give up alone, and gets errors that lead to it. */
 import { AbortedError, isEaasError, NetworkError } from './errors.js'
 import { assertNotAborted } from './input.js'
 
@@ -131,7 +128,7 @@ export function untilAborted<T>(soon: Soon<T>, signal: AbortSignal | undefined):
   })
 }
 
-/** One of the callers that wait for the same thing. Each has a function to run with it. */
+/** Each has a function to run with it. */
 export interface Waiter<A> {
   /** Runs the caller's function at once, so that nothing else holds what it gets. */
   serve(argument: A): void
@@ -169,13 +166,9 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
   })
 }
 
-/** Returns an error with the stack of a caller that was remembered. */
 export type AtCaller = (error: unknown) => unknown
 
-/**
- * Remembers the caller's stack, which an error of a shared request lacks. Returns what copies an SDK error with that
- * stack, made as text only then; anything else unchanged.
- */
+/** Makes a copy of an SDK error with the caller's stack, which an error of a shared request lacks. */
 export function rememberCaller(): AtCaller {
   const caller = new Error()
   return (error) => {
@@ -189,7 +182,6 @@ export function rememberCaller(): AtCaller {
   }
 }
 
-/** Wraps a function so that its errors have the caller in their stack. */
 export function traced<A extends unknown[], T>(run: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
   return async (...args) => runFor(rememberCaller(), () => run(...args))
 }
@@ -205,7 +197,6 @@ export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Prom
 
 /** Below the 16 ms that a page has for one frame. */
 const TURN_MS = 8
-/** How many promises are collected before they are awaited. */
 const UNDER_WAY = 500
 
 /** Milliseconds of a monotonic clock. Looked up at each call: tests of applications replace it. */

@@ -7,13 +7,11 @@ import { isMissing, type Row } from '../input.js'
 import { refuseCall } from './refusals.js'
 import type { SealedTable } from './sealed-table.js'
 
-/** How an adapter changes rows whose values are known. `Result` is what its statements return. */
+/** `Result` is what the adapter's statements return. */
 export interface Change<Result> {
-  /** Changes these rows by one statement. */
   change(rows: readonly Row[]): Promise<Result>
-  /** Returns how many rows a statement has changed; nothing if the driver reports none. */
+  /** How many rows a statement has changed; nothing if the driver reports none. */
   countOf(result: Result): number | bigint | null | undefined
-  /** Whether one statement may change many rows. */
   takesMany: boolean
 }
 
@@ -62,26 +60,22 @@ export async function bracketed<C, T>(
   }
 }
 
-/** How an adapter upserts a row. */
 export interface Upserting<Upsert, Result> extends Pick<Change<Result>, 'countOf'> {
-  /** The columns in which a new row conflicts with the existing one. */
+  /** In which a new row conflicts with the existing one. */
   targets: readonly string[]
   /** Finds and locks the existing row. */
   find(upsert: Upsert): Promise<Row | undefined>
-  /** Changes it. */
   change(upsert: Upsert, found: Row): Promise<Result>
-  /** Inserts the new row; returns undefined if it conflicts with one that was not found. */
+  /** Returns undefined if it conflicts with one that was not found. */
   insert(upsert: Upsert): Promise<Result | undefined>
 }
 
-/** How often an upsert looks for the existing row, and inserts one if there is none. */
 const UPSERT_ATTEMPTS = 5
 
 /**
- * Changes the rows that exist, and inserts the others. Finds all before, in the order of the values that find them, so
- * of two upserts of the same rows one waits for the other. `target` is from `findTarget`.
- * @throws InvalidInputError if a row was neither found nor inserted, or a statement has changed others too: roll it
- * back
+ * Changes the rows that exist, and inserts the others. Finds all before, in the order of the values that find them
+ * (from `findTarget`), so of two upserts of the same rows one waits for the other. @throws InvalidInputError if a row
+ * was neither found nor inserted, or others were changed too: roll it back
  */
 export async function upsertEach<Upsert extends { target: Row }, Result>(
   table: SealedTable,
@@ -116,7 +110,6 @@ export async function upsertEach<Upsert extends { target: Row }, Result>(
   return results
 }
 
-/** The most rows of one statement, which bounds the memory that it needs. */
 const MOST_ROWS = 1_000
 
 /** Divides rows into batches of one statement each. */
@@ -135,10 +128,7 @@ export function assertFoundAgain({ name, bind }: SealedTable): void {
   )
 }
 
-/**
- * Refuses an update that changed more rows than were read for it: `bind` does not tell its rows from others. Call it
- * within the transaction, which is then rolled back. `changed` is what the driver reports; missing if it reports none.
- */
+/** Refuses an update that changed more rows than were read for it, within its transaction, which is rolled back. */
 export function assertOnlyFound(
   { name, bind }: SealedTable,
   found: number,
@@ -156,10 +146,7 @@ export function assertOnlyFound(
 export interface Conflict {
   /** What the changed row is known to have in the columns of the conflict. */
   bound: Row
-  /**
-   * Lists the columns to take from the row to insert, which was sealed under its own DEK: `columns`, and what is made
-   * with them. @throws InvalidInputError if the changed row may be another one, have another key, or keep a part
-   */
+  /** Adds what is made with `columns`. @throws InvalidInputError unless row and key are surely the same, and whole */
   excluded(columns: readonly string[]): readonly string[]
 }
 

@@ -1,14 +1,10 @@
-/**
- * Ids that PostgreSQL makes by a default. Values are bound to them, so an adapter evaluates the default before the
- * insert: the table never holds a placeholder that a trigger, a replica or a unique index would see.
- */
+/** Ids that PostgreSQL makes by a default, which an adapter evaluates before the insert: values are bound to them. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 
-/** Runs SQL as text, without parameters, and returns its rows. */
+/** Runs SQL as text, without parameters. */
 export type RunSql = (sql: string) => Promise<readonly unknown[]>
 
-/** A column for which PostgreSQL makes a value if an insert gives none. */
 interface Fill {
   /** Finds the table by the current search path: each schema may have one of that name. */
   expression: string
@@ -17,7 +13,7 @@ interface Fill {
 }
 
 export interface MadeIds {
-  /** The ids of each row, as text. */
+  /** As text. */
   rows: Row[]
   /** Whether an insert of them needs `overriding system value`. */
   isAlways: boolean
@@ -25,9 +21,8 @@ export interface MadeIds {
 
 export interface IdMaker {
   /**
-   * Makes the values of some columns for a number of rows. `cannotOverride` is the name of the model, if its ORM cannot
-   * write `overriding system value`. `table` is quoted, with its schema if the search path does not find it.
-   * @throws InvalidInputError if PostgreSQL makes no value for a column, or accepts none that the ORM could give
+   * `cannotOverride` names the model if its ORM cannot write `overriding system value`; `table` is quoted. @throws
+   * InvalidInputError if PostgreSQL makes no value for a column, or accepts none that the ORM could give
    */
   make(
     run: RunSql,
@@ -36,7 +31,7 @@ export interface IdMaker {
   ): Promise<MadeIds>
 }
 
-/** Creates the id maker of a database. It asks the database once per table how it fills the columns. */
+/** Asks the database once per table how it fills the columns. */
 export function createIdMaker(): IdMaker {
   const known = new Map<string, ReadonlyMap<string, Fill>>()
   return {
@@ -63,9 +58,7 @@ export function createIdMaker(): IdMaker {
 export interface LackingColumn {
   name: string
   column: string
-  /** Makes the id, if not the database does. */
   make?: (() => unknown) | undefined
-  /** Turns the text of an id into its value. */
   read?(text: unknown): unknown
 }
 

@@ -1,19 +1,13 @@
-/**
- * Statements of many rows. The values of an update of PostgreSQL are one JSON parameter, which it reads as rows of the
- * table itself, so each has the type of its column. An insert with too many parameters is divided among statements.
- */
+/** Statements of many rows. An update's values are one JSON parameter, read as rows of the table with its types. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { quoteName } from './made-ids.js'
 import type { SealedTable } from './sealed-table.js'
 
-/** The name of the values in the update. */
 export const MANY_ROWS = 'eaas_rows'
 
 export interface ManyRows {
-  /** What all rows are set to. */
   same: Row
-  /** The columns in which each row has its own value. */
   own: readonly string[]
   /** The values of these columns and of `bind`, as JSON text. */
   json: string
@@ -42,12 +36,7 @@ export function manyRowsColumn(table: SealedTable, column: string): string {
   return `eaas_${table.columns.indexOf(column)}`
 }
 
-/**
- * Returns the SQL of the values, before and after their parameter.
- *
- * @param name the table in SQL
- * @param quote writes a column as the database names it, in quotes
- */
+/** The SQL of the values, before and after their parameter. `name` is the table in SQL. */
 export function manyRowsSql(
   table: SealedTable,
   { own, name, quote = quoteName }: { own: readonly string[]; name: string; quote?: (column: string) => string },

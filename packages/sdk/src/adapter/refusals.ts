@@ -36,13 +36,13 @@ export function refuseExpression(
   refuseField(model, field, 'it cannot be part of an expression in SQL', hint)
 }
 
-/** Refuses a value that the database computes for an encrypted field, or for a column that it is bound to. */
+/** Also for a column that encrypted values are bound to. */
 export function refuseComputed(model: string, column: string): never {
   const hint = 'Give its value, so that it can be encrypted or bound to before it is stored.'
   throw new InvalidInputError(`${model}.${column}: the database cannot compute its value`, hint)
 }
 
-/** Refuses to aggregate rows that are filtered only after they are opened. @throws InvalidInputError */
+/** Their rows are filtered only after they are opened. */
 export function refuseCount(): never {
   refuseCall('to count or sum the rows of a search that finds more than match', 'Select the rows, and count them.')
 }

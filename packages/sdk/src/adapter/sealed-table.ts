@@ -1,22 +1,22 @@
 /** What every adapter does with the rows, changes and conditions of a table: adapters translate between this and an ORM. */
 import { InvalidInputError, isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import { withNull } from '../models/access-rows.js'
 import { isCompactFormat, isNothing, isTextFormat, ROW_SEAL } from '../models/definition.js'
-import { findLacking } from '../models/lacking-fields.js'
-import { getModelAccess, type ModelAccess, type NamedPath } from '../models/model-access.js'
+import { getModelAccess, type ModelAccess } from '../models/model-access.js'
+import { findLacking, withNull } from '../models/partial-rows.js'
 import { getAt } from '../records/paths.js'
+import type { RecordField } from '../records/plain-rows.js'
 import { together } from '../together.js'
 import { refuseField, refuseOperator } from './refusals.js'
 import { createSearches, refuseUnindexed, type Searches, wholeValue } from './searches.js'
 
-/** A condition on the column of an index, in place of one on an encrypted field. */
+/** In place of a condition on an encrypted field. */
 export interface IndexCondition {
   column: string
   values: string[]
 }
 
-/** A condition on the column of an index whose values are not made yet. */
+/** An `IndexCondition` whose values are not made yet. */
 export interface IndexPlan {
   column: string
   hash(): Promise<string[]>
@@ -37,58 +37,37 @@ export interface SealedTable {
   readonly columns: readonly string[]
   /** What each of them stores, except those of `bind`. */
   readonly stored: readonly StoredColumn[]
-  /** The names of the columns that values are bound to. */
   readonly bind: readonly string[]
-  /**
-   * Adds what is made with the fields in these columns: their indexes, and the column of the compact form. @throws
-   * InvalidInputError if one of the fields that it is made with is missing
-   */
+  /** Adds the indexes and the header made with these columns. @throws InvalidInputError if they need further fields */
   withMade(columns: readonly string[]): readonly string[]
-  /** Tells whether a column holds sealed values, or an object with some. */
   isSealed(column: string): boolean
   /** Tells whether the values of a column are JSON, so that an object is a value, not an operation of the ORM. */
   takesObjects(column: string): boolean
-  /** Searches by the indexes that find more rows than match. */
   readonly searches: Searches
-  /** Whether each row has its own key, which other columns of the row determine. */
   readonly keyByRow: boolean
-  /** Tells whether these columns of a row determine its key. */
   tellsKey(row: Row): boolean
   /** Refuses to set the column of an index, or of the compact form, without its fields. @throws InvalidInputError */
   assertNoneMade(changes: Row): void
   /**
-   * Refuses changes to what determines the key of a row, whose other values would no longer open, unless the key is
-   * known to stay the same. An object in place of a value counts as a change. `known` are the values that the row
-   * surely has. @throws InvalidInputError
+   * Refuses changes to what the key of a row depends on, unless `known`, what the row surely has, shows that it stays.
+   * An object counts as a change. @throws InvalidInputError
    */
   assertKeepsKey(changes: Row, known: Row): void
   /** Tells whether changes set a value that is sealed to its row. Null is one if the row has a seal, or as JSON. */
   isBound(changes: Row): boolean
-  /**
-   * Tells whether the changed row must be read before its changes are sealed, since `known`, the values that the
-   * condition gives, lacks a column of `bind` or the key.
-   */
+  /** Whether the row must be read before: `known`, what the condition gives, lacks a column of `bind` or the key. */
   needsRow(changes: Row, known: Row): boolean
   /** Lists the further columns to select, so that the selected ones can be opened. */
   readsToo(selected: readonly string[]): string[]
-  /**
-   * Refuses to return an encrypted column without those that `readsToo` lists, for queries that take no further column.
-   * Call it before the query runs: opening refuses only once a row has a value. @throws InvalidInputError
-   */
+  /** For queries that take no further column: opening refuses only once a row has a value. @throws InvalidInputError */
   assertReadable(columns: readonly string[]): void
-  /**
-   * Seals rows to insert. Each gets a value for every column of `stored`: null where a field is absent, since a default
-   * of the database would be stored in plaintext.
-   */
+  /** Sets each column of `stored`, to null if absent: a default of the database would be stored in plaintext. */
   sealRows(rows: readonly Row[]): Promise<Row[]>
   /** Seals the changed columns of one row. `known` has its values in the columns of `bind` and those of its key. */
   sealChanges(changes: Row, known: Row): Promise<Row>
   /** Does the same for several rows, each sealed separately, in one call, so that an index is made once. */
   sealEach(changes: Row, known: readonly Row[]): Promise<Row[]>
-  /**
-   * Returns the columns and values that find the row with which a new one conflicts in `targets`, the columns of a
-   * unique index. In place of an encrypted column or an index column, that is the index of the new row.
-   */
+  /** What finds the row with which a new one conflicts in a unique index; for encrypted columns, their index. */
   findTarget(row: Row, targets: readonly string[]): Promise<Row>
   /** Opens what was selected of rows, which may differ in their columns. Keeps null, and the columns of indexes. */
   openRows(rows: readonly Row[]): Promise<Row[]>
@@ -122,7 +101,7 @@ export function createSealedTable(model: object): SealedTable {
     stored,
     bind: bind.map((column) => column.name),
     withMade(given) {
-      const isGiven = ({ path }: NamedPath) => given.includes(path[0] ?? '')
+      const isGiven = ({ path }: RecordField) => given.includes(path[0] ?? '')
       const lacking = findLacking(access, isGiven)
       if (lacking) {
         const hint = 'Set what belongs together in one statement.'
@@ -208,10 +187,8 @@ export function createSealedTable(model: object): SealedTable {
       for (const { name: column, path } of bind) {
         const value = getAt(changes, path)
         if (value === undefined || sameText(value, getAt(bound, path))) continue
-        throw new InvalidInputError(
-          `${table}.${column} must not change: the encrypted values of the row are bound to it`,
-          'Insert a new row, and delete this one.',
-        )
+        const message = `${table}.${column} must not change: the encrypted values of the row are bound to it`
+        throw new InvalidInputError(message, 'Insert a new row, and delete this one.')
       }
       assertNoneMade(changes)
       assertSameKey(access, table, changes, bound)
@@ -261,10 +238,8 @@ export function createSealedTable(model: object): SealedTable {
     const what = columns.some(({ column }) => column === found.column)
       ? { sentence: `it is the index of ${of}, and made for it`, name: 'the index' }
       : { sentence: `it belongs to ${of}, and is made with them`, name: 'it' }
-    throw new InvalidInputError(
-      `${table}.${found.column} cannot be set: ${what.sentence}`,
-      `Set ${of}, and leave out ${what.name}.`,
-    )
+    const hint = `Set ${of}, and leave out ${what.name}.`
+    throw new InvalidInputError(`${table}.${found.column} cannot be set: ${what.sentence}`, hint)
   }
 
   function planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan {
@@ -281,9 +256,8 @@ export function createSealedTable(model: object): SealedTable {
       const hint = 'Search by the column that `index` of the model makes, and filter the opened rows by `matches`.'
       return refuseField(table, column, 'its index is truncated, so that a search finds other rows too', hint)
     }
-    if (values.some(isMissing)) {
+    if (values.some(isMissing))
       return refuseField(table, column, 'null is equal to nothing', 'Search for rows in which it is null.')
-    }
     return {
       column: index.column,
       async hash() {
@@ -325,20 +299,15 @@ function withMade(opened: Row, stored: Row, made: readonly string[]): Row {
 }
 
 function refuseUnbound(model: string, field: string, columns: string): never {
-  throw new InvalidInputError(
-    `${model}.${field} cannot be selected without ${columns}, by which its value is opened`,
-    `Select ${columns} of the same table too. The query was not run.`,
-  )
+  const message = `${model}.${field} cannot be selected without ${columns}, by which its value is opened`
+  throw new InvalidInputError(message, `Select ${columns} of the same table too. The query was not run.`)
 }
 
 function sameText(one: unknown, other: unknown): boolean {
   return !isMissing(other) && String(one) === String(other)
 }
 
-/**
- * Finds the key of a row of which some values are known, and the columns that `keyId` of the model reads. The key is
- * undefined if one of these columns is not known, whatever `keyId` returns without it.
- */
+/** The key of a row, undefined if a column that `keyId` of the model reads is not known; and those columns. */
 function readKey({ keyOf }: ModelAccess, known: Row): { key: string | undefined; reads: ReadonlySet<string> } {
   const reads = new Set<string>()
   let isKnown = true
@@ -358,7 +327,6 @@ function readKey({ keyOf }: ModelAccess, known: Row): { key: string | undefined;
   }
 }
 
-/** @throws InvalidInputError */
 function assertSameKey(access: ModelAccess, table: string, changes: Row, bound: Row): void {
   if (!access.keyByRow) return
   const { key, reads } = readKey(access, bound)
@@ -367,13 +335,10 @@ function assertSameKey(access: ModelAccess, table: string, changes: Row, bound: 
   if (column === undefined) return
   const values = changed.map(([name, value]) => [name, isComputed(value) ? undefined : value] as const)
   if (key !== undefined && readKey(access, { ...bound, ...Object.fromEntries(values) }).key === key) return
-  throw new InvalidInputError(
-    `${table}.${column} must not change: it says the key of the row, under which its values are encrypted`,
-    `If it stays as it is, name it in the condition too: ${column} = ….`,
-  )
+  const message = `${table}.${column} must not change: it says the key of the row, under which its values are encrypted`
+  throw new InvalidInputError(message, `If it stays as it is, name it in the condition too: ${column} = ….`)
 }
 
-/** Tells whether the database, or the ORM, computes a value. */
 function isComputed(value: unknown): boolean {
   return value !== null && ['object', 'function'].includes(typeof value)
 }

@@ -6,7 +6,6 @@ import type { ModelAccess } from '../models/model-access.js'
 import { getAt } from '../records/paths.js'
 import { refuseField, refuseOperator } from './refusals.js'
 
-/** A condition on the column of an index. */
 export interface SearchCondition {
   column: string
   /** Whether the column is equal to the only value, is one of the values, or is a list with all of them. */
@@ -21,7 +20,6 @@ export type Query =
   | { contains: unknown }
   | { gte?: unknown; gt?: unknown; lte?: unknown; lt?: unknown }
 
-/** What opened rows must match. */
 export interface Filter {
   field: string
   query: Query
@@ -30,20 +28,15 @@ export interface Filter {
 export interface Searches {
   /** Whether a search of a field for a value finds exactly the rows that have it. */
   isExact(field: string): boolean
-  /** Whether a field has an index of its own, of any kind. */
   hasIndex(field: string): boolean
   /** Whether a search of a field ignores the case of letters, by its normalisation. */
   ignoresCase(field: string): boolean
   /** The same as `find` without the values, for an ORM that builds its SQL before it can wait. */
   plan(field: string, query: Query, operator?: string): Pick<SearchCondition, 'column' | 'by'>
-  /**
-   * Returns the condition by which rows are searched. `operator` is its name in errors. @throws InvalidInputError if no
-   * index of the field answers the query
-   */
+  /** `operator` is its name in errors. @throws InvalidInputError if no index of the field answers the query */
   find(field: string, query: Query, operator?: string): Promise<SearchCondition>
   /** Refuses an operator. The hint is replaced where the field cannot have an index of the kind. @throws InvalidInputError */
   refuse(field: string, operator: string, hint?: string, index?: 'exact' | 'prefix'): never
-  /** Whether an opened row matches all filters. */
   matches(row: Row, filters: readonly Filter[]): boolean
 }
 
@@ -88,9 +81,8 @@ export function createSearches(model: object, access: ModelAccess, table: string
 }
 
 /**
- * Reads the patterns `beginning%` and `%part%` of `like` and `ilike`. `escapes` tells whether the database takes `\%`,
- * `\_` and `\\` for the characters themselves, without a clause `escape`. @throws InvalidInputError for a pattern with
- * other wildcards, and for `ilike` of a field whose index does not ignore case
+ * Reads `beginning%` and `%part%` of `like` and `ilike`. `escapes`: the database takes `\%`, `\_` and `\\` without a
+ * clause `escape`. @throws InvalidInputError for other wildcards, and for `ilike` if the index does not ignore case
  */
 export function readPattern(
   { searches }: { readonly searches: Pick<Searches, 'ignoresCase' | 'refuse'> },
@@ -110,10 +102,7 @@ export function readPattern(
   return before === '' ? { startsWith: text } : { contains: text }
 }
 
-/**
- * Reads a comparison of SQL that an index of whole values cannot answer; undefined for any other. `values` are the one,
- * or the two of `between`. @throws InvalidInputError as `readPattern` does
- */
+/** Reads a comparison that an index of whole values cannot answer; undefined for any other. */
 export function readSearch(
   table: { readonly searches: Searches },
   field: string,
@@ -144,18 +133,12 @@ export function takeSearches<Part, S extends { query: Query }>(
   }
 }
 
-/** What to do about a search that ignores case. */
 export const IGNORING_CASE = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
 
-/** The bounds of a range, as models name them. */
 export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
-/** Those that the operators of SQL stand for. */
 const SQL_BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 
-/**
- * Joins searches with one bound each, which must all hold, into searches for ranges with both bounds. A surplus bound
- * gets its own range, with the other bound of another range. `isSame` tells whether two are of one column.
- */
+/** Joins searches with one bound each into ranges. A surplus bound takes the other bound of another range. */
 export function joinBounds<S extends { query: Query }>(
   bounds: readonly S[],
   isSame: (one: S, other: S) => boolean,
@@ -192,7 +175,7 @@ function isRange(query: Query): boolean {
   return Object.keys(query).some((name) => BOUNDS.includes(name))
 }
 
-/** The kinds of fields that can have an index, by the kind of the index. */
+/** The kinds of fields that can have an index of each kind. */
 const INDEXABLE: Readonly<Record<string, readonly (FieldKind | undefined)[]>> = {
   exact: ['text', 'number', 'date'],
   prefix: ['text'],
@@ -215,7 +198,6 @@ interface Searched {
   kind: FieldKind | undefined
 }
 
-/** Says which index would answer a search, if the field can have one. */
 function refuseSearch(table: string, field: Searched, query: Query, operator = ''): never {
   const { name, kind } = field
   const [index = ''] = kindsFor(query)
@@ -237,7 +219,7 @@ export interface Page {
   take?: number | undefined
 }
 
-/** Returns the page of the rows that match, of all that an index finds. */
+/** Of all rows that an index finds. */
 export function pageOf<R>(rows: readonly R[], isRight: (row: R) => boolean, { skip = 0, take }: Page = {}): R[] {
   return rows.filter(isRight).slice(skip, take === undefined ? undefined : skip + take)
 }
@@ -260,5 +242,4 @@ export async function readPage<R>(
   return found.slice(skip, needed)
 }
 
-/** The fewest rows that are read at once. */
 const MIN_READ = 100

@@ -1,7 +1,4 @@
-/**
- * How a database spells the values by which it finds a row. It finds a UUID in any spelling but returns it in one: a
- * value bound to another spelling would never open again.
- */
+/** How a database spells the values that find a row: a value bound to another spelling would never open again. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import type { SealedTable } from './sealed-table.js'
@@ -37,10 +34,7 @@ export function spellWhole<T>(value: T): T | string {
   return typeof value === 'string' && /^\s*[+-]?\d+\s*$/.test(value) ? BigInt(value).toString() : value
 }
 
-/**
- * Tells whether columns of every type, except one that ignores case, return a value in this spelling. `upper` says
- * whether the database returns UUIDs in upper case.
- */
+/** Whether columns of every type, except one that ignores case, return it so. `upper`: UUIDs come in upper case. */
 export function isPlainSpelling(value: unknown, upper = false): boolean {
   if (typeof value === 'bigint' || Number.isSafeInteger(value)) return true
   if (typeof value !== 'string' || value !== value.trim()) return false
@@ -49,13 +43,9 @@ export function isPlainSpelling(value: unknown, upper = false): boolean {
   return value === '' || Number.isNaN(Number(value)) || isSpelledWhole(value)
 }
 
-/** A value that has a spelling. */
 export type Spellable = string | number | bigint
 
-/**
- * Spells a value as a column returns it; undefined where that is unknown. `type` is that of SQL, in lower case, and
- * `bigint` for all whole numbers; `isText` tells whether a column of another type returns text unchanged.
- */
+/** As a column returns it, undefined if unknown. `type` is SQL's, `bigint` for all whole numbers. */
 export function spellAs(type: string, value: Spellable, isText: boolean): Spellable | undefined {
   if (type === 'uuid') return isSpelledUuid(spellUuid(value)) ? spellUuid(value) : undefined
   if (type === 'bigint') return isSpelledWhole(spellWhole(value)) ? spellWhole(value) : undefined
@@ -66,10 +56,7 @@ export function spellAs(type: string, value: Spellable, isText: boolean): Spella
   return isText ? String(value) : undefined // a driver of SQLite would turn 7 into 7.0
 }
 
-/**
- * Spells the values of a row in the columns of `bind` as the database will return them. @throws InvalidInputError where
- * `spell` does not know that
- */
+/** As the database will return the columns of `bind`. @throws InvalidInputError where `spell` does not know that */
 export function spellRow(
   { name, bind }: SealedTable,
   row: Row,
@@ -84,7 +71,7 @@ export function spellRow(
 }
 
 const AS_RETURNED = 'Pass it as the database returns it: a UUID in lower case, a whole number without zeros in front.'
-/** What to do where the type of the column is known, and has no one spelling. */
+/** For a column whose type is known, and has no one spelling. */
 export const AS_READ = 'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.'
 
 /** Refuses a value that finds a row in which the database may return another spelling. @throws InvalidInputError */

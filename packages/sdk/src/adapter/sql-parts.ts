@@ -1,18 +1,15 @@
-/**
- * SQL text as a part of a query, such as a selection or an `order by`. It is sent unchanged, so it is refused where it
- * names an encrypted column, or all columns of a row.
- */
+/** SQL text as a part of a query: refused where it names an encrypted column, or all columns of a row. */
 import { refuseCall, refuseExpression, refuseOrder } from './refusals.js'
 import { type Mention, namesInSql, positionsInSql } from './sql-text.js'
 
-/** A column of a query, by its name there, and the encrypted field whose values it has. */
+/** By its name in the query, and the encrypted field whose values it has. */
 export interface SealedColumn {
   name: string
   model: string
   field: string
 }
 
-/** A table or an inner query, by its name in the query, and its encrypted columns. */
+/** A table or an inner query, by its name in the query. */
 export interface NamedRelation {
   alias: string
   sealed: readonly SealedColumn[]
@@ -20,10 +17,9 @@ export interface NamedRelation {
   plain?: readonly string[]
 }
 
-/** What the text can name: the relations of the query, then those around it. */
+/** The relations of the query, then those around it. */
 export type NamedRelations = readonly NamedRelation[]
 
-/** What works in place of a whole row. */
 const HINT = "Select its columns by the ORM's own methods."
 
 /** Checks the text of a part of a query. @throws InvalidInputError if it names something encrypted, or is unclear */
@@ -72,18 +68,13 @@ function relationsOf(relations: NamedRelations, name: string | undefined, mayBeN
   return mayBeNone ? relations : []
 }
 
-/** The encrypted columns of a result, by which rows cannot be sorted. */
 export interface SealedPlaces {
-  /** Those of each selected value, in order. */
   places: readonly (readonly SealedColumn[])[]
   /** Those that may be at any place after these, as where all columns of a table are selected. */
   later?: readonly SealedColumn[]
 }
 
-/**
- * Checks the text of an `order by`, `group by` or `distinct on`, which may also name a column of the result, or its
- * position. @throws InvalidInputError if rows would be sorted by something encrypted
- */
+/** Checks an `order by`, `group by` or `distinct on`, which may also name a column of the result, or its position. */
 export function assertSqlOrder(text: string, relations: NamedRelations, { places, later = [] }: SealedPlaces): void {
   const outputs = { alias: '', sealed: [...places.flat(), ...later] }
   assertSqlPart(text, [outputs, ...relations], { refuse: refuseOrder })

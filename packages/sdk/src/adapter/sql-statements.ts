@@ -9,7 +9,6 @@ export type NamedTable = readonly [table: string, isSealed: (column: string) => 
 const DEFINES = new Set('create alter drop truncate comment grant revoke lock analyze vacuum'.split(' '))
 const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
 const KINDS = new Set('table index view rule function procedure trigger event policy type sequence'.split(' '))
-/** What is defined with statements or a query inside. */
 const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
 
 /**
@@ -78,7 +77,6 @@ function isOfColumn(words: readonly string[], at: number): boolean {
 
 const RUN_TEXT = new Set(['function', 'procedure', 'execute', 'exec', 'prepare', 'sp_executesql'])
 
-/** Tells whether a literal may hold a statement that is executed. */
 function hasQuotedBody(tokens: readonly Token[]): boolean {
   const words = wordsIn(tokens)
   return words[0] === 'do' || words.some((word) => RUN_TEXT.has(word))

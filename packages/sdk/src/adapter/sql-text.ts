@@ -1,7 +1,4 @@
-/**
- * Finds what SQL text names. Adapters cannot rewrite such text, so they refuse it if it names something encrypted. The
- * text is read as words, without a grammar: anything unclear counts as named.
- */
+/** Finds what SQL text names. It is read as words, without a grammar: anything unclear counts as named. */
 import { clearReadings, isName, isSign, readings, type Token } from './sql-tokens.js'
 
 /** A name in a text of SQL, in lower case and without quotes: databases fold case, each in its own way. */
@@ -10,7 +7,6 @@ export interface Mention {
   name: string
   /** The name before its dot, such as that of a table. */
   qualifier: string | undefined
-  /** Whether a dot follows it. */
   isQualifier: boolean
   /** Whether it is called, as in `email(…)`. */
   isCall: boolean
@@ -107,7 +103,6 @@ function outsideOfParentheses(tokens: readonly Token[]): Token[] | undefined {
   return depth === 0 ? outer : undefined
 }
 
-/** Words before the parentheses of a list. */
 const LISTS = new Set(['rollup', 'cube', 'sets', 'on', 'by'])
 
 /** Lists the positions, counted from 1, by which the text of an `order by` or the like names columns of a result. */
@@ -156,7 +151,7 @@ function isCall(before: Token | undefined): boolean {
   return isName(before) && !(before?.kind === 'word' && (STARTS_TABLES.has(before.text) || IN_FRONT.has(before.text)))
 }
 
-/** Words before parentheses that are no function. */
+/** Before parentheses that are no function's. */
 const IN_FRONT = new Set('as in exists select and or not any all some where on when then else'.split(' '))
 
 function after(word: string, before: Token | undefined, state: State): State {

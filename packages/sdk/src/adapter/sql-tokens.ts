@@ -1,7 +1,4 @@
-/**
- * Splits SQL text into names, literals and signs, in one pass from left to right. Databases disagree on where a literal
- * or a comment ends, and the text does not say which database reads it: so it is read as each of them would.
- */
+/** Splits SQL text into tokens as each database would: they disagree on where a literal or a comment ends. */
 import { refuseCall } from './refusals.js'
 
 export interface Token {
@@ -149,14 +146,12 @@ function textOf(kind: Token['kind'], part: string): string {
   return kind === 'literal' ? bodyOf(part) : part
 }
 
-/** Returns what a literal says. */
 function bodyOf(part: string): string {
   const [dollars] = /^\$[^$]*\$/.exec(part) ?? []
   if (dollars !== undefined) return part.slice(dollars.length, -dollars.length)
   return part.slice(part.indexOf("'") + 1, -1).replaceAll("''", "'")
 }
 
-/** Lists the words of a text that no database reads as SQL. */
 export function rawWords(text: string): Token[] {
   const words = text.toLowerCase().match(new RegExp(WORD[1].source, 'gu')) ?? []
   return words.map((word) => ({ kind: 'word', text: word }))

@@ -25,10 +25,7 @@ join pg_catalog.pg_proc p on p.oid = t.tgfoid where t.tgtype & 20 <> 0
 /** The tables that were asked about, by their model: it may seal one of each schema. */
 const asked = new WeakMap<SealedTable, Set<string>>()
 
-/**
- * Refuses to write a table of PostgreSQL that `assertUnchanged` refuses. Call it before each insert and update: it asks
- * once for each table. `nameIn` returns the name of a column in the database. @throws InvalidInputError
- */
+/** As `assertUnchanged`, once for each table, before each insert and update. `nameIn` names the database's column. */
 export async function assertWritable(
   run: RunSql,
   sealed: SealedTable,
@@ -43,9 +40,8 @@ export async function assertWritable(
 }
 
 /**
- * Refuses a table on which a trigger changes an encrypted column, where the text of its function shows that. `table` is
- * quoted, with its schema if the search path does not find it, and `columns` are the database's names of the encrypted
- * ones. @throws InvalidInputError
+ * Refuses a table on which a trigger changes an encrypted column, as the text of its function shows. `table` is quoted;
+ * `columns` are the database's names. @throws InvalidInputError
  */
 export async function assertUnchanged(
   run: RunSql,
@@ -91,7 +87,7 @@ export function findChanged({ relation, timing, source }: Omit<Trigger, 'name'>,
   return undefined
 }
 
-/** The names of the row that will be stored: `new`, and its aliases. */
+/** `new`, and its aliases. */
 function rowNames(tokens: readonly Token[]): string[] {
   const aliases = tokens.filter((_, at) =>
     ['alias', 'for', 'new'].every((word, i) => tokens[at + 1 + i]?.text === word),
@@ -137,7 +133,6 @@ function endOfSubscripts(tokens: readonly Token[], from: number): number {
   return at
 }
 
-/** Tells whether an `update` of this table sets a column. */
 function isUpdated(tokens: readonly Token[], at: number, table: string): boolean {
   const start = tokens.findLastIndex(({ text }, i) => i < at && (text === 'update' || text === ';'))
   const set = tokens.findIndex(({ text }, i) => i > start && text === 'set')

@@ -3,7 +3,7 @@ import type { Broker } from '../broker.js'
 import { readBinary } from '../input.js'
 import { BrokerRefusal, refusalResponse } from './problem.js'
 
-/** What the adapter needs of an IncomingMessage; Express adds `originalUrl` and `body`. */
+/** Of an IncomingMessage; Express adds `originalUrl` and `body`. */
 export interface NodeBrokerRequest extends AsyncIterable<Uint8Array> {
   readonly method?: string | undefined
   readonly url?: string | undefined
@@ -13,7 +13,6 @@ export interface NodeBrokerRequest extends AsyncIterable<Uint8Array> {
   readonly body?: unknown
 }
 
-/** What the adapter needs of a ServerResponse. */
 export interface NodeBrokerResponse {
   readonly headersSent: boolean
   once(event: 'close', listener: () => void): unknown
@@ -87,9 +86,8 @@ function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request 
 
 function bodyOf(incoming: NodeBrokerRequest): ReadableStream<Uint8Array> | Uint8Array | string {
   const { body } = incoming
-  if (incoming.readableEnded === true && body !== undefined) {
+  if (incoming.readableEnded === true && body !== undefined)
     return typeof body === 'string' ? body : (readBinary(body) ?? JSON.stringify(body))
-  }
   let chunks: AsyncIterator<Uint8Array> | undefined
   return new ReadableStream<Uint8Array>(
     {

@@ -1,7 +1,7 @@
 /** The refusals of a broker, as problem documents of the contract's shape. */
 import { PROBLEM_CONTENT_TYPE, PROBLEMS } from '@eaas/protocol'
 
-/** The contract's codes that a broker uses, and those that only a broker has. */
+/** Those of the contract that a broker uses, and its own. */
 const BROKER_PROBLEMS = {
   E_VALIDATION: PROBLEMS.E_VALIDATION,
   E_MALFORMED_REQUEST: PROBLEMS.E_MALFORMED_REQUEST,
@@ -20,7 +20,7 @@ const BROKER_PROBLEMS = {
 
 export type BrokerProblemCode = keyof typeof BROKER_PROBLEMS
 
-/** A request that the broker refuses; its message is the `detail`, and holds nothing secret. */
+/** Its message is the `detail`, and holds nothing secret. */
 export class BrokerRefusal extends Error {
   override readonly name = 'BrokerRefusal'
   readonly code: BrokerProblemCode
@@ -33,7 +33,6 @@ export class BrokerRefusal extends Error {
   }
 }
 
-/** Returns the status and the problem document of a refusal; a batch has them in place of a call's result. */
 export function problemOf({ code, message }: BrokerRefusal): { status: number; body: object } {
   const { status, title } = BROKER_PROBLEMS[code]
   return { status, body: { type: 'about:blank', title, status, detail: message, code } }
@@ -44,7 +43,6 @@ export function refusalResponse(refusal: BrokerRefusal): Response {
   return answerResponse({ status, text: JSON.stringify(body), contentType: PROBLEM_CONTENT_TYPE }, refusal.headers)
 }
 
-/** Makes an answer with exactly the headers that every answer of a broker has. */
 export function answerResponse(
   { status, text, contentType }: { status: number; text: string; contentType: string },
   headers: Readonly<Record<string, string>> = {},

@@ -25,7 +25,7 @@ import type { AuditContext } from '../input.js'
 import { recordedAs } from '../uses.js'
 import { BrokerRefusal } from './problem.js'
 
-/** The operations that a broker forwards; it refuses all others of the API. */
+/** A broker refuses all others of the API. */
 export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash', 'indexSecret', 'blindHash'] as const
 export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 
@@ -37,11 +37,10 @@ const ARGUMENTS = {
   indexSecret: 'name',
   blindHash: 'elements',
 } as const
-/** The operations whose path holds no key. */
 const NAME_THE_KEY = ['hash', 'blindHash'] as const
 type NamesTheKey = (typeof NAME_THE_KEY)[number]
 
-/** The operations on wrapped keys, which may be bound to a use. */
+/** On wrapped keys, which may be bound to a use. */
 const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 
 export interface Asked {
@@ -59,9 +58,8 @@ export type Route = { name: 'batch' | NamesTheKey } | { name: Exclude<BrokerOper
 export function readRoute(method: string, url: URL, basePath: string): Route {
   const route = url.pathname.startsWith(`${basePath}/`) ? findRoute(url.pathname.slice(basePath.length)) : undefined
   if (!route || url.search !== '') throw new BrokerRefusal('E_ROUTE_NOT_FOUND', 'the broker has no such path')
-  if (method !== 'POST') {
+  if (method !== 'POST')
     throw new BrokerRefusal('E_METHOD_NOT_ALLOWED', 'this path accepts POST only', { allow: 'POST' })
-  }
   return route
 }
 
@@ -77,10 +75,7 @@ function findRoute(path: string): Route | undefined {
   return undefined
 }
 
-/**
- * Refuses what another site's page may have sent, by Sec-Fetch-Site, which no page can set, or for pages without TLS by
- * Origin and Host. Without either, no page sent it. @throws BrokerRefusal E_CROSS_SITE
- */
+/** By Sec-Fetch-Site, which no page can set, or without TLS by Origin and Host: without either, no page sent it. */
 export function assertSameOrigin(request: Request, url: URL, origins: ReadonlySet<string>): void {
   const origin = request.headers.get('origin')
   if (origin !== null && origins.has(origin)) return
@@ -139,25 +134,20 @@ export async function readBody(request: Request, { maxBytes, holding, count }: B
   return body
 }
 
-/**
- * Reads only the members that operations need: the request to the service is written from what was checked. @throws
- * BrokerRefusal E_VALIDATION; E_NOT_ALLOWED for an operation that no broker forwards
- */
+/** Only what operations need. @throws BrokerRefusal E_VALIDATION; E_NOT_ALLOWED for one that no broker forwards */
 export function readOperations(route: Route, body: unknown): Asked[] {
   if (route.name !== 'batch') {
     const key_id = 'key_id' in route ? route.key_id : foldUuid(memberOf(body, 'key_id'))
     return [readOperation(route.name, key_id, body)]
   }
   const { operations } = (body ?? {}) as { operations?: unknown }
-  if (!Array.isArray(operations) || operations.length === 0 || operations.length > MAX_BATCH_OPERATIONS) {
+  if (!Array.isArray(operations) || operations.length === 0 || operations.length > MAX_BATCH_OPERATIONS)
     throw new BrokerRefusal('E_VALIDATION', `operations: must be a list of 1 to ${MAX_BATCH_OPERATIONS}`)
-  }
   return operations.map((item: unknown) => {
     const name = memberOf(item, 'op')
     const op = BROKER_OPERATIONS.find((known) => nameInBatch(known) === name)
-    if (!op) {
+    if (!op)
       throw new BrokerRefusal('E_NOT_ALLOWED', `op: must be one of ${BROKER_OPERATIONS.map(nameInBatch).join(', ')}`)
-    }
     return readOperation(op, foldUuid(memberOf(item, 'key_id')), item)
   })
 }
@@ -189,12 +179,10 @@ function readStatedUse(body: unknown): WrapUse | undefined {
     Object.hasOwn(body as object, name) ? (body as Record<string, unknown>)[name] : undefined
   const [stated, context] = [own('purpose'), own('context')]
   const purpose = PURPOSES.find((one) => one === stated)
-  if (stated !== undefined && !purpose) {
+  if (stated !== undefined && !purpose)
     throw new BrokerRefusal('E_VALIDATION', `purpose: must be one of ${PURPOSES.join(', ')}`)
-  }
-  if (context !== undefined && !isWrapContext(context)) {
+  if (context !== undefined && !isWrapContext(context))
     throw new BrokerRefusal('E_VALIDATION', 'context: must be pairs of a name and a short text')
-  }
   return readUse({ purpose, context })
 }
 

@@ -21,7 +21,6 @@ export interface UpstreamCall {
   body: string
   apiKey: string
   onBehalfOf: string
-  /** the signal of the page's request */
   signal: AbortSignal
 }
 
@@ -38,10 +37,7 @@ export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
 }
 
-/**
- * Sends one call, with only what `call` contains. @throws BrokerRefusal E_UNAVAILABLE without an answer, E_BAD_GATEWAY
- * for one that a page may not see; the cause is for the operator alone
- */
+/** @throws BrokerRefusal E_UNAVAILABLE; E_BAD_GATEWAY for an answer that no page may see, with a cause for operators */
 export async function askService(upstream: Upstream, call: UpstreamCall): Promise<UpstreamAnswer> {
   const base = upstream.findBase()
   const deadline = AbortSignal.timeout(upstream.timeoutMs)
@@ -100,10 +96,7 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   return { status, contentType, requestId, body, text }
 }
 
-/**
- * Returns the refusal that a page gets where the service refused the broker's API key, in an answer or in a result of a
- * batch. Never passed on as 401: the page would take it for an expired session and send the user to log in.
- */
+/** The refusal if the service refused the broker's own API key. Never 401: the page would send the user to log in. */
 export function findOwnFault(result: unknown): BrokerRefusal | undefined {
   const { status, body } = (result ?? {}) as { status?: unknown; body?: { code?: unknown } | null }
   const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === body?.code)

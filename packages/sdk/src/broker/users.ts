@@ -37,13 +37,9 @@ function refuse(message: string): InvalidInputError {
   return new InvalidInputError(message, hint)
 }
 
-/** Counts a user's calls. @throws BrokerRefusal E_TOO_MANY_CALLS when they exceed the limit of a minute */
 export type Count = (user: string, calls: number) => void
 
-/**
- * Counts the calls of each user in a minute, in this process. A user's minute begins with the first call. Forgets a
- * user whose minute is over.
- */
+/** Counts the calls of each user in this process, in a minute that begins with the first of them. */
 export function createLimit(callsPerMinute: number, now: () => number): Count {
   const minutes = new Map<string, { since: number; calls: number }>()
   let sweptAt = now()
@@ -68,10 +64,7 @@ export function createLimit(callsPerMinute: number, now: () => number): Count {
   }
 }
 
-/**
- * Bounds what calls hold in this process. The function starts the holding of a user's call. @throws BrokerRefusal, as
- * does `take`: E_TOO_MANY_CALLS for the user's, E_UNAVAILABLE for all
- */
+/** Bounds what calls hold here. @throws BrokerRefusal E_TOO_MANY_CALLS for a user's, E_UNAVAILABLE for all */
 export function createUserHoldings(): (user: string) => Holding {
   const hold = createHeldBytes<[user: string]>([PROCESS_BYTES, USER_BYTES], (bound) => {
     const [code, whose] =

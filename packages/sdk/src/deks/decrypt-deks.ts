@@ -13,15 +13,14 @@ export interface DecryptDekLimits {
 }
 
 export interface DecryptDekSource {
-  /** Has a DEK unwrapped. The cache owns the resulting bytes. */
+  /** The cache owns the bytes. */
   unwrap(wrapped: WrappedFor): Promise<Uint8Array>
-  /** Called after a cached DEK was used. Must not throw. */
   hit?: ((keyId: string) => void) | undefined
   /** Milliseconds of a monotonic clock. */
   now(): number
 }
 
-/** Opens with the DEK. Its errors go to the caller. */
+/** Its errors go to the caller. */
 export type Open<T> = (dek: Secret) => T | Promise<T>
 
 interface CachedDek {
@@ -54,10 +53,7 @@ export class DecryptDeks {
     this.#sweeper = new Sweeper(() => this.#sweep(), Math.min(limits.maxAgeMs, MAX_SWEEP_MS))
   }
 
-  /**
-   * Opens with a DEK: at once if it is cached, else by a promise, with one unwrap for all who wait (where requests are
-   * isolated, of one run of microtasks). @throws AbortedError; rejects with any error of unwrap
-   */
+  /** At once if the DEK is cached, else one unwrap for all who wait. @throws AbortedError; errors of unwrap */
   use<T>(wrapped: WrappedFor, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
     const name = dekName(wrapped)
@@ -88,12 +84,10 @@ export class DecryptDeks {
     return waiting
   }
 
-  /** Adds a DEK that is known to be right, and keeps its own share of it. */
   add(wrapped: WrappedFor, dek: Secret): void {
     this.#keep(dekName(wrapped), dek.share(), this.#source.now())
   }
 
-  /** Releases every DEK and rejects all waiting callers with AbortedError. */
   close(): void {
     this.#closed = true
     this.#sweeper.stop()
@@ -170,7 +164,6 @@ export class DecryptDeks {
     this.#sweeper.start()
   }
 
-  /** Adds at the end: the order of the map is the order of use. */
   #append(name: string, cached: CachedDek): void {
     this.#cache.set(name, cached)
     this.#newest = cached
@@ -189,10 +182,7 @@ export class DecryptDeks {
   }
 }
 
-/**
- * The DEK of a wrapped key for its use: one unwrapped for a use is not available for another. The stored text comes
- * last, after JSON, so that no two have the same name.
- */
+/** Names the DEK of a wrapped key for its use. The stored text comes last, after JSON, so that names differ. */
 export function dekName({ key_id, wrapped_key, use }: WrappedFor): string {
   return `${key_id}${use ? use.name : '[]'}${wrapped_key}`
 }

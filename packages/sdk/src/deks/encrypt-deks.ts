@@ -12,7 +12,6 @@ const PREPARE_AT = 0.9
 const PREPARE_PAUSE_MS = 10_000
 const MAX_SWEEP_MS = 60_000
 
-/** How much is about to be sealed, and what for. */
 export interface Load {
   messages: number
   bytes: number
@@ -63,7 +62,7 @@ interface Target {
 interface Slot extends Target {
   current?: SealingDek
   next?: SealingDek
-  /** The callers who wait for a DEK that is being wrapped; undefined while none is. */
+  /** Undefined while no DEK is being wrapped. */
   flight?: Flight
   preparePausedUntil: number
 }
@@ -73,9 +72,7 @@ type Flight = Set<LoadedWaiter>
 export class EncryptDeks {
   readonly #limits: EncryptDekLimits
   readonly #source: EncryptDekSource
-  /** By `slotName`. */
   readonly #slots = new Map<string, Slot>()
-  /** The DEKs that are being wrapped. */
   readonly #young = new Set<Secret>()
   readonly #sweeper: Sweeper
   readonly #isolated = requestsAreIsolated()
@@ -87,10 +84,7 @@ export class EncryptDeks {
     this.#sweeper = new Sweeper(() => this.#sweep(), Math.min(limits.maxAgeMs, MAX_SWEEP_MS))
   }
 
-  /**
-   * Seals and counts messages under one DEK of the key and use: at once, or by a promise while it is wrapped, once for
-   * all who wait. @throws AbortedError; rejects with any error of wrap
-   */
+  /** At once under the DEK of key and use, or after one wrap for all who wait. @throws AbortedError; errors of wrap */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
     const slot = this.#slot({ keyId, use: load.use })
@@ -109,7 +103,6 @@ export class EncryptDeks {
     return waiting
   }
 
-  /** Releases every DEK and rejects all waiting callers with AbortedError. */
   close(): void {
     this.#closed = true
     this.#sweeper.stop()
@@ -140,10 +133,7 @@ export class EncryptDeks {
   }
 
   #drop(name: string, slot: Slot): void {
-    slot.current?.dek.release()
-    slot.next?.dek.release()
-    delete slot.current
-    delete slot.next
+    for (const which of ['current', 'next'] as const) release(slot, which)
     this.#slots.delete(name)
   }
 
@@ -239,31 +229,27 @@ export class EncryptDeks {
   #sweep(): boolean {
     const expired = (dek: SealingDek | undefined) => dek && this.#source.now() - dek.madeAt >= this.#limits.maxAgeMs
     for (const [name, slot] of this.#slots) {
-      if (expired(slot.next)) {
-        slot.next?.dek.release()
-        delete slot.next
-      }
-      if (expired(slot.current)) {
-        slot.current?.dek.release()
-        delete slot.current
-      }
+      for (const which of ['current', 'next'] as const) if (expired(slot[which])) release(slot, which)
       if (!slot.current && !slot.next && !slot.flight) this.#slots.delete(name)
     }
     return this.#slots.size > 0
   }
 }
 
+function release(slot: Slot, which: 'current' | 'next'): void {
+  slot[which]?.dek.release()
+  delete slot[which]
+}
+
 function slotName({ keyId, use }: Target): string {
   return use ? `${keyId}/${use.name}` : keyId
 }
 
-/** Tells whether a wrapped key unwraps to the DEK. */
 export type Verify = (dek: Secret, wrapped: WrappedFor) => Promise<boolean>
 
 /**
- * Wraps DEKs. Refuses a wrapped key with the DEK in clear in it. With `verify`, unwraps each once before anything is
- * sealed: data under a wrong one would be lost unnoticed. Rejects if the DEK is released meanwhile. @throws
- * AbortedError
+ * Refuses a wrapped key with the DEK in clear in it. With `verify`, unwraps each once before anything is sealed: data
+ * under a wrong one would be lost unnoticed. Rejects if the DEK is released meanwhile. @throws AbortedError
  */
 export function createWrap(
   wrap: (dek: string, keyId: string, use?: NamedUse) => Promise<WrappedKey>,

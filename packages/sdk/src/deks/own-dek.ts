@@ -6,13 +6,13 @@ import type { Wrap } from './encrypt-deks.js'
 import { randomDek } from './random.js'
 import { createSecret, type Secret } from './secret.js'
 
-/** A DEK with its wrapped key. The code that made it releases it. */
+/** The code that made it releases it. */
 export interface OwnDek {
   dek: Secret
   wrapped: WrappedFor
 }
 
-/** Runs a task with a DEK of its own, then releases it. @throws AbortedError as soon as the signal is aborted */
+/** Releases the DEK after the task. @throws AbortedError as soon as the signal is aborted */
 export async function withOwnDek<T>(
   wrap: Wrap,
   { keyId, signal, use }: { keyId: string; signal: AbortSignal | undefined; use?: NamedUse | undefined },
@@ -27,7 +27,7 @@ export async function withOwnDek<T>(
   }
 }
 
-/** Makes a DEK and has it wrapped. The caller releases it. @throws AbortedError as soon as the signal is aborted */
+/** The caller releases it. @throws AbortedError as soon as the signal is aborted */
 export async function createOwnDek(
   wrap: Wrap,
   keyId: string,

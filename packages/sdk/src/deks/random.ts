@@ -19,9 +19,8 @@ export function fillRandom(bytes: Uint8Array): void {
     throw new RandomnessError('crypto.getRandomValues failed')
   }
   // Twelve random bytes are all zero with a probability of 2^-96, so the source did nothing.
-  if (bytes.subarray(0, IV_BYTES).every((byte) => byte === 0)) {
+  if (bytes.subarray(0, IV_BYTES).every((byte) => byte === 0))
     throw new RandomnessError('crypto.getRandomValues left the bytes unchanged')
-  }
 }
 
 /** Makes a DEK: 32 random bytes. The caller zeroes it. @throws RandomnessError */
@@ -31,10 +30,7 @@ export function randomDek(): Uint8Array {
   return dek
 }
 
-/**
- * Each call returns 12 random bytes, never again (envelope.md 2). The rest of a draw is zeroed at the next turn, or by
- * a timer: processes that start from one snapshot would share it. @throws RandomnessError
- */
+/** 12 random bytes each (envelope.md 2). Zeroes the rest at the next turn: processes of one snapshot would share it. */
 export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
   const pool = new Uint8Array(POOL_IVS * IV_BYTES)
   let at = pool.length

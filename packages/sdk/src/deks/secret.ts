@@ -108,10 +108,7 @@ function boundKeys(
   return deriving
 }
 
-/**
- * Runs `sweep` every `everyMs` milliseconds until nothing is left: expired keys would stay until the next call. Keeps
- * no process alive. Where requests are isolated, `start` sweeps in place of a timer.
- */
+/** Sweeps until nothing is left, without keeping a process alive; where requests are isolated, at `start`. */
 export class Sweeper {
   readonly #sweep: () => boolean
   readonly #everyMs: number

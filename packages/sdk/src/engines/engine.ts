@@ -7,12 +7,8 @@ import type { Soon } from '../waiting.js'
 export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
 export type EngineName = (typeof ENGINES)[number]
 
-/**
- * AES-256-GCM under a DEK. Each function refuses a key of zeros (FormatError). Either synchronous or not, so that a
- * synchronous engine makes no promises.
- */
+/** AES-256-GCM under a DEK. Each refuses a key of zeros (FormatError). A synchronous engine makes no promises. */
 export interface Engine {
-  /** Set where `seal` and `open` return promises. */
   readonly isAsync?: true
   /**
    * Returns ciphertext ‖ tag. The caller may zero the DEK after the call; its array must not change otherwise, by which
@@ -27,7 +23,7 @@ export interface Engine {
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
 }
 
-/** Returns the 32 bytes of a MAC under one key. */
+/** 32 bytes. */
 export type Mac = (message: Uint8Array) => Soon<Uint8Array>
 
 export interface SyncEngine {

@@ -1,7 +1,4 @@
-/**
- * The function of blind-hash.md by noble. Its own file without our imports, so that bundlers load it alone. The server
- * has it in the protocol's blind-hash.ts.
- */
+/** blind-hash.md by noble, without our imports, so that bundlers load it alone. The server has the protocol's file. */
 import { ristretto255_oprf } from '@noble/curves/ed25519.js'
 import { asciiToBytes } from '@noble/curves/utils.js'
 
@@ -15,7 +12,6 @@ export interface BlindedValue {
   blinded: Uint8Array
 }
 
-/** Blinds a value (blind-hash.md 3). */
 export function blindValue(input: Uint8Array, random: (length?: number) => Uint8Array): BlindedValue {
   return { input, ...voprf.blind(input, random) }
 }
@@ -39,7 +35,7 @@ function decode(base64 = ''): Uint8Array {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
 }
 
-/** Computes the hash of a value by the hash key alone (blind-hash.md 6). */
+/** By the hash key alone (blind-hash.md 6). */
 export function computeBlindHash(hashKey: Uint8Array, input: Uint8Array): Uint8Array {
   const { secretKey } = voprf.deriveKeyPair(hashKey, KEY_INFO)
   try {

@@ -14,7 +14,6 @@ export interface Fallback {
   web: 'missing' | 'failed'
 }
 
-/** What engines get that are files of their own. */
 export const ENGINE_TOOLS: EngineTools = { assertLengths, assertNotZero, DecryptionError }
 
 const checkNode = /* @__PURE__ */ loadOnce(async () => {
@@ -28,10 +27,7 @@ export function nodeCrypto(): typeof NodeCrypto | undefined {
   return nodeGlobals().process?.getBuiltinModule?.('node:crypto') as typeof NodeCrypto | undefined
 }
 
-/**
- * Returns the engine, by a promise the first time, after its known-answer test. `onFallback` is called before noble is
- * returned for `auto`. @throws InvalidInputError when `node` or `web` is missing or fails
- */
+/** By a promise the first time. `onFallback` is called before `auto` returns noble. @throws InvalidInputError */
 export function selectEngine(name: EngineName, onFallback?: (why: Fallback) => void): Soon<Engine> {
   if (name === 'noble') return loadNoble()
   if (name === 'web') return use(checkWeb(), ({ engine }) => engine ?? refuse(name))

@@ -7,7 +7,6 @@ import type { Engine } from './engine.js'
 const CIPHER = 'AES-GCM'
 const TAG_LENGTH = TAG_BYTES * 8
 
-/** A DEK as WebCrypto holds it: for AES-GCM, and for HKDF. */
 interface ImportedDek {
   aes: Soon<CryptoKey>
   hkdf: Soon<CryptoKey>
@@ -77,7 +76,7 @@ function createParams(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams
 
 export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
 
-/** Imports the key into WebCrypto and zeroes it. @throws InvalidInputError where there is no WebCrypto */
+/** Zeroes the key. @throws InvalidInputError where there is no WebCrypto */
 export function createHmac(key: Uint8Array): Hmac {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (subtle) return createHmacBy(subtle, key)
@@ -85,7 +84,6 @@ export function createHmac(key: Uint8Array): Hmac {
   throw new InvalidInputError(message, 'Run in Node, or on a page served over TLS.')
 }
 
-/** As `createHmac`, with the WebCrypto that the caller has found. */
 function createHmacBy(subtle: SubtleCrypto, key: Uint8Array): Hmac {
   assertNotZero(key)
   // importKey copies the bytes before it returns.

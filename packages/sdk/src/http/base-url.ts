@@ -2,9 +2,7 @@
 import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
 
-/** Replaces the page's origin while only the path is checked. */
 const ANY_ORIGIN = 'https://page.invalid'
-/** For options that usually come from the environment. */
 export const ENVIRONMENT_HINT = 'If it comes from the environment, set it where the program runs.'
 /** Hosts whose traffic never leaves this machine, as URLs spell them. */
 const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
@@ -22,9 +20,8 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
     )
   }
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
-  if (!url || !/^https?:/.test(url.protocol)) {
+  if (!url || !/^https?:/.test(url.protocol))
     throw new InvalidInputError('baseUrl must be an http or https URL', HINT, ABOUT)
-  }
   if (url.protocol === 'http:' && !allowInsecure && !LOCAL_HOST.test(url.hostname)) {
     throw new InvalidInputError(
       'baseUrl is http to another machine: keys would travel unencrypted',
@@ -32,17 +29,13 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
       ABOUT,
     )
   }
-  if (url.username !== '' || url.password !== '' || /[?#]/.test(baseUrl)) {
+  if (url.username !== '' || url.password !== '' || /[?#]/.test(baseUrl))
     throw new InvalidInputError('baseUrl must not contain a user name, a password, a query or a fragment', HINT, ABOUT)
-  }
   if (!url.pathname.endsWith('/')) url.pathname += '/'
   return url
 }
 
-/**
- * Returns what returns the URL. If that is missing, only the function throws: pages are built without the production
- * environment. @throws InvalidInputError when the URL is wrong
- */
+/** Without a URL, only the returned function throws: pages are built without the production environment. */
 export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   if (baseUrl !== undefined && baseUrl !== '') {
     const url = parseBaseUrl(baseUrl, allowInsecure)

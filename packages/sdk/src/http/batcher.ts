@@ -1,23 +1,13 @@
-/**
- * The operations of calls on many values. Those of one turn of the event loop (where requests are isolated, of one run
- * of microtasks) go out as one `POST /v1/batch`, a single one by its own route.
- */
-import {
-  decodeBase64,
-  isUnboundWrappedKey,
-  isZero,
-  MAX_BATCH_OPERATIONS,
-  type OperationId,
-  type WrappedKey,
-  type WrapUse,
-} from '@eaas/protocol'
+/** Operations of one turn of the event loop (isolated requests: of one run of microtasks), as one `POST /v1/batch`. */
+import type { OperationId, WrappedKey, WrapUse } from '@eaas/protocol'
+import { decodeBase64, isUnboundWrappedKey, isZero, MAX_BATCH_OPERATIONS } from '@eaas/protocol'
 import { AbortedError, DecryptionError, ProtocolError } from '../errors.js'
 import { type AuditContext, assertNotAborted } from '../input.js'
 import { recordedAs, type WrappedFor } from '../uses.js'
 import { microtasks, onAbort, requestsAreIsolated, type Soon, traced, turn } from '../waiting.js'
 import { type Answer, type Call, type Http, type Outcome, toCall } from './calls.js'
-import type { Observer } from './observer.js'
-import type { settleRefused } from './refused-batches.js'
+import type { Observer } from './events.js'
+import type { settleRefused } from './failures.js'
 
 /** The most UTF-16 units of JSON in a batch: at most 768 KiB of UTF-8, below the 1 MiB that proxies allow. */
 const MAX_UNITS = 256 * 1_024
@@ -48,7 +38,6 @@ interface BatcherOptions {
 
 export function createBatcher(http: Http, { auditContext, ...options }: BatcherOptions): Batcher {
   const run = traced(createQueue(http, requestsAreIsolated() ? microtasks : turn, options)) as RunOperation
-  /** What a call says about a use. */
   const stated = (use: WrapUse | undefined) =>
     use && { purpose: use.purpose, context: use.context, ...recordedAs(auditContext) }
   const boundTo = (use: WrapUse | undefined, wrapped: WrappedKey) => {
@@ -87,7 +76,6 @@ type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'has
 
 export interface Queued {
   call: Call<BatchedOperation>
-  /** The operation in the form that a batch has. */
   operation: object
   units: number
   settle(outcome: Outcome): void

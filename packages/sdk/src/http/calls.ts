@@ -4,13 +4,10 @@ import { AbortedError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
 import { onAbort, requestsAreIsolated, type Soon } from '../waiting.js'
 import { pageOrigin } from './base-url.js'
-import { hintFor, nameOf } from './call-errors.js'
 import type * as Environment from './environment.js'
-import type { Fetch } from './fetch.js'
-import type { Observer } from './observer.js'
 import type * as Spans from './open-telemetry.js'
 import type { OpenTelemetry, TraceHeaders } from './open-telemetry.js'
-import { type Schemas, type SendOptions, send } from './send.js'
+import { hintFor, nameOf, type SendOptions, send } from './send.js'
 
 /**
  * The API key, or a function that is called for it at each request. When the service refuses the key (401), the
@@ -18,28 +15,22 @@ import { type Schemas, type SendOptions, send } from './send.js'
  */
 export type ApiKey = string | ((refused?: string) => string | Promise<string>)
 
-export interface HttpOptions {
+export interface HttpOptions
+  extends Pick<SendOptions, 'fetch' | 'retries' | 'loadSchemas' | 'loadFailures' | 'observer'> {
   /** Returns the base URL, which ends with a slash. Without it, the environment names the service and the API key. */
   findBase: (() => URL) | undefined
   allowInsecure: boolean
-  /** Undefined if a session authenticates the caller. */
   apiKey: ApiKey | undefined
   /** Whether the environment's API key serves without one, outside pages. */
   fromEnv: boolean
-  fetch: Fetch | undefined
   timeoutMs: number
-  retries: number
   /** Ends every call when it is aborted: the client was closed. */
   closed: AbortSignal
-  loadSchemas: () => Soon<Schemas>
-  loadFailures: SendOptions['loadFailures']
   /** Loads what few clients need: the environment, and spans. */
   loadRare: () => Soon<typeof Environment & Pick<typeof Spans, 'withSpan'>>
   openTelemetry?: OpenTelemetry | undefined
-  observer?: Observer | undefined
 }
 
-/** Where a call is sent, and with which API key, if any. */
 export interface Service {
   base: URL
   given: ApiKey | undefined
@@ -64,7 +55,6 @@ export interface Call<Id extends OperationId = OperationId> extends Omit<RouteRo
   query?: Readonly<Record<string, string | number | undefined>>
   /** Sent as JSON; without it no body and no Content-Type are sent. */
   body?: object
-  /** The calls that a batch sends as one. */
   parts?: readonly Call[]
   /** The id that the answer must be about: of a key, or of an API key; empty where there is none. */
   about: string
@@ -76,7 +66,6 @@ export interface Call<Id extends OperationId = OperationId> extends Omit<RouteRo
 interface Sent extends Pick<Call, 'query' | 'body' | 'parts' | 'secrets' | 'signal'> {
   /** The id of a key or of an API key: it stands for `:id` in the path, and the answer must be about it. */
   id?: string
-  /** Stands for `:version`. */
   version?: number
 }
 
@@ -119,20 +108,10 @@ export function createHttp(options: HttpOptions): Http {
   async function once<Id extends OperationId>(call: Call<Id>, trace: TraceHeaders): Promise<Answer<Id>> {
     const { base, given } = await findService()
     return withDeadline(call, options, async (signal) => {
-      const { fetch, retries, observer, loadSchemas, loadFailures } = options
       const apiKey = await readApiKey(given, options)
       const sendWith = (key: string | undefined) => {
         signal.throwIfAborted() // the API key may have come late, and not every fetch checks its signal
-        return send(new URL(call.path, base), call, {
-          apiKey: key,
-          trace,
-          fetch,
-          loadSchemas,
-          loadFailures,
-          retries,
-          signal,
-          observer,
-        })
+        return send(new URL(call.path, base), call, { ...options, apiKey: key, trace, signal })
       }
       try {
         return await sendWith(apiKey)

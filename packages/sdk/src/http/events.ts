@@ -1,6 +1,7 @@
-/** What a client passes to `onEvent`: names, ids and times, never a value, a key or a secret. */
+/** What a client passes to `onEvent`: names, ids and times, never a value, a key or a secret; and what makes it. */
 import type { OperationId } from '@eaas/protocol'
-import type { EaasErrorCode, ServiceProblem } from '../errors.js'
+import type { EaasErrorCode, isEaasError, ServiceProblem } from '../errors.js'
+import type { Call } from './calls.js'
 
 /** A call of the service, by its name in the API: `wrap`, `unwrap`, `rewrap`, `hash`, `createKey`, … */
 interface Called {
@@ -19,11 +20,9 @@ export interface CallEvent extends Called {
 /** The service, or a broker, refused a call: an `ApiError`. */
 export interface RefusalEvent extends Called {
   type: 'refusal'
-  /** HTTP status. */
   status: number
   /** The code of the service, such as `E_MISSING_PERMISSION`. */
   problem: ServiceProblem
-  /** The `X-Request-Id` of the answer. */
   requestId: string | undefined
 }
 
@@ -46,7 +45,6 @@ export interface RetryEvent extends Called {
 /** A DEK that the client held was used: one for each value or row encrypted, each DEK that a call decrypts with. */
 export interface HitEvent {
   type: 'hit'
-  /** The call that was saved. */
   operation: 'wrap' | 'unwrap'
   keyId: string
 }
@@ -57,16 +55,68 @@ export type EngineFault = 'missing' | 'failed'
 /** The client encrypts in JavaScript, several times slower: `auto` found no faster engine. Once a client. */
 export interface FallbackEvent {
   type: 'fallback'
-  /** The engine that is used. */
   engine: 'noble'
-  /** What is wrong with node:crypto. */
   node: EngineFault
   /** What is wrong with WebCrypto, which pages without TLS lack. */
   web: EngineFault
-  /** It is about no call. */
   operation?: undefined
   keyId?: undefined
 }
 
 /** Something that a client did, told apart by `type`. Later versions may add types and members. */
 export type ClientEvent = CallEvent | RefusalEvent | FailureEvent | RetryEvent | HitEvent | FallbackEvent
+
+/** What passes events to `onEvent`. Its functions throw no error of `onEvent`. */
+export interface Observer {
+  emit(event: ClientEvent): void
+  /** Runs a call and emits how it ended, in its caller's asynchronous context. */
+  observe<T>(call: Call, run: () => Promise<T>): Promise<T>
+  /** Emits that an attempt failed, before the next one. */
+  retried(call: Call, failed: Pick<RetryEvent, 'attempt' | 'status' | 'durationMs'>): void
+}
+
+/** Prints `onEvent`'s first error alone. `isError` is handed over: with an import, bundlers would cut more pieces. */
+export function createObserver(onEvent: (event: ClientEvent) => unknown, isError: typeof isEaasError): Observer {
+  let isReported = false
+  const pass = async (event: ClientEvent) => {
+    try {
+      await onEvent(event)
+    } catch (error) {
+      if (!isReported) console.error('@eaas/sdk: onEvent threw, which is reported once:', error)
+      isReported = true
+    }
+  }
+  const emit = (event: ClientEvent) => void pass(event) // nobody may wait for the promise of `onEvent`
+  return {
+    emit,
+    async observe(call, run) {
+      const startedAt = performance.now()
+      let ending: Ending = { type: 'call' }
+      try {
+        return await run()
+      } catch (error) {
+        ending = describe(error, isError)
+        throw error
+      } finally {
+        emit({ ...ending, ...subjectOf(call), durationMs: performance.now() - startedAt } as ClientEvent)
+      }
+    },
+    retried: (call, failed) => emit({ type: 'retry', ...failed, ...subjectOf(call) }),
+  }
+}
+
+type Own<E> = Omit<E, 'operation' | 'keyId' | 'durationMs'>
+type Ending = Own<CallEvent> | Own<RefusalEvent> | Own<FailureEvent>
+
+function subjectOf({ operationId, path, about }: Call) {
+  return { operation: operationId, keyId: path.includes('api-keys') ? undefined : about || undefined }
+}
+
+/** What an event says about an error: never its message. */
+function describe(error: unknown, isError: typeof isEaasError): Ending {
+  const known = isError(error) ? error : undefined
+  const refusal = known?.code === 'E_DECRYPTION' ? known.cause : known // a refusal that means tampering
+  if (!isError(refusal) || refusal.code !== 'E_API') return { type: 'failure', code: known?.code }
+  const { httpStatus, problem, requestId } = refusal
+  return { type: 'refusal', status: httpStatus, problem, requestId }
+}

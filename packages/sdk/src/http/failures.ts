@@ -1,27 +1,15 @@
-/**
- * After a first attempt failed: tries again by ky, and makes the error. Loaded then only. ky holds no header, body or
- * answer, so its errors can show none.
- */
+/** After a first attempt failed: tries again by ky, and makes the error. ky gets nothing that an error may not show. */
 import { PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { AnswerError, readProblem } from '@eaas/protocol/page-answers'
 import ky, { isHTTPError } from 'ky'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
-import { hintFor, nameOf } from './call-errors.js'
+import type { Queued } from './batcher.js'
 import type { Call, Outcome } from './calls.js'
 import { apiHint, asTampering, shownOf } from './refusals.js'
 import { causeOf, hide, spellingsOf, toPrintable } from './secrets.js'
-import {
-  type Attempt,
-  isSuccess,
-  parseJson,
-  type RawAnswer,
-  type Read,
-  readResults,
-  readValue,
-  type SendOptions,
-} from './send.js'
+import type { Attempt, RawAnswer, Read, SendOptions } from './send.js'
+import { hintFor, isSuccess, nameOf, parseJson, readResults, readValue } from './send.js'
 
-/** The most characters kept of a text from the other end. */
 const MAX_TEXT = 1_000
 /** So many letters and digits in a row may be a key of 32 bytes: in base64 it has 43, in hexadecimal digits 64. */
 const KEY_LIKE = /[\w+/-]{43,}/g
@@ -29,10 +17,7 @@ const KEY_LIKE_MARGIN = 100
 /** The types of an answer that an error names; a service could write a secret into any other. */
 const SHOWN_TYPES = ['application/json', PROBLEM_CONTENT_TYPE, 'text/html', 'text/plain']
 
-/**
- * Statuses that may pass within seconds. Not 429: a quota, a budget or a broker's limit last longer, and the caller
- * decides whether to wait.
- */
+/** Not 429: a quota, a budget or a broker's limit last longer, and the caller decides whether to wait. */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
@@ -70,9 +55,8 @@ export async function recover(failed: Failed): Promise<unknown> {
 }
 
 /**
- * Repeats a call whose row is repeatable. Waits a random time: up to 100 ms, doubling to 2 s, so that clients that
- * failed together do not retry together. Ignores Retry-After, which could delay for an hour. @throws what the last
- * attempt threw, or the signal's reason
+ * Repeats a repeatable call, after a random time up to 100 ms, doubling to 2 s, so that clients that failed together do
+ * not retry together. Ignores Retry-After, which could delay for an hour. @throws what the last attempt threw
  */
 async function sendAgain({ url, call, options, first, sendOnce }: Failed): Promise<RawAnswer> {
   const { retries, signal, observer } = options
@@ -168,9 +152,8 @@ function readBody(call: Call, { status, succeeded, requestId, json }: ParsedAnsw
   const { read, secrets } = reading
   if (succeeded) return parse(call, () => readValue(call, json, read), status, reading)
   const problem = parse(call, () => readProblem(json), status, reading)
-  if (problem.status !== status) {
+  if (problem.status !== status)
     throw new ProtocolError(`${nameOf(call)}: status ${status} has a problem of status ${problem.status}`, status)
-  }
   const { title, detail, code } = problem
   const texts = shownOf(call, { title, detail, problem: code })
   const shown = {
@@ -212,4 +195,50 @@ function networkError(url: URL, call: Call, { error, secrets }: { error: unknown
   const reason = typeof cause === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(cause) ? ` (${cause})` : ''
   const message = `${nameOf(call)}: no answer from ${url.origin}${reason}`
   return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets()))
+}
+
+/** Settles or requeues the operations of a failed part. Returns the most units of the next; 0 without batches. */
+export function settleRefused(
+  part: readonly Queued[],
+  waiting: Set<Queued>,
+  { error, maxUnits }: { error: unknown; maxUnits: number },
+): number {
+  const [first] = part
+  if (part.length > 1 && first) {
+    const isTooLarge = httpStatusOf(error) === 413
+    if (isTooLarge || isNoSuchRoute(error)) {
+      for (const one of part) waiting.add(one)
+      return isTooLarge ? Math.min(maxUnits, part.reduce((sum, { units }) => sum + units, 0) / 2) : 0
+    }
+  }
+  for (const one of part) one.settle({ error })
+  if (part.length > 1 || !first) return maxUnits
+  for (const other of waiting) {
+    if (!holdsFor(error, first, other)) continue
+    waiting.delete(other)
+    other.settle({ error })
+  }
+  return maxUnits
+}
+
+/** What the service says of one value or version, and what it says of one key; all else holds for all keys. */
+const OF_ONE = /^E_(?:VALIDATION|WRAPPED_KEY|VERSION_.*)$/
+const OF_ONE_KEY = /^E_(?:NOT_FOUND|STATE|KEY_DESTROYED|LIMIT|TAMPERED)$/
+
+function holdsFor(error: unknown, { call, units }: Queued, other: Queued): boolean {
+  if (call.operationId !== other.call.operationId || call.signal?.aborted) return false
+  if (httpStatusOf(error) === 413) return other.units >= units
+  const problem = isEaasError(error) && error.code === 'E_API' ? error.problem : ''
+  if (OF_ONE_KEY.test(problem)) return call.about === other.call.about
+  return !OF_ONE.test(problem)
+}
+
+/** The service refuses with E_API, and a proxy with a page, which is E_PROTOCOL. */
+function httpStatusOf(error: unknown): number | undefined {
+  return isEaasError(error) && 'httpStatus' in error ? error.httpStatus : undefined
+}
+
+// A service older than batches. A proxy's page does not count, since other routes would not answer either.
+function isNoSuchRoute(error: unknown): boolean {
+  return isEaasError(error) && error.code === 'E_API' && [404, 405].includes(error.httpStatus)
 }

@@ -1,6 +1,6 @@
 /** The part of `fetch` that the SDK uses, so that an application's own fits, and how a body is read. */
 
-/** The options of a request, all plain values. */
+/** All plain values. */
 export interface FetchInit {
   method: string
   headers: Record<string, string>
@@ -13,7 +13,6 @@ export interface FetchInit {
   referrerPolicy?: 'no-referrer'
 }
 
-/** The part of a body that is read. */
 export interface FetchBody {
   getReader(): {
     read(): Promise<{ done: false; value: Uint8Array } | { done: true; value?: unknown }>
@@ -22,7 +21,6 @@ export interface FetchBody {
   cancel(): Promise<void>
 }
 
-/** The part of an answer that is read. */
 export interface FetchResponse {
   readonly status: number
   readonly type: string
@@ -37,9 +35,8 @@ export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
 export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
 
 /**
- * Reads UTF-8 to its end, keeps a byte order mark, and zeroes the bytes, which may hold a DEK. `onPiece` gets the
- * length so far. @throws what `refuse` makes of other text or more than `maxBytes`; what `onPiece` throws; the stream's
- * error
+ * Keeps a byte order mark, and zeroes the bytes, which may hold a DEK. `onPiece` gets the length so far. @throws what
+ * `refuse` makes of other text or more than `maxBytes`; what `onPiece` throws; the stream's error
  */
 export async function readText(
   stream: Pick<FetchBody, 'getReader'> | null,

@@ -27,7 +27,6 @@ interface Span {
 const CLIENT = 2
 const ERROR = 2
 
-/** Headers of the trace that a call is sent with. */
 export type TraceHeaders = { traceparent?: string }
 
 /** Runs a call in its own span, with its trace header. No other header, such as baggage: it may hold anything. */
@@ -36,8 +35,7 @@ export async function withSpan<T>(
   { operationId }: Call,
   run: (headers: TraceHeaders) => Promise<T>,
 ): Promise<T> {
-  // Checked here, in a part that is loaded at the first call, like a missing API key: pages download the client
-  // first.
+  // Checked here, as a missing API key is: pages download the client first.
   if (!trace?.getTracer) throw new InvalidInputError('openTelemetry must be the module @opentelemetry/api')
   const span = trace.getTracer('@eaas/sdk').startSpan(`eaas ${operationId}`, { kind: CLIENT })
   const within = trace.setSpan(context.active(), span)

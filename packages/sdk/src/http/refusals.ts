@@ -7,7 +7,6 @@ import type { Call } from './calls.js'
 const WITH_SECRETS: readonly OperationId[] = ['encrypt', 'decrypt', 'exportKey']
 const MISSING = 'missing permission: '
 
-/** The texts of a refusal that the other end chose. */
 type Texts = Pick<ApiProblem, 'title' | 'detail' | 'problem'>
 
 /** What an error may show of a refusal: none of the service's sentences where secrets are sent or returned. */
@@ -64,15 +63,13 @@ export function apiHint({
   return 'Correct what the detail names, or update the service if it is older than the SDK.'
 }
 
-/** The calls that are refused for an envelope that is not authentic. */
 const OPENING: readonly OperationId[] = ['unwrap', 'rewrap', 'decrypt']
 
 /** A DecryptionError for a refusal of an envelope that is not authentic, and any other error unchanged. */
 export function asTampering(operation: OperationId, error: ApiError): EaasError {
   if (!OPENING.includes(operation)) return error
-  if (error.problem === 'E_WRAPPED_KEY' || error.problem === 'E_DECRYPTION_FAILED') {
+  if (error.problem === 'E_WRAPPED_KEY' || error.problem === 'E_DECRYPTION_FAILED')
     return new DecryptionError(undefined, { cause: error })
-  }
   if (error.problem !== 'E_NOT_FOUND') return error
   return new DecryptionError(undefined, {
     message: 'could not decrypt: the service has no key with this key_id',

@@ -5,9 +5,7 @@ import { isObject, kindOf } from '../input.js'
 /** Shorter secrets are removed only where they stand alone: removing them inside words would damage any sentence. */
 const MIN_SECRET = 4
 
-/** How deep nested causes are checked. */
 const MAX_DEPTH = 5
-/** Functions that every error inherits. */
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 
 /** Spells secrets as text may repeat them; the longest first, since one may begin another. */
@@ -38,10 +36,7 @@ function spell(secret: string): string[] {
   return [...spellings].filter((spelling) => spelling.trim() !== '')
 }
 
-/**
- * Makes what a fetch threw a safe `cause`: itself, unless a text, member, getter or method of its class may hold a
- * secret. Then a copy of name, message, code, stack and causes, without the secrets.
- */
+/** What a fetch threw; a copy without secrets if a text, member, getter or method of its class may hold one. */
 export function causeOf(thrown: unknown, hidden: readonly string[]): unknown {
   try {
     return isHarmless(thrown, hidden, 0) ? thrown : copyOf(thrown, hidden, 0)
@@ -64,8 +59,7 @@ function inheritedBy(error: Error): unknown[] {
   const values: unknown[] = []
   let owner = Object.getPrototypeOf(error)
   while (owner && Object.getPrototypeOf(owner)) {
-    // From Node 26 on, the platform's own class also has functions under symbols, with which Node copies it to a
-    // worker.
+    // From Node 26 on, the platform's class has functions under symbols, with which Node copies it to a worker.
     const isPlatforms = owner === globalThis.DOMException?.prototype
     for (const key of isPlatforms ? Object.getOwnPropertyNames(owner) : Reflect.ownKeys(owner)) {
       if (!COMMON.includes(key)) values.push(Reflect.get(owner, key, error))

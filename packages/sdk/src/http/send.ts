@@ -3,16 +3,14 @@ import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { AnswerError, isPageCall, readBatchResults, readPageAnswer } from '@eaas/protocol/page-answers'
 import { isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import type { Soon } from '../waiting.js'
-import { hintFor, nameOf } from './call-errors.js'
 import type { Answer, Call } from './calls.js'
+import type { Observer } from './events.js'
 import type { recover } from './failures.js'
 import { type Fetch, type FetchInit, type FetchResponse, readText } from './fetch.js'
-import type { Observer } from './observer.js'
 import type { TraceHeaders } from './open-telemetry.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
-/** The longest answer of a call whose row says `isLong`. */
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
 /** Reads all answers by their schemas. Loaded for the calls that a page that seals and opens does not make, since they need zod. */
 export interface Schemas {
@@ -51,13 +49,12 @@ export interface SendOptions {
 export interface RawAnswer {
   status: number
   contentType: string
-  /** The type without its parameters, in lower case. */
+  /** Without its parameters, in lower case. */
   mediaType: string
   requestId: string | undefined
   text: string
 }
 
-/** What an attempt came to: an answer, or what it threw. */
 export interface Attempt {
   answer?: RawAnswer
   error?: unknown
@@ -108,8 +105,7 @@ function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOpti
       ...trace,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // Never followed, since that would send the body, with its DEK, to another server: `receive` refuses a
-    // redirect.
+    // Never followed, since that would send the body, with its DEK, to another server.
     redirect: 'manual',
     ...(takesCache ? { cache: 'no-store' } : {}),
     credentials: apiKey === undefined ? 'include' : 'omit', // for a broker of another origin, which names the page's
@@ -127,6 +123,16 @@ function isCacheTaken(): boolean {
   } catch {
     return false
   }
+}
+
+export function nameOf(call: Call): string {
+  return `${call.method} /${call.path}`
+}
+
+/** What to do about a call that got no answer. */
+export function hintFor(call: Call): string {
+  if (call.repeatable) return 'Check the base URL and the network, then try again.'
+  return 'The service may have done it: check before you try again.'
 }
 
 async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> {
@@ -156,7 +162,6 @@ function isGood(status: number): boolean {
   return status >= 200 && status < 300
 }
 
-/** Reads the answer of a call. @throws AnswerError if it is none, or has a part that is none */
 function readAnswer(call: Call, answer: RawAnswer, read: Read): unknown {
   if (call.status === 204 && answer.status === 204 && answer.text === '') return undefined
   if (!isSuccess(call, answer) || answer.mediaType !== 'application/json') throw new AnswerError()
@@ -177,7 +182,6 @@ export function readResults({ parts = [] }: Call, json: unknown): { part: Call; 
 
 const VIOLATES = 'the answer violates the contract: '
 
-/** Says in the error what it is about. */
 function violating<T>(read: () => T): T {
   try {
     return read()

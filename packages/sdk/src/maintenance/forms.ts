@@ -13,36 +13,29 @@ import { spellingsOf } from '../records/spellings.js'
 
 /** How many values of a field are in each form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`. */
 export interface FieldCounts {
-  /** Null or absent. */
   empty: number
   /** No envelope: plaintext, or what another library encrypted. */
   plaintext: number
   /** Envelopes of format v1, bound to nothing, and bundles of server mode. */
   v1: number
-  /** Envelopes of format v2. */
   v2: number
   /** Wrapped under an old version of their key: `rewrap` renews them. */
   oldVersion: number
-  /** Under one of the model's `formerKeyIds`. */
   formerKey: number
   /** Damaged, or of a key that is not the model's; or no object where the path of a field leads into one. */
   unreadable: number
 }
 
-/** How many rows have the value of an index. */
 export interface IndexCounts {
-  /** Null, as the fields are. */
   empty: number
   present: number
   /** Null, although the fields have values: a search does not find the row. */
   missing: number
-  /** Not a value of an index. */
   other: number
   /** Differs from the index that the fields give now; counted only where rows are opened. */
   wrong: number
 }
 
-/** What was found in a table, by field and by the column of an index. */
 export interface TableCounts {
   rows: number
   /** The rows that still need some kind of work: a value or an index is not as the model stores it now. */
@@ -103,7 +96,6 @@ export function countForms(counts: TableCounts, definition: Definition, forms: R
   }
 }
 
-/** Tells whether a value of the row is not sealed as the model seals now. */
 export function isUnsealed({ envelope }: Definition, forms: RowForms): boolean {
   if (forms.seal?.form === 'empty' || isUnreadable(forms)) return true
   return [...forms.fields.values()].some(
@@ -157,16 +149,11 @@ function indexFormOf(column: IndexColumn, row: Row, fields: RowForms['fields']):
 
 interface Library {
   name: string
-  /** The reader of its values. */
   reader: string
-  /** How a value begins as text, bytes in base64. */
   beginning: RegExp
 }
 
-/**
- * AWS: version 1 and type (01 80) or version 2 (02), and the id of an algorithm suite in full, so that a name such as
- * AYADI is none. Blanks and quotes may precede, where text was pasted.
- */
+/** AWS: version 1 and type (01 80) or version 2 (02), with the whole algorithm suite. Pasted text may have quotes. */
 const LIBRARIES = {
   cloak: { name: '@47ng/cloak', reader: 'cloakReader', beginning: /^[\s\p{C}"']*v1\.aesgcm256\./u },
   transit: { name: 'Transit of Vault', reader: 'transitReader', beginning: /^[\s\p{C}"']*vault:v\d+:/u },
@@ -182,7 +169,6 @@ export function spelledAs(library: keyof typeof LIBRARIES, stored: unknown): str
   return spellingsOf(stored).findLast((text) => LIBRARIES[library].beginning.test(text))
 }
 
-/** Returns the library whose values begin like this one. */
 export function findLibrary(stored: unknown): Library | undefined {
   const texts = spellingsOf(stored)
   return Object.values(LIBRARIES).find(({ beginning }) => texts.some((text) => beginning.test(text)))

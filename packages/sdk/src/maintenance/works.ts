@@ -7,25 +7,16 @@ import { hashColumnTexts } from '../models/index-texts.js'
 import type { ModelRows } from '../models/model-rows.js'
 import { copyStored, readJobs } from '../models/open-rows.js'
 import { looksSealed, readPlain } from '../models/plain-texts.js'
-import { rewrapRows } from '../models/rotation.js'
-import { readEach } from '../models/seal-each.js'
+import { readEach, rewrapRows } from '../models/rotation.js'
 import { type RowRead, readRow, type SealDeps } from '../models/seal-rows.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import {
-  findLibrary,
-  isOldVersion,
-  isUnreadable,
-  isUnsealed,
-  lacksIndex,
-  type RowForms,
-  type TableCounts,
-} from './forms.js'
+import type { RowForms, TableCounts } from './forms.js'
+import { findLibrary, isOldVersion, isUnreadable, isUnsealed, lacksIndex } from './forms.js'
 
 /**
- * Turns a column's content that is not an envelope into the plaintext of its field. `row` has the columns of the model
- * as they were read, including those of `bind`: compare with them what the other library bound the value to. Whatever
- * it throws is hidden, except an error of the SDK.
+ * Turns content that is no envelope into the plaintext of its field. `row` has the model's columns as they were read:
+ * compare with them what the other library bound the value to. Hides what it throws, except an error of the SDK.
  */
 export type Reader = (stored: unknown, row: Readonly<Row>) => unknown
 
@@ -36,7 +27,6 @@ export interface Workshop {
   rows: ModelRows
   deps: SealDeps
   signal: AbortSignal | undefined
-  /** Makes `rows` of a part of the model. */
   loadRows: (some: Definition) => Promise<{ rows: ModelRows }>
 }
 
@@ -45,7 +35,6 @@ export interface FoundRow {
   forms: RowForms
 }
 
-/** What to do with a row. */
 export type Outcome =
   | { status: 'changed'; to: Row }
   | { status: 'current' }
@@ -103,12 +92,10 @@ async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: bo
   return found.map((one) => outcomes.get(one) ?? CURRENT)
 }
 
-/** Opens all rows and seals them again, under a DEK that is new for each page. */
 async function resealAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
   return dry ? trySealing(shop, found) : sealAgain(shop, found, { ownDek: true })
 }
 
-/** Opens rows and seals them, under a DEK of their own or under the one that the client shares. */
 async function sealAgain(
   shop: Workshop,
   found: readonly FoundRow[],
@@ -120,8 +107,7 @@ async function sealAgain(
   const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ownDek })
   for (const [at, row] of sealed.entries()) {
     const one = opened[at]?.one
-    // A closed key ends the run if it seals: all rows of the page failed with it. If it only opens, it fails its own
-    // rows, in `openEach`.
+    // A closed key ends the run if it seals, since the whole page failed. If it only opens, see `openEach`.
     if (isEaasError(row) && row.code === 'E_API') throw row
     if (isEaasError(row)) put(outcomes, one, failRowOrThrow(row))
     else if (one) outcomes.set(one, write(changedColumns(definition, one.row, row)))
@@ -154,7 +140,6 @@ async function openAll(shop: Workshop, found: readonly FoundRow[]): Promise<Outc
   return found.map((one) => outcomes.get(one) ?? refuseSealed(definition, one.row) ?? CURRENT)
 }
 
-/** The values of a row that are not sealed, as they are stored. */
 function plaintextOf({ fields }: Definition, { row, forms }: FoundRow): [Path, unknown][] {
   const plain = fields.filter(({ name }) => forms.fields.get(name)?.form === 'plaintext')
   return plain.map(({ path }) => [path, getAt(row, path)])
@@ -311,9 +296,8 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
     const { name, path } = field
     const form = forms.fields.get(name)?.form
     const place = { index: 0, field: name }
-    if (form === 'v1' && definition.envelope === 2 && !definition.acceptUnbound) {
+    if (form === 'v1' && definition.envelope === 2 && !definition.acceptUnbound)
       return new InvalidInputError('it is bound to nothing', 'Pass a model with `acceptUnbound: true`.', place)
-    }
     if (form !== 'plaintext') continue
     const stored = getAt(row, path)
     if (typeof stored === 'symbol') {
@@ -364,10 +348,9 @@ function failRowOrThrow(error: EaasError): Outcome {
   throw error
 }
 
-/** The problems of a key, or of a version of it, that does not open, now or ever. */
+/** Of a key, or of a version of it, that does not open, now or ever: that concerns only the rows under it. */
 const CLOSED: readonly string[] = ['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD']
 
-/** Tells whether a key, or a version of it, does not open, now or ever: that concerns only the rows under it. */
 function isClosedKey(error: EaasError): boolean {
   return error.code === 'E_API' && CLOSED.includes(error.problem)
 }
@@ -380,7 +363,6 @@ function isAllEmpty({ forms }: FoundRow): boolean {
   return [...forms.fields.values()].every(({ form }) => form === 'empty')
 }
 
-/** The columns of the model in which a row differs from what was read. */
 function changedColumns({ fields, columns, header, rowSeal }: Definition, before: Row, after: Row): Row {
   const names = [...fields.map(({ path }) => path[0] ?? ''), ...columns.map(({ column }) => column), header]
   if (rowSeal) names.push(ROW_SEAL)

@@ -7,7 +7,7 @@ import { getAt } from '../records/paths.js'
 import { readBound, type Uses, usesOfModel } from '../uses.js'
 import type { Definition, Rare } from './definition.js'
 
-/** How many heads a model keeps: it has one for each key and field, and may have a key for each row. */
+/** It has one for each key and field, and may have a key for each row. */
 const MAX_HEADS = 2_000
 
 /** The AAD of a field without the pairs of the row, by key and field: the same for all rows. */
@@ -48,7 +48,6 @@ export function bindField(definition: Definition, keyId: string, field: string, 
   return concatBytes(head, row)
 }
 
-/** The longest text of a column that a message shows. */
 const MAX_SHOWN = 64
 
 /** Names the model of an error about a value, and the row where it is given. Returns the same error. */
@@ -81,7 +80,7 @@ function shorten(text: string): string {
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
 }
 
-/** Returns what was loaded late. The code that loads it knows which rows need it. */
+/** The code that loads it knows which rows need it. */
 export function rareOf({ late }: Definition): Rare {
   return late.rare as Rare
 }

@@ -14,43 +14,27 @@ import { getAt, type Path, withValues } from '../records/paths.js'
 import { envelopeObject, isText, readEnvelope, reading } from '../records/read-envelope.js'
 import type { Definition } from './definition.js'
 
-/** What the envelopes of one record share; the compact form stores it once. */
+/** The compact form stores it once. */
 export interface EnvelopeHeader {
   wrapped_key: string
   key_id: string
   key_version: number
-  /** Absent where the record holds bundles of server mode. */
   envelope_version?: 1 | 2
-  /** Of format v2. */
   commitment?: string
   /** Set if the fields were sealed with the application's secret. */
   application_secret?: true
 }
 
-/** What a field holds in the compact form: ciphertext and iv, in base64. */
 export interface CompactField {
   c: string
   i: string
 }
 
-const HEADER_FIELDS = [
-  'wrapped_key',
-  'key_id',
-  'key_version',
-  'envelope_version',
-  'commitment',
-  'application_secret',
-] as const
+const SHARED = ['wrapped_key', 'key_id', 'key_version', 'envelope_version', 'commitment', 'application_secret'] as const
 // Databases write JSON with their own white space, and with the members in another order.
 const COMPACT_JSON = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
 
-/**
- * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i }`, or its
- * text, in the fields.
- *
- * @throws InvalidInputError when a field is not an envelope, or is sealed under another DEK than the others,
- * or when the application uses the column `header` itself
- */
+/** @throws InvalidInputError for no envelope, for several DEKs, or when the application uses `header` itself */
 export function packRow(
   row: Row,
   paths: readonly Path[],
@@ -68,9 +52,9 @@ export function packRow(
     const envelope = envelopeAt(row, path, header, place)
     const parts = readEnvelope(envelope, place)
     const own: Row = {}
-    for (const name of HEADER_FIELDS) if (Object.hasOwn(envelope, name)) own[name] = envelope[name]
+    for (const name of SHARED) if (Object.hasOwn(envelope, name)) own[name] = envelope[name]
     shared ??= own as unknown as EnvelopeHeader
-    if (HEADER_FIELDS.some((name) => shared?.[name] !== own[name])) {
+    if (SHARED.some((name) => shared?.[name] !== own[name])) {
       throw new InvalidInputError(
         'the fields of this record are encrypted under different DEKs',
         'Reseal it: its fields then share one.',
@@ -84,10 +68,7 @@ export function packRow(
   return { ...withValues(row, fields), [header]: (asText ? headerText : shared) ?? null }
 }
 
-/**
- * Refuses a row in which the compact form would overwrite a column of the application. @throws
- * InvalidInputError
- */
+/** Refuses a row in which the compact form would overwrite a column of the application. */
 export function assertHeaderColumn(row: Row, header: string, index: number): void {
   const value = valueIn(row, header)
   if (isMissing(value) || isHeader(value) || isHeaderText(value)) return
@@ -95,11 +76,7 @@ export function assertHeaderColumn(row: Row, header: string, index: number): voi
   throw new InvalidInputError(message, 'Name another column for it: `header` of the model.')
 }
 
-/**
- * Turns the compact form back into the same envelopes. Returns a row that already holds envelopes unchanged.
- *
- * @throws InvalidInputError when the column `header` is missing
- */
+/** Back to the same envelopes; a row that holds envelopes is unchanged. @throws InvalidInputError without `header` */
 export function unpackRow(row: Row, paths: readonly Path[], header: string): Row {
   if (!isHeaderUsed(row, paths, header)) return row
   const fields = paths.flatMap((path): [Path, unknown][] => {
@@ -109,11 +86,7 @@ export function unpackRow(row: Row, paths: readonly Path[], header: string): Row
   return withValues(row, [...fields, [[header], undefined]])
 }
 
-/**
- * Returns the envelope of a field, stored in either form. Does not check that it is valid.
- *
- * @throws InvalidInputError when the column `header` is missing
- */
+/** The envelope of a field in either form, not checked. @throws InvalidInputError without the column `header` */
 function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
   const stored = getAt(row, path)
   if (isFieldText(stored)) return { ...encodeSealed(readTexts(row, stored, header, place)) }
@@ -142,24 +115,19 @@ export function readEnvelopeAt(row: Row, path: Path, header: string, place: Reco
   return readEnvelope(isText(value) ? value : envelopeAt(row, path, header, place), place)
 }
 
-/**
- * Tells whether the column `header` belongs to the compact form, and not to the application: a field needs
- * it, or it is null, as in a record whose fields are all missing.
- */
+/** Whether `header` is the compact form's, and not the application's: a field needs it, or all are missing. */
 export function isHeaderUsed(row: Row, paths: readonly Path[], header: string): boolean {
   const values = paths.map((path) => getAt(row, path))
   return values.some(isCompact) || (row[header] === null && values.every(isMissing))
 }
 
-/**
- * Tells whether a field is in the compact form: the object, its JSON as a column of type text returns it, or its text.
- */
+/** The object, its JSON as a column of type text returns it, or its text. */
 export function isCompact(value: unknown): value is CompactField | string {
   if (typeof value === 'string') return isFieldText(value) || COMPACT_JSON.test(value)
   return isObject(value) && 'c' in value && 'i' in value
 }
 
-/** Returns the text of the header. @throws InvalidInputError where the wrapped key is too long for it */
+/** @throws InvalidInputError where the wrapped key is too long for it */
 export function headerTextOf(parts: Parameters<typeof encodeHeaderText>[0], place?: RecordPlace): string {
   return reading(place, () => encodeHeaderText(parts))
 }
@@ -172,7 +140,6 @@ function isFieldText(value: unknown): value is string {
   return typeof value === 'string' && value.startsWith(COMPACT_FIELD)
 }
 
-/** Tells whether a value is the header of a compact row, and not an envelope. */
 function isHeader(value: unknown): value is EnvelopeHeader {
   return isObject(value) && Object.hasOwn(value, 'wrapped_key') && !('ciphertext' in value)
 }

@@ -16,6 +16,7 @@ import {
   type Row,
 } from '../input.js'
 import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
+import type { RecordField } from '../records/plain-rows.js'
 import type { FieldCode } from './fields.js'
 import { assertByService, assertColumns, type IndexColumn, readIndexColumns } from './index-columns.js'
 import { type IndexBy, type IndexSource, optionsOf, readIndexSource } from './index-source.js'
@@ -27,12 +28,10 @@ export type RowFormat = 'full' | 'compact' | 'text' | 'compact-text'
 
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text', 'compact-text']
 
-/** Whether a model stores text in its columns, and no JSON. */
 export function isTextFormat(format: RowFormat): boolean {
   return format.endsWith('text')
 }
 
-/** Whether rows of the model are stored in the compact form. */
 export function isCompactFormat(format: RowFormat): boolean {
   return format.startsWith('compact')
 }
@@ -40,7 +39,7 @@ const MODEL_OPTIONS =
   'name key keyId formerKeyIds fields index formerIndex indexes bind envelope sealed acceptUnbound acceptPlaintext format header dek warn'.split(
     ' ',
   )
-/** The column of a row's seal (bindings.md 4). */
+/** bindings.md 4 */
 export const ROW_SEAL = 'row_seal'
 /** The most pairs of a context (envelope-v2.md 3), less those of the model and the field. */
 const MAX_BIND_COLUMNS = 30
@@ -56,34 +55,32 @@ export type ModelOptions<
   X extends Extras = NoExtras,
 > = SharedOptions<F, C, T, H, P, X['former']> & KeyOptions & (UnboundOptions | BoundOptions<X['seal']>) // an error names what the last one lacks
 
-/** Options of a model that binds its values to where they belong, in format v2 (bindings.md 1). */
+/** In format v2 (bindings.md 1). */
 export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
   /** The model's name, such as its table's. Values are bound to it and do not open elsewhere. Never change it. */
   name: string
   /**
    * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so a value
-   * that was moved to another row does not open. Each row must have them, as text or whole numbers, before it is
-   * sealed, and they must never change. `false` binds values to the model and their field alone: an attacker who can
-   * write to the table can then exchange the values of two rows.
+   * moved to another row does not open. Each row must have them, as text or whole numbers, before it is sealed, and
+   * they never change. With `false`, whoever can write to the table can exchange the values of two rows.
    */
   bind: readonly string[] | false
   /** The format of the envelopes that are written and read: 2 by default. */
   envelope?: 2 | undefined
   /**
-   * `'row'` adds the column `row_seal`, an envelope that binds the row as a whole: the row then does not open if a cell
-   * was set to null or to an older value, or if an index was exchanged. Needs `bind`. Rows are written and read as a
-   * whole, with all columns.
+   * `'row'` adds the column `row_seal`, which binds the row as a whole: it then does not open if a cell was set to null
+   * or to an older value, or an index was exchanged. Needs `bind`. Rows are written and read with all columns.
    */
   sealed?: S | undefined
   /** `true` also opens values of format v1 and rows without a seal: for a migration. `accepted` counts them. */
   acceptUnbound?: boolean | undefined
 }
 
-/** Options of a model in format v1, for clients in other languages: its values can be exchanged. */
+/** In format v1, for clients in other languages: its values can be exchanged. */
 export interface UnboundOptions {
-  /** The format of the envelopes, which clients in other languages read, too. */
+  /** The format, which clients in other languages read, too. */
   envelope: 1
-  /** The name of the model, for messages alone: no value is bound to it. */
+  /** For messages alone: no value is bound to it. */
   name?: string | undefined
   /** Needs format v2. */
   bind?: false | undefined
@@ -111,10 +108,9 @@ export interface KeyById {
   key?: undefined
   /**
    * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key, so
-   * that destroying one key makes one person's data unreadable: see the page on deleting a person's data. The function
-   * gets the row, stored or not, without its fields and without the columns that the model adds: `(row) => row.key_id`.
-   * It must read all its columns before it decides by one: adapters note which it reads. An envelope of another row's
-   * key does not open. Indexes then need the key of `index`.
+   * that destroying it makes one person's data unreadable: see the page on deleting a person's data. It gets the row,
+   * stored or not, without the columns that the model adds and its fields: `(row) => row.key_id`. It must read all its
+   * columns before it decides by one. Another row's key does not open. Indexes then need the key of `index`.
    */
   keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
 }
@@ -128,9 +124,8 @@ interface SharedOptions<
   O extends Readonly<Record<string, string>>,
 > {
   /**
-   * The ids of keys under which rows were sealed before. The model still opens these rows, and `reseal` seals them
-   * under its key. It refuses envelopes of any other key, since an attacker who can write to the database could have
-   * put them there.
+   * The ids of keys under which rows were sealed before: the model still opens these, and `reseal` seals them under its
+   * key. Envelopes of any other key are refused, since an attacker who can write could have put them there.
    */
   formerKeyIds?: readonly string[] | undefined
   /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
@@ -141,16 +136,14 @@ interface SharedOptions<
    */
   index?: IndexBy | undefined
   /**
-   * For a change of `index`: what made the indexes before and, by index column, the column that holds the index of
-   * before. What it does not state of `by` and of the key was the same as in `index`; `generation` was 1. The model
-   * writes both columns, and `index` returns both: each row has at least one of them. Not with `sealed: 'row'`.
+   * For a change of `index`: what made them before and, by index column, the column that holds the former index. What
+   * it does not state is as in `index`, `generation` 1. The model writes and searches both. Not with `sealed: 'row'`.
    */
   formerIndex?: (IndexBy & { readonly columns: O }) | undefined
   /**
-   * Indexes over several fields, by their columns. A search needs the values of all of them. The values are normalised
-   * as their fields say and joined with their lengths in front, so that different values never give the same text.
-   * `shared` works as for a field. Also `{ prefix: field, length }`, to search for the first characters of a text, and
-   * `{ ngram: field, length }`, to search for a part of it.
+   * Indexes over several fields, by their columns: a search needs the values of all of them, normalised as their fields
+   * say and joined with their lengths in front, so that different values never give the same text. Also `{ prefix:
+   * field, length }`, to search for the first characters of a text, and `{ ngram: field, length }`, for a part of it.
    */
   indexes?: (C & KnownOptions<C>) | undefined
   /**
@@ -165,7 +158,7 @@ interface SharedOptions<
    * `accepted` of the model counts the accepted values, and the first one logs a warning.
    */
   acceptPlaintext?: P | undefined
-  /** The column of the compact form; `envelope` by default. */
+  /** `envelope` by default. */
   header?: H | undefined
   /** Which DEK seals: the key's (`shared`, the default), one for each `call`, or one for each `record`. */
   dek?: DekScope | undefined
@@ -173,10 +166,7 @@ interface SharedOptions<
   warn?: boolean | undefined
 }
 
-/** A field and its path in a row. */
-export interface PlacedField {
-  name: string
-  path: Path
+export interface PlacedField extends RecordField {
   spec: FieldCode
 }
 
@@ -192,21 +182,14 @@ export const SEAL_FIELD: PlacedField = {
   spec: { kind: 'bytes', missing: [], normalize: [], assert: asItIs, encode: asItIs, decode: asItIs },
 }
 
-export interface BindColumn {
-  name: string
-  path: Path
-}
-
 export interface Definition {
-  /** Empty in a model of format v1 without a name. */
   name: string
-  /** The key of all rows, if it is declared by its name. */
   named: NamedKey | undefined
   /** A row's key; `index` is for errors, `watch` wraps what the application's function gets. */
   keyOf: (row: Row, index: number, watch?: (plain: Row) => Row) => string
   keyByRow: boolean
   envelope: 1 | 2
-  bind: readonly BindColumn[]
+  bind: readonly RecordField[]
   rowSeal: boolean
   acceptUnbound: boolean
   acceptPlaintext: boolean
@@ -216,7 +199,7 @@ export interface Definition {
   keyIds: ReadonlySet<string>
   fields: readonly PlacedField[]
   columns: readonly IndexColumn[]
-  /** The definition of all fields, if this one has only some: see `pickFields`. */
+  /** If this one has only some fields: see `pickFields`. */
   whole?: Definition
   /** The names of the fields and of all columns that the model adds. */
   names: ReadonlySet<string>
@@ -224,7 +207,7 @@ export interface Definition {
   header: string
   dek: DekScope
   warn: boolean
-  /** Whether the client has a secret of the application, with which all values are then sealed. */
+  /** With which all values are then sealed. */
   hasSecret: boolean
   /** What is loaded when a row needs it, for all definitions that are derived from this one. */
   late: { rare?: Rare }
@@ -393,15 +376,14 @@ function readBinding(options: BoundOptions | UnboundOptions, hasSecret: boolean)
   if (sealed !== undefined) assertOneOf('sealed', sealed, ['row'])
   if (sealed && bind.length === 0)
     throw new InvalidInputError('sealed needs bind', 'Rows that are bound to no column could be exchanged as a whole.')
-  if (typeof name !== 'string' || (envelope === 2 && name === '')) {
+  if (typeof name !== 'string' || (envelope === 2 && name === ''))
     throw new InvalidInputError('a model must have a name', 'Values are bound to it, except with `envelope: 1`.')
-  }
   const columns = bind.map((column) => ({ name: column, path: column.split('.') }))
   return { name, envelope, bind: columns, rowSeal: sealed !== undefined, acceptUnbound }
 }
 
 /** Refuses a column that sealing changes: values are bound to what stays in plain. @throws InvalidInputError */
-function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[], names: ReadonlySet<string>): void {
+function assertBind(bind: readonly RecordField[], fields: readonly PlacedField[], names: ReadonlySet<string>): void {
   const wrong = bind.find(
     (column) => names.has(column.name) || names.has(column.path[0] ?? '') || fieldInside([...fields, column]),
   )

@@ -30,25 +30,21 @@ export interface Field<T, M = never, I extends string = never, X extends boolean
   optional(): Field<T, M | undefined, I, X>
   /** Allows null, which is stored as null. */
   nullable(): Field<T, M | null, I, X>
-  /** For TypeScript only. */
   readonly '~types'?: { value: T; missing: M; index: I; joinable: X }
   /** @internal */
   readonly '~spec': FieldSpec
 }
 
-/** The kinds of fields, each made by the function of its name. */
+/** Each is made by the function of its name. */
 export type FieldKind = 'text' | 'bytes' | 'json' | 'number' | 'boolean' | 'date'
 
 /**
- * How a field works, without its types: what it holds as `'~spec'`. Exported so that an application can name it in
- * functions that read fields. Make fields with `text()` and the other functions, not from this: any version may change
- * its members.
+ * What a field holds as `'~spec'`, so that an application can name it. Make fields with `text()` and the like: any
+ * version may change its members.
  */
 export interface FieldSpec {
   kind: FieldKind
-  /** The missing values that the field allows: undefined if it is optional, null if it is nullable. */
   missing: readonly (null | undefined)[]
-  /** The column of its own blind index. */
   index?: string | undefined
   /** Steps that change a value, in this order, before its index is made. */
   normalize: readonly Normalizer[]
@@ -60,23 +56,19 @@ export interface FieldSpec {
   range?: Bucketing | undefined
   /** The multiple of bytes to which values are padded before they are sealed (codecs.md 1). */
   pad?: number | undefined
-  /** Refuses a value that cannot be sealed. */
   assert(value: unknown, place: RecordPlace): void
   /** Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an index. */
   toIndexText?(value: unknown): string
 }
 
-/** How the values of a field become bytes and ranges of a query are read: what each `FieldSpec` has besides. */
 export interface FieldCode extends FieldSpec {
   assert(value: unknown, place: RecordPlace, json?: WriteJson): void
-  /** Makes the bytes of a value (codecs.md). */
   encode(value: unknown, place: RecordPlace, json: WriteJson): Uint8Array
   /** Reads them. @throws ContentError */
   decode(opened: Uint8Array, place: RecordPlace): unknown
   readRange?: typeof readRange
 }
 
-/** What writes JSON, which is loaded for the models that need it. */
 export type WriteJson = Pick<typeof Json, 'assertJsonValue' | 'encodeJson'>
 
 export interface IndexOptions {
@@ -87,10 +79,7 @@ export interface IndexOptions {
    * data of few possible values.
    */
   index?: string | undefined
-  /**
-   * How many bits of the index are kept, 4 to 256; all by default. With fewer, several values share an index, so it
-   * reveals less, and the found rows must be filtered with `matches` after they are decrypted.
-   */
+  /** How many bits are kept, 4 to 256; all by default. With fewer, values share an index: filter with `matches`. */
   bits?: number | undefined
   /**
    * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the normalised
@@ -102,26 +91,19 @@ export interface IndexOptions {
 
 export interface PadOptions {
   /**
-   * The multiple of bytes, 2 to 65,536, to which values are padded before they are sealed, so that the length of a
-   * ciphertext tells less: `32` hides which of several short words it is. Padded and unpadded values are both read, so
-   * it may change. Not with `envelope: 1`.
+   * The multiple of bytes, 2 to 65,536, to which values are padded before they are sealed, so that the length tells
+   * less. May change: padded and unpadded values are both read. Not with `envelope: 1`.
    */
   pad?: number | undefined
 }
 
 export interface NumberOptions extends IndexOptions, PadOptions {
-  /**
-   * Indexes the bucket of `step` numbers, by which ranges can be searched. The index reveals which rows are in the same
-   * bucket, but no order. Not by the service; filter the found rows with `matches`.
-   */
+  /** Indexes the bucket of `step` numbers, to search ranges; filter found rows with `matches`. Not by the service. */
   range?: { readonly step: number } | undefined
 }
 
 export interface DateOptions extends IndexOptions {
-  /**
-   * Indexes the day, month or year in UTC, by which ranges can be searched. The index reveals which rows are in the
-   * same one, but no order. Not by the service; filter the found rows with `matches`.
-   */
+  /** Indexes the UTC day, month or year, to search ranges; filter the found rows with `matches`. Not by the service. */
   range?: 'day' | 'month' | 'year' | undefined
 }
 

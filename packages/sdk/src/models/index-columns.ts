@@ -26,7 +26,6 @@ const MAX_PART_CHARACTERS = 64
 /** The whole text, its first characters, each few in a row, or the bucket of a value (local-index.md 3). */
 type IndexKind = 'exact' | 'prefix' | 'ngram' | 'range'
 
-/** A column of a blind index, and the fields whose values it indexes. */
 export interface IndexColumn {
   column: string
   fields: readonly PlacedField[]
@@ -34,7 +33,7 @@ export interface IndexColumn {
   kind: IndexKind
   /** The length of a prefix, or of each part in an n-gram index, in characters; 0 for other indexes. */
   length: number
-  /** Whether the names of the model and the column are left out of what is hashed. */
+  /** Without the names of the model and the column in what is hashed. */
   shared: boolean
   source: IndexSource
 }
@@ -43,7 +42,6 @@ type DeclaredColumn = Omit<IndexColumn, 'source'>
 
 const EXACT = { kind: 'exact', length: 0 } as const
 
-/** Reads the columns of `index` and `indexes`. @throws InvalidInputError naming what is wrong */
 export function readIndexColumns({
   fields,
   indexes,
@@ -91,9 +89,8 @@ export function assertByService(
 /** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
 export function getQueryFields({ columns }: { columns: readonly IndexColumn[] }, query: Row): PlacedField[] {
   const names = isObject(query) ? Object.keys(query) : []
-  if (names.length === 0) {
+  if (names.length === 0)
     throw new InvalidInputError('a query must be an object with at least one field', 'Name the field: { name: … }.')
-  }
   const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
   return names.map((name) => {
     const field = indexed.get(name)
@@ -103,7 +100,6 @@ export function getQueryFields({ columns }: { columns: readonly IndexColumn[] },
   })
 }
 
-/** Reads an index over several fields, or of parts of a text. @throws InvalidInputError */
 function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): DeclaredColumn {
   const name = JSON.stringify(column)
   const given: Partial<CompoundIndex<string> & PrefixIndex<string> & Omit<NgramIndex<string>, 'bits'>> = index
@@ -125,9 +121,8 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
     throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`, hint)
   })
   if (kind === 'exact') {
-    if (parts.length < 2) {
+    if (parts.length < 2)
       throw new InvalidInputError(`${name} must name at least two fields`, 'For one, pass `index` of the field.')
-    }
     return { ...EXACT, column, fields: parts, bits, shared }
   }
   assertWhole(`${name}: length`, length, 1, MAX_PART_CHARACTERS)
@@ -152,10 +147,9 @@ export function assertColumns(
 }
 
 /**
- * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase` (Unicode,
- * without a locale), `NFC` and `NFKC` (Unicode normalisation; they refuse a text with more than 100 combining marks in
- * a row), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the application, which must always
- * return the same for the same text.
+ * A step that changes a text before its index is made: `trim`, `lowercase` (Unicode, without a locale), `NFC` and
+ * `NFKC` (they refuse more than 100 combining marks in a row), `digits` (keeps 0 to 9, and refuses a text without any),
+ * or a function, which must always return the same for the same text.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
 
@@ -255,9 +249,8 @@ function normalizeText(text: string, normalize: readonly Normalizer[], place: Re
     if ((one === 'NFC' || one === 'NFKC') && MANY_MARKS.test(normalized))
       throw new InvalidInputError('the text has more than 100 combining marks in a row', undefined, place)
     normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized)
-    if (one === 'digits' && before !== '' && normalized === '') {
+    if (one === 'digits' && before !== '' && normalized === '')
       throw new InvalidInputError('the text has no digit 0 to 9: all such texts would have one index', undefined, place)
-    }
     if (typeof normalized !== 'string') throw new InvalidInputError('a normalizer must return text', undefined, place)
   }
   assertHashable(normalized, place)

@@ -2,26 +2,16 @@
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import type { Definition, PlacedField } from './definition.js'
-import {
-  type FieldRange,
-  findPartColumn,
-  getQueryFields,
-  type IndexColumn,
-  makeFieldText,
-  readPart,
-} from './index-columns.js'
-import type { ColumnTexts, hashColumnTexts, makeColumnTexts } from './index-texts.js'
+import type { FieldRange, IndexColumn } from './index-columns.js'
+import { findPartColumn, getQueryFields, makeFieldText, readPart } from './index-columns.js'
+import type * as IndexTexts from './index-texts.js'
+import type { ColumnTexts } from './index-texts.js'
 import type { SealDeps } from './seal-rows.js'
 
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
-interface Indexing {
-  makeColumnTexts: typeof makeColumnTexts
-  hashColumnTexts: typeof hashColumnTexts
-}
-
 export async function hashQuery(
-  { makeColumnTexts, hashColumnTexts }: Indexing,
+  { makeColumnTexts, hashColumnTexts }: Pick<typeof IndexTexts, 'makeColumnTexts' | 'hashColumnTexts'>,
   deps: SealDeps,
   { definition, query }: { definition: Definition; query: Row },
   signal: AbortSignal | undefined,
@@ -41,11 +31,10 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
   throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
 }
 
-/** The texts of each index that a query has all fields of. @throws InvalidInputError if one or all are of none */
 function readQueryTexts(
   definition: Definition,
   query: Row,
-  makeTexts: typeof makeColumnTexts,
+  makeTexts: typeof IndexTexts.makeColumnTexts,
 ): Map<IndexColumn, ColumnTexts> {
   const found = new Map<IndexColumn, ColumnTexts>()
   const texts = new Map<PlacedField, string>()
@@ -66,9 +55,8 @@ function readQueryTexts(
   }
   const whole = definition.columns.filter(({ kind }) => kind === 'exact')
   const complete = whole.filter(({ fields }) => fields.every((field) => texts.has(field)))
-  if (complete.length === 0 && found.size === 0) {
+  if (complete.length === 0 && found.size === 0)
     throw new InvalidInputError('the query has all fields of no index', ALL_FIELDS)
-  }
   const searched = [...complete, ...found.keys()]
   const unused = [...texts.keys()].find((field) => !searched.some(({ fields }) => fields.includes(field)))
   if (unused) {
@@ -94,10 +82,7 @@ export function makeBucketText(field: PlacedField, value: unknown, index = 0): s
   return String(bucketOf(field, value as Date | number, index))
 }
 
-/**
- * The text of each bucket of a query. An empty range gives that of its lower bound: not every database takes an empty
- * list. @throws InvalidInputError
- */
+/** The texts of a query's buckets; of an empty range that of its lower bound, since not every database takes none. */
 export function makeBucketTexts(field: PlacedField, { lower, upper, openAbove }: FieldRange): string[] {
   // The last value below the bound is known only for dates, which are whole numbers.
   const last = openAbove && typeof upper !== 'number' ? new Date(upper.getTime() - 1) : upper

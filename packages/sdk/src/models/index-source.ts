@@ -1,10 +1,9 @@
 /** What makes the indexes: this process (local-index.md 1), the service, or both (oblivious-index.md 1). */
-import { encodeUtf8, isBase64, isWellFormed, lengthPrefixed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
+import { encodeUtf8, isBase64, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOneOf, assertWhole } from '../input.js'
 import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 
-/** What makes the indexes of a model. */
 export interface IndexBy {
   /**
    * `'oblivious'` makes them together with the service, which sees no value: each search is a request and takes
@@ -14,21 +13,20 @@ export interface IndexBy {
    */
   by?: 'service' | 'oblivious' | 'local' | undefined
   /**
-   * With `by: 'oblivious'`: the `blind_hash_public_key` of the key, as `keys.get` returns it. The service proves for
-   * each index that it used the secret behind it, so that it can mark no value by another. By default the client asks
-   * the service once, which needs `keys:read`, and accepts no other public key until it is closed.
+   * With `by: 'oblivious'`: the `blind_hash_public_key` of the key, as `keys.get` returns it, so that the service can
+   * mark no value by another secret. By default the client asks the service once (`keys:read`), and accepts no other.
    */
   publicKey?: string | undefined
   /** Which secret makes them, 1 by default: another number gives other indexes. See `formerIndex`. */
   generation?: number | undefined
   /** The name of the key that makes them; the model's key by default. Needed where each row has a key of its own. */
   key?: string | undefined
-  /** The id of that key. Not with `key`. */
+  /** Not with `key`. */
   keyId?: string | undefined
 }
 
 export interface IndexSource {
-  /** The name of the secret; undefined where the service makes the index. */
+  /** Undefined where the service makes the index. */
   secret: string | undefined
   /** Whether the service takes part without seeing the values; `secret` then only tells generations apart. */
   oblivious: boolean
@@ -77,9 +75,4 @@ function secretName(model: string, generation: number): string {
   throw new InvalidInputError(
     `a model with an index must have a name of at most ${MAX_NAME_CHARACTERS} characters and ${MAX_MODEL_BYTES} bytes, without NUL or lone surrogates`,
   )
-}
-
-/** Makes the `info` of HKDF for the key of a column. `kind` as local-index.md 2 writes it. */
-export function columnInfo(model: string, column: string, kind: string): Uint8Array {
-  return lengthPrefixed(['eaas/index-column/v1', model, column, kind].map((part) => encodeUtf8(part)))
 }

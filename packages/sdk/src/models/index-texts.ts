@@ -1,7 +1,4 @@
-/**
- * What is hashed for a column (index-texts.md 2), and its value (index-texts.md 3). Apart from `index-columns.ts`:
- * loaded with the first call that seals or searches.
- */
+/** What is hashed for a column (index-texts.md 2), and its value (index-texts.md 3), for calls that seal or search. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
@@ -17,7 +14,7 @@ import type { IndexSource } from './index-source.js'
 import { hashText, mixedIn, openColumns } from './local-index.js'
 import type { RowTexts } from './seal-rows.js'
 
-/** What is hashed for a column: one text, or several for an index of the parts of a text. */
+/** Several for an index of the parts of a text. */
 export type ColumnTexts = string | readonly string[]
 
 /** What is hashed for a column (index-texts.md 2, local-index.md 3). @throws InvalidInputError */
@@ -42,7 +39,6 @@ export function makeColumnTexts(
   return kind === 'prefix' ? characters.slice(0, length).join('') : partsOf(characters, length)
 }
 
-/** Returns every `length` consecutive characters, or all of a shorter text. */
 function partsOf(characters: readonly string[], length: number): string[] {
   const count = Math.max(1, characters.length - length + 1)
   const parts = Array.from({ length: count }, (_, at) => characters.slice(at, at + length).join(''))
@@ -57,7 +53,6 @@ function joinTexts(label: string, texts: readonly string[]): string {
 /** Returns what a column stores for its hashed texts: a value, or a sorted list of values. */
 export type GetValue = (column: IndexColumn, texts: ColumnTexts) => string | string[]
 
-/** How many MACs are made at once with an asynchronous engine. */
 const BLOCK_MACS = 1_000
 
 /** Hashes what many rows need, each distinct text of a column once. The engine must be ready. */
@@ -143,7 +138,6 @@ async function hashLocally(
   }
 }
 
-/** The kind of a column, as local-index.md 2 writes it. */
 function kindName({ kind, length, fields }: IndexColumn): string {
   const range = fields[0]?.spec.range
   if (kind === 'range' && range) return rangeKind(range)

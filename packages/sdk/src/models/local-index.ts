@@ -1,20 +1,17 @@
 /** Makes the values of index columns in this process (local-index.md). Loaded at the first call. */
-import { encodeHex, encodeUtf8, KEY_BYTES } from '@eaas/protocol'
+import { encodeHex, encodeUtf8, KEY_BYTES, lengthPrefixed } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Engine, Mac } from '../engines/engine.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import { type Secrets, withMixed } from '../records/bound-envelopes.js'
 import { type Soon, use } from '../waiting.js'
-import type { otherIndexSecret } from './index-errors.js'
-import { columnInfo, type IndexSource } from './index-source.js'
+import type { IndexSource } from './index-source.js'
+import type { otherIndexSecret } from './rare-indexes.js'
 
 /** Tells secrets apart, and says nothing about one. No column has it: its info begins otherwise. */
 const DIGEST_INFO = encodeUtf8('eaas/index-secret-digest/v1')
 
-/**
- * Has a secret derived, and keeps a digest of each as long as the client lives: indexes of another would find no row,
- * without an error. Some 200 bytes for each key and model. @throws ProtocolError for another secret than the first
- */
+/** Keeps a digest of each secret while the client lives: by another, indexes find no row. @throws ProtocolError */
 export function createIndexSecrets(
   derive: RecordsDeps['batcher']['indexSecret'],
   engine: () => Engine,
@@ -33,7 +30,6 @@ export function createIndexSecrets(
   }
 }
 
-/** The MACs of columns that were made with a secret, as long as that is cached. */
 const made = new WeakMap<Secret, Map<string, Mac>>()
 
 /** What the values of columns are made with: the secret of this name, under this key. */
@@ -57,7 +53,7 @@ export function openColumns(
     const known = made.get(secret) ?? new Map<string, Mac>()
     made.set(secret, known)
     const open = ([column, kind]: readonly [string, string]): Soon<Mac> => {
-      const info = columnInfo(model, column, kind)
+      const info = lengthPrefixed(['eaas/index-column/v1', model, column, kind].map((part) => encodeUtf8(part)))
       const id = `${envelopes.secrets.list.indexOf(mixed as Secret)} ${encodeHex(info)}`
       const mac = known.get(id)
       if (mac) return mac
@@ -83,7 +79,7 @@ export function mixedIn(
   return isFormer ? (acceptWithout ? undefined : list.at(-1)) : list[0]
 }
 
-/** Returns the whole MAC of a text in hexadecimal digits, in place of the service's hash. */
+/** The whole MAC of a text in hexadecimal digits, as the service's hash. */
 export function hashText(mac: Mac, text: string): Soon<string> {
   return use(mac(encodeUtf8(text)), encodeHex)
 }

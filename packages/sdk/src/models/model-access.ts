@@ -1,48 +1,33 @@
 /** What a model exposes beyond its interface: to the adapters for ORMs, and to the maintenance of stored rows. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
-import type { Path } from '../records/paths.js'
+import type { RecordField } from '../records/plain-rows.js'
 import type { Definition, PlacedField, RowFormat } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
 import type { ModelRows } from './model-rows.js'
 import type { SealDeps } from './seal-rows.js'
 
-/** A column of `bind`, and where it is in a row. */
-export interface NamedPath {
-  readonly name: string
-  readonly path: Path
-}
-
-/**
- * What a model exposes to adapters, which are separate packages: the model may come from another copy of this one. It
- * does no more than the model's functions.
- */
+/** What a model exposes to adapters, which are other packages: it may come from another copy of this one. */
 export interface ModelAccess {
-  /** Empty for a model without a name. */
   readonly name: string
   readonly fields: readonly PlacedField[]
-  readonly bind: readonly NamedPath[]
+  readonly bind: readonly RecordField[]
   readonly columns: readonly IndexColumn[]
   readonly format: RowFormat
-  /** Whether each row has a seal in the column `row_seal`, so that it is written and read as a whole. */
+  /** In the column `row_seal`, so that each row is written and read as a whole. */
   readonly rowSeal: boolean
-  /** The column of the compact form. */
   readonly header: string
-  /** Whether each row has a key of its own. */
   readonly keyByRow: boolean
   /** A row's key; `watch` wraps what `keyId` gets. @throws InvalidInputError if its columns do not determine the key */
   keyOf(row: Row, index: number, watch?: (plain: Row) => Row): string
-  /** Loads what seals and opens. */
   load(): Promise<AccessRows>
 }
 
-/** What seals, opens and indexes for an adapter. */
 export interface AccessRows {
   /** Seals rows or some fields, with the indexes of only these. A field that may be missing takes null too. */
   seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
   /** Opens some fields, all or none. Keeps every null, as of an outer join, and the columns of indexes. */
   open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
-  /** Makes the index columns of a query, as `index` of the model does. */
   index(query: Row, signal?: AbortSignal): Promise<Row>
 }
 

@@ -19,7 +19,7 @@ export interface ModelRows {
   reseal(rows: Iterable<Row>, options: RewrapOptions): AsyncGenerator<RewrapBatch<Row>, void, undefined>
 }
 
-/** Makes the functions of a definition. `model` is the whole one, of whose indexes there are warnings. */
+/** `model` is the whole one, of whose indexes there are warnings. */
 export function createModelRows(deps: ModelDeps, definition: Definition, model = definition): ModelRows {
   const load = async () => {
     const sealing = await deps.loadSealing()

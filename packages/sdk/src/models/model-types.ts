@@ -8,15 +8,13 @@ import type { Soon } from '../waiting.js'
 import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Rare } from './definition.js'
 import type { Field } from './fields.js'
-import type { hashColumnTexts, makeColumnTexts } from './index-texts.js'
-import type { mixedIn } from './local-index.js'
-import type { createModelRows } from './model-rows.js'
-import type { copyStored, openRows, readJobs } from './open-rows.js'
-import type { resealRows, rewrapRows } from './rotation.js'
-import type { sealEach } from './seal-each.js'
-import type { findFewValues, readRow, sealRead, sealRows } from './seal-rows.js'
+import type * as IndexTexts from './index-texts.js'
+import type * as LocalIndex from './local-index.js'
+import type * as ModelRows from './model-rows.js'
+import type * as OpenRows from './open-rows.js'
+import type * as Rotation from './rotation.js'
+import type * as SealRows from './seal-rows.js'
 
-/** A field of any kind. */
 export type AnyField = Field<unknown, null | undefined, string, boolean>
 /** The fields of a model by their names. A dot in a name leads into an object. */
 export type Fields = Readonly<Record<string, AnyField>>
@@ -40,15 +38,13 @@ export type TextField<F extends Fields> = {
   [P in JoinableField<F>]: [Value<F[P]>] extends [string] ? P : never
 }[JoinableField<F>]
 
-/** Indexes that are declared by their columns. */
 export type Compounds<F extends Fields> = Readonly<
   Record<string, CompoundIndex<JoinableField<F>> | PrefixIndex<TextField<F>> | NgramIndex<TextField<F>>>
 >
-/** An index over several fields. */
 export interface CompoundIndex<P> {
   /** The fields, at least two. A search needs the values of all of them. */
   readonly fields: readonly P[]
-  /** How many bits of the index are kept, 4 to 256; all by default. */
+  /** 4 to 256; all by default. */
   readonly bits?: number | undefined
   /** As for a field: whether the names of the model and the column are left out of what is hashed. */
   readonly shared?: boolean | undefined
@@ -59,13 +55,12 @@ export interface PrefixIndex<P> {
   readonly prefix: P
   /** How many characters, after normalisation: a search needs at least as many. */
   readonly length: number
-  /** How many bits of the index are kept, 4 to 256; all by default. */
+  /** 4 to 256; all by default. */
   readonly bits?: number | undefined
 }
 /**
- * An index of every `length` consecutive characters of a text: finds rows by `{ contains }`. An attacker who has the
- * table, a list of the texts that may be in it and three known rows can read nearly all others: see the page on an
- * index of parts.
+ * An index of every `length` consecutive characters of a text: finds rows by `{ contains }`. From the table, a list of
+ * possible texts and three known rows, an attacker can read nearly all others: see the page on an index of parts.
  */
 export interface NgramIndex<P> {
   /** The text field whose parts are indexed. */
@@ -199,7 +194,6 @@ type Open<R, F extends Fields, P extends string = ''> = {
 
 type NullIf<M> = [M] extends [never] ? never : null
 type IndexName<F extends Fields, C> = { [P in keyof F & string]: IndexOf<F[P]> }[keyof F & string] | (keyof C & string)
-/** The columns of a model's indexes. */
 export type IndexColumns<F extends Fields, C> = {
   [P in keyof F & string as IndexOf<F[P]>]: string | NullIf<MissingOf<F[P]>>
 } & {
@@ -245,7 +239,6 @@ export type WholeShape<F extends Fields, C, X extends Extras> = 'row' extends X[
     }
   : unknown
 
-/** The row that a model seals `R` to. */
 export type SealedRow<R, F extends Fields, C, T extends Format, H extends string, X extends Extras = NoExtras> = [
   R,
 ] extends [unknown]
@@ -341,7 +334,6 @@ export type Query<F extends Fields, C> = {
 
 /** How many values a model opened because of `acceptPlaintext` or `acceptUnbound`. */
 export interface Accepted {
-  /** Values that were not sealed. */
   plaintext: number
   /** Values of format v1, bound to nothing. */
   unbound: number
@@ -350,26 +342,16 @@ export interface Accepted {
 export interface ModelDeps {
   accepted: Accepted
   maxMessages: number
-  loadSealing(): Soon<{
-    records: RecordsDeps
-    createModelRows: typeof createModelRows
-    sealRows: typeof sealRows
-    sealRead: typeof sealRead
-    readRow: typeof readRow
-    makeColumnTexts: typeof makeColumnTexts
-    hashColumnTexts: typeof hashColumnTexts
-    findFewValues: typeof findFewValues
-    mixedIn: typeof mixedIn
-  }>
-  loadOpening(): Soon<{
-    records: OpenDeps
-    createModelRows: typeof createModelRows
-    openRows: typeof openRows
-    copyStored: typeof copyStored
-    readJobs: typeof readJobs
-  }>
-  /** Loads what some rows need. */
+  loadSealing(): Soon<
+    { records: RecordsDeps } & Pick<typeof ModelRows, 'createModelRows'> &
+      Pick<typeof SealRows, 'sealRows' | 'sealRead' | 'readRow' | 'findFewValues'> &
+      Pick<typeof IndexTexts, 'makeColumnTexts' | 'hashColumnTexts'> &
+      Pick<typeof LocalIndex, 'mixedIn'>
+  >
+  loadOpening(): Soon<
+    { records: OpenDeps } & Pick<typeof ModelRows, 'createModelRows'> &
+      Pick<typeof OpenRows, 'openRows' | 'copyStored' | 'readJobs'>
+  >
   loadRare(): Soon<Rare>
-  /** Loads what few programs need. */
-  loadMore(): Soon<{ rewrapRows: typeof rewrapRows; resealRows: typeof resealRows; sealEach: typeof sealEach }>
+  loadMore(): Soon<Pick<typeof Rotation, 'rewrapRows' | 'resealRows' | 'sealEach'>>
 }

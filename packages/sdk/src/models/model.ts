@@ -6,14 +6,8 @@ import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { type Soon, traced, use } from '../waiting.js'
 import { packRow, unpackRow } from './compact-rows.js'
-import {
-  type Definition,
-  type ModelOptions,
-  pickFields,
-  ROW_SEAL,
-  type RowFormat,
-  readDefinition,
-} from './definition.js'
+import type { Definition, ModelOptions, RowFormat } from './definition.js'
+import { pickFields, ROW_SEAL, readDefinition } from './definition.js'
 import { getQueryFields, matchesQuery } from './index-columns.js'
 import { keepInternals, withAccess } from './model-access.js'
 import type {
@@ -73,10 +67,9 @@ export interface Model<
     options?: RowsOptions,
   ): Promise<SealedRow<R, F, C, T, H, X>[]>
   /**
-   * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the indexes. Keeps
-   * such a column if it holds no index. Leaves out null in an optional field, since databases store null for an omitted
-   * value.
-   * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
+   * Opens a row in any form, to the one that `encrypt` was given. Keeps an index column if it holds no index. Leaves
+   * out null in an optional field, as databases store null for it. @throws InvalidInputError, DecryptionError or
+   * ContentError with `place`
    */
   decrypt<R extends SealedShape<F, P> & WholeShape<F, C, X> & OtherColumns>(
     row: R,
@@ -129,12 +122,11 @@ export interface Model<
     options?: CallOptions,
   ): Promise<OpenedRow<R, PartialFields<F>, C, H, X>>
   /**
-   * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several
-   * fields needs the values of all of them. Uses no request while the model's index secret is cached; one if the
-   * service makes the index, or takes part. Parts of a text are searched by `{ startsWith }` and `{ contains }`, ranges
-   * by `{ gte, lt }` and the like: the column of a range is a list for `in`. For these, and with `bits`, filter the
-   * found rows with `matches`.
-   * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be indexed
+   * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits; of an index over several
+   * fields if all have a value. Uses no request while the index secret is cached; one if the service takes part. `{
+   * startsWith }` and `{ contains }` search for parts of a text, `{ gte, lt }` and the like for ranges, whose column is
+   * a list for `in`. For these, and with `bits`, filter the found rows with `matches`. @throws InvalidInputError when
+   * no field is named, a field has no index, or its value cannot be indexed
    */
   index<const Q extends Query<F, C>>(
     query: Q & Record<Exclude<keyof Q, keyof Query<F, C>>, never>,
@@ -166,10 +158,9 @@ export interface Model<
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<R>, void, undefined>
   /**
-   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. Helps against a leaked DEK, and
-   * after a change of `index`, `normalize`, `bits` or `shared`. Copies that were made before can still be read with the
-   * old DEK. A row that does not open or cannot be sealed is `failed`, and the others are still resealed. With
-   * `acceptUnbound` and `acceptPlaintext`, it binds values of format v1 and seals those that are not sealed.
+   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes: after a leak of a DEK, which
+   * still reads older copies, or a change of `index`, `normalize`, `bits` or `shared`. A row that does not open or
+   * cannot be sealed is `failed`. With `acceptUnbound` and `acceptPlaintext`, seals such values to the row.
    */
   reseal<R extends SealedShape<F, P>>(
     rows: Iterable<R> | AsyncIterable<R>,
@@ -191,7 +182,7 @@ export type PlainRow<M extends Typed> = NonNullable<M['~types']>['plain']
 /** The type of row that the application stores: `StoredRow<typeof users>`. */
 export type StoredRow<M extends Typed> = NonNullable<M['~types']>['stored']
 
-/** A model of any fields: the type for functions that take any model. */
+/** The type for functions that take any model. */
 export interface AnyModel {
   pick(...fields: never[]): unknown
   encryptPartial(row: never): Promise<unknown>
@@ -208,9 +199,8 @@ export function createModel(
   options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean, Extras>,
 ): unknown {
   const definition = readDefinition(options, hasSecret, changesSecret)
-  if (definition.fields.length > deps.maxMessages) {
+  if (definition.fields.length > deps.maxMessages)
     throw new InvalidInputError('deks.maxMessages must be at least the number of fields, which share a DEK')
-  }
   return modelOf({ ...deps, accepted: { plaintext: 0, unbound: 0 } }, definition)
 }
 

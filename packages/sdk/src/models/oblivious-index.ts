@@ -1,38 +1,15 @@
-/**
- * Makes index values together with the service, which sees none (oblivious-index.md). Loaded alone: it gets what other
- * files use as `Tools`, since bundlers would cut more pieces.
- */
+/** oblivious-index.md: with the service, which sees no value. Gets `Tools`, since bundlers would cut more pieces. */
 import { asciiToBytes, bytesToHex, hexToBytes } from '@noble/curves/utils.js'
-import type { FillRandom } from '../deks/random.js'
 import type { Mac } from '../engines/engine.js'
 import { type BlindedValue, blindValue, finalizeValues } from '../engines/oprf.js'
-import type { EaasError, ProtocolError } from '../errors.js'
+import type { EaasError } from '../errors.js'
 import type { RecordsDeps } from '../records/blocks.js'
-import type { together } from '../together.js'
-import type { createPace, microtasks, onAbort, requestsAreIsolated } from '../waiting.js'
-import type { HashLocally } from './index-texts.js'
 import type { Made } from './local-index.js'
+import type { Tools } from './rare-indexes.js'
 
-export type Tools = readonly [
-  hashLocally: HashLocally,
-  createPace: typeof createPace,
-  fillRandom: FillRandom,
-  encodeUtf8: (text: string) => Uint8Array,
-  lengthPrefixed: (parts: readonly Uint8Array[]) => Uint8Array,
-  ProtocolError: typeof ProtocolError,
-  waiting: {
-    microtasks: typeof microtasks
-    onAbort: typeof onAbort
-    requestsAreIsolated: typeof requestsAreIsolated
-    together: typeof together
-  },
-]
-
-/** Of each column, what its texts become. */
 export type Columns = readonly Map<string, string>[]
 
 export interface Options extends Made {
-  /** The one that the model names. */
   publicKey: string | undefined
   signal: AbortSignal | undefined
 }
@@ -42,7 +19,6 @@ const LABEL = asciiToBytes('eaas/oblivious-index/v1')
 const PROVEN = 8
 /** What each counts in a batch, so that one holds as many as the service takes (MAX_BATCH_ELEMENTS). */
 const ELEMENT_UNITS = 256
-/** How many values are sent together. */
 const BLOCK_VALUES = 256
 
 /** Sets the hex hash of each text. @throws ProtocolError when the service does not prove that it used the secret */
@@ -52,14 +28,13 @@ export async function hashObliviously(
   options: Options,
   columns: Columns,
 ): Promise<void> {
-  const [hashLocally, , , , , , { together }] = tools
   const { signal } = options
-  await hashLocally(createInputMacs(tools, deps, options), columns, signal)
+  await tools.hashLocally(createInputMacs(tools, deps, options), columns, signal)
   const values = columns.flatMap((own) => [...own].map(([text, input]) => ({ own, text, input: hexToBytes(input) })))
   const publicKey = await findPublicKey(tools, deps, options)
   for (let start = 0; start < values.length; start += BLOCK_VALUES) {
     const block = values.slice(start, start + BLOCK_VALUES)
-    const hashes = await together(signal, (signal) =>
+    const hashes = await tools.together(signal, (signal) =>
       block.map(({ input }) => joinWaiting(tools, deps, { keyId: options.keyId, publicKey, signal }, input)),
     )
     for (const [at, { own, text }] of block.entries()) own.set(text, hashes[at] ?? '')
@@ -83,7 +58,7 @@ interface Shared {
 
 const sharedBy = new WeakMap<RecordsDeps['batcher'], Shared>()
 
-function sharedOf([, createPace]: Tools, { batcher }: RecordsDeps): Shared {
+function sharedOf({ createPace }: Tools, { batcher }: RecordsDeps): Shared {
   const shared = sharedBy.get(batcher) ?? { pinned: new Map(), waiting: new Map(), inLine: createLine(createPace) }
   sharedBy.set(batcher, shared)
   return shared
@@ -93,7 +68,7 @@ function sharedOf([, createPace]: Tools, { batcher }: RecordsDeps): Shared {
 type Line = <T>(run: () => T) => Promise<T>
 
 /** Makes a line in which there is a rest whenever one is due, however many calls stand in it. */
-function createLine(start: typeof createPace): Line {
+function createLine(start: Tools['createPace']): Line {
   let pace = start()
   let last: Promise<unknown> = Promise.resolve()
   let length = 0
@@ -113,7 +88,7 @@ function createLine(start: typeof createPace): Line {
   }
 }
 
-/** A key, and its public key; undefined where the service states that it has none any more. */
+/** Undefined where the service states that the key has none any more. */
 interface Proving {
   keyId: string
   publicKey: string | undefined
@@ -122,7 +97,7 @@ interface Proving {
 
 /** Has a value hashed together with all others of this turn. */
 function joinWaiting(tools: Tools, deps: RecordsDeps, proving: Proving, input: Uint8Array): Promise<string> {
-  const [, createPace, , , , , { microtasks, requestsAreIsolated }] = tools
+  const { createPace, microtasks, requestsAreIsolated } = tools
   const { waiting, inLine } = sharedOf(tools, deps)
   const { keyId, publicKey, signal } = proving
   const id = `${keyId} ${publicKey}`
@@ -152,10 +127,9 @@ async function hashWaiting(
   waiting: readonly Waiting[],
   inLine: Line,
 ): Promise<void> {
-  const [, , fillRandom] = tools
   const random = (length = 0) => {
     const bytes = new Uint8Array(length)
-    fillRandom(bytes)
+    tools.fillRandom(bytes)
     return bytes
   }
   for (let start = 0; start < waiting.length; start += BLOCK_VALUES) {
@@ -179,7 +153,6 @@ async function hashWaiting(
   }
 }
 
-/** Has the service evaluate the values of a part, and checks its proof. */
 async function evaluate(
   tools: Tools,
   deps: RecordsDeps,
@@ -195,7 +168,7 @@ async function evaluate(
   )
   const operation = { op: 'blindHash', name: 'blind_hash', key_id: keyId, units, body, signal } as const
   const made = await deps.batcher.run(operation)
-  const [, , , , , ProtocolError] = tools
+  const { ProtocolError } = tools
   if (publicKey === undefined)
     // of a key that cannot be used, the service has refused the values by now
     throw new ProtocolError(`key ${keyId} has no public key for blind hashes: it is destroyed`, 200)
@@ -214,7 +187,7 @@ async function evaluate(
 }
 
 /** Returns a signal that is aborted once all of these are: nobody waits any more then. */
-function abortedWithAll([, , , , , , { onAbort }]: Tools, signals: readonly AbortSignal[]): AbortSignal {
+function abortedWithAll({ onAbort }: Tools, signals: readonly AbortSignal[]): AbortSignal {
   const controller = new AbortController()
   const living = signals.filter((signal) => !signal.aborted) // some were aborted while their values were blinded
   let waiting = living.length
@@ -229,7 +202,7 @@ function abortedWithAll([, , , , , , { onAbort }]: Tools, signals: readonly Abor
 
 /** Makes the functions that turn a text of each column into the input of the blind hash (oblivious-index.md 2). */
 function createInputMacs(
-  [, , , encodeUtf8, lengthPrefixed]: Tools,
+  { encodeUtf8, lengthPrefixed }: Tools,
   { envelopes }: RecordsDeps,
   { secret: name, mixed, model, columns }: Made,
 ): Mac[] {
@@ -261,8 +234,7 @@ function pin(tools: Tools, deps: RecordsDeps, keyId: string, key: string): void 
   const first = pinned.get(keyId) ?? key
   pinned.set(keyId, first)
   if (key === first) return
-  const [, , , , , ProtocolError] = tools
-  throw new ProtocolError(
+  throw new tools.ProtocolError(
     `key ${keyId}: the service states or proves the public key ${key}, and this client saw ${first} first: ` +
       'the public key of a key never changes, so one of the two is of another service or false',
     200,
@@ -273,7 +245,7 @@ function pin(tools: Tools, deps: RecordsDeps, keyId: string, key: string): void 
 const CANNOT_ASK = ['E_MISSING_PERMISSION', 'E_ROUTE_NOT_FOUND']
 
 async function ask(
-  [, , , , , ProtocolError]: Tools,
+  { ProtocolError }: Tools,
   { getKey }: RecordsDeps,
   { keyId, signal }: Pick<Options, 'keyId' | 'signal'>,
 ): Promise<string | undefined> {

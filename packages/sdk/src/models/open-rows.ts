@@ -21,19 +21,18 @@ const V1_HINT =
 const V2_HINT =
   'It is of format v2, which a model with `envelope: 1` does not open: leave the option out; else restore it from a backup.'
 
-/** A row that did not open: its index in the given list, from 0, and the error. */
 export interface FailedRow {
   index: number
   error: EaasError
 }
 
-/** The result for many rows: those that opened, in their order, and those that did not. */
+/** Those that opened, in their order, and those that did not. */
 export interface RowsResult<R> {
   ok: R[]
   failed: FailedRow[]
 }
 
-/** The rows that opened, with the index of each in the given list. */
+/** With the index of each in the given list. */
 export interface Opened extends RowsResult<Row> {
   indexes: number[]
 }
@@ -99,7 +98,6 @@ export async function openRows(
   return result
 }
 
-/** Tells whether a row needs what few rows do; see `rare-rows.ts`. */
 function needsRare({ rowSeal, acceptPlaintext, fields }: Definition, row: Row | EaasError): boolean {
   return rowSeal || acceptPlaintext || (!isEaasError(row) && fields.some(({ path }) => getAt(row, path) === undefined))
 }
@@ -110,10 +108,7 @@ export function copyStored({ fields, bind, header, rowSeal, whole }: Definition,
   return copyRow(row, { index, paths: [...paths, [header]], toStore: false })
 }
 
-/**
- * Reads the envelopes of a row. `failure`: why the model's key is not known, thrown for one under no former key.
- * @throws InvalidInputError when it is no row of the model; DecryptionError for another key or format
- */
+/** `failure`: why the model's key is unknown. @throws InvalidInputError for no row; DecryptionError */
 export function readJobs(definition: Definition, row: Row, index: number, failure?: EaasError): Job[] {
   const { fields, names, keyIds, keyByRow, header } = definition
   let binding: Uint8Array | undefined

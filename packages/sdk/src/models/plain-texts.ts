@@ -1,7 +1,4 @@
-/**
- * Recognises, reads and counts values that are not sealed yet, of a column of text or JSON too. Exactly or not at all:
- * once the value is sealed, the text is gone.
- */
+/** Values that are not sealed yet. They are read exactly or refused: once a value is sealed, its text is gone. */
 import { decodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { isMissing, isObject, type Row } from '../input.js'
@@ -14,7 +11,6 @@ import { type Definition, isTextFormat, type PlacedField } from './definition.js
 import type { FieldKind } from './fields.js'
 import type { Accepted } from './model-types.js'
 
-/** What a text must be for each kind, and how it is read. */
 const TEXTS: Readonly<Record<Exclude<FieldKind, 'text'>, [expected: string, read: (text: string) => unknown]>> = {
   date: ['a day, or a time with its offset, to the millisecond', readDate],
   number: ['a number that JavaScript holds exactly', readNumber],
@@ -54,7 +50,7 @@ export function readPlain(
   return plain
 }
 
-/** Returns undefined if parsing fails: the errors of the parsers quote the text. */
+/** The errors of the parsers quote the text. */
 function attempt(read: () => unknown): unknown {
   try {
     return read()

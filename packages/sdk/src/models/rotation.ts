@@ -7,12 +7,14 @@ import { attempt, failureOf, type OpenDeps } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { type CommittedKey, withWrappedKey } from '../records/rewrapping.js'
 import type { CallOptions } from '../resources/keys.js'
-import type { Soon } from '../waiting.js'
+import { createPace, type Soon } from '../waiting.js'
 import { named, naming } from './bindings.js'
 import { headerTextOf, isCompact, isHeaderText } from './compact-rows.js'
 import type { Definition, Rare } from './definition.js'
 import type { ModelRows } from './model-rows.js'
-import type { copyStored as CopyStored, readJobs as ReadJobs } from './open-rows.js'
+import type * as OpenRows from './open-rows.js'
+import type * as SealRows from './seal-rows.js'
+import type { RowRead, SealDeps, SealOptions } from './seal-rows.js'
 
 const BATCH_ROWS = 500
 const MAX_BATCH_ROWS = 10_000
@@ -31,16 +33,13 @@ export type RewrapItem<R> =
   | { index: number; status: 'current'; row: R }
   | { index: number; status: 'failed'; error: EaasError }
 
-/** The results of a batch of rows, and the progress. */
 export interface RewrapBatch<R> {
   items: RewrapItem<R>[]
-  /** The counts over all batches so far. */
+  /** Over all batches so far. */
   progress: { done: number; changed: number; current: number; failed: number }
 }
 
-interface RewrapDeps extends OpenDeps {
-  copyStored: typeof CopyStored
-  readJobs: typeof ReadJobs
+interface RewrapDeps extends OpenDeps, Pick<typeof OpenRows, 'copyStored' | 'readJobs'> {
   loadRare: () => Soon<Rare>
 }
 
@@ -140,7 +139,7 @@ function nameOf(wrapped: CommittedKey): string {
 /** The wrapped keys of a row with their paths: of the envelopes, or of the header of the compact form. */
 type WrappedKeys = [Path, CommittedKey][]
 
-function wrappedKeys(definition: Definition, jobs: ReturnType<typeof ReadJobs>, row: Row): WrappedKeys {
+function wrappedKeys(definition: Definition, jobs: ReturnType<typeof OpenRows.readJobs>, row: Row): WrappedKeys {
   const keys: WrappedKeys = []
   let headerSeen = false
   for (const { field, parts } of jobs) {
@@ -183,4 +182,45 @@ function assertIterable(rows: unknown): void {
   const iterable = rows as Partial<Iterable<Row> & AsyncIterable<Row>>
   if (isObject(rows) && (iterable[Symbol.asyncIterator] ?? iterable[Symbol.iterator])) return
   throw new InvalidInputError(`rows must be an array or another iterable, got ${kindOf(rows)}`, listHint(rows))
+}
+
+export async function sealEach(
+  sealing: Pick<typeof SealRows, 'readRow' | 'sealRead'>,
+  deps: SealDeps,
+  { definition, rows }: { definition: Definition; rows: readonly Row[] },
+  { indexes, ...options }: SealOptions & { indexes: readonly number[] },
+): Promise<(Row | EaasError)[]> {
+  const failure = await definition.named?.find(deps.ensureKey, options.signal).catch(failureOf)
+  definition.late.rare ??= await deps.loadRare()
+  const read = failure ? rows.map(() => failure) : readEach(sealing, definition, rows, indexes)
+  const byKey: Record<string, RowRead[]> = {}
+  for (const one of read) {
+    if (isEaasError(one)) continue
+    const { keyId = '' } = one
+    byKey[keyId] ??= []
+    byKey[keyId].push(one)
+  }
+  const sealed = new Map<unknown, Row | EaasError>()
+  const pace = createPace()
+  // A key that cannot be used fails its own rows alone. The wraps of all still go out together.
+  const sealingEach = Object.values(byKey).map(async (own) => {
+    const made = await sealing
+      .sealRead(deps, definition, own, { ...options, pace })
+      .catch((error) => own.map(() => failureOf(error)))
+    for (const [at, one] of own.entries()) sealed.set(one, made[at] ?? {})
+  })
+  await Promise.all(sealingEach)
+  return read.map((one) => (isEaasError(one) ? one : (sealed.get(one) ?? {})))
+}
+
+/** Reads each row as `readRow` does, and returns an error in place of each that it refuses. */
+export function readEach(
+  { readRow }: Pick<typeof SealRows, 'readRow'>,
+  definition: Definition,
+  rows: readonly Row[],
+  indexes: readonly number[],
+): (RowRead | EaasError)[] {
+  return rows.map((row, at) =>
+    attempt(() => naming(definition, undefined, () => readRow(definition, row, indexes[at] ?? at))),
+  )
 }

@@ -1,7 +1,4 @@
-/**
- * The seal of a row (bindings.md 4): one more envelope, with an empty plaintext, bound to the set of fields with a
- * value, to each of their ciphertexts and to the index columns. Made last, under the DEK of the row.
- */
+/** bindings.md 4: an envelope without plaintext, bound to the fields with a value, their ciphertexts and indexes. */
 import { compareUtf8, concatBytes, encodeUtf8, isWellFormed, lengthPrefixed } from '@eaas/protocol'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
@@ -42,7 +39,6 @@ export function sealPlaintext(...parts: Parameters<typeof sealAad>): Plaintext {
   return { bytes: NONE, aad: sealAad(...parts) }
 }
 
-/** Refuses a row whose seal would overwrite a column of the application. @throws InvalidInputError */
 export function assertSealColumn(row: Row, index: number): void {
   const value = valueIn(row, ROW_SEAL)
   if (isMissing(value) || looksSealed(value)) return
@@ -52,10 +48,7 @@ export function assertSealColumn(row: Row, index: number): void {
   )
 }
 
-/**
- * Whether there is a seal to check: not in an empty row, as of an outer join, and not if the model accepts rows
- * without. @throws InvalidInputError when a column was not read; DecryptionError when the seal is null
- */
+/** Not in an empty row, as of an outer join. @throws InvalidInputError if a column was not read; DecryptionError */
 export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row: Row, place: RecordPlace): boolean {
   const value = valueIn(row, ROW_SEAL)
   const { fields, columns } = definition.whole ?? definition
@@ -78,15 +71,11 @@ export function hasSeal({ acceptUnbound, bind, ...definition }: Definition, row:
   throw new DecryptionError(place, { hint })
 }
 
-/** In the order of the UTF-8 bytes of names. */
 function inOrder<T>(list: readonly T[], nameOf: (one: T) => string): T[] {
   return [...list].sort((a, b) => compareUtf8(nameOf(a), nameOf(b)))
 }
 
-/**
- * The byte 1 and one text, or the byte 2 and the lengths and texts of a list (bindings.md 4). Anything else gives no
- * bytes, unlike every column that was sealed: the seal then does not open.
- */
+/** bindings.md 4: byte 1 and a text, or 2 and a list. Anything else gives no bytes, so that the seal does not open. */
 function indexBytes(value: unknown): Uint8Array {
   if (isWellFormed(value)) return concatBytes(Uint8Array.of(1), encodeUtf8(value))
   if (!Array.isArray(value) || !value.every(isWellFormed)) return NONE

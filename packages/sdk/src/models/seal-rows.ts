@@ -20,7 +20,6 @@ export interface SealDeps extends RecordsDeps {
   loadRare: () => Soon<Rare>
 }
 
-/** Tells whether the rows need what few rows do; see `rare-rows.ts`. */
 function needRare({ whole, ...definition }: Definition, rows: readonly Row[]): boolean {
   const { fields, columns, rowSeal, dek } = definition
   return (
@@ -72,7 +71,6 @@ export async function sealRead(
   return sealed
 }
 
-/** The names of fields with few possible values, all of which an index gives away. */
 const LOW_ENTROPY =
   /^(?:birth(?:day|date)?|dateofbirth|dob|born|age|gender|sex|zip(?:code)?|postal(?:code)?|postcode|plz|country|nationality|religion|race|ethnicity|marital|blood|diagnosis|salary|pin)$/
 
@@ -98,10 +96,9 @@ export interface SealOptions extends RowsOptions {
   ownDek?: boolean
 }
 
-/** What is hashed for each index column of a row, in the order of the columns; undefined where a value is missing. */
+/** In the order of the columns; undefined where a value is missing. */
 export type RowTexts = readonly (ColumnTexts | undefined)[]
 
-/** What is made of a row before anything is sent. */
 export interface RowRead {
   row: Row
   texts: RowTexts
@@ -109,9 +106,7 @@ export interface RowRead {
   present: readonly PlacedField[]
   /** The key of its values; undefined where it has none to seal. */
   keyId: string | undefined
-  /** What its values are bound to: see `bindRow`. */
   binding: Uint8Array | undefined
-  /** What its DEK is wrapped for. */
   use?: NamedUse | undefined
 }
 

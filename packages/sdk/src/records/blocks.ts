@@ -7,20 +7,19 @@ import { AbortedError, type EaasError, InvalidInputError, isEaasError, type Reco
 import type { Batcher } from '../http/batcher.js'
 import { assertHashable, HASH_BITS, isMissing, type Row, valueIn } from '../input.js'
 import type { Pace } from '../waiting.js'
-import type { EnvelopeEngine } from './envelopes.js'
+import type { EnvelopeEngine } from './bound-envelopes.js'
 import type { Rewrap } from './rewrapping.js'
 import type { Envelopes } from './seal-envelopes.js'
 
 /** How many records are decoded at a time, so that memory does not grow with the list. */
 export const BLOCK_RECORDS = 1_000
 
-/** The progress of a call on many records, in records. */
+/** In records. */
 export interface Progress {
   done: number
   total: number
 }
 
-/** What a call on many records takes from its caller. */
 export interface RowsOptions {
   /** Ends the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
@@ -42,7 +41,6 @@ export interface OpenDeps extends KeyLookup {
   envelopes: EnvelopeEngine
   decryptDeks: DecryptDeks
   batcher: Batcher
-  /** Aborted when the client is closed. */
   closed: AbortSignal
 }
 
@@ -84,7 +82,6 @@ export function attempt<T>(run: () => T): T | EaasError {
   }
 }
 
-/** A column of an index, and how many bits of the index it holds; all by default. */
 interface HashColumn {
   column: string
   bits?: number | undefined

@@ -1,21 +1,19 @@
-/** Envelopes of format v2: their context (envelope-v2.md), and the secrets in their keys (application-secret.md). */
+/** Envelopes of format v2: context (envelope-v2.md), secrets in their keys (application-secret.md), and engine. */
+import type { BoundKeys, Context, SecretFlag } from '@eaas/protocol'
 import {
   BOUND_KEYS_BYTES,
-  type BoundKeys,
   boundKeysInfo,
-  type Context,
   contextAad,
   FormatError,
   KEY_BYTES,
   mixedKeyInfo,
   NO_CONTEXT,
-  type SecretFlag,
 } from '@eaas/protocol'
 import { createSecret, type Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { GivenSecrets } from '../input.js'
-import { isPromise, type Soon, use } from '../waiting.js'
+import { isPromise, loadOnce, type Soon, use } from '../waiting.js'
 
 /** Returns the AAD that binds to a context. @throws InvalidInputError when it is not one */
 export function readContext(keyId: string, context: unknown, place?: RecordPlace): Uint8Array {
@@ -23,9 +21,7 @@ export function readContext(keyId: string, context: unknown, place?: RecordPlace
 }
 
 export interface Format {
-  /** The empty one by default. */
   context?: Context | undefined
-  /** 2 by default. */
   envelope?: 1 | 2 | undefined
 }
 
@@ -38,7 +34,6 @@ export function readFormatAad(
   return envelope === 1 ? undefined : readContext(keyId, context, place)
 }
 
-/** Runs a function that reads a context. @throws InvalidInputError when it is not one */
 export function readingContext(read: () => Uint8Array, place?: RecordPlace): Uint8Array {
   try {
     return read()
@@ -62,7 +57,6 @@ export function useKeys<T>(
   return dek.useBound(derive, run, secret)
 }
 
-/** The secrets of a client, or of a call of the offline entry. */
 export interface Secrets {
   /** The first one seals, each of them opens. Empty if there is none. */
   list: readonly Secret[]
@@ -75,7 +69,6 @@ export function holdSecrets({ list, acceptWithout }: GivenSecrets): Secrets {
   return { list: list.map(createSecret), acceptWithout }
 }
 
-/** The flag of a value that is sealed with this secret. */
 export function flagOf(secret: Secret | undefined): SecretFlag {
   return secret ? { needsSecret: true } : {}
 }
@@ -100,4 +93,35 @@ export function withMixed<T>(
       if (!running) mixed.fill(0)
     }
   })
+}
+
+export interface EnvelopeEngine {
+  readonly secrets: Secrets
+  /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
+  ready(): Promise<unknown> | undefined
+  engine(): Engine
+  /** Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or unwrapped. */
+  isSync(): boolean
+}
+
+/** @param selectEngine called again when its promise was rejected */
+export function createEnvelopes(selectEngine: () => Soon<Engine>, secrets: Secrets): EnvelopeEngine {
+  const load = loadOnce(async () => selectEngine())
+  let engine: Engine | undefined
+  const selected = selectEngine()
+  if (!isPromise(selected)) engine = selected
+  else selected.catch(() => undefined) // started early; ready() tries again and reports the error
+
+  const current = () => engine as Engine // callers wait for ready() first
+  return {
+    secrets,
+    ready() {
+      const take = (loaded: Engine) => {
+        engine ??= loaded
+      }
+      return engine ? undefined : Promise.resolve(load()).then(take)
+    },
+    engine: current,
+    isSync: () => !current().isAsync,
+  }
 }

@@ -13,10 +13,7 @@ export interface PartsOwner {
   readonly [CLIENT_PARTS]: LoadParts
 }
 
-/**
- * The member of a client that these entries use. It comes from the registry of symbols, since the client may be another
- * copy of this package's code, such as the one for CommonJS. Its number changes with what it returns.
- */
+/** Of the registry of symbols: the client may be another copy's. Its number changes with what it returns. */
 export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
 
 /** Returns what loads the parts of a client. @throws InvalidInputError when it is not a client */

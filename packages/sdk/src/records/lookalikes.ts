@@ -13,10 +13,7 @@ const MAX_NAME = 128
 const MAX_DEPTH = 5
 export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
-/**
- * Refuses a record that lacks a field, or has null, and has another spelling of its name; for null only one with a
- * value. `taken` are known names. @throws InvalidInputError
- */
+/** Refuses a record with another spelling of a field that it lacks, or with a value there for null in the field. */
 export function assertNoLookalike(
   row: Row,
   { name, path }: RecordField,
@@ -80,10 +77,7 @@ function leadsTo(here: Path, path: Path): boolean {
   )
 }
 
-/**
- * Tells whether two names differ only in case, word separators, a doubled letter, or two swapped neighbouring letters
- * in a name of five or more. Swapped digits make two names: `line12` and `line21`.
- */
+/** Whether they differ in case, separators, a doubled letter, or two swapped letters; `line12` and `line21` are two. */
 function isSameName(one: string, other: string): boolean {
   const [a, b] = [spellingOf(one), spellingOf(other)]
   if (a === b || a.length !== b.length || a.length < MIN_SWAPPED) return a === b

@@ -2,6 +2,7 @@
 import { type Context, encodeSealed, type SealedParts } from '@eaas/protocol'
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
+import type { DekScope, DemandOptions, Row } from '../input.js'
 import {
   assertArray,
   assertFormat,
@@ -11,31 +12,22 @@ import {
   assertOptions,
   assertScope,
   assertValue,
-  type DekScope,
-  type DemandOptions,
   isMissing,
   isName,
   isObject,
   kindOf,
-  type Row,
   readDemand,
   readValue,
   toText,
 } from '../input.js'
 import { createBacklog, createPace, isPromise, type Pace } from '../waiting.js'
-import {
-  assertHashedAsItIs,
-  assertIndexColumn,
-  BLOCK_RECORDS,
-  type OpenDeps,
-  type RecordsDeps,
-  type RowsOptions,
-  restAndReport,
-} from './blocks.js'
+import type { OpenDeps, RecordsDeps, RowsOptions } from './blocks.js'
+import { assertHashedAsItIs, assertIndexColumn, BLOCK_RECORDS, restAndReport } from './blocks.js'
 import { readFormatAad } from './bound-envelopes.js'
 import { createPresence, type PresenceOptions, placeFields } from './named-fields.js'
-import type { eachBlock, Opening, OpenJob, openBlock } from './open-blocks.js'
-import type { demandContext } from './open-envelopes.js'
+import type * as OpenBlocks from './open-blocks.js'
+import type { Opening, OpenJob } from './open-blocks.js'
+import type * as OpenEnvelopes from './open-envelopes.js'
 import { getAt, type Path } from './paths.js'
 import { copyRows, type RecordField } from './plain-rows.js'
 import { readEnvelope } from './read-envelope.js'
@@ -59,24 +51,14 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   index?: I
 }
 
-const ENCRYPT_MANY_OPTIONS = [
-  'keyId',
-  'fields',
-  'optional',
-  'context',
-  'envelope',
-  'dek',
-  'index',
-  'signal',
-  'onProgress',
-]
+const ENCRYPT_OPTIONS = ['keyId', 'fields', 'optional', 'context', 'envelope', 'dek', 'index', 'signal', 'onProgress']
 
 export async function encryptMany(
   deps: RecordsDeps,
   records: readonly object[],
   options: EncryptManyOptions<string, Record<string, string>>,
 ): Promise<Row[]> {
-  assertOptions('encryptMany()', options, ENCRYPT_MANY_OPTIONS)
+  assertOptions('encryptMany()', options, ENCRYPT_OPTIONS)
   const { envelopes, batcher } = deps
   const { keyId, fields, optional = [], index = {}, context, envelope, dek = 'shared', signal } = options
   assertNotAborted(signal)
@@ -175,24 +157,22 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
   fields: readonly F[]
   /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
-  /** What the opened fields hold; text by default. */
+  /** Text by default. */
   as?: A
 }
 
-const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'keyIds', 'as', 'signal', 'onProgress']
+const DECRYPT_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'keyIds', 'as', 'signal', 'onProgress']
 
-interface OpenManyDeps extends OpenDeps {
-  demandContext: typeof demandContext
-  eachBlock: typeof eachBlock
-  openBlock: typeof openBlock
-}
+type OpenManyDeps = OpenDeps &
+  Pick<typeof OpenBlocks, 'eachBlock' | 'openBlock'> &
+  Pick<typeof OpenEnvelopes, 'demandContext'>
 
 export async function decryptMany(
   deps: OpenManyDeps,
   records: readonly object[],
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
 ): Promise<Row[]> {
-  assertOptions('decryptMany()', options, DECRYPT_MANY_OPTIONS)
+  assertOptions('decryptMany()', options, DECRYPT_OPTIONS)
   const { fields, optional = [], as = 'text', signal } = options
   assertNotAborted(signal)
   assertFields(fields, optional)
@@ -252,19 +232,16 @@ function readJobs(
 }
 
 function assertFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
-  if (!Array.isArray(fields) || fields.length === 0) {
+  if (!Array.isArray(fields) || fields.length === 0)
     throw new InvalidInputError('fields must name at least one field', "Pass a list of names: ['email'].")
-  }
   if (!fields.every(isName)) throw new InvalidInputError('fields must contain names of fields')
   if (new Set(fields).size < fields.length) throw new InvalidInputError('fields must name each field once')
   assertArray('optional', optional)
   const unknown = optional.find((name) => !fields.includes(name as string))
-  if (unknown !== undefined) {
+  if (unknown !== undefined)
     throw new InvalidInputError(`optional names ${JSON.stringify(unknown)}, which is not in fields`)
-  }
 }
 
-/** Copies all records, and in them the objects that hold the fields. @throws InvalidInputError */
 function copyNamed(records: unknown, fields: readonly string[], toStore: boolean) {
   // A name with dots may also be a column.
   const paths = fields.flatMap((name) => (name.includes('.') ? [[name], name.split('.')] : [[name]]))
@@ -272,7 +249,6 @@ function copyNamed(records: unknown, fields: readonly string[], toStore: boolean
   return { rows, placed: placeFields(rows, fields) }
 }
 
-/** Checks that the records have the fields, and calls the function with each value. */
 async function checkPresence(
   rows: readonly Row[],
   { pace, signal, ...options }: PresenceOptions & { pace: Pace; signal: AbortSignal | undefined },

@@ -5,10 +5,7 @@ import { AS_RECORDS_DO, assertNoLookalike } from './lookalikes.js'
 import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
 import { assertNoNullObject, assertPath, findEnd, namesBoth, type RecordField } from './plain-rows.js'
 
-/**
- * A name with dots is a column where a record has one of exactly that name, else it leads into objects. @throws
- * InvalidInputError when it could be both
- */
+/** A name with dots is a column where a record has one of exactly that name, else it leads into objects. */
 export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {
   const fields = names.map((name): RecordField => {
     const path = name.split('.')
@@ -31,20 +28,13 @@ export interface PresenceOptions {
   toSeal: boolean
 }
 
-export interface Presence {
-  /** Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name instead */
-  read(row: Row, field: RecordField, index: number): unknown
-  /** After the last record. @throws InvalidInputError when one, or all, lack a field that is not optional */
-  end(): void
-}
-
 /** Makes a check over all records. Undefined counts as missing, null does not. */
-export function createPresence({ fields, optional, columns, toSeal }: PresenceOptions): Presence {
+export function createPresence({ fields, optional, columns, toSeal }: PresenceOptions) {
   const names = new Set([...fields.map(({ name }) => name), ...columns])
   const seen = new Set<RecordField>()
   const missing = new Map<RecordField, { index: number; row: Row }>()
   return {
-    read(row, field, index) {
+    read(row: Row, field: RecordField, index: number): unknown {
       assertPath(row, field.path, index)
       const value = getAt(row, field.path)
       if (value !== undefined) seen.add(field)
@@ -53,7 +43,8 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
       if (mayBeElsewhere) assertNoLookalike(row, field, names, index)
       return value
     },
-    end() {
+    /** After the last record. @throws InvalidInputError when one, or all, lack a field that is not optional */
+    end(): void {
       for (const [field, { index, row }] of missing) {
         assertNoNullObject(row, field, index)
         if (seen.has(field)) {

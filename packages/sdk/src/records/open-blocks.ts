@@ -10,7 +10,6 @@ export interface OpenJob {
   place: RecordPlace
   parts: OpenableParts
   dek?: string
-  /** Set if it was already opened to check its DEK. */
   plaintext?: Uint8Array
 }
 
@@ -24,7 +23,7 @@ export interface Opening<J extends OpenJob> extends RowsOptions {
   fail(job: J, error: EaasError): void
 }
 
-/** The DEKs that were unwrapped so far, by their names. */
+/** By their names. */
 type Deks = Map<string, Secret>
 
 /** Runs a task for each block of records, and releases the DEKs that were unwrapped. */
@@ -72,10 +71,7 @@ export async function openBlock<J extends OpenJob>(
   await backlog.flush()
 }
 
-/**
- * Unwraps keys not in `deks`, in one request; opening the first envelope of each proves its DEK. Returns the errors by
- * DEK's name. Adds nothing to `deks` once settled: the caller releases them.
- */
+/** In one request; the first envelope proves each DEK. Once settled, adds nothing to `deks`, which the caller ends. */
 async function unwrapEach(
   { decryptDeks, envelopes }: OpenDeps,
   jobs: readonly OpenJob[],

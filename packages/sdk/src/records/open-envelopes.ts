@@ -1,22 +1,14 @@
 /** What a reader demands of an envelope, and how it is opened (envelope.md 6, envelope-v2.md 6). */
-import {
-  type Context,
-  decodeUtf8,
-  equalInConstantTime,
-  NO_CONTEXT,
-  type SealedParts,
-  type SecretFlag,
-  type WrappedKey,
-} from '@eaas/protocol'
-import type { DecryptDeks } from '../deks/decrypt-deks.js'
+import type { Context, SealedParts, SecretFlag, WrappedKey } from '@eaas/protocol'
+import { decodeUtf8, equalInConstantTime, NO_CONTEXT } from '@eaas/protocol'
 import type { Secret } from '../deks/secret.js'
 import type { Engine } from '../engines/engine.js'
 import { ContentError, DecryptionError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import type { DemandOptions } from '../input.js'
 import { type Uses, usesOfModel, type WrappedFor, wrappedFor } from '../uses.js'
 import { isPromise, type Soon, use } from '../waiting.js'
-import { readContext, type Secrets, useKeys } from './bound-envelopes.js'
-import type { EnvelopeEngine } from './envelopes.js'
+import type { OpenDeps } from './blocks.js'
+import { type EnvelopeEngine, readContext, type Secrets, useKeys } from './bound-envelopes.js'
 import { readEnvelope } from './read-envelope.js'
 
 declare const demanded: unique symbol
@@ -27,10 +19,7 @@ export interface OpenableParts extends SealedParts, WrappedFor {
   aad?: Uint8Array
 }
 
-/**
- * The parts that may be opened. @throws InvalidInputError for no context; DecryptionError for another key and, as for
- * another context, for format v1 where one is demanded
- */
+/** @throws InvalidInputError for no context; DecryptionError for another key, and for format v1 with a context */
 export function demandContext(
   parts: SealedParts,
   { context, acceptUnbound = false, keyIds }: DemandOptions,
@@ -42,13 +31,11 @@ export function demandContext(
   return wrappedFor(demandAad(parts, { aad, acceptUnbound }, place), () => usesIn(context))
 }
 
-/** Refuses an envelope that was sealed under a key that the caller does not accept. @throws DecryptionError */
 export function assertKeyOf({ key_id }: WrappedKey, keyIds: readonly string[] | undefined, place?: RecordPlace): void {
   if (!keyIds || keyIds.includes(key_id)) return
   throw foreignKey(key_id, 'one of keyIds', 'Name its key in `keyIds`, or restore the envelope.', place)
 }
 
-/** The error for an envelope that was sealed under a key that the caller does not accept. */
 export function foreignKey(key_id: string, expected: string, hint: string, place?: RecordPlace): DecryptionError {
   const message = `could not decrypt: encrypted under the key ${key_id}, which is not ${expected}`
   return new DecryptionError(place, { message, hint })
@@ -70,10 +57,7 @@ export function demandAad(
   return openable
 }
 
-/**
- * Opens either format (envelope.md 6, envelope-v2.md 6). @throws DecryptionError, the same for every cause; another
- * where a secret is missing, or it was sealed without one
- */
+/** envelope.md 6, envelope-v2.md 6. @throws DecryptionError, the same for every cause but secrets: see `secretsFor` */
 export function openParts(engine: Engine, dek: Secret, parts: OpenableParts, secrets: Secrets): Soon<Uint8Array> {
   const { commitment, aad, key_id: keyId, iv, sealed } = parts
   const fitting = secretsFor(parts, secrets)
@@ -111,14 +95,9 @@ function tryEach<T>(
   return use(attempt(first), (found) => (found !== undefined || others.length === 0 ? found : tryEach(others, attempt)))
 }
 
-export interface OpenTools {
-  envelopes: EnvelopeEngine
-  decryptDeks: DecryptDeks
-}
-
 /** Opens at once with a synchronous engine and a cached DEK. @throws DecryptionError */
 export function openEnvelope(
-  { envelopes, decryptDeks }: OpenTools,
+  { envelopes, decryptDeks }: Pick<OpenDeps, 'envelopes' | 'decryptDeks'>,
   parts: OpenableParts,
   signal: AbortSignal | undefined,
 ): Soon<Uint8Array> {
@@ -145,7 +124,7 @@ export function openWith(
 
 /** Opens an envelope of unknown origin, as `decrypt` of a client does. @throws InvalidInputError, DecryptionError */
 export function openOne(
-  tools: OpenTools,
+  tools: Pick<OpenDeps, 'envelopes' | 'decryptDeks'>,
   envelope: unknown,
   demand: DemandOptions,
   signal: AbortSignal | undefined,

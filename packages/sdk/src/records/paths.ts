@@ -14,7 +14,6 @@ export function assertFieldPath(name: string, path: Path): void {
   )
 }
 
-/** Returns the value at a path, or undefined where the path ends early. */
 export function getAt(row: Row, path: Path): unknown {
   let value: unknown = row
   for (const name of path) {
@@ -24,10 +23,7 @@ export function getAt(row: Row, path: Path): unknown {
   return value
 }
 
-/**
- * Copies a row with other values at paths; undefined removes one. Objects on no path are shared. @throws
- * InvalidInputError when a path names a member of the row's class
- */
+/** Undefined removes a value. Shares objects on no path. @throws InvalidInputError for a member of the row's class */
 export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
   const copy = { ...row }
   const own = new Set<unknown>([copy])
@@ -51,13 +47,11 @@ export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>)
   return copy
 }
 
-/** Refuses fields if one lies inside another. @throws InvalidInputError */
 export function assertNoneInside(fields: readonly { name: string; path: Path }[]): void {
   const inside = fieldInside(fields)
   if (inside) throw new InvalidInputError(`fields: ${JSON.stringify(inside.name)} is inside another field`)
 }
 
-/** Finds the first field that lies inside another one of the list. */
 export function fieldInside<F extends { path: Path }>(fields: readonly F[]): F | undefined {
   const names = new Set(fields.map(({ path }) => JSON.stringify(path)))
   return fields.find(({ path }) => path.some((_, at) => at > 0 && names.has(JSON.stringify(path.slice(0, at)))))

@@ -108,7 +108,7 @@ export function assertPath(row: Row, path: Path, index: number): void {
   }
 }
 
-/** A field of records: its name as the caller wrote it, and its path in the records. */
+/** Its name as the caller wrote it, and its path in the records. */
 export interface RecordField {
   name: string
   path: Path
@@ -133,7 +133,6 @@ export function namesBoth(field: string, index: number): InvalidInputError {
   return new InvalidInputError(message, 'Rename one of them.', { index, field })
 }
 
-/** Finds where a path ends in a row: the object, the position in the path, and the name there. */
 export function findEnd(row: Row, path: Path): { parent: Row; at: number; name: string } {
   let parent = row
   for (const [at, name] of path.entries()) {

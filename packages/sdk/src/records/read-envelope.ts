@@ -1,14 +1,6 @@
 /** Reads stored envelopes, of any form, and refuses anything else (envelope.md 6, envelope-v2.md 6). */
-import {
-  decodeEnvelope,
-  decodeEnvelopeText,
-  type Envelope,
-  type EnvelopeV1,
-  encodeEnvelopeText,
-  encodeSealed,
-  FormatError,
-  type SealedParts,
-} from '@eaas/protocol'
+import type { Envelope, EnvelopeV1, SealedParts } from '@eaas/protocol'
+import { decodeEnvelope, decodeEnvelopeText, encodeEnvelopeText, encodeSealed, FormatError } from '@eaas/protocol'
 import { isEaasError, type RecordPlace } from '../errors.js'
 import { type Row, readFormat } from '../input.js'
 
@@ -18,7 +10,6 @@ export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
 /** An envelope or a bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
 export type StoredEnvelope = Envelope | Bundle | string
 
-/** Reads an envelope of unknown origin, in any form. @throws InvalidInputError naming the field that is wrong */
 export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedParts {
   return reading(place, () =>
     isText(envelope) ? decodeEnvelopeText(envelope) : decodeEnvelope(parseEnvelope(envelope)),
@@ -51,7 +42,6 @@ function parseEnvelope(envelope: unknown): unknown {
   }
 }
 
-/** Turns an error of the format into one that names the value. @throws InvalidInputError */
 export function reading<T>(place: RecordPlace | undefined, read: () => T): T {
   const hint = 'Await encrypt(), and pass exactly what it returned: a plain object, or the whole text.'
   return readFormat(read, 'not an envelope: ', hint, place)
@@ -77,10 +67,7 @@ export function fromText(text: string): Envelope {
   return envelopeObject(text) as unknown as Envelope
 }
 
-/**
- * Tells whether a value is an envelope or a bundle, as an object, as its text, or as JSON text. Tells encrypted values
- * from plaintexts in a column that holds both. Whether it decrypts is not known without its key.
- */
+/** Whether a value is an envelope or a bundle, as object, text or JSON text, for a column that holds plaintext too. */
 export function isEnvelope(value: unknown): value is StoredEnvelope {
   try {
     readEnvelope(value)

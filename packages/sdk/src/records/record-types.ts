@@ -53,5 +53,4 @@ type IndexColumns<R, I> = { -readonly [K in keyof I as I[K] & string]: Extract<V
 export type EncryptedRecord<R, F extends string, I = Record<never, never>> = [R] extends [unknown]
   ? Show<Replaced<R, F, Envelope> & IndexColumns<R, I>>
   : never
-/** A record whose fields `F` are opened and hold `V`. */
 export type DecryptedRecord<R, F extends string, V> = [R] extends [unknown] ? Show<Replaced<R, F, V>> : never

@@ -7,9 +7,8 @@ import { DecryptionError, isEaasError, ProtocolError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { type WrappedFor, wrappedFor } from '../uses.js'
 import type { Soon } from '../waiting.js'
-import { readContext, useKeys } from './bound-envelopes.js'
-import type { EnvelopeEngine } from './envelopes.js'
-import type { inEitherUse, usesIn } from './open-envelopes.js'
+import { type EnvelopeEngine, readContext, useKeys } from './bound-envelopes.js'
+import type { usesIn } from './open-envelopes.js'
 import { envelopeObject, isText, readEnvelope, textOf } from './read-envelope.js'
 
 /** A wrapped key, with what is stored of its DEK: a commitment, or in format v1 what the DEK sealed. */
@@ -36,28 +35,12 @@ export type Rewrap = (
   options?: RewrapOptions,
 ) => Promise<WrappedKey>
 
-interface RewrapDeps {
-  batcher: Batcher
-  envelopes: EnvelopeEngine
-  verify: boolean
-  inEitherUse: typeof inEitherUse
-}
-
-/** Has a DEK wrapped again. Without `verify` this process never holds the DEK, and trusts the service's answer. */
+/** For the use of `old`. Without `verify` this process never holds the DEK, and trusts the service's answer. */
 export async function rewrap(
-  deps: RewrapDeps,
+  { batcher, envelopes, verify }: { batcher: Batcher; envelopes: EnvelopeEngine; verify: boolean },
   old: CommittedKey,
   signal: AbortSignal | undefined,
-  options: RewrapOptions = {},
-): Promise<WrappedKey> {
-  return deps.inEitherUse(old, (one) => rewrapFor(deps, one, signal, options))
-}
-
-async function rewrapFor(
-  { batcher, envelopes, verify }: RewrapDeps,
-  old: CommittedKey,
-  signal: AbortSignal | undefined,
-  { commit = commitmentOf }: RewrapOptions,
+  { commit = commitmentOf }: RewrapOptions = {},
 ): Promise<WrappedKey> {
   const fresh = { ...(await batcher.rewrap(old, signal)), use: old.use }
   if (!verify) return fresh
@@ -93,7 +76,6 @@ async function rewrapFor(
   }
 }
 
-/** Whether a DEK opens what it sealed in format v1. */
 async function opens(
   engine: Engine,
   dek: Secret,

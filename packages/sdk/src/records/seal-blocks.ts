@@ -22,10 +22,7 @@ interface DeksOptions {
   signal: AbortSignal | undefined
 }
 
-/**
- * Runs the task for blocks of records. `dekOf` returns the DEK made for a record, or for its key in this call, and
- * undefined with the scope `shared`. The DEKs of a block are wrapped together and released after it.
- */
+/** `dekOf`: undefined with the scope `shared`. The DEKs of a block are wrapped together, and released after it. */
 export async function withDeks(
   { wrap, decryptDeks, createOwnDek }: Pick<RecordsDeps, 'wrap' | 'decryptDeks' | 'createOwnDek'>,
   { keyOf, useOf, dek, count, signal }: DeksOptions,

@@ -8,8 +8,7 @@ import { assertFormat, type DekScope } from '../input.js'
 import type { NamedUse } from '../uses.js'
 import { isPromise, type Soon, use } from '../waiting.js'
 import type { RecordsDeps } from './blocks.js'
-import { type Format, flagOf, readFormatAad, useKeys } from './bound-envelopes.js'
-import type { EnvelopeEngine } from './envelopes.js'
+import { type EnvelopeEngine, type Format, flagOf, readFormatAad, useKeys } from './bound-envelopes.js'
 
 /** Bytes to seal, and the AAD that binds them; without it they are sealed to format v1. */
 export interface Plaintext {
@@ -29,9 +28,7 @@ export interface Envelopes extends EnvelopeEngine {
     plaintexts: readonly Plaintext[],
     options: { keyId: string; signal: AbortSignal | undefined; seal: MakeSeal | undefined; use?: NamedUse | undefined },
   ): Soon<SealedParts[]>
-  /** The same under a DEK of the caller. */
   sealAllWith(own: OwnDek, plaintexts: readonly Plaintext[], seal: MakeSeal | undefined): Soon<SealedParts[]>
-  /** Seals bytes under a DEK of the caller. */
   sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<SealedParts>
 }
 

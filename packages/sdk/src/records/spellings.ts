@@ -8,13 +8,9 @@ const HEX = /^([\s\p{C}"'[\\]*)(?:\\x|(?=[\da-f]{20}))([\da-f]+)/iu
 const BASE64 = /^([\s\p{C}"'[\\]*)([A-Za-z\d+/\s]+={0,2})/u
 /** Marks where something was left out, so that no strict reader accepts the rest. */
 const CUT = '…'
-/** Bytes as text as bytes as JSON, at most. */
 const MAX_LAYERS = 4
 
-/**
- * A value as it is, and without each encoding around it: bytes in base64, and as text of one character a byte. A
- * truncated one as far as it can be read.
- */
+/** As it is, and without each encoding around it: base64, one character a byte. Truncated as far as it can be read. */
 export function spellingsOf(stored: unknown): string[] {
   const spellings: string[] = []
   let left = ''

@@ -21,10 +21,7 @@ export interface ApiKeyChanges {
   expires_at?: string | Date | null | undefined
   /** The only addresses it may be used from: addresses or CIDR, v4 and v6. */
   allowed_ips?: readonly string[] | null | undefined
-  /**
-   * The only keys that it may use, list and manage: ids, and folders of names, where `customers/*` is each key whose
-   * name begins with `customers/`. `null` means all, an empty list none.
-   */
+  /** The only keys that it may use, list and manage: ids, or folders of names, `customers/*`. `null`: all. */
   keys?: readonly string[] | null | undefined
   /**
    * How many values it may open (`unwrap`) and hash in a minute and in a day, of UTC. Beyond that, calls are refused
@@ -41,15 +38,9 @@ export interface NewApiKeyOptions extends ApiKeyChanges {
   permissions: readonly Permission[]
 }
 
-/**
- * The API keys of a tenant. Each call but `list` is one request, and all throw the errors that `Client` names. The
- * client never repeats a change by itself.
- */
+/** Each call but `list` is one request; all throw the errors that `Client` names. No change is ever repeated. */
 export interface ApiKeys {
-  /**
-   * Creates an API key. `secret` is shown here once and never again. Needs `api_keys:manage`, and grants only
-   * permissions and keys that the calling API key has itself.
-   */
+  /** `secret` is shown here only. Needs `api_keys:manage`, and grants only what the calling API key has itself. */
   create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
   /** Lists all, revoked ones too, without secrets: one request for each 10,000. Needs `api_keys:read`. */
   list(options?: CallOptions): Promise<ApiKeyList>
@@ -100,12 +91,9 @@ export default function createApiKeys(http: Http): ApiKeys {
   }
 }
 
-// Picks the fields by name, so that nothing else of the caller's object is sent; JSON leaves out undefined
-// ones.
+// By name, so that nothing else of the caller's object is sent; JSON leaves out undefined ones.
 function bodyOf({ name, permissions, expires_at, allowed_ips, keys, budgets }: ApiKeyChanges): object {
-  if (allowed_ips?.length === 0) {
-    throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or null for any.')
-  }
+  if (allowed_ips?.length === 0) throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or null for any.')
   const expires = expires_at === undefined || expires_at === null ? expires_at : readTime(expires_at, 'expires_at')
   return { name, permissions, expires_at: expires, allowed_ips, keys, budgets }
 }

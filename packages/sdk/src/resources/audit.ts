@@ -1,13 +1,6 @@
 /** The audit log of a tenant: `/v1/audit`. */
-import {
-  ACTIONS,
-  type Action,
-  MAX_LISTED_ENTRIES,
-  PURPOSES,
-  type Purpose,
-  type WrapContext,
-  type wire,
-} from '@eaas/protocol'
+import type { Action, Purpose, WrapContext, wire } from '@eaas/protocol'
+import { ACTIONS, MAX_LISTED_ENTRIES, PURPOSES } from '@eaas/protocol'
 import { InvalidInputError, ProtocolError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
 import { assertOneOf, assertOptions, assertWhole, readSignal } from '../input.js'
@@ -28,19 +21,13 @@ export interface EntryFilter {
   key_id?: string | undefined
   /** Only entries of this action. */
   action?: Action | undefined
-  /**
-   * Only entries of this actor, such as the id of an API key. For this filter and the next three the service reads each
-   * entry of the range: for a long log, also give times or `after_id`.
-   */
+  /** Only entries of this actor, as an API key's id. This filter and the next three read each entry of the range. */
   actor?: string | undefined
   /** Only entries of calls that named this end user. */
   on_behalf_of?: string | undefined
   /** Only wraps and unwraps for this purpose. */
   purpose?: Purpose | undefined
-  /**
-   * Only wraps and unwraps whose context has these pairs, such as `{ model: 'customers', row: '7' }`, also where the
-   * log shows digests. Needs `hash` too, and counts as a hash.
-   */
+  /** Only wraps and unwraps whose context has these pairs, also as digests. Needs `hash` too, and counts as a hash. */
   context?: WrapContext | undefined
   /** Only entries of this time or later: RFC 3339 with an offset, or a Date. */
   date_from?: string | Date | undefined
@@ -103,9 +90,8 @@ export default function createAudit(http: Http): Audit {
         const isWhole = logs.length === MAX_LISTED_ENTRIES
         const isStuck = isWhole && more.length === 0 && total <= known
         const before = isAscending ? last : Number.POSITIVE_INFINITY
-        if (isStuck || !logs.every(({ id }, at) => follows(id, logs[at - 1]?.id ?? before))) {
+        if (isStuck || !logs.every(({ id }, at) => follows(id, logs[at - 1]?.id ?? before)))
           throw new ProtocolError('GET /v1/audit: the answer violates the contract: its entries do not go on', 200)
-        }
         for (const entry of more) {
           last = entry.id
           yield entry

@@ -2,7 +2,6 @@
 import { ApiError, isEaasError } from '../errors.js'
 import type { CallOptions, Key, KeyStatus, Keys } from './keys.js'
 
-/** What the caller can do if the key of this name is not active. */
 const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
   disabled: 'Enable it with eaas.keys.enable(), or choose another name.',
   pending_destruction: 'Call keys.cancelDestruction() and keys.enable(), or choose another name.',

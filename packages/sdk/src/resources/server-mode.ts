@@ -2,17 +2,8 @@
 import { decodeBase64, encodeBase64, MAX_SERVER_MODE_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { type Http, toCall } from '../http/calls.js'
-import {
-  assertKeyId,
-  assertOptions,
-  type Binary,
-  type Bytes,
-  isObject,
-  type Row,
-  readSignal,
-  readValue,
-  toText,
-} from '../input.js'
+import type { Binary, Bytes, Row } from '../input.js'
+import { assertKeyId, assertOptions, isObject, readSignal, readValue, toText } from '../input.js'
 import { type Bundle, envelopeObject, readEnvelope, type StoredEnvelope } from '../records/read-envelope.js'
 import type { CallOptions } from './keys.js'
 

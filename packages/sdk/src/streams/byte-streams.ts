@@ -3,7 +3,6 @@ import { AbortedError, InvalidInputError } from '../errors.js'
 import { type Binary, type Bytes, kindOf, readBinary } from '../input.js'
 import { onAbort } from '../waiting.js'
 
-/** What a generator may use while it runs. */
 export interface Lifetime {
   /** Aborted when the stream ends before its generator does, for whatever cause. */
   readonly signal: AbortSignal
@@ -64,10 +63,7 @@ export function createReadable(
   return { readable, fail }
 }
 
-/**
- * Turns the bytes of one stream into another's. A write settles once its chunk was used, so a writer is never faster
- * than the reader: a `TransformStream` would buffer all that a chunk becomes.
- */
+/** A write settles once its chunk was used: a `TransformStream` would buffer all that a chunk becomes. */
 export function createTransform(
   generate: (chunks: Chunks, lifetime: Lifetime) => AsyncGenerator<Uint8Array, void>,
   signal: AbortSignal | undefined,

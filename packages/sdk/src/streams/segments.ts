@@ -1,11 +1,6 @@
 /** Cuts chunks of any size into the segments of a stream (stream.md 4), and reads the header line in front of them. */
-import {
-  decodeStreamHeader,
-  FormatError,
-  findStreamHeaderEnd,
-  MAX_STREAM_HEADER_BYTES,
-  type StreamHeader,
-} from '@eaas/protocol'
+import type { StreamHeader } from '@eaas/protocol'
+import { decodeStreamHeader, FormatError, findStreamHeaderEnd, MAX_STREAM_HEADER_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Chunks } from './byte-streams.js'
 
@@ -15,10 +10,7 @@ export interface Segment {
   isFinal: boolean
 }
 
-/**
- * Cuts chunks into segments of a size, the last perhaps shorter, held back until another byte follows. Copies each byte
- * once at most, and none of a segment that lies whole in its chunk.
- */
+/** The last is held back until another byte follows. Copies a byte once, and none of a segment whole in its chunk. */
 export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator<Segment, void> {
   const held = new Uint8Array(size)
   let length = 0

@@ -1,12 +1,6 @@
 /** The keys of one stream (stream.md 2), derived from a DEK of the client. The client's DEKs stay where they are. */
-import {
-  BOUND_KEYS_BYTES,
-  equalInConstantTime,
-  KEY_BYTES,
-  type StreamHeader,
-  splitBoundKeys,
-  streamKeysInfo,
-} from '@eaas/protocol'
+import type { StreamHeader } from '@eaas/protocol'
+import { BOUND_KEYS_BYTES, equalInConstantTime, KEY_BYTES, splitBoundKeys, streamKeysInfo } from '@eaas/protocol'
 import { type OwnDek, withOwnDek } from '../deks/own-dek.js'
 import { fillRandom } from '../deks/random.js'
 import { createSecret, type Secret } from '../deks/secret.js'

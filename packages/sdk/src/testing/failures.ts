@@ -13,7 +13,6 @@ export interface TestFailure {
   status?: number | undefined
   /** The problem's code, such as `E_STATE`. */
   code?: ProblemCode | undefined
-  /** The request fails as it does without a network. */
   network?: boolean | undefined
   /** No answer arrives until the caller gives the request up. */
   timeout?: boolean | undefined
@@ -54,9 +53,8 @@ export function createFailures(): Failures {
 
 function readFailing({ status, code, network, timeout }: Omit<TestFailure, 'operation' | 'times'>): Failing {
   const given = [status !== undefined, code !== undefined, network === true, timeout === true]
-  if (given.filter(Boolean).length !== 1) {
+  if (given.filter(Boolean).length !== 1)
     throw new InvalidInputError('failNext takes one of status, code, network and timeout')
-  }
   if (network) return 'network'
   if (timeout) return 'timeout'
   const problem = code ?? codeOf(status)

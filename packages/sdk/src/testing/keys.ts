@@ -13,18 +13,8 @@ import {
   readVersion,
   wire,
 } from '@eaas/protocol'
-import {
-  type Call,
-  daysAfter,
-  note,
-  noteAsSystem,
-  Refusal,
-  randomId,
-  randomKey,
-  refused,
-  type State,
-  type TestKey,
-} from './state.js'
+import type { Call, State, TestKey } from './state.js'
+import { daysAfter, note, noteAsSystem, Refusal, randomId, randomKey, refused } from './state.js'
 
 export const keyFakes = {
   createKey,
@@ -63,12 +53,8 @@ export function currentVersion(key: TestKey): TestKey['versions'][number] {
 
 function createKey(call: Call, { name }: { name: string }): wire.Key {
   const { state } = call
-  if (state.keys.some((key) => key.name === name)) {
-    throw new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
-  }
-  if (state.keys.length >= MAX_KEYS) {
-    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys())
-  }
+  if (state.keys.some((key) => key.name === name)) throw new Refusal('E_NAME_TAKEN', DETAILS.E_NAME_TAKEN.key)
+  if (state.keys.length >= MAX_KEYS) throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.keys())
   const key_id = randomId()
   const created_at = note(call, {
     action: 'key.create',
@@ -152,13 +138,10 @@ function setRotation(call: Call, { interval_days }: { interval_days: number | nu
 function updateKey(call: Call, { min_unwrap_version }: { min_unwrap_version: number }): wire.Key {
   const key = getKey(call, call.id, 'updateKey')
   const { version: current } = currentVersion(key)
-  if (min_unwrap_version > current) {
-    throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.minUnwrapVersion(current))
-  }
+  if (min_unwrap_version > current) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.minUnwrapVersion(current))
   const destroyed = destroyedThrough(key)
-  if (min_unwrap_version <= destroyed) {
+  if (min_unwrap_version <= destroyed)
     throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.destroyedThrough(destroyed))
-  }
   const { min_unwrap_version: min_unwrap_version_before, status } = key
   if (min_unwrap_version === min_unwrap_version_before) return viewKey(key)
   const metadata = { min_unwrap_version, min_unwrap_version_before, status }
@@ -185,9 +168,8 @@ function destroyKey(call: Call, { confirm }: { confirm: string }): wire.Key {
   const key = getKey(call, call.id, 'destroyKey')
   if (confirm !== key.name) throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.confirm)
   if (changesNothing('destroyKey', key.status)) return viewKey(key)
-  if (state.destroyWindowDays === 0) {
+  if (state.destroyWindowDays === 0)
     return complete(key, (metadata) => note(call, { action: 'key.destroy', ...named(key), metadata }))
-  }
   const destroy_at = daysAfter(new Date(state.now()).toISOString(), state.destroyWindowDays)
   const updated_at = note(call, { action: 'key.destroy', ...named(key), metadata: { step: 'scheduled', destroy_at } })
   return viewKey(Object.assign(key, { status: 'pending_destruction' as const, destroy_at, updated_at }))
@@ -265,9 +247,7 @@ export function doDueWork(state: State): void {
 function rotate(key: TestKey, write: (version: number) => string): wire.Key {
   const current = currentVersion(key)
   const version = current.version + 1
-  if (version > MAX_KEY_VERSIONS) {
-    throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.versions)
-  }
+  if (version > MAX_KEY_VERSIONS) throw new Refusal('E_LIMIT', DETAILS.E_LIMIT.versions)
   const created_at = write(version)
   current.status = 'retired'
   key.versions.push({ version, status: 'active', created_at, kek: randomKey() })

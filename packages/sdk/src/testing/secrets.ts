@@ -21,8 +21,10 @@ import {
   wrappedKeyV2Aad,
   writeWrappedKey,
 } from '@eaas/protocol'
+import { hmac } from '@noble/hashes/hmac.js'
+import { sha256 } from '@noble/hashes/sha2.js'
 import { createIvPool } from '../deks/random.js'
-import { hkdf, hmac, sha256 } from '../engines/noble-primitives.js'
+import { hkdf } from '../engines/noble.js'
 import { createHmac } from '../engines/web.js'
 import { currentVersion, getKey } from './keys.js'
 import { type Call, note, Refusal, randomKey, type TestKey } from './state.js'
@@ -118,9 +120,7 @@ function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wir
     opened?.version === bundle.key_version
       ? openSealed(opened.dek, decodeBase64(bundle.iv), decodeBase64(bundle.ciphertext))
       : undefined
-  if (!bytes) {
-    throw new Refusal('E_DECRYPTION_FAILED', DETAILS.E_DECRYPTION_FAILED.ciphertext)
-  }
+  if (!bytes) throw new Refusal('E_DECRYPTION_FAILED', DETAILS.E_DECRYPTION_FAILED.ciphertext)
   note(call, { action: 'decrypt', key_id, key_version: bundle.key_version })
   return { plaintext: writePlaintext(bytes, encoding ?? call.state.tenant.plaintext_encoding ?? 'utf8') }
 }
@@ -138,7 +138,6 @@ function aadOf({ state }: Call, { key_id }: TestKey, version: number, use: WrapU
   return use ? wrappedKeyV2Aad({ tenant_id, key_id, version }, use) : wrappedKeyAad(tenant_id, key_id, version)
 }
 
-/** @throws Refusal E_WRAPPED_KEY, E_VERSION_DESTROYED, E_VERSION_TOO_OLD */
 function unwrapDek(
   call: Call,
   key: TestKey,
@@ -154,12 +153,10 @@ function tryWrappedKey(call: Call, key: TestKey, wrapped_key: string, use?: Wrap
   const parts = readWrappedKey(wrapped_key, use && WRAPPED_KEY_V2_FORMAT)
   const version = key.versions.find((one) => one.version === parts?.version)
   const { min_unwrap_version: least } = key
-  if (version?.status === 'destroyed') {
+  if (version?.status === 'destroyed')
     throw new Refusal('E_VERSION_DESTROYED', DETAILS.E_VERSION_DESTROYED.wrappedKey(version.version))
-  }
-  if (version && version.version < least) {
+  if (version && version.version < least)
     throw new Refusal('E_VERSION_TOO_OLD', DETAILS.E_VERSION_TOO_OLD.wrappedKey(version.version, least))
-  }
   const aad = version && aadOf(call, key, version.version, use)
   const dek = parts && version && openSealed(version.kek, parts.iv, parts.sealed, aad)
   return dek && { dek, version: version.version }

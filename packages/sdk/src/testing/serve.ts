@@ -1,4 +1,5 @@
 /** Answers a request, each call by the function that is bound to it. Checks in the service's order: the caller, then the input. */
+import type { OperationId, RouteRow, SdkOperation } from '@eaas/protocol'
 import {
   CALL_RULES,
   DETAILS,
@@ -10,13 +11,10 @@ import {
   MAX_BODY_BYTES,
   matchPath,
   ON_BEHALF_OF_HEADER,
-  type OperationId,
   PROBLEM_CONTENT_TYPE,
   ROUTES,
-  type RouteRow,
   readDistinctJson,
   readJson,
-  type SdkOperation,
   wire,
 } from '@eaas/protocol'
 import type { Failing, Failures } from './failures.js'
@@ -138,9 +136,8 @@ async function answerPart(call: Call, name: OperationId, part: wire.Batch['opera
 }
 
 async function run(name: OperationId, call: Call, input: unknown): Promise<Result> {
-  if (!isFaked(name)) {
+  if (!isFaked(name))
     throw new Refusal('E_METHOD_NOT_ALLOWED', `the service in memory does not answer ${name}: test it on \`eaas dev\``)
-  }
   const body = await FAKES[name](call, input as never) // parsed by the schema of this call
   const row: RouteRow = ROUTES[name]
   return { status: row.status ?? 200, body }
@@ -154,9 +151,8 @@ function identify(state: State, { request, id, version }: Asked): Call {
   const [, secret = ''] = /^bearer (.+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   if (secret !== state.apiKey.secret) throw new Refusal('E_UNAUTHORIZED', DETAILS.E_UNAUTHORIZED.apiKey)
   const onBehalfOf = request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined
-  if (onBehalfOf !== undefined && !isOnBehalfOf(onBehalfOf)) {
+  if (onBehalfOf !== undefined && !isOnBehalfOf(onBehalfOf))
     throw new Refusal('E_VALIDATION', DETAILS.E_VALIDATION.onBehalfOf)
-  }
   return { state, onBehalfOf, id, version }
 }
 
@@ -209,9 +205,8 @@ async function readBody(request: Request, most: number): Promise<unknown> {
   const bytes = new Uint8Array(await request.arrayBuffer())
   if (bytes.length > most) throw new Refusal('E_BODY_TOO_LARGE', DETAILS.E_BODY_TOO_LARGE.body)
   if (bytes.length === 0) return undefined
-  if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) {
+  if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? ''))
     throw new Refusal('E_MEDIA_TYPE', DETAILS.E_MEDIA_TYPE.body)
-  }
   const { json, repeated } = DETAILS.E_MALFORMED_REQUEST
   let text: string
   try {

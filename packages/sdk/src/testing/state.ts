@@ -1,29 +1,13 @@
 /** The state of the service in memory, and its refusals with the codes and messages of the real one. */
-import {
-  type Action,
-  encodeHex,
-  KEY_BYTES,
-  PROBLEMS,
-  type ProblemCode,
-  problemDocument,
-  SYSTEM_ACTOR,
-  wire,
-} from '@eaas/protocol'
+import type { Action, ProblemCode } from '@eaas/protocol'
+import { encodeHex, KEY_BYTES, PROBLEMS, problemDocument, SYSTEM_ACTOR, wire } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
 import en from 'zod/v4/locales/en.js'
 import { fillRandom } from '../deks/random.js'
 import type { Hmac } from '../engines/web.js'
 
 const MS_PER_DAY = 86_400_000
-/** The address that audit entries record for every call. */
 const IP_ADDRESS = '127.0.0.1'
-
-export interface TestKeyVersion {
-  version: number
-  status: wire.VersionStatus
-  created_at: string
-  kek: Uint8Array
-}
 
 export interface TestKey {
   key_id: string
@@ -34,12 +18,10 @@ export interface TestKey {
   interval_days: number | null
   next_rotation_at: string | null
   destroy_at: string | null
-  /** the oldest version that still opens */
   min_unwrap_version: number
-  /** since when older versions are closed */
   min_unwrap_since: string | null
   /** oldest first; the last one is the current */
-  versions: TestKeyVersion[]
+  versions: { version: number; status: wire.VersionStatus; created_at: string; kek: Uint8Array }[]
   hashKey: Uint8Array
   /** created from the hash key when it is first needed */
   hmac: Hmac | undefined
@@ -47,11 +29,9 @@ export interface TestKey {
 
 export interface State {
   tenant: wire.Tenant
-  /** of the only API key, which may do everything */
   apiKey: { id: string; secret: string }
   keys: TestKey[]
   entries: wire.Entry[]
-  /** milliseconds since 1970 */
   now: () => number
   destroyWindowDays: number
 }

@@ -1,10 +1,13 @@
-/** Which fields a row has, and which of them must be written together. */
+/** Some fields of rows: which must be written together, which a row has, and what seals and opens them for adapters. */
 import { InvalidInputError } from '../errors.js'
 import type { Row } from '../input.js'
 import { assertNoLookalike } from '../records/lookalikes.js'
 import { getAt } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { type Definition, isCompactFormat, type PlacedField, pickFields, type RowFormat } from './definition.js'
+import type { AccessRows } from './model-access.js'
+import type { createModelRows } from './model-rows.js'
+import type { ModelDeps } from './model-types.js'
 
 interface Parts<F> {
   fields: readonly F[]
@@ -13,7 +16,6 @@ interface Parts<F> {
   rowSeal: boolean
 }
 
-/** Finds a field to be written with the picked ones: of a compact row, of one with a seal, of an index. */
 export function findLacking<F extends { name: string }>(
   { fields, columns, format, rowSeal }: Parts<F>,
   isPicked: (field: F) => boolean,
@@ -66,4 +68,33 @@ export function pickPresent(definition: Definition, row: Row): Definition {
     spec: { ...spec, missing: spec.missing.map(() => null) },
   }))
   return { ...picked, fields }
+}
+
+export function createAccess(deps: ModelDeps, definition: Definition, createRows: typeof createModelRows): AccessRows {
+  const rowsOf = (some: Definition) => createRows(deps, some, definition)
+  return {
+    seal(list, fields) {
+      const sealing = { ...definition, fields: withNull(definition.fields) }
+      return rowsOf(fields ? pickFields(sealing, fields) : sealing).seal(list, {})
+    },
+    async open(list, fields) {
+      const picked = pickFields(definition, fields)
+      const opening = { ...picked, fields: withNull(picked.fields, true), columns: [] }
+      const { ok, failed } = await rowsOf(opening).open(list, {})
+      if (failed[0]) throw failed[0].error
+      return ok
+    },
+    index: (query, signal) => rowsOf(definition).hash(query, signal),
+  }
+}
+
+/** Lets each field that may be missing take null too, as databases store it. With `all`, every field may be missing. */
+export function withNull<F extends { spec: { missing: readonly (null | undefined)[] } }>(
+  fields: readonly F[],
+  all = false,
+): F[] {
+  return fields.map((field) => {
+    const missing = all || field.spec.missing.length > 0 ? [null, undefined] : []
+    return { ...field, spec: { ...field.spec, missing } }
+  })
 }
