@@ -8,7 +8,6 @@ interface Evaluating {
   evaluate(secretKey: Uint8Array, input: Uint8Array): Uint8Array
 }
 const KEY_INFO = encodeUtf8('EaaS blind hash v1')
-
 type Random = (length?: number) => Uint8Array
 
 export interface BlindHashKeys {

@@ -8,7 +8,6 @@ import { KEY_STATUSES, RULES } from './routes.js'
 import type { WrapContext } from './wrapped-key-v2.js'
 
 const HOUR_MS = 3_600_000
-
 export const CALL_RULES: Readonly<Record<OperationId, CallRule>> = RULES
 
 export function findKeyRule(call: KeyCall): KeyRule {

@@ -21,7 +21,6 @@ const UUID_BYTES = 16
 const HEADER_BYTES = UUID_BYTES + 4 + 2
 const TOO_SHORT = 'the text is too short'
 const NO_HEADER = 'its header must be the text of one'
-
 type SharedParts = Omit<SealedParts, 'iv' | 'sealed'>
 
 /** Encodes an envelope as text (envelope-text.md 1). @throws FormatError for a wrapped key without a text form */

@@ -28,7 +28,6 @@ export interface EnvelopeParts extends WrappedKey {
 
 /** How many messages one DEK may seal (envelope.md 4). */
 export const DEK_MAX_MESSAGES = 2 ** 31
-
 const MAX_KEY_VERSION = 2 ** 31 - 1
 const MAX_WRAPPED_KEY_BYTES = 768
 

@@ -36,7 +36,6 @@ export const PROBLEMS = {
 } as const satisfies Readonly<Record<string, { status: number; title: string; retry?: true }>>
 
 export type ProblemCode = keyof typeof PROBLEMS
-
 export const PROBLEM_CONTENT_TYPE = 'application/problem+json'
 
 export interface ProblemDocument {

@@ -67,7 +67,6 @@ export type OperationWithId = {
 }[OperationId]
 
 export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
-
 export type KeyStatus = (typeof KEY_STATUSES)[number]
 
 export interface KeyRule {

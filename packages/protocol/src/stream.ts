@@ -19,7 +19,6 @@ export const SEALED_SEGMENT_BYTES = SEGMENT_BYTES + TAG_BYTES
 export const MAX_SEGMENTS = 2 ** 32
 export const STREAM_SALT_BYTES = 32
 export const MAX_STREAM_HEADER_BYTES = 1_536
-
 const FORMAT = 'eaas/stream/v1'
 /** The length of a header line is a multiple of this, so that another wrapped key rarely changes it. */
 const HEADER_BLOCK_BYTES = 512

@@ -2,7 +2,6 @@
 import type { ProblemCode } from '@eaas/protocol'
 
 const BRAND = Symbol.for('eaas.error')
-
 /** The codes of the SDK's errors, one for each kind. */
 export type EaasErrorCode = EaasError['code']
 

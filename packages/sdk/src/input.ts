@@ -20,10 +20,8 @@ const MOST_ESCAPED = 6
 export const HASH_BITS = 256
 /** Timers take no longer delay. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
-
 /** Bytes in unshared memory, a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
-
 export type Row = Record<string, unknown>
 
 export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {

@@ -168,7 +168,7 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
 
 export type AtCaller = (error: unknown) => unknown
 
-/** Makes a copy of an SDK error with the caller's stack, which an error of a shared request lacks. */
+/** Returns what copies an SDK error with the stack of the caller, which an error of a shared request lacks. */
 export function rememberCaller(): AtCaller {
   const caller = new Error()
   return (error) => {
@@ -198,7 +198,6 @@ export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Prom
 /** Below the 16 ms that a page has for one frame. */
 const TURN_MS = 8
 const UNDER_WAY = 500
-
 /** Milliseconds of a monotonic clock. Looked up at each call: tests of applications replace it. */
 export const now = (): number => performance.now()
 

@@ -80,7 +80,6 @@ const DIALECTS: readonly Dialect[] = [
 
 /** Without these, all databases read a text in the same way. */
 const DIFFER = /[\\#[`]|\$(?!\d)|--|\/\*|u&/i
-
 const ESCAPED = /^(?:e|u&)'[\s\S]*\\[\da-fxu+]/i
 
 /** Reads a text as each database would, without those for which a quote in it does not end: they do not execute it. */

@@ -16,7 +16,6 @@ const KEY_LIKE = /[\w+/-]{43,}/g
 const KEY_LIKE_MARGIN = 100
 /** The types of an answer that an error names; a service could write a secret into any other. */
 const SHOWN_TYPES = ['application/json', PROBLEM_CONTENT_TYPE, 'text/html', 'text/plain']
-
 /** Not 429: a quota, a budget or a broker's limit last longer, and the caller decides whether to wait. */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100

@@ -4,7 +4,6 @@ import { isObject, kindOf } from '../input.js'
 
 /** Shorter secrets are removed only where they stand alone: removing them inside words would damage any sentence. */
 const MIN_SECRET = 4
-
 const MAX_DEPTH = 5
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 

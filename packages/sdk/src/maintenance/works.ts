@@ -43,7 +43,6 @@ export type Outcome =
 
 /** Returns an outcome for each row, in their order. With `dry` nothing is sealed, and `to` may be empty. */
 export type Work = (shop: Workshop, found: readonly FoundRow[], dry: boolean) => Promise<Outcome[]>
-
 const CURRENT: Outcome = { status: 'current' }
 /** Errors about one row. Any other error would repeat for all other rows, so it ends the run. */
 const ROW_ERRORS: readonly string[] = ['E_INVALID_INPUT', 'E_DECRYPTION', 'E_CONTENT'] satisfies EaasError['code'][]

@@ -25,7 +25,6 @@ import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 import type * as RareRows from './rare-rows.js'
 
 export type RowFormat = 'full' | 'compact' | 'text' | 'compact-text'
-
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text', 'compact-text']
 
 export function isTextFormat(format: RowFormat): boolean {
@@ -172,7 +171,6 @@ export interface PlacedField extends RecordField {
 
 /** UTF-8 never contains this byte, so it shows where padding begins (codecs.md 1). */
 export const PADDING = 0xff
-
 const asItIs = (bytes: unknown) => bytes as Uint8Array
 
 /** The seal as a field, with an empty value. */

@@ -13,7 +13,7 @@ export interface PartsOwner {
   readonly [CLIENT_PARTS]: LoadParts
 }
 
-/** Of the registry of symbols: the client may be another copy's. Its number changes with what it returns. */
+/** From the registry of symbols, since the client may be of another copy. Its number changes with what it returns. */
 export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
 
 /** Returns what loads the parts of a client. @throws InvalidInputError when it is not a client */

@@ -13,7 +13,7 @@ const MAX_NAME = 128
 const MAX_DEPTH = 5
 export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
-/** Refuses a record with another spelling of a field that it lacks, or with a value there for null in the field. */
+/** Refuses a record that lacks a field, or has null, but has a value under another spelling of its name. */
 export function assertNoLookalike(
   row: Row,
   { name, path }: RecordField,

@@ -102,7 +102,7 @@ export interface Keys {
    * @param confirm the key's name, so that nobody destroys a version of the wrong one
    */
   destroyVersion(keyId: string, version: number, confirm: string, options?: CallOptions): Promise<Key>
-  /** For `openExport` of `@eaas/sdk/offline`: it opens everything of the key, for ever. Needs `keys:export`. */
+  /** For `openExport` of `@eaas/sdk/offline`: whoever has it can open all of the key, for ever. Needs `keys:export`. */
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }
 
