@@ -31,10 +31,8 @@ export const ACTIONS = [
 ] as const
 
 export type Action = (typeof ACTIONS)[number]
-
 /** Every other actor is an API key's id. */
 export const SYSTEM_ACTOR = 'system'
-
 /** The id of the installation's own log; no tenant ever has it. */
 export const INSTALLATION_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
@@ -65,5 +63,4 @@ export const INSTALLATION_ACTIONS = [
 ] as const
 
 export type InstallationAction = (typeof INSTALLATION_ACTIONS)[number]
-
 export type LogAction = Action | InstallationAction

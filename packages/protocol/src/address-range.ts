@@ -21,7 +21,6 @@ export const AROUND_MAPPED = new RegExp(
   `^(?:(?:(?:0{1,4}:){5}|(?:0{1,4}(?::0{1,4})*)?::(?:0{1,4}:)*)[Ff]{4}:${LAST}|(?:0{1,4}:){5}[Ff]{4}:(?::(?:${GROUP})?|${GROUP}::))/(?:[1-8]?[0-9]|9[0-5])$`,
 )
 const GROUP_BITS = 16
-/** The bits that an IPv4 address mapped into IPv6 begins with. */
 const MAPPED = `${'0'.repeat(80)}${'1'.repeat(16)}`
 
 function upTo(groups: number): string {

@@ -28,7 +28,7 @@ export function assertNotZero(key: Uint8Array): void {
   if (isZero(key)) throw new FormatError('key must not be all zeros: it was zeroed before its use')
 }
 
-/** Tells whether all bytes are zero, in a time that depends on their number only. */
+/** In a time that depends on the number of bytes only. */
 export function isZero(bytes: Uint8Array): boolean {
   let bits = 0
   for (let at = 0; at < bytes.length; at++) bits |= bytes[at] ?? 0

@@ -8,7 +8,6 @@ interface Evaluating {
   evaluate(secretKey: Uint8Array, input: Uint8Array): Uint8Array
 }
 const KEY_INFO = encodeUtf8('EaaS blind hash v1')
-
 type Random = (length?: number) => Uint8Array
 
 export interface BlindHashKeys {
@@ -33,7 +32,7 @@ export function blindValue(input: Uint8Array, random?: Random): BlindedValue {
   return { input, ...voprf.blind(input, random) }
 }
 
-/** What the service answers: an element for each, in order, and one proof for all. */
+/** An element for each, in order, and one proof for all. */
 export interface Evaluated {
   elements: Uint8Array[]
   proof: Uint8Array

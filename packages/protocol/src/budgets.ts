@@ -4,10 +4,8 @@ import type { LogAction } from './actions.js'
 /** Unwraps include values that server mode decrypts, and index secrets. */
 export const BUDGET_KINDS = ['unwrap', 'hash'] as const
 export type BudgetKind = (typeof BUDGET_KINDS)[number]
-
 /** The actions that count as an unwrap: each hands out a secret or a value. */
 export const COUNTED_AS_UNWRAP: readonly LogAction[] = ['key.unwrap', 'decrypt', 'key.index_secret']
-
 export const BUDGET_WINDOWS = ['minute', 'day'] as const
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number]
 

@@ -169,7 +169,7 @@ export function encodeUtf8(text: string, name = () => 'text'): Uint8Array {
   return encoder.encode(text)
 }
 
-/** Encodes ASCII; undefined if another character is in the text. */
+/** Undefined if another character is in the text. */
 function asciiBytes(text: string): Uint8Array | undefined {
   const bytes = new Uint8Array(text.length)
   for (let at = 0; at < text.length; at++) {
@@ -190,7 +190,7 @@ export function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-/** Tells whether byte strings are equal, in a time that depends on their lengths only. */
+/** In a time that depends on the lengths only. */
 export function equalInConstantTime(a: Uint8Array, b: Uint8Array): boolean {
   let difference = a.length ^ b.length
   for (let at = 0; at < a.length; at++) difference |= (a[at] as number) ^ (b[at] ?? 0)

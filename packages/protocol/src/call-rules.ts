@@ -8,7 +8,6 @@ import { KEY_STATUSES, RULES } from './routes.js'
 import type { WrapContext } from './wrapped-key-v2.js'
 
 const HOUR_MS = 3_600_000
-
 export const CALL_RULES: Readonly<Record<OperationId, CallRule>> = RULES
 
 export function findKeyRule(call: KeyCall): KeyRule {
@@ -19,8 +18,7 @@ export function findKeyRule(call: KeyCall): KeyRule {
 export function findStateRefusal(call: KeyCall, status: KeyStatus): { code: ProblemCode; detail: string } | undefined {
   const { to, states, unchanged = [] } = findKeyRule(call)
   if (states.includes(status)) return undefined
-  // A code of its own, so that an application can tell erased data, which no retry and no restored envelope
-  // brings back.
+  // A code of its own: no retry and no restored envelope brings back erased data.
   if (status === 'destroyed') return { code: 'E_KEY_DESTROYED', detail: DETAILS.E_KEY_DESTROYED.key }
   const changed = states.filter((state) => !unchanged.includes(state))
   return { code: 'E_STATE', detail: DETAILS.E_STATE.key(status, to, changed) }
@@ -71,7 +69,6 @@ const IMPLIED_BY: Partial<Record<HeldPermission, Permission>> = { hash: 'encrypt
 export interface UseLimits {
   readonly expires_at: string | null
   readonly allowed_ips: readonly string[]
-  /** as `writeBudgets` writes them */
   readonly budgets: string | null
 }
 
@@ -83,7 +80,6 @@ export function loosens(before: UseLimits, after: UseLimits): boolean {
   return lasts || (allowed_ips.length > 0 && isOpen) || (budgets !== null && after.budgets !== budgets)
 }
 
-/** Finds the first permission that is needed and neither held nor implied by one that is; undefined if none. */
 export function findMissingPermission<Needed extends HeldPermission>(
   held: readonly HeldPermission[],
   needed: readonly Needed[],

@@ -4,10 +4,9 @@ import { concatBytes, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from 
 
 /** What an envelope is bound to: names with their values (envelope-v2.md 3). Not stored. */
 export type Context = Readonly<Record<string, string>>
-
 export const NO_CONTEXT: Context = {}
 
-/** The keys that come from a DEK (envelope-v2.md 2). */
+/** envelope-v2.md 2 */
 export interface BoundKeys {
   /** `K_enc`, which seals and is secret. */
   key: Uint8Array
@@ -19,7 +18,6 @@ export const BOUND_KEYS_BYTES = 2 * KEY_BYTES
 export const MAX_CONTEXT_PAIRS = 32
 export const MAX_CONTEXT_NAME_BYTES = 256
 export const MAX_CONTEXT_VALUE_BYTES = 4_096
-
 const LABEL = /* @__PURE__ */ encodeUtf8('eaas/envelope/v2')
 
 /** The `info` of HKDF under which a DEK's keys are derived (envelope-v2.md 2). @throws FormatError */

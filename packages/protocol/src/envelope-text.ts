@@ -21,7 +21,6 @@ const UUID_BYTES = 16
 const HEADER_BYTES = UUID_BYTES + 4 + 2
 const TOO_SHORT = 'the text is too short'
 const NO_HEADER = 'its header must be the text of one'
-
 type SharedParts = Omit<SealedParts, 'iv' | 'sealed'>
 
 /** Encodes an envelope as text (envelope-text.md 1). @throws FormatError for a wrapped key without a text form */
@@ -46,7 +45,7 @@ function encodeShared(parts: SharedParts, ...own: readonly Uint8Array[]): string
     : `1.${encodeBase64Url(concatBytes(headOf(parts), ...own))}`
 }
 
-/** The beginning of the last value's text: the values of a column often share a DEK. */
+/** The values of a column often share a DEK. */
 let last: (WrappedKey & { head: Uint8Array }) | undefined
 
 function headOf({ wrapped_key, key_id, key_version }: WrappedKey): Uint8Array {

@@ -23,13 +23,11 @@ export interface WrappedKey {
 
 export interface EnvelopeParts extends WrappedKey {
   iv: Uint8Array
-  /** ciphertext ‖ tag */
   sealed: Uint8Array
 }
 
 /** How many messages one DEK may seal (envelope.md 4). */
 export const DEK_MAX_MESSAGES = 2 ** 31
-
 const MAX_KEY_VERSION = 2 ** 31 - 1
 const MAX_WRAPPED_KEY_BYTES = 768
 
@@ -48,7 +46,6 @@ export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKe
 /** The last wrapped key that was one, undefined before the first: the values of a column often share it. */
 let lastRead: unknown
 
-/** Reads the bytes of a wrapped key. @throws FormatError unless it is canonical base64 of 1 to 768 bytes */
 export function wrappedKeyBytes(fields: Record<string, unknown>): Uint8Array {
   const bytes = bytesOf(fields, 'wrapped_key')
   assertWrappedKeyLength(bytes.length)

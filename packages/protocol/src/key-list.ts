@@ -45,7 +45,6 @@ export function isListed(list: KeyList, { key_id, folder }: ListedKey): boolean 
   return folder === undefined || folders.some((one) => folder.startsWith(one))
 }
 
-/** Finds the first of the folders on a list that another list does not hold; undefined if there is none. */
 export function findFolderOutside(held: KeyList, list: readonly string[]): string | undefined {
   if (held === null) return undefined
   const { folders } = partsOf(held)

@@ -31,5 +31,4 @@ export const OPERATOR_PERMISSIONS = [
 ] as const
 
 export type OperatorPermission = (typeof OPERATOR_PERMISSIONS)[number]
-
 export type HeldPermission = Permission | OperatorPermission

@@ -3,7 +3,6 @@ import { encodeUtf8 } from './bytes.js'
 
 /** Using it needs the permission `audit:on_behalf_of`. */
 export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
-
 /** What the header may hold. A comma is not allowed, because servers join repeated headers with commas. */
 export const ON_BEHALF_OF = /^[\x21-\x2b\x2d-\x7e]{1,255}$/
 

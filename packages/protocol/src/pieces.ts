@@ -2,7 +2,6 @@
 
 /** Most pieces of one body. Both ends send kilobytes in one; clients that send JSON token by token need 30 a call. */
 export const MAX_PIECES = 16_384
-
 export const TOO_MANY_PIECES = `the body arrived in more than ${MAX_PIECES} pieces: send larger chunks`
 
 /** Creates the counter of a body's pieces: call it for each; it returns whether there are too many. */

@@ -36,7 +36,6 @@ export const PROBLEMS = {
 } as const satisfies Readonly<Record<string, { status: number; title: string; retry?: true }>>
 
 export type ProblemCode = keyof typeof PROBLEMS
-
 export const PROBLEM_CONTENT_TYPE = 'application/problem+json'
 
 export interface ProblemDocument {
@@ -49,7 +48,6 @@ export interface ProblemDocument {
   retry_after?: number
 }
 
-/** Builds the problem document of a code; `detail` says what was wrong and what to do, and contains no secret. */
 export function problemDocument(code: ProblemCode, detail: string, retry_after?: number): ProblemDocument {
   const { status, title } = PROBLEMS[code]
   return { type: 'about:blank', title, status, detail, code, ...(retry_after === undefined ? {} : { retry_after }) }

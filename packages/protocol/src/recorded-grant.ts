@@ -5,7 +5,6 @@ import type { HeldPermission } from './names.js'
 
 /** Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them. */
 const MAX_LIST_CHARACTERS = 1_024
-
 const NAMING: readonly string[] = ['key.create', 'key.restate', 'api_key.create', 'api_key.update', 'api_key.restate']
 
 /** Returns the id and the name that an entry gives a key or an API key; undefined if it names none. */
@@ -31,7 +30,6 @@ export interface Grant {
 }
 
 export type RecordedGrant = Record<string, string | number | null>
-
 /** The SHA-256 of a text in UTF-8, in lower-case hexadecimal digits. */
 export type HashText = (text: string) => string
 

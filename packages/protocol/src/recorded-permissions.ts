@@ -4,7 +4,7 @@ import { CALL_RULES } from './call-rules.js'
 import type { Permission } from './names.js'
 import type { OperationId } from './routes.js'
 
-/** The call that writes each action; undefined if only the server and its operator write it. */
+/** Undefined if only the server and its operator write the action. */
 const CALLS: Record<Exclude<Action, 'envelope_only.refused' | 'budget.refused'>, OperationId | undefined> = {
   'key.wrap': 'wrap',
   'key.unwrap': 'unwrap',

@@ -8,7 +8,7 @@ const MS_PER_MINUTE = 60_000
 const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z')
 const LATEST = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** In UTC with milliseconds; `round` is for finer fractions. A leap second, which may only end a month, is the next. */
+/** In UTC with milliseconds; `round` is for finer fractions. A leap second, at a month's end, is the next second. */
 export function parseRfc3339(text: string, round: 'up' | 'down'): string | undefined {
   const match = PATTERN.exec(text)
   if (!match) return undefined

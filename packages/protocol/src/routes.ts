@@ -67,7 +67,6 @@ export type OperationWithId = {
 }[OperationId]
 
 export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
-
 export type KeyStatus = (typeof KEY_STATUSES)[number]
 
 export interface KeyRule {
@@ -84,7 +83,6 @@ export interface CallRule {
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */
   serverMode?: true
-  /** of a call on one key */
   key?: KeyRule
 }
 

@@ -19,7 +19,6 @@ export const SEALED_SEGMENT_BYTES = SEGMENT_BYTES + TAG_BYTES
 export const MAX_SEGMENTS = 2 ** 32
 export const STREAM_SALT_BYTES = 32
 export const MAX_STREAM_HEADER_BYTES = 1_536
-
 const FORMAT = 'eaas/stream/v1'
 /** The length of a header line is a multiple of this, so that another wrapped key rarely changes it. */
 const HEADER_BLOCK_BYTES = 512
@@ -89,8 +88,7 @@ export function decodeStreamHeader(line: Uint8Array): StreamHeader {
     ...readSecretFlag(fields),
   }
   const canonical = encodeStreamHeader(header)
-  // Two forms of one header could be read in two ways: with a member twice, some readers take the first and
-  // others the last.
+  // Two forms could be read in two ways: of a member that is there twice, readers take the first or the last.
   if (canonical.length !== line.length || canonical.some((byte, at) => byte !== line[at]))
     throw new FormatError('the header is not in its only form')
   return header

@@ -2,7 +2,6 @@
 
 /** What is invisible, what a terminal obeys or reorders by, blanks of other kinds, lone surrogates. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu
-
 const BLANKS = /^ +| +$| {2,}/g
 
 /** Escapes what is hidden in a text as JSON would, so that two texts that differ look different. */

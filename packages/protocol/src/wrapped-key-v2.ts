@@ -6,7 +6,6 @@ import { MAX_USE_PAIRS, MAX_USE_VALUE_CHARACTERS } from './limits.js'
 /** What a DEK is for: it seals data, makes the values of index columns, or seals a stream. */
 export const PURPOSES = ['data', 'index', 'stream'] as const
 export type Purpose = (typeof PURPOSES)[number]
-
 /** What a caller says about the data, such as `{ model: 'customers', row: '7' }`. */
 export type WrapContext = Readonly<Record<string, string>>
 
@@ -17,7 +16,6 @@ export interface WrapUse {
 }
 
 export const WRAPPED_KEY_V2_FORMAT = 0x02
-
 const LABEL = /* @__PURE__ */ encodeUtf8('eaas/wrapped-key/v2')
 /** 65 bytes in base64: the first of them is 2 in format 2, and 1 in format 1. */
 const BOUND = /^A[g-v][A-Za-z0-9+/]{85}=$/

@@ -46,10 +46,8 @@ export type Declared<T> = T extends unknown
 
 /** Values that have no fields inside. The first four may be branded, and then extend `object`. */
 type Whole = string | number | bigint | boolean | Binary | Date | readonly unknown[]
-
 /** The type of a column in which a model seals some members of an object: it has others too. */
 export type Holder<T> = T extends Whole ? T : T extends object ? { [K in keyof T]: Holder<T[K]> } & OtherColumns : T
-
 /** The types of a model's values by its columns, as an application sees them. */
 export type ColumnsOf<M> = M extends { readonly '~types'?: { plain: infer P; holder: infer H } }
   ? { [Column in keyof P]: Column extends H ? Holder<P[Column]> : P[Column] }

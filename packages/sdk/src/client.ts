@@ -56,28 +56,11 @@ const MAX_RETRIES = 10
 /** An option that is missing from its list below does not compile. */
 const namesOf = <T>(names: Record<keyof T, 0>) => Object.keys(names)
 const CLIENT_OPTIONS = namesOf<ClientOptions>({
-  baseUrl: 0,
-  apiKey: 0,
-  engine: 0,
-  fetch: 0,
-  timeoutMs: 0,
-  retries: 0,
-  allowInsecure: 0,
-  deks: 0,
-  onEvent: 0,
-  openTelemetry: 0,
-  auditContext: 0,
-  secret: 0,
-  acceptWithoutSecret: 0,
+  ...{ baseUrl: 0, apiKey: 0, engine: 0, fetch: 0, timeoutMs: 0, retries: 0, allowInsecure: 0, deks: 0 },
+  ...{ onEvent: 0, openTelemetry: 0, auditContext: 0, secret: 0, acceptWithoutSecret: 0 },
 })
 const DEK_OPTIONS = namesOf<DekOptions>({
-  maxMessages: 0,
-  maxBytes: 0,
-  maxAgeMs: 0,
-  cache: 0,
-  cacheSize: 0,
-  cacheMaxAgeMs: 0,
-  verify: 0,
+  ...{ maxMessages: 0, maxBytes: 0, maxAgeMs: 0, cache: 0, cacheSize: 0, cacheMaxAgeMs: 0, verify: 0 },
 })
 const DECRYPT_OPTIONS = namesOf<DecryptOptions>({ context: 0, acceptUnbound: 0, keyIds: 0, signal: 0 })
 const ENCRYPT_OPTIONS = namesOf<EncryptOptions>({ keyId: 0, context: 0, envelope: 0, dek: 0, signal: 0 })
@@ -128,6 +111,7 @@ export interface ClientOptions extends SecretOptions {
   allowInsecure?: boolean | undefined
   /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. */
   retries?: number | undefined
+  /** How long, and for how much data, data keys are used. */
   deks?: DekOptions | undefined
   /**
    * Called when a call of the service ends, for each retry, for each use of a DEK that is held already, and once if the

@@ -2,7 +2,6 @@
 import type { ProblemCode } from '@eaas/protocol'
 
 const BRAND = Symbol.for('eaas.error')
-
 /** The codes of the SDK's errors, one for each kind. */
 export type EaasErrorCode = EaasError['code']
 
@@ -245,8 +244,7 @@ export type EaasError =
  * ```
  */
 export function isEaasError(value: unknown): value is EaasError {
-  // Checked by tag: an error of another realm, such as a frame or a test runner's context, is not an `instanceof
-  // Error` here.
+  // By tag: an error of another realm, such as a frame or a test runner's context, is no `instanceof Error`.
   return Object.prototype.toString.call(value) === '[object Error]' && (value as { [BRAND]?: unknown })[BRAND] === true
 }
 

@@ -20,10 +20,8 @@ const MOST_ESCAPED = 6
 export const HASH_BITS = 256
 /** Timers take no longer delay. */
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1
-
 /** Bytes in unshared memory, a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
-
 export type Row = Record<string, unknown>
 
 export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {
@@ -108,12 +106,18 @@ export type Binary = ArrayBuffer | ArrayBufferView
 export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   const bytes = typeof value === 'string' ? readText(value, place) : readBinary(value)
   if (!bytes) {
-    const hint = 'Use encryptJson() for other values. A detached buffer has no bytes.'
-    throw new InvalidInputError(`a value must be a string or bytes, got ${kindOf(value)}`, hint, place)
+    throw new InvalidInputError(
+      `a value must be a string or bytes, got ${kindOf(value)}`,
+      'Use encryptJson() for other values. A detached buffer has no bytes.',
+      place,
+    )
   }
   if (bytes.length > MAX_PLAINTEXT_BYTES) {
-    const message = `a value must be at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`
-    throw new InvalidInputError(message, 'Split it.', place)
+    throw new InvalidInputError(
+      `a value must be at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`,
+      'Split it.',
+      place,
+    )
   }
   return bytes
 }
@@ -139,8 +143,11 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   try {
     return decodeUtf8(bytes)
   } catch {
-    const hint = 'Read it as bytes: decrypt(), `as: "bytes"`, bytes() in a model.'
-    throw new ContentError('the decrypted value is not UTF-8 text', hint, place)
+    throw new ContentError(
+      'the decrypted value is not UTF-8 text',
+      'Read it as bytes: decrypt(), `as: "bytes"`, bytes() in a model.',
+      place,
+    )
   }
 }
 
@@ -152,11 +159,15 @@ export function assertHashable(value: unknown, place?: RecordPlace): asserts val
     throw new InvalidInputError('text for a blind index must not contain a lone surrogate', undefined, place)
   if (value.length * MOST_ESCAPED <= MAX_HASHED_JSON_BYTES) return
   if (encodeUtf8(JSON.stringify(value)).length > MAX_HASHED_JSON_BYTES) {
-    const hint = 'Normalise it to shorter text, or omit the index.'
-    throw new InvalidInputError('text for a blind index must be at most 1,000,000 bytes as JSON', hint, place)
+    throw new InvalidInputError(
+      'text for a blind index must be at most 1,000,000 bytes as JSON',
+      'Normalise it to shorter text, or omit the index.',
+      place,
+    )
   }
 }
 
+/** Refuses anything but a whole number from `min` to `max`. @throws InvalidInputError */
 export function assertWhole(
   name: string,
   value: unknown,
@@ -202,10 +213,13 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   if (inherited) throw new InvalidInputError(`${name} inherits ${inherited}`, hint)
   const unknown = Object.keys(options).find((option) => !known.includes(option))
   if (unknown === undefined) return
-  const message = `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`
-  throw new InvalidInputError(message, hint)
+  throw new InvalidInputError(
+    `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known))}`,
+    hint,
+  )
 }
 
+/** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */
 export function assertFlag(name: string, value: unknown): void {
   if (value === undefined || typeof value === 'boolean') return
   throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)

@@ -96,7 +96,7 @@ export function connect(options: ConnectOptions): Connection {
     batcher,
     async rewrap(old, signal, options) {
       const [{ rewrap }, { inEitherUse }] = await Promise.all([loadMore(), loadOpening()])
-      return rewrap({ batcher, envelopes, verify, inEitherUse }, old, signal, options)
+      return inEitherUse(old, (one) => rewrap({ batcher, envelopes, verify }, one, signal, options))
     },
     closed,
     getKey: async (...key) => (await loadKeys()).getKey(...key),

@@ -43,8 +43,11 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
   } catch {
-    const hint = 'Try again, or reload the page: a newer build may have replaced its file.'
-    throw new NetworkError('a part of the SDK could not be loaded', hint, true)
+    throw new NetworkError(
+      'a part of the SDK could not be loaded',
+      'Try again, or reload the page: a newer build may have replaced its file.',
+      true,
+    )
   }
 }
 
@@ -165,7 +168,7 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
 
 export type AtCaller = (error: unknown) => unknown
 
-/** Makes a copy of an SDK error with the caller's stack, which an error of a shared request lacks. */
+/** Returns what copies an SDK error with the stack of the caller, which an error of a shared request lacks. */
 export function rememberCaller(): AtCaller {
   const caller = new Error()
   return (error) => {
@@ -195,7 +198,6 @@ export async function runFor<T>(atCaller: AtCaller, run: () => Promise<T>): Prom
 /** Below the 16 ms that a page has for one frame. */
 const TURN_MS = 8
 const UNDER_WAY = 500
-
 /** Milliseconds of a monotonic clock. Looked up at each call: tests of applications replace it. */
 export const now = (): number => performance.now()
 

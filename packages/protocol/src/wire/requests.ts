@@ -189,22 +189,18 @@ const budgets = z
   .check(z.refine(limitsSomething, 'must limit unwrap or hash, per_minute or per_day'))
 
 /** `expires_at` takes any RFC 3339 time with an offset. */
-export const createApiKey = z.object({
-  name,
-  permissions,
+const limits = {
   expires_at: z.optional(z.nullable(z.string())),
   allowed_ips: z.optional(z.nullable(allowedIps)),
   keys: z.optional(z.nullable(keys)),
   budgets: z.optional(z.nullable(budgets)),
-})
+}
+export const createApiKey = z.object({ name, permissions, ...limits })
 /** An absent field keeps its value, `null` clears it, a value sets it. */
 export const updateApiKey = z.object({
   name: z.optional(name),
   permissions: z.optional(z.nullable(permissions)),
-  expires_at: z.optional(z.nullable(z.string())),
-  allowed_ips: z.optional(z.nullable(allowedIps)),
-  keys: z.optional(z.nullable(keys)),
-  budgets: z.optional(z.nullable(budgets)),
+  ...limits,
 })
 
 /** What functions check beyond the type, for the OpenAPI document to describe. */

@@ -134,7 +134,6 @@ export function takeSearches<Part, S extends { query: Query }>(
 }
 
 export const IGNORING_CASE = "Give the field `normalize: ['lowercase']`, by which its index ignores case."
-
 export const BOUNDS = ['gte', 'gt', 'lte', 'lt']
 const SQL_BOUNDS: Readonly<Record<string, string>> = { '>=': 'gte', '>': 'gt', '<=': 'lte', '<': 'lt' }
 

@@ -19,7 +19,6 @@ export interface NamedRelation {
 
 /** The relations of the query, then those around it. */
 export type NamedRelations = readonly NamedRelation[]
-
 const HINT = "Select its columns by the ORM's own methods."
 
 /** Checks the text of a part of a query. @throws InvalidInputError if it names something encrypted, or is unclear */

@@ -5,7 +5,6 @@ import { clearReadings, isName, isSign, rawWords, readings, type Token } from '.
 
 /** A table, and which of its columns, in lower case, are encrypted. */
 export type NamedTable = readonly [table: string, isSealed: (column: string) => boolean]
-
 const DEFINES = new Set('create alter drop truncate comment grant revoke lock analyze vacuum'.split(' '))
 const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
 const KINDS = new Set('table index view rule function procedure trigger event policy type sequence'.split(' '))

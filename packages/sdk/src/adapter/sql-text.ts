@@ -103,7 +103,6 @@ function outsideOfParentheses(tokens: readonly Token[]): Token[] | undefined {
   return depth === 0 ? outer : undefined
 }
 
-/** Before the parentheses of a list. */
 const LISTS = new Set(['rollup', 'cube', 'sets', 'on', 'by'])
 
 /** Lists the positions, counted from 1, by which the text of an `order by` or the like names columns of a result. */

@@ -80,7 +80,6 @@ const DIALECTS: readonly Dialect[] = [
 
 /** Without these, all databases read a text in the same way. */
 const DIFFER = /[\\#[`]|\$(?!\d)|--|\/\*|u&/i
-
 const ESCAPED = /^(?:e|u&)'[\s\S]*\\[\da-fxu+]/i
 
 /** Reads a text as each database would, without those for which a quote in it does not end: they do not execute it. */
@@ -152,7 +151,6 @@ function bodyOf(part: string): string {
   return part.slice(part.indexOf("'") + 1, -1).replaceAll("''", "'")
 }
 
-/** Lists the words of a text that no database reads as SQL. */
 export function rawWords(text: string): Token[] {
   const words = text.toLowerCase().match(new RegExp(WORD[1].source, 'gu')) ?? []
   return words.map((word) => ({ kind: 'word', text: word }))

@@ -13,7 +13,6 @@ export interface NodeBrokerRequest extends AsyncIterable<Uint8Array> {
   readonly body?: unknown
 }
 
-/** Of a ServerResponse. */
 export interface NodeBrokerResponse {
   readonly headersSent: boolean
   once(event: 'close', listener: () => void): unknown

@@ -33,7 +33,6 @@ export class BrokerRefusal extends Error {
   }
 }
 
-/** A batch has them in place of a call's result. */
 export function problemOf({ code, message }: BrokerRefusal): { status: number; body: object } {
   const { status, title } = BROKER_PROBLEMS[code]
   return { status, body: { type: 'about:blank', title, status, detail: message, code } }

@@ -39,7 +39,6 @@ const ARGUMENTS = {
 } as const
 const NAME_THE_KEY = ['hash', 'blindHash'] as const
 type NamesTheKey = (typeof NAME_THE_KEY)[number]
-
 /** On wrapped keys, which may be bound to a use. */
 const ARE_BOUND: readonly BrokerOperation[] = ['wrap', 'unwrap']
 

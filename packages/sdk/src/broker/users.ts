@@ -37,7 +37,6 @@ function refuse(message: string): InvalidInputError {
   return new InvalidInputError(message, hint)
 }
 
-/** @throws BrokerRefusal E_TOO_MANY_CALLS */
 export type Count = (user: string, calls: number) => void
 
 /** Counts the calls of each user in this process, in a minute that begins with the first of them. */

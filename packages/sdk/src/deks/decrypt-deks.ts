@@ -20,7 +20,7 @@ export interface DecryptDekSource {
   now(): number
 }
 
-/** Opens with the DEK. Its errors go to the caller. */
+/** Its errors go to the caller. */
 export type Open<T> = (dek: Secret) => T | Promise<T>
 
 interface CachedDek {
@@ -164,7 +164,6 @@ export class DecryptDeks {
     this.#sweeper.start()
   }
 
-  /** Adds at the end: the order of the map is the order of use. */
   #append(name: string, cached: CachedDek): void {
     this.#cache.set(name, cached)
     this.#newest = cached

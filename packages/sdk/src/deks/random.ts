@@ -4,7 +4,6 @@ import { RandomnessError } from '../errors.js'
 import { turn } from '../waiting.js'
 
 export type FillRandom = (bytes: Uint8Array) => void
-
 /** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */
 const POOL_IVS = 512
 

@@ -35,7 +35,7 @@ function decode(base64 = ''): Uint8Array {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
 }
 
-/** Computes the hash of a value by the hash key alone (blind-hash.md 6). */
+/** By the hash key alone (blind-hash.md 6). */
 export function computeBlindHash(hashKey: Uint8Array, input: Uint8Array): Uint8Array {
   const { secretKey } = voprf.deriveKeyPair(hashKey, KEY_INFO)
   try {

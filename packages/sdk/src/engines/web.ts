@@ -76,7 +76,7 @@ function createParams(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams
 
 export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
 
-/** Imports the key into WebCrypto and zeroes it. @throws InvalidInputError where there is no WebCrypto */
+/** Zeroes the key. @throws InvalidInputError where there is no WebCrypto */
 export function createHmac(key: Uint8Array): Hmac {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (subtle) return createHmacBy(subtle, key)

@@ -37,7 +37,6 @@ export interface Service {
 }
 
 export type Outcome = { value: unknown } | { error: unknown }
-
 /** What a call resolves to: for a batch the outcomes of its `parts`, in order; undefined without a body. */
 export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
   ? Outcome[]

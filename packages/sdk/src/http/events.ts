@@ -23,7 +23,6 @@ export interface RefusalEvent extends Called {
   status: number
   /** The code of the service, such as `E_MISSING_PERMISSION`. */
   problem: ServiceProblem
-  /** The `X-Request-Id` of the answer. */
   requestId: string | undefined
 }
 
@@ -46,7 +45,6 @@ export interface RetryEvent extends Called {
 /** A DEK that the client held was used: one for each value or row encrypted, each DEK that a call decrypts with. */
 export interface HitEvent {
   type: 'hit'
-  /** The call that was saved. */
   operation: 'wrap' | 'unwrap'
   keyId: string
 }

@@ -18,7 +18,6 @@ export interface ShortLivedApiKey {
 
 /** How long calls wait for a `fetchKey` that an earlier call started, which may never settle. */
 const PATIENCE_MS = 10_000
-
 export type ExpiringApiKey = (refused?: string) => Promise<string>
 
 /**

@@ -16,7 +16,6 @@ const KEY_LIKE = /[\w+/-]{43,}/g
 const KEY_LIKE_MARGIN = 100
 /** The types of an answer that an error names; a service could write a secret into any other. */
 const SHOWN_TYPES = ['application/json', PROBLEM_CONTENT_TYPE, 'text/html', 'text/plain']
-
 /** Not 429: a quota, a budget or a broker's limit last longer, and the caller decides whether to wait. */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const FIRST_DELAY_MS = 100
@@ -122,8 +121,11 @@ function readAnswer(call: Call, answer: RawAnswer, reading: Reading): unknown {
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
   if (mediaType !== expected) {
     const got = contentType === '' ? 'no content type' : SHOWN_TYPES.includes(mediaType) ? mediaType : 'another'
-    const message = `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`
-    throw new ProtocolError(message, status, mayPass(call, status))
+    throw new ProtocolError(
+      `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`,
+      status,
+      mayPass(call, status),
+    )
   }
   const parsed = { ...answer, succeeded, json: parse(call, () => parseJson(answer), status, reading) }
   if (!succeeded || !call.parts) return readBody(call, parsed, reading)

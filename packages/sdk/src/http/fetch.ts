@@ -31,7 +31,6 @@ export interface FetchResponse {
 
 /** The global `fetch`, that of undici, or the application's own function. Receives the URL as text. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>
-
 export type BodyFault = 'not UTF-8' | `longer than ${number} bytes`
 
 /**

@@ -2,31 +2,28 @@
 import { InvalidInputError, isEaasError } from '../errors.js'
 import type { Call } from './calls.js'
 
+// biome-ignore lint/suspicious/noExplicitAny: contexts and spans are OpenTelemetry's own matter
+type Any = any
+
 /** The part of the module `@opentelemetry/api` that is used. */
 export interface OpenTelemetry {
   trace: {
     getTracer(name: string): { startSpan(name: string, options: { kind: number }): Span }
-    // biome-ignore lint/suspicious/noExplicitAny: a context is OpenTelemetry's own matter
-    setSpan(context: any, span: any): any
+    setSpan(context: Any, span: Any): Any
   }
-  // biome-ignore lint/suspicious/noExplicitAny: likewise
-  context: { active(): any; with<T>(context: any, work: () => T): T }
-  // biome-ignore lint/suspicious/noExplicitAny: likewise
-  propagation: { inject(context: any, carrier: Record<string, unknown>): void }
+  context: { active(): Any; with<T>(context: Any, work: () => T): T }
+  propagation: { inject(context: Any, carrier: Record<string, unknown>): void }
 }
 
 interface Span {
-  // biome-ignore lint/suspicious/noExplicitAny: it returns itself
-  setAttribute(name: string, value: string): any
-  // biome-ignore lint/suspicious/noExplicitAny: it returns itself
-  setStatus(status: { code: number }): any
+  setAttribute(name: string, value: string): Any
+  setStatus(status: { code: number }): Any
   end(): void
 }
 
 /** `SpanKind.CLIENT` and `SpanStatusCode.ERROR` of the API. */
 const CLIENT = 2
 const ERROR = 2
-
 export type TraceHeaders = { traceparent?: string }
 
 /** Runs a call in its own span, with its trace header. No other header, such as baggage: it may hold anything. */
@@ -35,8 +32,7 @@ export async function withSpan<T>(
   { operationId }: Call,
   run: (headers: TraceHeaders) => Promise<T>,
 ): Promise<T> {
-  // Checked here, in a part that is loaded at the first call, like a missing API key: pages download the client
-  // first.
+  // Checked here, as a missing API key is: pages download the client first.
   if (!trace?.getTracer) throw new InvalidInputError('openTelemetry must be the module @opentelemetry/api')
   const span = trace.getTracer('@eaas/sdk').startSpan(`eaas ${operationId}`, { kind: CLIENT })
   const within = trace.setSpan(context.active(), span)

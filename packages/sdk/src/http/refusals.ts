@@ -6,7 +6,6 @@ import type { Call } from './calls.js'
 /** The calls that send or return keys or plaintexts, besides those that the client makes as part of others. */
 const WITH_SECRETS: readonly OperationId[] = ['encrypt', 'decrypt', 'exportKey']
 const MISSING = 'missing permission: '
-
 type Texts = Pick<ApiProblem, 'title' | 'detail' | 'problem'>
 
 /** What an error may show of a refusal: none of the service's sentences where secrets are sent or returned. */

@@ -4,7 +4,6 @@ import { isObject, kindOf } from '../input.js'
 
 /** Shorter secrets are removed only where they stand alone: removing them inside words would damage any sentence. */
 const MIN_SECRET = 4
-
 const MAX_DEPTH = 5
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 
@@ -59,8 +58,7 @@ function inheritedBy(error: Error): unknown[] {
   const values: unknown[] = []
   let owner = Object.getPrototypeOf(error)
   while (owner && Object.getPrototypeOf(owner)) {
-    // From Node 26 on, the platform's own class also has functions under symbols, with which Node copies it to a
-    // worker.
+    // From Node 26 on, the platform's class has functions under symbols, with which Node copies it to a worker.
     const isPlatforms = owner === globalThis.DOMException?.prototype
     for (const key of isPlatforms ? Object.getOwnPropertyNames(owner) : Reflect.ownKeys(owner)) {
       if (!COMMON.includes(key)) values.push(Reflect.get(owner, key, error))

@@ -105,8 +105,7 @@ function requestInit({ method, body }: Call, { apiKey, trace, signal }: SendOpti
       ...trace,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // Never followed, since that would send the body, with its DEK, to another server: `receive` refuses a
-    // redirect.
+    // Never followed, since that would send the body, with its DEK, to another server.
     redirect: 'manual',
     ...(takesCache ? { cache: 'no-store' } : {}),
     credentials: apiKey === undefined ? 'include' : 'omit', // for a broker of another origin, which names the page's

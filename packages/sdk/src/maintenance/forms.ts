@@ -21,7 +21,6 @@ export interface FieldCounts {
   v2: number
   /** Wrapped under an old version of their key: `rewrap` renews them. */
   oldVersion: number
-  /** Under one of the model's `formerKeyIds`. */
   formerKey: number
   /** Damaged, or of a key that is not the model's; or no object where the path of a field leads into one. */
   unreadable: number
@@ -97,7 +96,6 @@ export function countForms(counts: TableCounts, definition: Definition, forms: R
   }
 }
 
-/** Tells whether a value of the row is not sealed as the model seals now. */
 export function isUnsealed({ envelope }: Definition, forms: RowForms): boolean {
   if (forms.seal?.form === 'empty' || isUnreadable(forms)) return true
   return [...forms.fields.values()].some(
@@ -152,7 +150,6 @@ function indexFormOf(column: IndexColumn, row: Row, fields: RowForms['fields']):
 interface Library {
   name: string
   reader: string
-  /** As text, bytes in base64. */
   beginning: RegExp
 }
 

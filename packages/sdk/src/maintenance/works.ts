@@ -43,7 +43,6 @@ export type Outcome =
 
 /** Returns an outcome for each row, in their order. With `dry` nothing is sealed, and `to` may be empty. */
 export type Work = (shop: Workshop, found: readonly FoundRow[], dry: boolean) => Promise<Outcome[]>
-
 const CURRENT: Outcome = { status: 'current' }
 /** Errors about one row. Any other error would repeat for all other rows, so it ends the run. */
 const ROW_ERRORS: readonly string[] = ['E_INVALID_INPUT', 'E_DECRYPTION', 'E_CONTENT'] satisfies EaasError['code'][]
@@ -96,7 +95,6 @@ async function resealAll(shop: Workshop, found: readonly FoundRow[], dry: boolea
   return dry ? trySealing(shop, found) : sealAgain(shop, found, { ownDek: true })
 }
 
-/** Opens rows and seals them, under a DEK of their own or under the one that the client shares. */
 async function sealAgain(
   shop: Workshop,
   found: readonly FoundRow[],
@@ -108,8 +106,7 @@ async function sealAgain(
   const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ownDek })
   for (const [at, row] of sealed.entries()) {
     const one = opened[at]?.one
-    // A closed key ends the run if it seals: all rows of the page failed with it. If it only opens, it fails its own
-    // rows, in `openEach`.
+    // A closed key ends the run if it seals, since the whole page failed. If it only opens, see `openEach`.
     if (isEaasError(row) && row.code === 'E_API') throw row
     if (isEaasError(row)) put(outcomes, one, failRowOrThrow(row))
     else if (one) outcomes.set(one, write(changedColumns(definition, one.row, row)))
@@ -350,7 +347,7 @@ function failRowOrThrow(error: EaasError): Outcome {
   throw error
 }
 
-/** The problems of a key, or of a version of it, that does not open, now or ever. */
+/** Of a key, or of a version of it, that does not open, now or ever: that concerns only the rows under it. */
 const CLOSED: readonly string[] = ['E_STATE', 'E_KEY_DESTROYED', 'E_VERSION_DESTROYED', 'E_VERSION_TOO_OLD']
 
 function isClosedKey(error: EaasError): boolean {
@@ -365,7 +362,6 @@ function isAllEmpty({ forms }: FoundRow): boolean {
   return [...forms.fields.values()].every(({ form }) => form === 'empty')
 }
 
-/** The columns of the model in which a row differs from what was read. */
 function changedColumns({ fields, columns, header, rowSeal }: Definition, before: Row, after: Row): Row {
   const names = [...fields.map(({ path }) => path[0] ?? ''), ...columns.map(({ column }) => column), header]
   if (rowSeal) names.push(ROW_SEAL)

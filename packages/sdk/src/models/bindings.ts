@@ -9,7 +9,6 @@ import type { Definition, Rare } from './definition.js'
 
 /** It has one for each key and field, and may have a key for each row. */
 const MAX_HEADS = 2_000
-
 /** The AAD of a field without the pairs of the row, by key and field: the same for all rows. */
 const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
 

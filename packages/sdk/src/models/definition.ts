@@ -25,7 +25,6 @@ import { createNamedKey, type NamedKey, readKeyName } from './named-key.js'
 import type * as RareRows from './rare-rows.js'
 
 export type RowFormat = 'full' | 'compact' | 'text' | 'compact-text'
-
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text', 'compact-text']
 
 export function isTextFormat(format: RowFormat): boolean {
@@ -78,6 +77,7 @@ export interface BoundOptions<S extends 'row' | undefined = 'row' | undefined> {
 
 /** In format v1, for clients in other languages: its values can be exchanged. */
 export interface UnboundOptions {
+  /** The format, which clients in other languages read, too. */
   envelope: 1
   /** For messages alone: no value is bound to it. */
   name?: string | undefined
@@ -171,7 +171,6 @@ export interface PlacedField extends RecordField {
 
 /** UTF-8 never contains this byte, so it shows where padding begins (codecs.md 1). */
 export const PADDING = 0xff
-
 const asItIs = (bytes: unknown) => bytes as Uint8Array
 
 /** The seal as a field, with an empty value. */
@@ -266,8 +265,10 @@ export function readDefinition(options: Options, hasSecret = false, changesSecre
   assertByService(columns, { model: binding.name, hasSecret })
   const unkeyed = keyByRow && columns.find(({ source }) => !source.keyId && !source.named)
   if (unkeyed) {
-    const message = `the index ${JSON.stringify(unkeyed.column)} needs a key: each row has another key`
-    throw new InvalidInputError(message, 'Name one that all rows share: index: { key: … }.')
+    throw new InvalidInputError(
+      `the index ${JSON.stringify(unkeyed.column)} needs a key: each row has another key`,
+      'Name one that all rows share: index: { key: … }.',
+    )
   }
   const keyOf = keyByRow ? keyOfRow(keyId, fields, names) : () => named?.id ?? (keyId as string)
   return {

@@ -79,7 +79,7 @@ export interface IndexOptions {
    * data of few possible values.
    */
   index?: string | undefined
-  /** How many bits are kept, 4 to 256; all by default. With fewer, values share an index: filter with `matches`. */
+  /** How many bits are kept, 4 to 256; all by default. Fewer reveal less, and find more rows: filter with `matches`. */
   bits?: number | undefined
   /**
    * `true` makes the index of the value alone, as clients in other languages make it (`POST /v1/hash` of the normalised
@@ -98,12 +98,18 @@ export interface PadOptions {
 }
 
 export interface NumberOptions extends IndexOptions, PadOptions {
-  /** Indexes the bucket of `step` numbers, to search ranges; filter found rows with `matches`. Not by the service. */
+  /**
+   * Indexes the bucket of `step` numbers, by which ranges can be searched. The index reveals which rows are in the same
+   * bucket, but no order. Not by the service; filter the found rows with `matches`.
+   */
   range?: { readonly step: number } | undefined
 }
 
 export interface DateOptions extends IndexOptions {
-  /** Indexes the UTC day, month or year, to search ranges; filter the found rows with `matches`. Not by the service. */
+  /**
+   * Indexes the day, month or year in UTC, by which ranges can be searched. The index reveals which rows are in the same
+   * one, but no order. Not by the service; filter the found rows with `matches`.
+   */
   range?: 'day' | 'month' | 'year' | undefined
 }
 
@@ -115,7 +121,6 @@ export interface TextOptions extends IndexOptions, PadOptions {
 const MAX_PAD_BYTES = 65_536
 /** Holds `true` and `false`, so that both are sealed to the same length. */
 const BOOLEAN_PAD_BYTES = 8
-
 const INDEX_OPTIONS = ['index', 'bits', 'shared'] satisfies (keyof IndexOptions)[]
 
 // `I` alone is inferred: for options of a type parameter, an option that there is not would compile.
@@ -285,8 +290,11 @@ function parse<T>(opened: Uint8Array, place: RecordPlace, expected: string, read
   try {
     return read(content)
   } catch {
-    const hint = 'Declare the field as the kind that was encrypted.'
-    throw new ContentError(`the decrypted value is not ${expected}`, hint, place)
+    throw new ContentError(
+      `the decrypted value is not ${expected}`,
+      'Declare the field as the kind that was encrypted.',
+      place,
+    )
   }
 }
 

@@ -22,7 +22,6 @@ const OPTIONS_OF = {
   ngram: ['ngram', 'length', 'bits', 'acceptLeakage'],
 } as const
 const MAX_PART_CHARACTERS = 64
-
 /** The whole text, its first characters, each few in a row, or the bucket of a value (local-index.md 3). */
 type IndexKind = 'exact' | 'prefix' | 'ngram' | 'range'
 
@@ -39,7 +38,6 @@ export interface IndexColumn {
 }
 
 type DeclaredColumn = Omit<IndexColumn, 'source'>
-
 const EXACT = { kind: 'exact', length: 0 } as const
 
 export function readIndexColumns({

@@ -52,7 +52,6 @@ function joinTexts(label: string, texts: readonly string[]): string {
 
 /** Returns what a column stores for its hashed texts: a value, or a sorted list of values. */
 export type GetValue = (column: IndexColumn, texts: ColumnTexts) => string | string[]
-
 const BLOCK_MACS = 1_000
 
 /** Hashes what many rows need, each distinct text of a column once. The engine must be ready. */

@@ -28,7 +28,6 @@ export interface AccessRows {
   seal(rows: readonly Row[], fields?: readonly string[]): Promise<Row[]>
   /** Opens some fields, all or none. Keeps every null, as of an outer join, and the columns of indexes. */
   open(rows: readonly Row[], fields: readonly string[]): Promise<Row[]>
-  /** As `index` of the model does. */
   index(query: Row, signal?: AbortSignal): Promise<Row>
 }
 
@@ -45,8 +44,10 @@ export function withAccess<M extends object>(model: M, definition: Definition, l
 export function getModelAccess(model: unknown): ModelAccess {
   const access = (model as Partial<Record<symbol, ModelAccess>> | null | undefined)?.[MODEL_ACCESS]
   if (access) return access
-  const hint = 'Pass the model itself. If it is one, @eaas/sdk is installed in two versions.'
-  throw new InvalidInputError('expected a model, made by model() of a client', hint)
+  throw new InvalidInputError(
+    'expected a model, made by model() of a client',
+    'Pass the model itself. If it is one, @eaas/sdk is installed in two versions.',
+  )
 }
 
 /** What the maintenance needs of a model; kept apart, so that no program reaches it through the model. */

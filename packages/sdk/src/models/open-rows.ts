@@ -21,7 +21,6 @@ const V1_HINT =
 const V2_HINT =
   'It is of format v2, which a model with `envelope: 1` does not open: leave the option out; else restore it from a backup.'
 
-/** Its index in the given list, from 0. */
 export interface FailedRow {
   index: number
   error: EaasError

@@ -13,13 +13,15 @@ export interface PartsOwner {
   readonly [CLIENT_PARTS]: LoadParts
 }
 
-/** Of the registry of symbols: the client may be another copy's. Its number changes with what it returns. */
+/** From the registry of symbols, since the client may be of another copy. Its number changes with what it returns. */
 export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
 
 /** Returns what loads the parts of a client. @throws InvalidInputError when it is not a client */
 export function clientParts(eaas: unknown): LoadParts {
   const load = (eaas as Partial<PartsOwner> | null | undefined)?.[CLIENT_PARTS]
   if (typeof load === 'function') return load
-  const hint = 'Pass the client itself. If it is one, @eaas/sdk is installed in two versions.'
-  throw new InvalidInputError('the first argument must be a client of createClient()', hint)
+  throw new InvalidInputError(
+    'the first argument must be a client of createClient()',
+    'Pass the client itself. If it is one, @eaas/sdk is installed in two versions.',
+  )
 }

@@ -13,7 +13,7 @@ const MAX_NAME = 128
 const MAX_DEPTH = 5
 export const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
-/** Refuses a record with another spelling of a field that it lacks, or with a value there for null in the field. */
+/** Refuses a record that lacks a field, or has null, but has a value under another spelling of its name. */
 export function assertNoLookalike(
   row: Row,
   { name, path }: RecordField,
@@ -23,8 +23,11 @@ export function assertNoLookalike(
   const found = findLookalike(row, path, taken)
   if (found === undefined) return
   const place: RecordPlace = { index, field: name }
-  const message = `the record has no value in the field, but has ${JSON.stringify(found)}`
-  throw new InvalidInputError(message, AS_RECORDS_DO, place)
+  throw new InvalidInputError(
+    `the record has no value in the field, but has ${JSON.stringify(found)}`,
+    AS_RECORDS_DO,
+    place,
+  )
 }
 
 function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string | undefined {

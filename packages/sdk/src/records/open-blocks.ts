@@ -71,7 +71,7 @@ export async function openBlock<J extends OpenJob>(
   await backlog.flush()
 }
 
-/** In one request; the first envelope proves each DEK. Once settled, adds nothing to `deks`, which the caller ends. */
+/** In one request; the first envelope proves each DEK. Once settled, adds none to `deks`: the caller releases them. */
 async function unwrapEach(
   { decryptDeks, envelopes }: OpenDeps,
   jobs: readonly OpenJob[],

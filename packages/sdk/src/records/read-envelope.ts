@@ -6,7 +6,6 @@ import { type Row, readFormat } from '../input.js'
 
 /** An envelope without `envelope_version`, as server mode returns it (envelope.md 5); read as version 1. */
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
-
 /** An envelope or a bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
 export type StoredEnvelope = Envelope | Bundle | string
 

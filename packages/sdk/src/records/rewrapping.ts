@@ -8,7 +8,7 @@ import type { Batcher } from '../http/batcher.js'
 import { type WrappedFor, wrappedFor } from '../uses.js'
 import type { Soon } from '../waiting.js'
 import { type EnvelopeEngine, readContext, useKeys } from './bound-envelopes.js'
-import type { inEitherUse, usesIn } from './open-envelopes.js'
+import type { usesIn } from './open-envelopes.js'
 import { envelopeObject, isText, readEnvelope, textOf } from './read-envelope.js'
 
 /** A wrapped key, with what is stored of its DEK: a commitment, or in format v1 what the DEK sealed. */
@@ -35,28 +35,12 @@ export type Rewrap = (
   options?: RewrapOptions,
 ) => Promise<WrappedKey>
 
-interface RewrapDeps {
-  batcher: Batcher
-  envelopes: EnvelopeEngine
-  verify: boolean
-  inEitherUse: typeof inEitherUse
-}
-
-/** Has a DEK wrapped again. Without `verify` this process never holds the DEK, and trusts the service's answer. */
+/** For the use of `old`. Without `verify` this process never holds the DEK, and trusts the service's answer. */
 export async function rewrap(
-  deps: RewrapDeps,
+  { batcher, envelopes, verify }: { batcher: Batcher; envelopes: EnvelopeEngine; verify: boolean },
   old: CommittedKey,
   signal: AbortSignal | undefined,
-  options: RewrapOptions = {},
-): Promise<WrappedKey> {
-  return deps.inEitherUse(old, (one) => rewrapFor(deps, one, signal, options))
-}
-
-async function rewrapFor(
-  { batcher, envelopes, verify }: RewrapDeps,
-  old: CommittedKey,
-  signal: AbortSignal | undefined,
-  { commit = commitmentOf }: RewrapOptions,
+  { commit = commitmentOf }: RewrapOptions = {},
 ): Promise<WrappedKey> {
   const fresh = { ...(await batcher.rewrap(old, signal)), use: old.use }
   if (!verify) return fresh
@@ -79,8 +63,10 @@ async function rewrapFor(
     if (dek && (await isStored(dek))) return fresh
     before = await batcher.unwrap(old)
     if (!bytes || !equalInConstantTime(before, bytes)) {
-      const message = `POST /v1/keys/${key_id}/rewrap: the new wrapped key does not unwrap to the same DEK`
-      throw new ProtocolError(message, 200)
+      throw new ProtocolError(
+        `POST /v1/keys/${key_id}/rewrap: the new wrapped key does not unwrap to the same DEK`,
+        200,
+      )
     }
     if (isTold) throw new DecryptionError() // by the service's word it is the same DEK, but what is stored does not open with it, and is left as it is
     return fresh

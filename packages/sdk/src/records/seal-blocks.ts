@@ -9,7 +9,6 @@ import { BLOCK_RECORDS, MADE_TEXT, type RecordsDeps } from './blocks.js'
 
 /** How many values are hashed at a time: a few full requests. */
 const BLOCK_HASHES = 4_000
-
 const COLON = 0x3a
 
 interface DeksOptions {

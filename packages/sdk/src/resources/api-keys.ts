@@ -21,7 +21,7 @@ export interface ApiKeyChanges {
   expires_at?: string | Date | null | undefined
   /** The only addresses it may be used from: addresses or CIDR, v4 and v6. */
   allowed_ips?: readonly string[] | null | undefined
-  /** The only keys that it may use, list and manage: ids, or folders of names, `customers/*`. `null`: all. */
+  /** The only keys that it may use and manage: ids, or folders of names, `customers/*`. `null`: all; `[]`: none. */
   keys?: readonly string[] | null | undefined
   /**
    * How many values it may open (`unwrap`) and hash in a minute and in a day, of UTC. Beyond that, calls are refused
@@ -38,7 +38,7 @@ export interface NewApiKeyOptions extends ApiKeyChanges {
   permissions: readonly Permission[]
 }
 
-/** Each call but `list` is one request; all throw the errors that `Client` names. No change is ever repeated. */
+/** Each call but `list` is one request; all throw the errors that `Client` names. The client repeats no change. */
 export interface ApiKeys {
   /** `secret` is shown here only. Needs `api_keys:manage`, and grants only what the calling API key has itself. */
   create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
@@ -51,7 +51,6 @@ export interface ApiKeys {
 }
 
 const FIELDS = ['name', 'permissions', 'expires_at', 'allowed_ips', 'keys', 'budgets'] satisfies (keyof ApiKeyChanges)[]
-
 /** More than any tenant has: a service that answers with as many never ends. */
 const MAX_API_KEYS = 1_000_000
 
@@ -91,8 +90,7 @@ export default function createApiKeys(http: Http): ApiKeys {
   }
 }
 
-// Picks the fields by name, so that nothing else of the caller's object is sent; JSON leaves out undefined
-// ones.
+// By name, so that nothing else of the caller's object is sent; JSON leaves out undefined ones.
 function bodyOf({ name, permissions, expires_at, allowed_ips, keys, budgets }: ApiKeyChanges): object {
   if (allowed_ips?.length === 0) throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or null for any.')
   const expires = expires_at === undefined || expires_at === null ? expires_at : readTime(expires_at, 'expires_at')

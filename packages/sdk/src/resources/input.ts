@@ -3,7 +3,6 @@ import { isUuid, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertWhole, isoText, isValidDate } from '../input.js'
 
-/** Checks the name of a key or an API key. @throws InvalidInputError */
 export function assertName(name: unknown, option = 'name', hint?: string): asserts name is string {
   if (typeof name !== 'string' || name === '' || [...name].length > MAX_NAME_CHARACTERS)
     throw new InvalidInputError(`${option} must be text of 1 to ${MAX_NAME_CHARACTERS} characters`, hint)
@@ -21,7 +20,6 @@ export function assertPage(limit: unknown, offset: unknown): void {
   if (offset !== undefined) assertWhole('offset', offset, 0)
 }
 
-/** Returns a time as the API takes it. @throws InvalidInputError on an invalid Date */
 export function readTime(value: string | Date, name: string): string {
   if (typeof value === 'string') return value
   if (!isValidDate(value)) throw new InvalidInputError(`${name} must be text or a valid Date`)

@@ -12,13 +12,11 @@ export type KeyList = wire.KeyList
 export type KeyStatus = wire.KeyStatus
 export type KeyExport = wire.KeyExport
 
-/** What every call takes. */
 export interface CallOptions {
   /** Ends the call, which then throws `AbortedError`. */
   signal?: AbortSignal | undefined
 }
 
-/** Which keys to list. */
 export interface ListKeysOptions extends CallOptions {
   /** Only keys of this status. */
   status?: KeyStatus | undefined
@@ -104,12 +102,11 @@ export interface Keys {
    * @param confirm the key's name, so that nobody destroys a version of the wrong one
    */
   destroyVersion(keyId: string, version: number, confirm: string, options?: CallOptions): Promise<Key>
-  /** For `openExport` of `@eaas/sdk/offline`: it opens everything of the key, for ever. Needs `keys:export`. */
+  /** For `openExport` of `@eaas/sdk/offline`: whoever has it can open all of the key, for ever. Needs `keys:export`. */
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }
 
 export default function createKeys(http: Http): Keys {
-  /** Checks the id and the signal of a call on one key. */
   const about = (name: keyof Keys, keyId: string, options: CallOptions | undefined) => {
     const signal = readSignal(`keys.${name}()`, options)
     assertKeyId(keyId)

@@ -2,15 +2,10 @@
 import { type OperationId, ROUTES, type RouteRow } from '@eaas/protocol'
 import type { Http } from '../http/calls.js'
 import { type Soon, traced } from '../waiting.js'
-import type createApiKeys from './api-keys.js'
 import type { ApiKeys } from './api-keys.js'
-import type createAudit from './audit.js'
 import type { Audit } from './audit.js'
-import type createKeys from './keys.js'
 import type { Keys } from './keys.js'
-import type createServerMode from './server-mode.js'
 import type { ServerMode } from './server-mode.js'
-import type createService from './service.js'
 import type { Service } from './service.js'
 
 export interface Resources extends Service {
@@ -22,11 +17,11 @@ export interface Resources extends Service {
 
 interface Loaded {
   http: Http
-  createKeys: typeof createKeys
-  createApiKeys: typeof createApiKeys
-  createAudit: typeof createAudit
-  createServerMode: typeof createServerMode
-  createService: typeof createService
+  createKeys(http: Http): Keys
+  createApiKeys(http: Http): ApiKeys
+  createAudit(http: Http): Audit
+  createServerMode(http: Http): ServerMode
+  createService(http: Http): Service
 }
 
 export function createResources(load: () => Soon<Loaded>): Resources {
@@ -51,7 +46,6 @@ interface Lazy extends Omit<Resources, keyof Service | 'audit'> {
   client: Service
 }
 
-/** The methods of a resource that are one call of the API. */
 type MethodOf<Name extends string> = {
   [Id in OperationId]: (typeof ROUTES)[Id] extends { sdk: `${Name}.${infer Method}` } ? Method : never
 }[OperationId]

@@ -3,7 +3,6 @@ import { AbortedError, InvalidInputError } from '../errors.js'
 import { type Binary, type Bytes, kindOf, readBinary } from '../input.js'
 import { onAbort } from '../waiting.js'
 
-/** What a generator may use while it runs. */
 export interface Lifetime {
   /** Aborted when the stream ends before its generator does, for whatever cause. */
   readonly signal: AbortSignal

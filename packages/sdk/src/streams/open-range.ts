@@ -25,7 +25,6 @@ export interface Part {
   to: number
 }
 
-/** Yields the plaintext of a part, each segment after its tag was verified. */
 export async function* openPart(
   read: ReadSource,
   { load, pairs, keyIds, part }: StreamDemand & { load: LoadParts; part: Part },
@@ -102,7 +101,6 @@ export type RangeSource =
 /** Reads bytes, fewer only at the end of the source. */
 export type ReadSource = (start: number, end: number) => Promise<Uint8Array>
 
-/** Makes a function that reads a source. @throws InvalidInputError when it is not one */
 export function createReader(source: RangeSource): (signal: AbortSignal) => ReadSource {
   if (typeof source === 'function') {
     return (signal) => async (start, end) => {

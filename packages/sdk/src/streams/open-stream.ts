@@ -10,7 +10,6 @@ import type { Chunks, Lifetime } from './byte-streams.js'
 import { cutSegments, takeHeader } from './segments.js'
 import { openStreamKey } from './stream-keys.js'
 
-/** What a reader demands of a stream. */
 export interface StreamDemand {
   /** The context that it must be bound to, encoded. */
   pairs: Uint8Array

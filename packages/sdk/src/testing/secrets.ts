@@ -30,7 +30,6 @@ import { currentVersion, getKey } from './keys.js'
 import { type Call, note, Refusal, randomKey, type TestKey } from './state.js'
 
 export const secretFakes = { wrap, unwrap, rewrap, indexSecret, hash, blindHash, encrypt, decrypt }
-
 const takeIv = createIvPool()
 
 function wrap(call: Call, { dek, ...stated }: wire.Wrap): wire.Wrapped {

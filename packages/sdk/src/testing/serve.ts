@@ -24,7 +24,6 @@ import { type Call, note, parse, Refusal, type Result, randomId, refused, type S
 
 /** The name of an API call, as `failNext` takes it: every call that the SDK makes. */
 export type TestOperation = SdkOperation
-
 type Input<Id> = Id extends keyof wire.Bodies
   ? wire.Bodies[Id]
   : Id extends keyof wire.Queries
