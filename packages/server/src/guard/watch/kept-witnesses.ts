@@ -134,10 +134,10 @@ async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<st
   return [...keys]
 }
 
-/** Adds the key that replaced one of these, if the note is a statement of that. */
+/** Adds the key that replaced one of these, if the note is a statement of that. Where a tenant moved, neither key is replaced. */
 export function addSuccessor(keys: Set<string>, note: string): void {
   const change = findKeyChange(note)
-  if (change && keys.has(change.from)) keys.add(change.to)
+  if (change && change.first === undefined && keys.has(change.from)) keys.add(change.to)
 }
 
 function findMember(text: string, name: keyof KeptLine): string | undefined {
