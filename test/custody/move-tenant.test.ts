@@ -386,7 +386,7 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
 
 describe('a tenant that another installation has', { timeout: 60_000 }, () => {
   it.each(['is served', 'has moved on from'])(
-    'is not undone if it %s there, even once its arrival is purged',
+    'is neither undone nor moved again if it %s there, even once its arrival is purged',
     async (state) => {
       const third = await startService()
       onTestFinished(third.close)
@@ -395,6 +395,7 @@ describe('a tenant that another installation has', { timeout: 60_000 }, () => {
       const { sql } = there.services
       await sql`delete from audit_log where tenant_id = ${tenant_id} and id < (select last_id from heads where tenant_id = ${tenant_id})`
       await expect(undoMove(pair())).rejects.toThrow(/has it already/)
+      await expect(move()).rejects.toThrow(/has it already/)
       expect(await statusOf(here)).toBe('moving')
       expect(await sql`select from tenant_peppers where tenant_id = ${tenant_id}`).not.toHaveLength(0)
     },
