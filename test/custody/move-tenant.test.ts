@@ -504,6 +504,12 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
       { installation: 'us', tenant_id, status: 'active' },
     ]
     expect(listed).toMatchObject({ code: 0, count: 2, tenants: acme })
+    Object.assign(paths, { eu: paths.us, us: paths.us })
+    expect(await list()).toMatchObject({
+      code: 1,
+      count: 2,
+      failed: [{ tenant_id, error: expect.stringContaining('eu serves it too') }],
+    })
     paths.eu = join(folder.path, 'none.json')
     expect(await list()).toMatchObject({ code: 1, count: 1, failed: [{ installation: 'eu' }] })
   })

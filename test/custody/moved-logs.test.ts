@@ -1,4 +1,5 @@
 // The log of a tenant that was moved is continued elsewhere: nothing that an operator does here may append to it.
+import { genesisHash } from '@eaas/audit/formats'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
@@ -9,6 +10,8 @@ import { countWaiting } from '../../packages/server/src/core/store/peppers.js'
 import { acceptClock, acceptLostTenant } from '../../packages/server/src/guard/operations/accept.js'
 import { acceptRollback } from '../../packages/server/src/guard/operations/accept-rollback.js'
 import { createComparisons } from '../../packages/server/src/installation-comparisons.js'
+import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
+import { copyEntries } from '../../packages/server/src/operate/operations/move/copy-log.js'
 import { moveTenant } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { renewTenant } from '../../packages/server/src/operate/operations/renew-tenant.js'
 import { listKeysUnderEarlier } from '../../packages/server/src/operate/store/sealed-rows.js'
@@ -64,6 +67,23 @@ describe('the log of a moved tenant', { timeout: 60_000 }, () => {
     await sql`delete from heads where tenant_id = ${tenant_id}`
     await expect(acceptRollback(here.services, tenant_id, { reason: 'restored' })).rejects.toThrow(/acme is moved/)
     expect(await endOf(here)).toBeUndefined()
+  })
+
+  it('is copied on from where a purge took entries meanwhile', async () => {
+    time += 100 * DAY_MS
+    await owner.call('POST', '/v1/keys', { name: 'new' })
+    const { services } = here
+    const { entries } = await purgeTenant(services, tenant_id, { retentionMonths: 1, maxShare: 1 })
+    expect(entries).toBeGreaterThan(0)
+    const { last_id: through_id = 0 } = (await endOf(here)) ?? {}
+    const auditKey = (await services.states.find(tenant_id))?.auditKey ?? expect.unreachable()
+    const at = { id: 0, hash: genesisHash(tenant_id) }
+    const copied = { on: services.sql, auditKey, at, through_id, pauses: 0, onProgress: undefined, signal: undefined }
+    expect(await copyEntries({ from: services, to: there.services, tenant_id }, copied)).toMatchObject({
+      id: through_id,
+    })
+    await move()
+    expect(await performAsSystem(there.services, tenant_id, verifyAudit({}))).toMatchObject({ valid: true })
   })
 
   it('gets no entry by an accepted clock', async () => {
