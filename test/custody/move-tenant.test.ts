@@ -1,16 +1,22 @@
 // A tenant is moved to another installation. Its log continues there under that installation's keys, and both agree up to the move.
 import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { encodePublicKey } from '../../packages/audit/src/formats/checkpoint.js'
+import { readWitnessKey } from '../../packages/audit/src/formats/cosignature.js'
+import { encodeNoteKey } from '../../packages/audit/src/formats/signed-note.js'
+import { readTreeKeys } from '../../packages/audit/src/formats/tree.js'
 import { joinExports } from '../../packages/audit/src/verify/join-exports.js'
+import { KeptIds, parseKept } from '../../packages/audit/src/verify/kept-checkpoint.js'
 import { splitLines } from '../../packages/audit/src/verify/split-lines.js'
+import { verifyCompared } from '../../packages/audit/src/verify/verify-compared.js'
 import { verifyExport } from '../../packages/audit/src/verify/verify-export.js'
 import { readAuditCheckpoint, verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { exportAudit } from '../../packages/server/src/core/api/audit-export.js'
 import { rotateKey } from '../../packages/server/src/core/api/key-rotation.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
+import { createWitnessRound } from '../../packages/server/src/guard/jobs/ask-witnesses.js'
 import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
 import { moveTenant, undoMove } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { closeForMove } from '../../packages/server/src/operators/tenants.js'
@@ -20,6 +26,7 @@ import { backend } from '../support/database/database.js'
 import { guardedDir } from '../support/run/guarded-dir.js'
 import { runCommand } from '../support/service/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service/service.js'
+import { startWitness } from '../support/service/witness.js'
 
 const OTHER_ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
 const INSTALLATION = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
@@ -114,6 +121,26 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     expect([...here.alarms, ...there.alarms]).toEqual([])
   })
 
+  it('has spent what it spent of budgets, and its disabled keys and scheduled destructions as they were', async () => {
+    const ids: string[] = []
+    for (const name of ['disabled', 'doomed']) {
+      const { id } = (await owner.call('POST', '/v1/keys', { name })).body
+      await owner.call('DELETE', `/v1/keys/${id}`)
+      ids.push(id)
+    }
+    await owner.call('POST', `/v1/keys/${ids[1]}/destroy`, { confirm: 'doomed' })
+    const budgets = { unwrap: { per_day: 1 } }
+    const { secret } = (await owner.call('POST', '/v1/api-keys', { name: 'b', permissions: ['decrypt'], budgets })).body
+    const spend = async (service: Service) =>
+      (await service.caller(secret).call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key })).body
+    expect(await spend(here)).toMatchObject({ dek })
+    const before = await Promise.all(ids.map(async (id) => (await owner.call('GET', `/v1/keys/${id}`)).body))
+    expect(before).toMatchObject([{ status: 'disabled' }, { status: 'pending_destruction' }])
+    await move()
+    expect(await spend(there)).toMatchObject({ code: 'E_BUDGET' })
+    for (const key of before) expect((await by(there).call('GET', `/v1/keys/${key.id}`)).body).toEqual(key)
+  })
+
   it('has a log that verifies on both sides, and whose exports from before and after verify as one', async () => {
     const before = await exported(here)
     const { checkpoint } = await performAsSystem(here.services, tenant_id, readAuditCheckpoint())
@@ -163,6 +190,61 @@ describe('a moved tenant', { timeout: 60_000 }, () => {
     await expect(performAsSystem(there.services, INSTALLATION, compared)).rejects.toMatchObject({
       code: 'E_VALIDATION',
     })
+    expect([...here.alarms, ...there.alarms]).toEqual([])
+  })
+
+  it('agrees with what witnesses cosigned of both installations, which go on being cosigned', async () => {
+    await rotateAged(there, { provider: providerOf(OTHER_ROOT_KEY) }) // its tree keeps the name of its first key
+    await there.refreshStoreKeys()
+    const both = [here, there].map((service) => readTreeKeys(service.services.signingKey.publicKeys))
+    const witness = await startWitness(both.flat().map(encodeNoteKey))
+    onTestFinished(witness.remove)
+    const folder = guardedDir('eaas-witnessed-move')
+    onTestFinished(folder.remove)
+    const rounds = [here, there].map(({ services }, at) =>
+      createWitnessRound(services, {
+        witnesses: [{ key: readWitnessKey(witness.key), url: witness.process.url }],
+        file: join(folder.path, `${at}`),
+      }),
+    )
+    const cosign = async () => {
+      for (const service of [here, there]) await anchor(service, { evenIfSame: true })
+      for (const round of rounds) expect(await round({ isLast: false })).toMatchObject([{ kind: 'cosigned' }])
+    }
+    const keptBy = (files: number[]) =>
+      parseKept(files.map((at) => readFileSync(join(folder.path, `${at}`), 'utf8')).join(''))
+    const linked = async (service: Service, file: number, range = {}) => {
+      const ids = new KeptIds()
+      ids.add(keptBy([file]).notes)
+      return exported(service, { withAnchor: true, toLink: { known: ids.all(), demanded: [] }, ...range })
+    }
+    const agrees = async (files: string[], { key, kept }: { key: Service; kept: number[] }) => {
+      const lines = joinExports(files.map((file) => splitLines([Buffer.from(file)])))
+      const options = { publicKey: publicKeyOf(key), kept: keptBy(kept), witnesses: [witness.key] }
+      const { verdict, witnessed } = await verifyCompared(lines, options)
+      expect(verdict).toMatchObject({ valid: true, checkpoint_compared: true, checkpoint: { tenant_id: INSTALLATION } })
+      return witnessed?.last_id
+    }
+    for (let more = 0; more < 3; more++) await anchor(here, { evenIfSame: true }) // more entries than there
+    await cosign()
+    const before = await linked(here, 0)
+    const [cosignedHere, cosignedThere] = await Promise.all(rounds.map(async (_, at) => keptBy([at]).notes[0]?.last_id))
+    await move()
+    await unwrap(there)
+    for (const service of [here, there]) expect(await anchor(service)).toBe(true)
+    const [left, arrived] = [await linked(here, 0), await linked(there, 1, { after_id: before.split('\n').length - 5 })]
+    // The cosignatures are from before the move.
+    expect(await agrees([left], { key: here, kept: [0] })).toBe(cosignedHere)
+    for (const kept of [[1], [0, 1]])
+      for (const key of [here, there])
+        for (const files of [[await linked(there, 1)], [before, arrived]])
+          expect(await agrees(files, { key, kept })).toBe(cosignedThere)
+    await cosign()
+    for (const [at, service] of [here, there].entries())
+      expect(await agrees([await linked(service, at)], { key: service, kept: [0, 1] })).toBe(
+        keptBy([at]).notes[0]?.last_id,
+      )
+    await expect(agrees([await linked(there, 1)], { key: there, kept: [0] })).rejects.toThrow(/another key/)
     expect([...here.alarms, ...there.alarms]).toEqual([])
   })
 
@@ -304,7 +386,7 @@ describe('a move that is interrupted', { timeout: 60_000 }, () => {
 
 describe('a tenant that another installation has', { timeout: 60_000 }, () => {
   it.each(['is served', 'has moved on from'])(
-    'is not undone if it %s there, even once its arrival is purged',
+    'is neither undone nor moved again if it %s there, even once its arrival is purged',
     async (state) => {
       const third = await startService()
       onTestFinished(third.close)
@@ -313,6 +395,7 @@ describe('a tenant that another installation has', { timeout: 60_000 }, () => {
       const { sql } = there.services
       await sql`delete from audit_log where tenant_id = ${tenant_id} and id < (select last_id from heads where tenant_id = ${tenant_id})`
       await expect(undoMove(pair())).rejects.toThrow(/has it already/)
+      await expect(move()).rejects.toThrow(/has it already/)
       expect(await statusOf(here)).toBe('moving')
       expect(await sql`select from tenant_peppers where tenant_id = ${tenant_id}`).not.toHaveLength(0)
     },
@@ -421,6 +504,12 @@ describe.skipIf(backend() === 'embedded')('eaas tenant move', { timeout: 120_000
       { installation: 'us', tenant_id, status: 'active' },
     ]
     expect(listed).toMatchObject({ code: 0, count: 2, tenants: acme })
+    Object.assign(paths, { eu: paths.us, us: paths.us })
+    expect(await list()).toMatchObject({
+      code: 1,
+      count: 2,
+      failed: [{ tenant_id, error: expect.stringContaining('eu serves it too') }],
+    })
     paths.eu = join(folder.path, 'none.json')
     expect(await list()).toMatchObject({ code: 1, count: 1, failed: [{ installation: 'eu' }] })
   })

@@ -1,20 +1,28 @@
 // The log of a tenant that was moved is continued elsewhere: nothing that an operator does here may append to it.
+import { genesisHash } from '@eaas/audit/formats'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { verifyAudit } from '../../packages/server/src/core/api/audit.js'
 import { performAsSystem } from '../../packages/server/src/core/runner/perform.js'
 import { findHead } from '../../packages/server/src/core/store/audit.js'
 import { connect } from '../../packages/server/src/core/store/db.js'
 import { countWaiting } from '../../packages/server/src/core/store/peppers.js'
-import { acceptClock } from '../../packages/server/src/guard/operations/accept.js'
+import { acceptClock, acceptLostTenant } from '../../packages/server/src/guard/operations/accept.js'
 import { acceptRollback } from '../../packages/server/src/guard/operations/accept-rollback.js'
+import { createComparisons } from '../../packages/server/src/installation-comparisons.js'
+import { purgeTenant } from '../../packages/server/src/operate/jobs/purge-tenants.js'
+import { copyEntries } from '../../packages/server/src/operate/operations/move/copy-log.js'
 import { moveTenant } from '../../packages/server/src/operate/operations/move/move-tenant.js'
 import { renewTenant } from '../../packages/server/src/operate/operations/renew-tenant.js'
 import { listKeysUnderEarlier } from '../../packages/server/src/operate/store/sealed-rows.js'
 import { createTenant } from '../../packages/server/src/operators/tenants.js'
-import { backend } from '../support/database/database.js'
+import { compare } from '../audit/installation/installation-scene.js'
+import { copyTables, restoreTables, type Scene } from '../support/audit/audit-scene.js'
+import { backend, freshDatabase, originalOf } from '../support/database/database.js'
 import { type Caller, type Service, startService } from '../support/service/service.js'
 
 const DAY_MS = 86_400_000
+const environment = { EAAS_ROOT_KEY: Buffer.alloc(32, 9).toString('base64') }
 
 let time: number
 let here: Service
@@ -26,7 +34,7 @@ beforeEach(async () => {
   time = Date.now()
   const now = () => time
   here = await startService({ now })
-  there = await startService({ now, environment: { EAAS_ROOT_KEY: Buffer.alloc(32, 9).toString('base64') } })
+  there = await startService({ now, environment })
   owner = await here.createTenant({ name: 'acme' })
   tenant_id = owner.tenant.tenant_id
   await owner.call('POST', '/v1/keys', { name: 'k' })
@@ -36,7 +44,8 @@ afterEach(async () => {
   await there.close()
 })
 
-const move = () => moveTenant({ from: here.services, to: there.services, tenant_id }, { learnSeconds: 0 })
+const move = (from = here, to = there) =>
+  moveTenant({ from: from.services, to: to.services, tenant_id }, { learnSeconds: 0 })
 const endOf = ({ services }: Service) => findHead(services.sql, tenant_id)
 
 describe('the log of a moved tenant', { timeout: 60_000 }, () => {
@@ -58,6 +67,23 @@ describe('the log of a moved tenant', { timeout: 60_000 }, () => {
     await sql`delete from heads where tenant_id = ${tenant_id}`
     await expect(acceptRollback(here.services, tenant_id, { reason: 'restored' })).rejects.toThrow(/acme is moved/)
     expect(await endOf(here)).toBeUndefined()
+  })
+
+  it('is copied on from where a purge took entries meanwhile', async () => {
+    time += 100 * DAY_MS
+    await owner.call('POST', '/v1/keys', { name: 'new' })
+    const { services } = here
+    const { entries } = await purgeTenant(services, tenant_id, { retentionMonths: 1, maxShare: 1 })
+    expect(entries).toBeGreaterThan(0)
+    const { last_id: through_id = 0 } = (await endOf(here)) ?? {}
+    const auditKey = (await services.states.find(tenant_id))?.auditKey ?? expect.unreachable()
+    const at = { id: 0, hash: genesisHash(tenant_id) }
+    const copied = { on: services.sql, auditKey, at, through_id, pauses: 0, onProgress: undefined, signal: undefined }
+    expect(await copyEntries({ from: services, to: there.services, tenant_id }, copied)).toMatchObject({
+      id: through_id,
+    })
+    await move()
+    expect(await performAsSystem(there.services, tenant_id, verifyAudit({}))).toMatchObject({ valid: true })
   })
 
   it('gets no entry by an accepted clock', async () => {
@@ -108,3 +134,52 @@ describe.skipIf(backend() === 'embedded')('the name of a tenant that just arrive
     })
   })
 })
+
+describe.skipIf(backend() === 'embedded')(
+  'a database that went back to before a tenant arrived',
+  { timeout: 60_000 },
+  () => {
+    it('gets it from a backup of the former one once its loss is accepted, and nobody serves it twice', async () => {
+      const sql = there.services.sql as unknown as Scene['sql']
+      await copyTables(sql, 'before')
+      await here.close()
+      const kept = await freshDatabase('kept', { copyOf: originalOf(here.database) })
+      here = await startService({ database: here.database })
+      await move()
+      await there.refreshStoreKeys()
+      const from = await startService({ database: kept })
+      onTestFinished(from.close)
+      const statuses = () =>
+        Promise.all(
+          [here, there, from].map(
+            async (service) => (await service.caller(owner.secret).call('GET', '/v1/keys')).status,
+          ),
+        )
+      expect((await statuses()).slice(0, 2)).toEqual([421, 200])
+      await restoreTables(sql, 'before')
+      await expect(move()).rejects.toThrow(/whose database lacks it/)
+      const round = async () => {
+        await compare(there)
+        await createComparisons(there.services, async () => undefined, {}).sharedAlarms.compare({ findsUnseen: true })
+      }
+      const command = await startService({ database: there.database, environment })
+      onTestFinished(command.close)
+      await round()
+      await expect(move(from, command)).rejects.toThrow(/has an alarm about/)
+      await acceptRollback(command.services, INSTALLATION_ID, { reason: 'restored' })
+      await round()
+      await expect(move(from, command)).rejects.toThrow(/has an alarm about/)
+      await acceptLostTenant(command.services, tenant_id, 'restored')
+      await round()
+      expect((await statuses()).slice(0, 2)).toEqual([421, 401])
+      await move(from, command)
+      await there.refreshStoreKeys()
+      expect(await statuses()).toEqual([421, 500, 421]) // its log is not the one that this server saw
+      await round()
+      await acceptRollback(command.services, tenant_id, { reason: 'restored' })
+      await round()
+      expect(await statuses()).toEqual([421, 200, 421])
+      expect(await performAsSystem(there.services, tenant_id, verifyAudit({}))).toMatchObject({ valid: true })
+    })
+  },
+)

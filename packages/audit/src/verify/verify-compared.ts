@@ -2,7 +2,7 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Checkpoint, readCheckpoint } from '../formats/checkpoint.js'
 import { readWitnessKey } from '../formats/cosignature.js'
-import { followKeyChanges, type KeyChange, listKeys } from '../formats/key-change.js'
+import { followKeyChanges, type KeyChange, listInstallationKeys, listKeys } from '../formats/key-change.js'
 import { CheckpointError } from '../formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../formats/witnessed.js'
 import { findEnd } from './exported-anchor.js'
@@ -30,20 +30,22 @@ export async function verifyCompared(
   const { changes, tenant_id } = beginning
   const keys = listKeys(changes)
   // Keys from before a key change may have signed kept checkpoints.
-  const signers = keys.includes(publicKey ?? '') ? keys : (publicKey ?? '')
+  const isKnown = keys.includes(publicKey ?? '')
+  const signers = isKnown ? keys : (publicKey ?? '')
+  const installationSigners = isKnown ? listInstallationKeys(changes) : signers
   if (kept !== undefined) assertSameChanges(kept, changes)
   const witnessed =
     kept === undefined || witnesses === undefined
       ? undefined
       : findWitnessed(listWitnessedLines(kept), {
-          publicKey: signers,
+          publicKey: installationSigners,
           witnesses: witnesses.map(readWitnessKey),
           prefer: (checkpoint) => !isLater(checkpoint, beginning),
         })
   const notes = kept === undefined || tenant_id === undefined ? [] : notesOf(kept, [tenant_id, INSTALLATION_ID])
-  const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers })?.note
+  const named = witnessed?.note ?? namedOf(notes, { tenant_id: tenant_id ?? '', signers: installationSigners })?.note
   // An error of the checkpoint itself is reported as such, not as a fault of the export.
-  if (named !== undefined) readCheckpoint(named, signers)
+  if (named !== undefined) readCheckpoint(named, [signers, installationSigners].flat())
   const verdict = await verifyExport(joined(beginning, lines), {
     publicKey,
     checkpoint: named,

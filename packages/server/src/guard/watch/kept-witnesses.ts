@@ -113,10 +113,10 @@ async function addSuccessors(text: Text, ownKeys: readonly string[]): Promise<st
   return [...keys]
 }
 
-/** Adds a key if the note states that it replaced one of these. */
+/** Adds a key if the note states that it replaced one of these, which the statement of a move does not. */
 export function addSuccessor(keys: Set<string>, note: string): void {
   const change = findKeyChange(note)
-  if (change && keys.has(change.from)) keys.add(change.to)
+  if (change && change.first === undefined && keys.has(change.from)) keys.add(change.to)
 }
 
 function findMember(text: string, name: keyof KeptLine): string | undefined {

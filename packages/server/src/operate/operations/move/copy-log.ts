@@ -104,7 +104,7 @@ export async function findCopied(move: Move, { on, auditKey }: Reading): Promise
 }
 
 export async function copyEntries(
-  { to, tenant_id }: Move,
+  move: Move,
   {
     on,
     auditKey,
@@ -115,11 +115,19 @@ export async function copyEntries(
     ...rest
   }: Reading & { at: Position; through_id: number; pauses: number } & Pick<MoveOptions, 'onProgress' | 'signal'>,
 ): Promise<Position> {
+  const { to, tenant_id } = move
   let { at } = rest
   while (at.id < through_id) {
     signal?.throwIfAborted()
     const begun = performance.now()
     const entries = await readChain(on, { tenant_id, after_id: at.id, through_id, limit: STRETCH_ENTRIES })
+    if (entries[0]?.id !== at.id + 1) {
+      const start = await findStart(move, on, auditKey)
+      if (start.id > at.id) {
+        at = start // a purge took the entries meanwhile
+        continue
+      }
+    }
     at = follow(at, entries, { auditKey, where: 'this installation', todo: 'find out why (eaas audit verify)' })
     await insertRows(to.sql, 'audit_log', entries)
     onProgress?.(`copied through entry ${at.id}`)

@@ -14,7 +14,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChainedEntry, entryHash, readMetadata } from '@eaas/audit/formats'
-import { encodeHex } from '@eaas/protocol'
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../../../core/audit/append/send-appends.js'
 import { extendLocked } from '../../../core/audit/append/tenant-log.js'
 import { openAuditKey } from '../../../core/audit/audit-key.js'
@@ -32,6 +32,7 @@ import { withoutDeadlines } from '../../../core/store/deadline.js'
 import { LEARN_SECONDS } from '../../../core/store/store-keys.js'
 import { findTenant, type TenantRow, updateTenant } from '../../../core/store/tenants.js'
 import { recordForInstallation } from '../../../guard/installation-log.js'
+import { listAlarms } from '../../../guard/store/alarms.js'
 import { authenticTenant, closeForMove } from '../../../operators/tenants.js'
 import {
   arePeppersKnown,
@@ -47,7 +48,7 @@ import {
   arrive,
   assertNameIsFree,
   describeStatus,
-  isThere,
+  findLeft,
   keyOf,
   rowKeyOf,
   signMove,
@@ -67,10 +68,13 @@ export async function moveTenant(move: Move, options: MoveOptions = {}): Promise
   const { learnSeconds = LEARN_SECONDS, onProgress, signal } = options
   const tenant = await readTenant(move, from.sql)
   await assertTarget(move, from.sql, tenant)
-  if (tenant.status === 'moved') return 0
-  await assertMovable(move, tenant)
+  if (tenant.status === 'moved') {
+    await assertThere(move, tenant)
+    return 0
+  }
+  const hasArrived = await assertMovable(move, tenant)
   let closedAt: number | undefined
-  if (!(await hasArrived(move))) {
+  if (!hasArrived) {
     await stagePeppers(move)
     const copied = await copyWhileServed(move, options)
     const peppers = await stagePeppers(move) // again, since a rotation may have replaced one meanwhile
@@ -102,10 +106,7 @@ export async function undoMove(move: Move): Promise<void> {
       // This waits for a transaction in which the tenant arrives. Without the peppers, no later one commits.
       await lockPeppersOf(there, tenant_id)
       if (await findArrival(move, { on: there, head, auditKey })) throw arrived(tenant)
-      // A purge or a restored backup may hide that it arrived. What it left there earlier is `moved`, with an older head.
-      const [row, left] = [await findTenant(there, tenant_id), await findHead(there, tenant_id)]
-      const isLeft = !row || authenticTenant(to, row).status === 'moved'
-      if (!isLeft || (left && left.last_id > head.last_id)) throw isThere(tenant.name, row)
+      const left = await findLeft(move, there, { tenant, head }) // a purge or a restored backup may hide that it arrived
       await deletePeppersOf(there, tenant_id)
       await deleteEntriesAfter(there, tenant_id, left?.last_id ?? 0)
     })
@@ -144,27 +145,40 @@ async function assertTarget({ from, to, tenant_id }: Move, on: Queryable, tenant
   throw new Refusal('E_STATE', `tenant ${name} ${is} moved to another installation, with the public key ${told}${todo}`)
 }
 
-async function assertMovable(move: Move, tenant: TenantRow): Promise<void> {
+/** Refuses to call a tenant moved that the target has lost since. @throws Refusal E_STATE */
+async function assertThere({ from, to, tenant_id }: Move, { name }: TenantRow): Promise<void> {
+  const [left, head] = [await findHead(from.sql, tenant_id), await findHead(to.sql, tenant_id)]
+  if (left && head && head.last_id > left.last_id && (await findTenant(to.sql, tenant_id))) return
+  throw new Refusal(
+    'E_STATE',
+    `tenant ${name} arrived in the other installation, whose database lacks it or its newest entries: somebody put an older state there. Restore a newer one, or a backup of this database from before the move elsewhere, and move the tenant from that`,
+  )
+}
+
+/** Returns whether the tenant has arrived, so that the move need only be ended. @throws Refusal E_STATE, E_NAME_TAKEN */
+async function assertMovable(move: Move, tenant: TenantRow): Promise<boolean> {
   const { from, to, tenant_id } = move
   const { name, status } = tenant
   if (status !== 'active' && status !== 'moving')
     throw new Refusal('E_STATE', `tenant ${name} is ${status}: only an active one is moved`)
   await signMove(move, from.sql)
-  const there = await findTenant(to.sql, tenant_id)
-  if (there && there.status !== 'moved' && !(await hasArrived(move))) throw isThere(name, there)
+  const head = await findHead(from.sql, tenant_id)
+  if (!head) throw new Refusal('E_STATE', `the head of the log of tenant ${name} is missing: see eaas doctor`)
+  const { auditKey } = await getState(move)
+  if (await findArrival(move, { on: to.sql, head, auditKey })) return true
+  await findLeft(move, to.sql, { tenant, head })
   await assertNameIsFree(move, to.sql, name)
+  // An alarm there would keep the tenant from arriving once it is closed, or from being served.
+  const alarm = (await listAlarms(to.sql)).find((each) => [tenant_id, INSTALLATION_ID].includes(each.tenant_id))
+  if (!alarm) return false
+  const log = alarm.tenant_id === tenant_id ? 'this tenant' : 'its own log'
+  throw new Refusal('E_STATE', `the other installation has an alarm about ${log}: end that first (eaas doctor there)`)
 }
 
 async function readTenant({ from, tenant_id }: Move, on: Queryable): Promise<TenantRow> {
   const row = await findTenant(on, tenant_id)
   if (!row) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
   return authenticTenant(from, row)
-}
-
-async function hasArrived(move: Move): Promise<boolean> {
-  const { auditKey } = await getState(move)
-  const head = await findHead(move.from.sql, move.tenant_id)
-  return head !== undefined && (await findArrival(move, { on: move.to.sql, head, auditKey })) !== undefined
 }
 
 /**

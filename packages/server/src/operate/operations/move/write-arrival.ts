@@ -27,7 +27,7 @@ import type { EntryNote, Services } from '../../../core/runner/operation.js'
 import { systemCaller } from '../../../core/runner/perform.js'
 import { Refusal } from '../../../core/runner/refusal.js'
 import { listApiKeys } from '../../../core/store/api-keys.js'
-import { insertHead } from '../../../core/store/audit.js'
+import { findHead, insertHead } from '../../../core/store/audit.js'
 import type { Queryable, Transaction } from '../../../core/store/db.js'
 import { withoutDeadlines } from '../../../core/store/deadline.js'
 import { listKeys, listTenantKeyVersions } from '../../../core/store/keys.js'
@@ -82,9 +82,8 @@ async function writeAll(
   const { from, to, tenant_id } = move
   await withoutTimeouts(there)
   await assertStaged(tenant_id, { lock, there, peppers })
-  const left = await findTenant(there, tenant_id)
-  if (left && authenticTenant(to, left).status !== 'moved') throw isThere(tenant.name, left)
-  if (left) await deleteLeft(there, tenant_id)
+  await findLeft(move, there, { tenant, head })
+  await deleteLeft(there, tenant_id)
   const { marks, id: purged_through } = await findStart(move, lock, auditKey)
   const { key_change, key_changes } = await signMove(move, lock)
   const log = endLog(move, { head, tenant, auditKey, address, purged_through, key_change })
@@ -229,6 +228,7 @@ export async function signMove(
     from.signingKey.current(),
     to.signingKey.current(),
     new Date(from.now()).toISOString(),
+    to.signingKey.publicKeys[0],
   )
   const notes = [...(await listKeyChangesOf(on, from, tenant_id)), key_change]
   const key_changes = JSON.stringify(notes)
@@ -265,10 +265,21 @@ export async function assertNameIsFree({ tenant_id }: Move, there: Queryable, na
     )
 }
 
-export function isThere(name: string, row: TenantRow | undefined): Refusal {
-  const isMoving = row?.status === 'moving'
-  const why = isMoving
-    ? 'is moving it: end or undo that'
-    : 'has it already, with another log or one that ends elsewhere'
-  return new Refusal('E_STATE', `tenant ${name}: the other installation ${why}; nothing was changed there`)
+/**
+ * Finds the head of what the tenant left there when it was moved away: its row is `moved`, and its log no longer than here.
+ * @throws Refusal E_STATE if it is there, or went on from there
+ */
+export async function findLeft(
+  { to, tenant_id }: Move,
+  there: Queryable,
+  { tenant: { name }, head }: Pick<Arriving, 'tenant' | 'head'>,
+): Promise<Head | undefined> {
+  const [row, left] = [await findTenant(there, tenant_id), await findHead(there, tenant_id)]
+  const status = row && authenticTenant(to, row).status
+  if ((!row || status === 'moved') && (!left || left.last_id <= head.last_id)) return left
+  const why =
+    status === 'moving'
+      ? 'is moving it: end or undo that'
+      : 'has it already, with another log or one that ends elsewhere'
+  throw new Refusal('E_STATE', `tenant ${name}: the other installation ${why}; nothing was changed there`)
 }
